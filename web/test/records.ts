@@ -29,6 +29,10 @@ export class LogWriter {
     return this.put({ kind: 'network', detail });
   }
 
+  prompt(detail: JsonObject): LogRecord {
+    return this.put({ kind: 'prompt', detail });
+  }
+
   gap(detail: JsonObject): LogRecord {
     return this.put({ kind: 'gap', detail });
   }

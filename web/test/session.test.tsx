@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { LogRecord } from '../src/log/records';
-import { FakeGateway, problem, session } from './gateway';
+import { FakeGateway, json, problem, session } from './gateway';
 import { button, click, close, find, open, page, press, type, until } from './page';
 import { LogWriter } from './records';
 
@@ -109,6 +109,57 @@ describe('a live session', () => {
     await open('#/s/eda');
     await until(() => expect(page()).toContain('Process 1 ended: signal(9) (out of memory)'));
     expect(page()).toContain('Process 2 started. Its variables begin empty.');
+  });
+});
+
+describe('what a person is asked', () => {
+  const prompt = (more: object): object => ({
+    id: 'prm_11111111222243338444555555555555_7',
+    kind: 'approval',
+    text: 'Delete order 7?',
+    options: ['once', 'deny'],
+    tool: 'orders.delete',
+    arguments: { id: 7 },
+    state: 'open',
+    ...more
+  });
+  let open_prompts: object[] = [];
+  const asks = (more: object = {}): void => {
+    open_prompts = [prompt(more)];
+    log.prompt({ event: 'asked' });
+    publish();
+  };
+  beforeEach(() => {
+    open_prompts = [];
+    gateway.instead.set('GET v1/sessions/eda/prompts', () => json({ prompts: open_prompts }));
+  });
+
+  it('is shown with its arguments, and answered by one of its options', async () => {
+    await open('#/s/eda');
+    asks();
+    await until(() => expect(find('.prompt').textContent).toContain('wants to call orders.delete'));
+    expect(find('.prompt-arguments').textContent).toContain('id: 7');
+    gateway.instead.set('POST v1/prompts/', () => {
+      open_prompts = [];
+      log.prompt({ event: 'ended' });
+      publish();
+      return json(prompt({ state: 'answered' }));
+    });
+    await click(button('deny'));
+    await until(() => expect(document.querySelector('.prompt')).toBeNull());
+    expect(gateway.called('POST', 'v1/prompts/').map(call => [call.path, call.body])).toEqual([
+      ['v1/prompts/prm_11111111222243338444555555555555_7/answer', { value: 'deny' }]
+    ]);
+  });
+
+  it('has a field where there are no options, and says why an answer was refused', async () => {
+    gateway.instead.set('POST v1/prompts/', () => problem(409, 'conflict', 'the prompt has ended'));
+    await open('#/s/eda');
+    asks({ kind: 'question', options: [], tool: undefined, arguments: undefined, text: 'Which month?' });
+    await until(() => expect(find('.prompt').textContent).toContain('Which month?'));
+    await type(find<HTMLInputElement>('.prompt input'), 'May');
+    await click(button('Answer'));
+    await until(() => expect(find('.prompt [role=alert]').textContent).toContain('the prompt has ended'));
   });
 });
 

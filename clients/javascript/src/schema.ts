@@ -248,6 +248,8 @@ export interface Execution {
   outputs_omitted?: number | undefined;
   /** Executions that have to end before it, while it waits. */
   position?: number | null | undefined;
+  /** What a person is asked on its behalf, as long as that is open. */
+  prompts?: Prompt[] | undefined;
   provenance: Provenance;
   /** From then until the kernel began. */
   queued_ms: number;
@@ -318,6 +320,8 @@ export type ExecutionEvent = ({
   wait: boolean;
 } | Input & {
   event: "input_request";
+} | Prompt & {
+  event: "prompt";
 } | Failure & {
   event: "exception";
 } | {
@@ -411,6 +415,8 @@ export interface ExecutionResult {
   outputs_omitted?: number | undefined;
   /** Executions that have to end before it, while it waits. */
   position?: number | null | undefined;
+  /** What a person is asked on its behalf, as long as that is open. */
+  prompts?: Prompt[] | undefined;
   /** From then until the kernel began. */
   queued_ms: number;
   /** What the quota of the session's log took of it. */
@@ -800,8 +806,9 @@ export interface LogRecord {
  * - `gap`: Messages that are missing; `body` is JSON `{from, to, …}`.
  * - `execution`: What becomes of a native execution; `body` is JSON.
  * - `network`: A connection to the network that has ended or was refused; `body` is JSON.
+ * - `prompt`: A person is asked something, or what became of that; `body` is JSON.
  */
-export type LogRecordKind = "message" | "request" | "lifecycle" | "gap" | "execution" | "network";
+export type LogRecordKind = "message" | "request" | "lifecycle" | "gap" | "execution" | "network" | "prompt";
 
 /** Variables that went with a kernel's process. */
 export interface LostVariables {
@@ -928,6 +935,20 @@ export interface NewKernel {
   kernelspec?: string | null | undefined;
   /** Environment variables that are neither shown nor stored. */
   secrets?: { [name: string]: string } | null | undefined;
+}
+
+/** What a person is to be asked. */
+export interface NewPrompt {
+  /** A kernel of the session; default: the first one. */
+  kernel?: string | null | undefined;
+  /** The same key is the same prompt. */
+  key?: string | null | undefined;
+  /** The answers of which one is to be chosen; default: none, and the answer is a text. */
+  options?: string[] | undefined;
+  /** What the person reads. */
+  text: string;
+  /** Seconds that it may stay open; default: a day. */
+  timeout_s?: number | null | undefined;
 }
 
 /** The requested session; every member is optional. */
@@ -1225,6 +1246,67 @@ export interface Problem {
   type: string;
 }
 
+/** What a person is asked, and what became of it. */
+export interface Prompt {
+  /** The answer, if there is one. */
+  answer?: string | null | undefined;
+  /** Who gave it: `operator`, or tenant and caller as `tenant/caller`. */
+  answered_by?: string | null | undefined;
+  /** The arguments of that call, as long as it is open. */
+  arguments?: unknown | undefined;
+  /** When it was asked, UTC. */
+  created: string;
+  /** The execution that waits for it, whose time stands still, if one does. */
+  execution?: ExecutionId | null | undefined;
+  /** Until when it may stay open, UTC. */
+  expires: string;
+  /** Its id. */
+  id: PromptId;
+  /** Why a person is asked. */
+  kind: PromptKind;
+  /** The answers of which one is to be chosen. Without any, the answer is a text. */
+  options: string[];
+  /** Why no answer is of use any more. */
+  reason?: string | null | undefined;
+  /** Its session. */
+  session: KernelId;
+  /** How far it is. */
+  state: PromptState;
+  /** What the person reads. It comes from the code of the session, or from a tool, and is not the gateway's. */
+  text: string;
+  /** The tool that wants to be called: `server.tool`. */
+  tool?: string | null | undefined;
+}
+
+/** The answer to a prompt. */
+export interface PromptAnswer {
+  /** One of the options, if the prompt has some. */
+  value: string;
+}
+
+export type PromptId = string;
+
+/**
+ * Why a person is asked.
+ * - `question`: Code asks a question of its own.
+ * - `approval`: A call of a tool has to be approved.
+ */
+export type PromptKind = "question" | "approval";
+
+/**
+ * How far a prompt is.
+ * - `open`: It waits for an answer.
+ * - `answered`: It was answered.
+ * - `withdrawn`: No answer is of use any more.
+ */
+export type PromptState = "open" | "answered" | "withdrawn";
+
+/** The prompts of a kernel. */
+export interface Prompts {
+  /** In the order in which they were asked. */
+  prompts: Prompt[];
+}
+
 /** The environment that an execution ran in. */
 export interface Provenance {
   /** The name of the image, where one was named. */
@@ -1415,6 +1497,8 @@ export type SessionExecutionEvent = ({
   wait: boolean;
 } | Input & {
   event: "input_request";
+} | Prompt & {
+  event: "prompt";
 } | Failure & {
   event: "exception";
 } | {
@@ -1962,6 +2046,31 @@ export interface Operations {
     };
     result: PoolPage;
   };
+  /** Get a prompt, or wait for its answer */
+  get_prompt: {
+    input: {
+      path: {
+        /** The prompt's id. */
+        prompt_id: string;
+      };
+      query?: {
+        /** Seconds to wait for the end of the prompt; default 0. */
+        wait_s?: number | undefined;
+      };
+    };
+    result: Prompt;
+  };
+  /** Answer a prompt */
+  answer_prompt: {
+    input: {
+      path: {
+        /** The prompt's id. */
+        prompt_id: string;
+      };
+      body: PromptAnswer;
+    };
+    result: Prompt;
+  };
   /** List sessions */
   list_sessions: {
     input: {
@@ -2353,6 +2462,33 @@ export interface Operations {
     };
     result: undefined;
   };
+  /** List what a person is asked in a session */
+  list_prompts: {
+    input: {
+      path: {
+        /** The session's id or name. */
+        session_id: string;
+      };
+      query?: {
+        /** A kernel of the session; default: the first one. */
+        kernel?: string | undefined;
+        /** List those only that wait for an answer. */
+        open?: boolean | undefined;
+      };
+    };
+    result: Prompts;
+  };
+  /** Ask a person on behalf of a session */
+  create_prompt: {
+    input: {
+      path: {
+        /** The session's id or name. */
+        session_id: string;
+      };
+      body: NewPrompt;
+    };
+    result: Prompt;
+  };
   /** Restart the kernel of a session */
   restart_session: {
     input: {
@@ -2514,6 +2650,8 @@ export const ROUTES: { readonly [O in keyof Operations]: string } = {
   collect_garbage: 'POST /v1/gc',
   get_description: 'GET /v1/openapi.json',
   list_pools: 'GET /v1/pools',
+  get_prompt: 'GET /v1/prompts/{prompt_id}',
+  answer_prompt: 'POST /v1/prompts/{prompt_id}/answer',
   list_sessions: 'GET /v1/sessions',
   create_session: 'POST /v1/sessions',
   get_session: 'GET /v1/sessions/{session_id}',
@@ -2542,6 +2680,8 @@ export const ROUTES: { readonly [O in keyof Operations]: string } = {
   interrupt_kernel: 'POST /v1/sessions/{session_id}/kernels/{kernel_id}/interrupt',
   restart_kernel: 'POST /v1/sessions/{session_id}/kernels/{kernel_id}/restart',
   get_notebook: 'GET /v1/sessions/{session_id}/notebook.ipynb',
+  list_prompts: 'GET /v1/sessions/{session_id}/prompts',
+  create_prompt: 'POST /v1/sessions/{session_id}/prompts',
   restart_session: 'POST /v1/sessions/{session_id}/restart',
   get_script: 'GET /v1/sessions/{session_id}/script.py',
   upload_archive: 'POST /v1/sessions/{session_id}/upload',

@@ -14,6 +14,7 @@ import type {
   NewBranches,
   NewExecution,
   Operations,
+  Prompt,
   SandboxUsage,
   SessionChange,
   SessionExecutionEvent,
@@ -144,6 +145,17 @@ export class Session {
   /** Answers the question of code that was started with `allow_stdin`. */
   async answer(execution: string, value: string, options: CallOptions = {}): Promise<void> {
     await this.transport.call('answer_execution', { path: { execution_id: execution }, body: { value } }, options);
+  }
+
+  /** What a person is asked, and the latest that was answered or withdrawn; with `open` what waits for an answer. */
+  async prompts(options: CallOptions & { open?: boolean | undefined } = {}): Promise<Prompt[]> {
+    const query = { open: options.open };
+    return (await this.transport.call('list_prompts', { path: this.path, query }, options)).prompts;
+  }
+
+  /** Answers a prompt, once. Approvals need a token with the scope `admin`. */
+  answerPrompt(prompt: string, value: string, options: CallOptions = {}): Promise<Prompt> {
+    return this.transport.call('answer_prompt', { path: { prompt_id: prompt }, body: { value } }, options);
   }
 
   /** Interrupts what runs in the session; or one execution, which is cancelled if it waits. */

@@ -12,6 +12,8 @@ pub(crate) fn authorise(
     let allowed = match object {
         _ if principal.is_read_only() && action != Action::Read => false,
         Object::Tokens | Object::Credentials => principal.scope() >= Scope::Admin,
+        // A token that runs code does not approve what that code does.
+        Object::Kernel(_) if action == Action::Approve => principal.scope() >= Scope::Admin,
         // What all tenants share is changed by few.
         Object::Upkeep | Object::Gateway if action != Action::Read && principal.scope() < Scope::Admin => {
             false
@@ -112,6 +114,12 @@ mod tests {
         }
         assert!(authorise(&reader, Action::Read, Object::Kernel(id)).is_ok());
         assert!(authorise(&reader, Action::Read, Object::Upkeep).is_err());
+        // A caller who runs code approves nothing.
+        let ada = reader.clone().with_scope(Scope::Execute);
+        let approves =
+            |principal: &Principal| authorise(principal, Action::Approve, Object::Kernel(id)).is_ok();
+        assert!(approves(&Principal::operator()) && approves(&ada.clone().with_scope(Scope::Admin)));
+        assert!(!approves(&ada) && !approves(&reader));
         assert!(reader.sees("acme") && !reader.sees("other"));
     }
 }

@@ -4,13 +4,15 @@
 //! and that method notes the call in the audit log ([`crate::audit`]).
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use bytes::Bytes;
 use himalia_budget::BudgetUse;
 use himalia_executions::{
-    ArtifactInfo, Attach, Attachment, Completion, EventFeed, Execute, ExecutionBrief, ExecutionFeed,
-    ExecutionId, ExecutionResult, ExecutionText, History, HistoryPosition, Inspection, OutputPage,
-    Provenance, SessionFeed, StoredArtifact, Submitted, VariablePage, VariableQuery, VariablesReply,
+    ArtifactInfo, Ask, Attach, Attachment, Completion, EventFeed, Execute, ExecutionBrief, ExecutionFeed,
+    ExecutionId, ExecutionResult, ExecutionText, History, HistoryPosition, Inspection, OutputPage, PromptId,
+    PromptInfo, Provenance, SessionFeed, StoredArtifact, Submitted, VariablePage, VariableQuery,
+    VariablesReply,
 };
 use himalia_model::credential::CredentialInfo;
 use himalia_model::{
@@ -127,6 +129,16 @@ commands! {
         /// Answers what an execution asks. [`EngineError::Conflict`] if it asks nothing, [`EngineError::SessionEnded`] if nothing is
         /// there any more who could.
         Change answer_execution(id: ExecutionId, value: String) -> (), Subject::Kernel(id.kernel);
+        /// Asks a person on behalf of the code that runs, or of the session; with a key that was used before, the prompt that there is.
+        /// The time of the execution that runs stands still until the prompt has ended.
+        Change ask_person(kernel: KernelId, wanted: Ask) -> PromptInfo, Subject::Kernel(kernel);
+        /// The prompts of a kernel that are open and the latest 64 that have ended, in the order in which they were asked.
+        Look prompts(kernel: KernelId) -> Vec<PromptInfo>, Subject::Kernel(kernel);
+        /// A prompt, when it has ended or after this time. Of those that wait for one prompt the ninth ends the wait of the first.
+        Look prompt(id: PromptId, wait: Duration) -> PromptInfo, Subject::Kernel(id.kernel);
+        /// Answers a prompt, once: [`EngineError::Conflict`] if it has ended. Approvals need the scope `admin`: a caller who runs code may
+        /// not approve what that code does.
+        Change answer_prompt(id: PromptId, value: String) -> PromptInfo, Subject::Kernel(id.kernel);
         /// An artifact by its SHA-256 (64 lower-case hex digits), of any kernel that the principal sees, or of a session of those that
         /// has ended and whose log is kept. Each log has artifacts of its own, so the hash of another tenant's finds nothing. It is read
         /// piece by piece: [`StoredArtifact::read`].

@@ -17,14 +17,15 @@ pub use audit::{Audit, AuditRecord, AuditSink, AuditTarget, Door, Effect};
 pub use engine::{COMMANDS, Engine};
 pub use himalia_budget::{BudgetUse, Held};
 pub use himalia_executions::{
-    ArtifactInfo, Attach, Attachment, Closed, Completion, Death, Delivery, Event, EventFeed, EventKind,
+    ArtifactInfo, Ask, Attach, Attachment, Closed, Completion, Death, Delivery, Event, EventFeed, EventKind,
     Execute, ExecutionBrief, ExecutionEvent, ExecutionEventKind, ExecutionFeed, ExecutionId, ExecutionKernel,
     ExecutionResult, ExecutionStatus, ExecutionText, ExecutionUsage, Feed, History, HistoryEntry,
-    HistoryPosition, HistoryStatus, Inspection, MAX_CLIENT_CHARS, MAX_CODE_BYTES, MAX_CURSOR_CODE_BYTES,
-    MAX_CWD_BYTES, MAX_EXECUTION_ENV, MAX_FAILURES, MAX_HISTORY_PAGE, MAX_KEY_BYTES, MAX_METADATA_BYTES,
-    MAX_TEXT_CHARS, MAX_TIMEOUT_MS, OutputPage, Provenance, QuotaLoss, Requests, SessionEvent, SessionFeed,
-    StoredArtifact, Submitted, TextTruncated, Until, VariableFilter, VariableInfo, VariablePage,
-    VariableQuery, VariableSort, VariablesReply,
+    HistoryPosition, HistoryStatus, Inspection, MAX_ANSWER_BYTES, MAX_CLIENT_CHARS, MAX_CODE_BYTES,
+    MAX_CURSOR_CODE_BYTES, MAX_CWD_BYTES, MAX_EXECUTION_ENV, MAX_FAILURES, MAX_HISTORY_PAGE, MAX_KEY_BYTES,
+    MAX_METADATA_BYTES, MAX_PROMPT_TIME, MAX_TEXT_CHARS, MAX_TIMEOUT_MS, OutputPage, PromptId, PromptInfo,
+    PromptState, Provenance, QuotaLoss, Requests, SessionEvent, SessionFeed, StoredArtifact, Submitted,
+    TextTruncated, Until, VariableFilter, VariableInfo, VariablePage, VariableQuery, VariableSort,
+    VariablesReply,
 };
 pub use himalia_metrics::{CONTENT_TYPE as METRICS_CONTENT_TYPE, Clients, Counter, Metrics};
 pub use himalia_model::MountTemplate;
@@ -64,6 +65,6 @@ pub use tokens::{
     MAX_TOKENS, MAX_TOKENS_OF_OWNER, TOKEN_PREFIX,
 };
 // What facades say and show of sandboxes.
-pub use himalia_kernel::{Language, LostVariables, OnTimeout, Replaced, SandboxLoss, StopReason};
+pub use himalia_kernel::{Language, LostVariables, OnTimeout, PromptKind, Replaced, SandboxLoss, StopReason};
 pub use himalia_outcome::{ArtifactReference, IMAGE_KINDS, MAX_PROMPT_CHARS, is_bidi_control};
 pub use himalia_sandbox::{Enforcement, Isolation, LimitReport, MAX_LABEL_BYTES, MAX_LABELS, Network, Usage};

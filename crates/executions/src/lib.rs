@@ -1,6 +1,7 @@
 //! What was run in a kernel, and its clients, all read from the kernel's log.
 //!
 //! - `executions`: native executions, from what is asked to what came of them;
+//! - `prompts`: what a person is asked while code runs;
 //! - `history`: what was run, by native callers and by Jupyter clients alike;
 //! - `feed`: clients, what they send and what they are shown;
 //! - `questions`: what a kernel is asked on behalf of a caller (variables, completion).
@@ -10,6 +11,7 @@
 mod executions;
 mod feed;
 mod history;
+mod prompts;
 mod questions;
 
 pub use executions::{
@@ -27,6 +29,10 @@ pub use feed::{
 pub use history::{
     Detail, History, HistoryEntry, HistoryPosition, HistoryStatus, MAX_CELL_BYTES, MAX_HISTORY_PAGE, Past,
     briefs, history, notebook, script,
+};
+pub use prompts::{
+    Ask, MAX_ANSWER_BYTES, MAX_OPTION_CHARS, MAX_PROMPT_OPTIONS, MAX_PROMPT_TIME, PromptId, PromptInfo,
+    PromptState,
 };
 pub use questions::{
     COMPLETE, Completion, INSPECT, Inspection, MAX_CURSOR_CODE_BYTES, VARIABLES, VariableFilter,

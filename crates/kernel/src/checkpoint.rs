@@ -11,6 +11,7 @@ use super::executions::queue::Executions;
 use super::life::LifeCheckpoint;
 use super::messages::word;
 use super::network::NetworkTotals;
+use super::prompts::open::Prompts;
 use super::requests::checkpoint::RequestsCheckpoint;
 
 /// The state as of a place in the journal. JSON; unknown fields of later versions are ignored.
@@ -35,6 +36,8 @@ struct Checkpoint {
     names: Names,
     #[serde(default, skip_serializing_if = "NetworkTotals::is_empty")]
     network: NetworkTotals,
+    #[serde(default, skip_serializing_if = "Prompts::is_empty")]
+    prompts: Prompts,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -67,6 +70,7 @@ impl Core {
             executions: self.executions.for_checkpoint(self.now.mono, self.now.wall),
             names: self.names.clone(),
             network: self.network,
+            prompts: self.prompts.for_checkpoint(),
         };
         serde_json::to_vec(&checkpoint).unwrap_or_default()
     }
@@ -84,6 +88,7 @@ impl Core {
         self.kernel_session = checkpoint.kernel_session.into();
         self.names = checkpoint.names;
         self.network = checkpoint.network;
+        self.prompts = checkpoint.prompts;
         if let Some(Executing { id, began }) = checkpoint.executing {
             self.stopwatch.began(id, began);
         }

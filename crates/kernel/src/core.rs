@@ -19,6 +19,7 @@ use super::executions::queue::Executions;
 use super::life::Phase;
 use super::life::state::Life;
 use super::network::NetworkTotals;
+use super::prompts::open::Prompts;
 use super::questions::open::Questions;
 use super::readiness::state::Readiness;
 use super::requests::state::Requests;
@@ -88,6 +89,7 @@ pub struct Core {
     pub(super) executions: Executions,
     pub(super) names: Names,
     pub(super) questions: Questions,
+    pub(super) prompts: Prompts,
     pub(super) awaiting_link: CommandsAwaitingLink,
     pub(super) rules: Rules,
     pub(super) stopwatch: Stopwatch,
@@ -114,7 +116,7 @@ const NOTHING: SubMachine = SubMachine {
 };
 
 /// All of them, in the order in which they are called: what ends, or frees room, is before what wants to begin.
-const SUB_MACHINES: [SubMachine; 9] = [
+const SUB_MACHINES: [SubMachine; 10] = [
     // The life of the kernel: a process that has ended, a stop.
     SubMachine {
         on_time: Core::expire_life,
@@ -157,6 +159,12 @@ const SUB_MACHINES: [SubMachine; 9] = [
         deadline: Core::execution_deadline,
         after_event: Core::next_execution,
     },
+    // Prompts to a person.
+    SubMachine {
+        on_time: Core::expire_prompts,
+        deadline: Core::prompts_deadline,
+        after_event: |core, _| core.withdraw_prompts(),
+    },
     // Questions of the engine.
     SubMachine {
         on_time: |core, _| core.expire_questions(),
@@ -187,6 +195,7 @@ impl Core {
             executions: Executions::default(),
             names: Names::default(),
             questions: Questions::default(),
+            prompts: Prompts::default(),
             awaiting_link: CommandsAwaitingLink::default(),
             rules: Rules {
                 restart_limit: settings.restart_limit,
@@ -264,6 +273,9 @@ impl Core {
                 }
                 Next::Greet => self.greet(out),
                 Next::Submitted(waiter) => self.executions.submitted(waiter, seq, self.now.wall, out),
+                Next::Prompted(waiter) => self.prompted(waiter, seq, out),
+                Next::ApprovalUsed(waiter) => out.push(Effect::Done(waiter, Ok(super::event::Answer::Done))),
+                Next::PromptEnded(prompt) => self.prompt_ended(prompt, out),
             }
         }
         self.writes.reuse(then);

@@ -13,6 +13,7 @@ use himalia_wire::v1::Frame;
 use super::executions::brief::Brief;
 use super::executions::records::{SandboxLoss, Submission};
 use super::network::NetworkRecord;
+use super::prompts::prompt::{Prompt, PromptStatus};
 use super::questions::question::{Question, Reply};
 use super::requests::kind::{RequestKind, parent_key};
 use super::rules::Rules;
@@ -98,6 +99,35 @@ pub enum Command {
     },
     /// Tell what executions there are.
     ListExecutions,
+    /// Ask a person something on behalf of the code that runs.
+    Prompt(Box<Prompt>),
+    /// Wait until a prompt has ended.
+    AwaitPrompt {
+        /// The prompt: the number of its first record.
+        seq: u64,
+        /// How long at most, microseconds.
+        wait: u64,
+    },
+    /// Answer a prompt.
+    AnswerPrompt {
+        /// The prompt: the number of its first record.
+        seq: u64,
+        /// The answer.
+        value: String,
+        /// Who answers.
+        by: String,
+    },
+    /// Let a call of a tool be made that a person has approved: each approval of one call once.
+    UseApproval {
+        /// The prompt that asked for it. `None`: the tool has to be approved for the session.
+        prompt: Option<u64>,
+        /// `server.tool`.
+        tool: String,
+        /// What identifies the arguments of the call.
+        digest: String,
+    },
+    /// Tell what prompts there are.
+    ListPrompts,
     /// Ask the kernel something.
     Ask(Box<Question>),
     /// Have the shim open a stream. Done when the command is given.
@@ -133,6 +163,10 @@ pub enum Answer {
     Stopping(bool),
     /// Those that have not ended and those that ended lately.
     Executions(Vec<Brief>),
+    /// A prompt, and what has become of it so far.
+    Prompt(Box<PromptStatus>),
+    /// Those that are open and those that ended lately.
+    Prompts(Vec<PromptStatus>),
     /// What the kernel says to a question.
     Replied(Box<Reply>),
 }
@@ -198,6 +232,21 @@ pub enum CommandError {
     /// The execution does not wait for input.
     #[error("the execution does not wait for input")]
     NotAsked,
+    /// As many prompts as may be are open.
+    #[error("other prompts of this kernel wait for an answer")]
+    TooManyPrompts,
+    /// It was not asked by this kernel, or is too long ago.
+    #[error("this kernel has no such prompt, or not any more")]
+    UnknownPrompt,
+    /// It was answered or withdrawn before.
+    #[error("the prompt has ended: it was answered before, or is of no use any more")]
+    PromptEnded,
+    /// No person has approved the call. One line says why.
+    #[error("{0}")]
+    NotApproved(&'static str),
+    /// The answer is not one of those that can be chosen.
+    #[error("the answer is not one of {}", .0.join(", "))]
+    NotAnOption(Vec<String>),
     /// As many questions as may be are with the kernel.
     #[error("other questions wait for this kernel")]
     TooManyQuestions,

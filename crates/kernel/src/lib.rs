@@ -23,6 +23,7 @@
 //! - `life/`: what happens when a kernel starts, dies, is stopped, or loses its sandbox;
 //! - `requests/`: how a request gets to the shim, and its reply back; `shim/`: the link that it uses;
 //! - `executions/`: what happens to native executions;
+//! - `prompts/`: what a person is asked while code runs;
 //! - `recovery.rs`, `checkpoint.rs`: how all of it is rebuilt from the log;
 //! - `sim/`: the whole of it under random schedules of faults.
 
@@ -43,6 +44,7 @@ mod messages;
 mod meta;
 mod network;
 mod notices;
+mod prompts;
 mod questions;
 mod readiness;
 mod recovery;
@@ -71,6 +73,10 @@ pub use link::Link;
 pub use messages::word;
 pub use meta::{RecordKind, RecordMeta};
 pub use network::{NetworkOutcome, NetworkRecord, NetworkTotals};
+pub use prompts::open::{MAX_ENDED as MAX_ENDED_PROMPTS, MAX_OPEN as MAX_OPEN_PROMPTS};
+pub use prompts::prompt::{
+    APPROVE_DENY, APPROVE_ONCE, APPROVE_SESSION, Prompt, PromptEnd, PromptKind, PromptRecord, PromptStatus,
+};
 pub use questions::question::{Question, Reply};
 pub use requests::kind::{RequestKind, parent_key};
 pub use rules::Rules;

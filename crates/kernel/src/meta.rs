@@ -38,6 +38,8 @@ pub enum RecordKind {
     Execution = 5,
     /// A connection of the sandbox to the network, of the execution that its owner names. Body: JSON.
     Network = 6,
+    /// What a person is asked on behalf of the execution that its owner names, or what became of that. Body: JSON.
+    Prompt = 8,
 }
 
 /// The body of a record that is one event, as JSON. Serialisation of these types cannot fail; an empty object would be read
@@ -58,6 +60,7 @@ impl RecordKind {
             Self::Gap,
             Self::Execution,
             Self::Network,
+            Self::Prompt,
         ]
         .into_iter()
         .find(|kind| *kind as u8 == byte)

@@ -71,6 +71,7 @@ impl Core {
                 }
                 RecordKind::Gap => {}
                 RecordKind::Network => core.fold_connection(record),
+                RecordKind::Prompt => core.fold_prompt(record, &meta),
                 RecordKind::Execution => {
                     if core.executions.fold(record, &meta) {
                         core.life.loss_was_said();

@@ -15,6 +15,12 @@ pub(super) enum Next {
     Greet,
     /// This waiter's execution is taken.
     Submitted(u64),
+    /// This waiter's prompt is open.
+    Prompted(u64),
+    /// This waiter's call, which was approved, may be made.
+    ApprovalUsed(u64),
+    /// The prompt has ended.
+    PromptEnded(u64),
 }
 
 /// Wait after a failed write before the next attempt, microseconds.
@@ -66,7 +72,7 @@ impl Writes {
         self.spare_next = next;
     }
 
-    /// The batch in flight was not stored. Requests and new executions in it are taken out, since a command must not wait
+    /// The batch in flight was not stored. Requests, new executions and new prompts in it are taken out, since a command must not wait
     /// behind them; all else is tried again later, before what came meanwhile. Returns what was taken out.
     pub(super) fn failed(&mut self, mono: u64, batch: Vec<NewRecord>) -> Vec<(Next, NewRecord)> {
         let next = self.in_flight.take().unwrap_or_default();
@@ -79,7 +85,7 @@ impl Writes {
             .zip(next)
             .chain(newer.0.into_iter().zip(newer.1));
         for (record, next) in all {
-            if matches!(next, Next::Send(..) | Next::Submitted(_)) {
+            if matches!(next, Next::Send(..) | Next::Submitted(_) | Next::Prompted(_)) {
                 given_up.push((next, record));
             } else {
                 self.push(record, next);

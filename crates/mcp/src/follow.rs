@@ -65,11 +65,14 @@ fn is_enough(
     let (mut asks, mut detached) = (false, false);
     for event in events {
         detached |= matches!(event.kind, ExecutionEventKind::Detached);
-        asks |= matches!(event.kind, ExecutionEventKind::InputRequest(_));
+        asks |= matches!(
+            event.kind,
+            ExecutionEventKind::InputRequest(_) | ExecutionEventKind::Prompt(_)
+        );
         if let Some(progress) = &mut progress {
             progress.see(&event.kind);
         }
     }
     // A question may have been answered in the same batch.
-    Ok(detached || (asks && feed.result().input.is_some()))
+    Ok(detached || (asks && feed.result().asks()))
 }

@@ -1,13 +1,17 @@
-//! `input()`: the client asks its user if it supports that, else a later call has the answer.
+//! `input()` and prompts: the client asks its user if it supports that, else a later call has the answer.
 //!
 //! A client of revision 2026-07-28 that declares elicitation by forms gets an `InputRequiredResult` and calls again with the
-//! answer and the execution's id; nothing is kept here meanwhile. Passwords are never asked for in this way, as MCP demands.
+//! answer and the id of what is answered; nothing is kept here meanwhile. Passwords are never asked for in this way, as MCP demands.
+//! Approvals are asked for where the token of the client may give them.
 
 use std::collections::BTreeMap;
+use std::fmt::{self, Write as _};
+use std::str::FromStr;
+use std::time::Duration;
 
-use himalia_engine::{ExecutionId, ExecutionResult};
+use himalia_engine::{EngineError, ExecutionId, ExecutionResult, PromptId, PromptInfo, PromptKind, Scope};
 use rmcp::model::{
-    ElicitRequest, ElicitRequestParams, ElicitationSchema, InputRequest, InputRequiredResult,
+    ElicitRequest, ElicitRequestParams, ElicitationSchema, EnumSchema, InputRequest, InputRequiredResult,
     PrimitiveSchemaDefinition, ProtocolVersion, StringSchema,
 };
 use serde_json::Value;
@@ -20,14 +24,67 @@ const QUESTION: &str = "input";
 /// The only field of its form.
 const FIELD: &str = "value";
 
+/// What is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Asked {
+    /// `input()` of an execution.
+    Input(ExecutionId),
+    /// A prompt.
+    Prompt(PromptId),
+}
+
+impl FromStr for Asked {
+    type Err = EngineError;
+
+    fn from_str(text: &str) -> Result<Self, EngineError> {
+        let prompt = text.parse().map(Self::Prompt);
+        prompt.or_else(|_| text.parse().map(Self::Input))
+    }
+}
+
+impl fmt::Display for Asked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Input(id) => id.fmt(f),
+            Self::Prompt(id) => id.fmt(f),
+        }
+    }
+}
+
+impl Asked {
+    /// The execution that waits.
+    pub(crate) async fn execution(self, call: &Call) -> Result<ExecutionId, Failure> {
+        match self {
+            Self::Input(id) => Ok(id),
+            Self::Prompt(id) => {
+                let prompt = call.engine.prompt(&call.principal, id, Duration::ZERO).await?;
+                prompt
+                    .execution
+                    .ok_or_else(|| Failure::argument("input_for", "no execution waits for this prompt"))
+            }
+        }
+    }
+
+    /// Gives the answer.
+    pub(crate) async fn answer(self, call: &Call, value: String) -> Result<(), Failure> {
+        match self {
+            Self::Input(id) => call.engine.answer_execution(&call.principal, id, value).await?,
+            Self::Prompt(id) => {
+                call.engine.answer_prompt(&call.principal, id, value).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
 /// What came back from the first round of a call.
 pub(crate) enum Round {
     /// It is the first one.
     First,
-    /// The user answered what this execution asks.
-    Answered(ExecutionId, String),
+    /// The user answered this.
+    Answered(Asked, String),
     /// The user would not.
-    Refused(ExecutionId),
+    Refused(Asked),
 }
 
 impl Round {
@@ -42,7 +99,7 @@ impl Round {
                 )),
             };
         };
-        let id = id.parse()?;
+        let id: Asked = id.parse()?;
         let answer = answers.unwrap_or_default().remove(QUESTION).unwrap_or_default();
         let value = answer.pointer("/content/value").and_then(Value::as_str);
         Ok(match (answer["action"].as_str(), value) {
@@ -55,7 +112,6 @@ impl Round {
 /// The question for the client's user, if the execution asks one that the client can pass on. It says that the code asks, and
 /// in which session, so that it cannot pass for a question of the client.
 pub(crate) fn question(call: &Call, session: &str, result: &ExecutionResult) -> Option<InputRequiredResult> {
-    let input = result.input.as_ref().filter(|input| !input.password)?;
     let version = call.context.protocol_version()?;
     let can = call.context.client_capabilities()?.elicitation?;
     // A capability without a mode means forms.
@@ -63,11 +119,20 @@ pub(crate) fn question(call: &Call, session: &str, result: &ExecutionResult) -> 
     {
         return None;
     }
-    let message = match input.prompt.trim() {
-        "" => format!("The code in session {session} asks for input."),
-        prompt => format!("The code in session {session} asks: {prompt}"),
+    let approves = call.principal.scope() >= Scope::Admin;
+    let mut prompts = result.prompts.iter();
+    let prompt = prompts.find(|prompt| approves || prompt.kind != PromptKind::Approval);
+    let (asked, message, field) = match (&result.input, prompt) {
+        (Some(input), _) if !input.password => {
+            let message = match input.prompt.trim() {
+                "" => format!("The code in session {session} asks for input."),
+                text => format!("The code in session {session} asks: {text}"),
+            };
+            (Asked::Input(result.id), message, text_field())
+        }
+        (_, Some(prompt)) => (Asked::Prompt(prompt.id), message(session, prompt), field(prompt)),
+        _ => return None,
     };
-    let field = PrimitiveSchemaDefinition::String(StringSchema::new());
     let form = ElicitRequestParams::FormElicitationParams {
         meta: None,
         message,
@@ -78,8 +143,30 @@ pub(crate) fn question(call: &Call, session: &str, result: &ExecutionResult) -> 
     };
     let question = InputRequest::Elicitation(ElicitRequest::new(form));
     let questions = BTreeMap::from([(QUESTION.to_owned(), question)]);
-    Some(InputRequiredResult::new(
-        Some(questions),
-        Some(result.id.to_string()),
-    ))
+    Some(InputRequiredResult::new(Some(questions), Some(asked.to_string())))
+}
+
+fn message(session: &str, prompt: &PromptInfo) -> String {
+    let mut message = match &prompt.tool {
+        Some(tool) => format!(
+            "The code in session {session} wants to call {tool}: {}",
+            prompt.text
+        ),
+        None => format!("The code in session {session} asks: {}", prompt.text),
+    };
+    if let Some(arguments) = &prompt.arguments {
+        let _ = write!(message, "\nArguments: {arguments}");
+    }
+    message
+}
+
+fn text_field() -> PrimitiveSchemaDefinition {
+    PrimitiveSchemaDefinition::String(StringSchema::new())
+}
+
+fn field(prompt: &PromptInfo) -> PrimitiveSchemaDefinition {
+    if prompt.options.is_empty() {
+        return text_field();
+    }
+    PrimitiveSchemaDefinition::Enum(EnumSchema::builder(prompt.options.clone()).build())
 }

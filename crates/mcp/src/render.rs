@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use himalia_engine::{ExecutionResult, ExecutionStatus, LostVariables};
+use himalia_engine::{ExecutionResult, ExecutionStatus, LostVariables, PromptInfo, PromptKind};
 use serde_json::Value;
 
 /// Names of lost variables in the text for models; the structured content has more.
@@ -126,9 +126,29 @@ fn notes(text: &mut String, result: &ExecutionResult) {
     }
 }
 
+/// What a person is asked.
+fn waits(prompt: &PromptInfo) -> String {
+    let (id, text) = (prompt.id, &prompt.text);
+    let options = match prompt.options.as_slice() {
+        [] => String::new(),
+        options => format!(" ({})", options.join(" | ")),
+    };
+    match (prompt.kind, &prompt.tool) {
+        (PromptKind::Approval, Some(tool)) => {
+            format!("[waits for the approval of {tool} by a person: {text:?}{options}; {id}]")
+        }
+        _ => format!(
+            "[asks: {text:?}{options}; answer with execute(session, code=<the answer>, input_for=\"{id}\")]"
+        ),
+    }
+}
+
 /// The last line.
 fn state(result: &ExecutionResult) -> String {
     let id = result.id;
+    if let Some(prompt) = result.prompts.first() {
+        return waits(prompt);
+    }
     let mut state = match (result.status, &result.input) {
         (ExecutionStatus::Running, Some(input)) => {
             return format!(

@@ -354,6 +354,14 @@ impl EngineError {
         }
     }
 
+    /// Shorthand for a prompt that does not exist.
+    pub fn no_prompt(id: &str) -> Self {
+        Self::NotFound {
+            what: "Prompt",
+            id: id.chars().take(80).flat_map(char::escape_debug).collect(),
+        }
+    }
+
     /// Whether the object is not there: it never existed, or it has ended.
     pub fn is_absent(&self) -> bool {
         matches!(
@@ -375,6 +383,7 @@ impl EngineError {
                 "Session" => "session_not_found",
                 "Kernel" => "kernel_not_found",
                 "Execution" => "execution_not_found",
+                "Prompt" => "prompt_not_found",
                 "Artifact" => "artifact_not_found",
                 "Variable" => "variable_not_found",
                 "Token" => "token_not_found",

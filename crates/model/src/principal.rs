@@ -308,6 +308,8 @@ pub enum Action {
     Fork,
     /// End it.
     Delete,
+    /// Approve what its code wants to do.
+    Approve,
 }
 
 impl Action {
@@ -322,6 +324,7 @@ impl Action {
             Self::Update => "change this",
             Self::Fork => "fork this",
             Self::Delete => "delete this",
+            Self::Approve => "approve this",
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The question of `input()` and `getpass()`, as it is shown to a person.
+//! What a person is asked, as it is shown: by `input()` and `getpass()`, and by prompts.
 
 /// Characters of a question that are kept; what follows is cut off.
 pub const MAX_PROMPT_CHARS: usize = 2_000;
@@ -6,7 +6,7 @@ pub const MAX_PROMPT_CHARS: usize = 2_000;
 /// A question that may be shown: no control characters but line feeds and tabs, no characters that change the order in which
 /// others are shown, and at most [`MAX_PROMPT_CHARS`]. The text comes from the code, which may want to look like
 /// another program.
-pub(crate) fn shown(prompt: &str) -> String {
+pub fn shown(prompt: &str) -> String {
     let mut kept = prompt
         .chars()
         .filter(|c| (!c.is_control() || matches!(c, '\n' | '\t')) && !is_bidi_control(*c));

@@ -51,6 +51,8 @@ export class SessionLog {
   reason: string | null = null;
   /** What can be done about a process that runs and does not answer; null for one that answers. */
   unresponsive: string | null = null;
+  /** How often a person was asked something, or that ended: what is open has changed. */
+  prompts = 0;
   /** The record up to which this is. */
   seq: number;
   /** Earlier cells that are not kept. */
@@ -98,6 +100,9 @@ export class SessionLog {
         break;
       case 'network':
         this.network(record);
+        break;
+      case 'prompt':
+        this.prompts += 1;
     }
   }
 

@@ -14,6 +14,7 @@ import { Empty, Pill, Problem } from '../ui/parts';
 import { Cells } from './cells';
 import { Files } from './files';
 import { Plots } from './plots';
+import { Prompts } from './prompts';
 import { title } from './sessions';
 import { UsageStrip } from './usage';
 import { Variables } from './variables';
@@ -78,6 +79,7 @@ export function SessionScreen({ id, tab, item }: SessionScreenProps) {
   return (
     <main id="main" class="session-page">
       <Head view={view} session={session} id={id} />
+      <Prompts view={view} id={id} />
       <Tabs view={view} id={id} tab={tab} />
       {tab === 'cells' && <Cells view={view} session={session} target={item} />}
       {tab === 'plots' && <Plots view={view} item={item} />}

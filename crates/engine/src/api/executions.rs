@@ -381,7 +381,11 @@ impl Commands {
     }
 
     /// Gives an order, in the caller's terms.
-    async fn command(&self, handle: &SessionKernel, command: Command) -> Result<Answer, EngineError> {
+    pub(super) async fn command(
+        &self,
+        handle: &SessionKernel,
+        command: Command,
+    ) -> Result<Answer, EngineError> {
         let answered = handle.order(command).await;
         self.answered(handle, answered)
     }
@@ -404,9 +408,15 @@ impl Commands {
                 Err(EngineError::KernelDead { cause })
             }
             Some(Err(CommandError::KeyReused)) => Err(EngineError::KeyReused),
-            Some(Err(error @ CommandError::NotAsked)) => Err(EngineError::Conflict {
+            Some(Err(
+                error @ (CommandError::NotAsked | CommandError::PromptEnded | CommandError::TooManyPrompts),
+            )) => Err(EngineError::Conflict {
                 reason: error.to_string(),
             }),
+            Some(Err(CommandError::UnknownPrompt)) => Err(EngineError::no_prompt("")),
+            Some(Err(error @ CommandError::NotAnOption(_))) => {
+                Err(EngineError::bad_request("value", error.to_string()))
+            }
             Some(Err(other)) => Err(EngineError::unavailable(other.to_string())),
         }
     }

@@ -14,6 +14,7 @@ mod observe;
 mod open;
 mod owner;
 mod pooled;
+mod prompts;
 mod questions;
 mod sandboxes;
 mod session_kernels;

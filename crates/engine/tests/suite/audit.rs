@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use crate::common;
 
-use common::{TestEngine, op, settled, start, stop};
+use common::{TestEngine, op, question, settled, start, stop};
 use himalia_engine::{
     Attach, Audit, AuditTarget, COMMANDS, CredentialFields, Drain, Effect, Engine, EngineError, Execute,
     ForkKernel, JupyterSessionId, KernelId, NewCredential, NewKernel, NewSession, NewToken, Principal,
-    RunProcess, Scope, SecretText, SessionChange, SessionId, SessionPatch, Sought, StartSession,
+    PromptId, RunProcess, Scope, SecretText, SessionChange, SessionId, SessionPatch, Sought, StartSession,
     VariableQuery, Via,
 };
 use himalia_testkit::patience::within;
@@ -94,6 +94,7 @@ async fn call_all(engine: &Engine, who: &Principal) {
         engine.tokens(who).err(),
     ];
     let work = async {
+        let prompt = PromptId { kernel, seq: 1 };
         [
             engine.collect(who, true).await.err(),
             engine.execute(who, kernel, Execute::default()).await.err(),
@@ -106,6 +107,10 @@ async fn call_all(engine: &Engine, who: &Principal) {
             engine.executions(who, kernel).await.err(),
             engine.interrupt_execution(who, execution).await.err(),
             engine.answer_execution(who, execution, String::new()).await.err(),
+            engine.ask_person(who, kernel, question("?")).await.err(),
+            engine.prompts(who, kernel).await.err(),
+            engine.prompt(who, prompt, Duration::ZERO).await.err(),
+            engine.answer_prompt(who, prompt, String::new()).await.err(),
             engine.artifact(who, &"0".repeat(64)).await.err(),
             engine
                 .execution_artifact(who, execution, &"0".repeat(64))
@@ -177,7 +182,7 @@ async fn call_all(engine: &Engine, who: &Principal) {
             engine.credentials(who, None).await.err(),
         ]
     };
-    let worked: [Option<EngineError>; 62] = within("all commands", Box::pin(work)).await.unwrap();
+    let worked: [Option<EngineError>; 66] = within("all commands", Box::pin(work)).await.unwrap();
     assert_eq!(
         lists.len() + worked.len() + 1,
         COMMANDS.len(),

@@ -6,11 +6,11 @@ use crate::common;
 
 use std::time::Duration;
 
-use common::{TestEngine, op, settled, stop, until_state};
+use common::{TestEngine, op, question, settled, stop, until_state};
 use himalia_engine::{
     Attach, Drain, Engine, EngineError, Execute, ExecutionId, ExecutionResult, ForkFiles, ForkKernel,
-    ForkPolicy, KernelId, KernelRef, NewSession, Origin, Principal, SessionChange, SessionId, SessionPatch,
-    StartSession, TenantLimits, VariableQuery,
+    ForkPolicy, KernelId, KernelRef, NewSession, Origin, Principal, PromptId, SessionChange, SessionId,
+    SessionPatch, StartSession, TenantLimits, VariableQuery,
 };
 
 fn ada() -> Principal {
@@ -117,6 +117,18 @@ async fn answers(engine: &Engine, who: &Principal, id: KernelId, execution: Exec
         said(engine.follow_execution(who, execution, None).await),
         said(engine.interrupt_execution(who, execution).await),
         said(engine.answer_execution(who, execution, "x".into()).await),
+        said(engine.ask_person(who, id, question("?")).await),
+        said(engine.prompts(who, id).await),
+        said(
+            engine
+                .prompt(who, PromptId { kernel: id, seq: 1 }, Duration::ZERO)
+                .await,
+        ),
+        said(
+            engine
+                .answer_prompt(who, PromptId { kernel: id, seq: 1 }, "x".into())
+                .await,
+        ),
         said(engine.release_kernel(who, id).await),
         said(engine.shutdown_kernel(who, id).await),
     ]

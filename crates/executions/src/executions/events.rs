@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use time::OffsetDateTime;
 
-use crate::{ExecutionKernel, ExecutionResult};
+use crate::{ExecutionKernel, ExecutionResult, PromptInfo};
 
 /// One thing that happened.
 #[derive(Clone, Debug)]
@@ -53,6 +53,8 @@ pub enum ExecutionEventKind {
     },
     /// It waits for input.
     InputRequest(Input),
+    /// A person is asked something on its behalf, or that has ended.
+    Prompt(Box<PromptInfo>),
     /// It raised, or a script failed. Not `error`: a browser gives an event of that name to the handler of connection errors.
     #[serde(rename = "exception")]
     Error(Failure),
@@ -100,6 +102,7 @@ impl ExecutionEventKind {
             Self::UpdateDisplay(_) => "update_display",
             Self::ClearOutput { .. } => "clear_output",
             Self::InputRequest(_) => "input_request",
+            Self::Prompt(_) => "prompt",
             Self::Error(_) => "exception",
             Self::Stopping { .. } => "stopping",
             Self::Detached => "detached",

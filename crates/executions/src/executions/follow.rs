@@ -3,6 +3,7 @@
 mod alone;
 mod mark;
 mod network;
+mod prompts;
 mod result;
 
 use himalia_journal::Record;
@@ -20,6 +21,7 @@ use crate::{ExecutionEvent, ExecutionEventKind as Kind, ExecutionId, ExecutionKe
 
 pub(crate) use mark::Mark;
 use network::Network;
+use prompts::Prompts;
 
 /// Follows one execution. `S` is what becomes of its text.
 #[derive(Clone, Debug)]
@@ -49,6 +51,8 @@ pub struct Follower<S = Excerpt> {
     bytes_out: u64,
     /// What its connections to the network did.
     network: Network,
+    /// What a person is asked on its behalf.
+    prompts: Prompts,
     /// Records that the quota took.
     removed: u64,
     seq: u64,
@@ -187,6 +191,7 @@ impl<S: Sink + Clone> Follower<S> {
             gaps: 0,
             bytes_out: 0,
             network: Network::default(),
+            prompts: Prompts::default(),
             removed: 0,
             seq: 0,
         }
@@ -232,9 +237,9 @@ impl<S: Sink + Clone> Follower<S> {
         self.ended.is_some() || self.detached
     }
 
-    /// It waits for the answer to a question.
+    /// It waits for a person: in `input()`, or for the answer to a prompt.
     pub fn asks(&self) -> bool {
-        self.fold.asks()
+        self.fold.asks() || self.prompts.wait()
     }
 
     /// Number of the latest record that was read.
@@ -288,6 +293,10 @@ impl<S: Sink + Clone> Follower<S> {
             Some(RecordKind::Network) if mine => {
                 self.network.add(record);
                 None
+            }
+            Some(RecordKind::Prompt) if mine => {
+                let prompt = self.prompts.add(self.id.kernel, self.id.seq, record);
+                prompt.map(|prompt| Kind::Prompt(Box::new(prompt)))
             }
             Some(RecordKind::Gap) if self.sent => self.loss(record),
             _ => None,

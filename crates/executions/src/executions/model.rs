@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use time::OffsetDateTime;
 
-use crate::ExecutionId;
+use crate::{ExecutionId, PromptInfo};
 
 /// Bytes of code of one execution.
 pub const MAX_CODE_BYTES: usize = 1 << 20;
@@ -283,6 +283,9 @@ pub struct ExecutionResult {
     /// The question that it waits with.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub input: Option<Input>,
+    /// What a person is asked on its behalf, as long as that is open.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub prompts: Vec<PromptInfo>,
     /// What ended it, if that was no end of its own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub death: Option<Death>,
@@ -299,6 +302,11 @@ pub struct ExecutionResult {
 }
 
 impl ExecutionResult {
+    /// Whether it waits for a person: in `input()`, or for the answer to a prompt.
+    pub fn asks(&self) -> bool {
+        self.input.is_some() || !self.prompts.is_empty()
+    }
+
     /// About how many bytes it takes as JSON.
     pub fn about_bytes(&self) -> usize {
         self.text.len() + self.outputs.len() * OUTPUT_BYTES

@@ -30,6 +30,8 @@ pub enum EventKind {
     Execution,
     /// A connection to the network that has ended or was refused; `body` is JSON.
     Network,
+    /// A person is asked something, or what became of that; `body` is JSON.
+    Prompt,
 }
 
 impl EventKind {
@@ -42,6 +44,7 @@ impl EventKind {
             Self::Gap => "gap",
             Self::Execution => "execution",
             Self::Network => "network",
+            Self::Prompt => "prompt",
         }
     }
 }
@@ -130,6 +133,7 @@ fn event(record: &Record) -> Option<Event> {
         RecordKind::Gap => EventKind::Gap,
         RecordKind::Execution => EventKind::Execution,
         RecordKind::Network => EventKind::Network,
+        RecordKind::Prompt => EventKind::Prompt,
     };
     let meta = RecordMeta::decode(&record.meta);
     let engines = match kind {

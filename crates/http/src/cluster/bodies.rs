@@ -6,7 +6,7 @@ use himalia_engine::Origin;
 use serde::Deserialize;
 
 use super::Sought;
-use super::served_at::{Named, execution};
+use super::served_at::{Named, execution, prompt};
 use super::starts::Start;
 use crate::app::App;
 use crate::auth::may_be_rebound;
@@ -106,7 +106,7 @@ struct Arguments {
     /// `session`, `op: create`: what is started.
     template: Option<String>,
     execution_id: Option<String>,
-    /// `execute`: the execution whose prompt is answered.
+    /// `execute`: the execution or the prompt that is answered.
     input_for: Option<String>,
 }
 
@@ -122,8 +122,12 @@ fn of_mcp(bytes: &[u8]) -> About {
         let op = arguments.op.as_deref();
         lists = of_sessions && op == Some("list") && arguments.session.is_none();
         let creates = op == Some("create");
-        let executions = [arguments.execution_id, arguments.input_for];
-        all.extend(executions.into_iter().flatten().filter_map(|id| execution(&id)));
+        let ids = [arguments.execution_id, arguments.input_for];
+        all.extend(
+            ids.into_iter()
+                .flatten()
+                .filter_map(|id| execution(&id).or_else(|| prompt(&id))),
+        );
         all.extend(arguments.session.map(Sought::Session));
         if creates {
             key = arguments.idempotency_key.filter(|_| arguments.name.is_none());

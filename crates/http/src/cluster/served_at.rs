@@ -1,7 +1,7 @@
 //! Where a route is served.
 
 use axum::http::{HeaderMap, Method, Uri};
-use himalia_engine::ExecutionId;
+use himalia_engine::{ExecutionId, PromptId};
 
 use super::Sought;
 use super::starts::StartBody;
@@ -89,7 +89,8 @@ pub(super) fn served_at(method: &Method, pattern: &str, uri: &Uri, headers: &Hea
         })
     })
     .or_else(|| sought("/v1/sessions/{session_id}", |text| Some(Sought::Session(text))))
-    .or_else(|| sought("/v1/executions/{execution_id}", |id| execution(&id)));
+    .or_else(|| sought("/v1/executions/{execution_id}", |id| execution(&id)))
+    .or_else(|| sought("/v1/prompts/{prompt_id}", |id| prompt(&id)));
     found.map_or(ServedAt::Here, ServedAt::Owner)
 }
 
@@ -108,6 +109,12 @@ fn at_e2b(method: &Method, path: &str, headers: &HeaderMap) -> ServedAt {
 /// An execution is where its kernel is.
 pub(super) fn execution(id: &str) -> Option<Sought> {
     let id: ExecutionId = id.parse().ok()?;
+    Some(Sought::Kernel(id.kernel))
+}
+
+/// A prompt is where its kernel is.
+pub(super) fn prompt(id: &str) -> Option<Sought> {
+    let id: PromptId = id.parse().ok()?;
     Some(Sought::Kernel(id.kernel))
 }
 
@@ -175,7 +182,8 @@ mod tests {
                 .path
                 .replace("{kernel_id}", ID)
                 .replace("{session_id}", ID)
-                .replace("{execution_id}", &format!("exe_{}_1", ID.replace('-', "")));
+                .replace("{execution_id}", &format!("exe_{}_1", ID.replace('-', "")))
+                .replace("{prompt_id}", &format!("prm_{}_1", ID.replace('-', "")));
             let of_sandbox = route.path.starts_with("/e2b/") && route.path != "/e2b/{*path}";
             let named = if of_sandbox {
                 named.clone()

@@ -16,13 +16,14 @@ pub(crate) const EVERY: Group = &[
     (503, "unavailable"),
 ];
 /// Of one whose path has this parameter.
-pub(super) const OF_PARAMETERS: [(&str, Group); 7] = [
+pub(super) const OF_PARAMETERS: [(&str, Group); 8] = [
     (
         "session_id",
         &[(404, "kernel_not_found"), (404, "session_not_found")],
     ),
     ("kernel_id", &[(404, "kernel_not_found")]),
     ("execution_id", &[(404, "execution_not_found")]),
+    ("prompt_id", &[(404, "prompt_not_found")]),
     ("sha256", &[(404, "artifact_not_found")]),
     ("name", &[(404, "variable_not_found")]),
     ("token_id", &[(404, "token_not_found")]),
@@ -74,6 +75,8 @@ pub(crate) const RESTART: Group = &[
     (422, "limit_exceeded"),
     (500, "kernel_start_failed"),
 ];
+/// Of one that asks a person.
+pub(crate) const PROMPTS: Group = &[(422, "idempotency_key_reused")];
 /// Of one that starts an additional kernel in a session.
 pub(crate) const ADDITIONAL: Group = &[
     (404, "kernelspec_not_found"),

@@ -60,10 +60,11 @@ fn tag_of(path: &str) -> &'static str {
 }
 
 /// The parameters that stand in paths.
-const IN_PATHS: [(&str, &str); 8] = [
+const IN_PATHS: [(&str, &str); 9] = [
     ("session_id", "The session's id or name."),
     ("kernel_id", "The kernel's id."),
     ("execution_id", "The execution's id."),
+    ("prompt_id", "The prompt's id."),
     (
         "sha256",
         "The SHA-256 of the content, with or without `sha256:` before it.",

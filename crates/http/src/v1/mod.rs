@@ -16,6 +16,7 @@ mod input;
 pub(crate) mod kernels;
 pub(crate) mod models;
 pub(crate) mod pools;
+pub(crate) mod prompts;
 pub(crate) mod push;
 mod record;
 mod session_json;

@@ -22,7 +22,7 @@ async fn every_route_of_a_session_is_relayed_to_its_owner() {
     let mut routes: Vec<_> = ROUTES.iter().collect();
     routes.sort_by_key(|route| route.method == "DELETE");
     for route in routes {
-        let of_session = ["{kernel_id}", "{session_id}", "{execution_id}"]
+        let of_session = ["{kernel_id}", "{session_id}", "{execution_id}", "{prompt_id}"]
             .iter()
             .any(|parameter| route.path.contains(parameter));
         // Its owner is found by the store of Jupyter sessions: `jupyter_sessions_are_at_the_owner_of_their_kernel`.
@@ -34,6 +34,7 @@ async fn every_route_of_a_session_is_relayed_to_its_owner() {
             .replace("{kernel_id}", &kernel)
             .replace("{session_id}", &kernel)
             .replace("{execution_id}", &execution)
+            .replace("{prompt_id}", &execution.replace("exe", "prm"))
             .replace("{name}", "x")
             .replace("{*path}", "a.txt");
         let stream = path.ends_with("/events");

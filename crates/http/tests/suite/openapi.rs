@@ -88,8 +88,11 @@ fn operations_have_names_and_tags_for_generators_and_types_for_json() {
 }
 
 /// Lists that are no lists of things: they are bounded, and complete in each answer.
-const PARTS: [(&str, &str); 6] = [
+const PARTS: [(&str, &str); 9] = [
     ("/v1/executions/{execution_id}", "outputs"),
+    ("/v1/executions/{execution_id}", "prompts"),
+    ("/v1/prompts/{prompt_id}", "options"),
+    ("/v1/sessions/{session_id}/prompts", "prompts"),
     ("/v1/sessions/{session_id}", "allow"),
     ("/v1/sessions/{session_id}", "credentials"),
     ("/v1/sessions/{session_id}/events", "buffers"),

@@ -14,6 +14,7 @@ fn concrete(path: &str) -> String {
         .replace("{*path}", "a.txt")
         .replace("{file}", "logo-64x64.png")
         .replace("{execution_id}", &format!("exe_{}_1", ID.replace('-', "")))
+        .replace("{prompt_id}", &format!("prm_{}_1", ID.replace('-', "")))
         .replace("{sha256}", &"0".repeat(64))
         .replace("{token_id}", ID)
 }

@@ -41,6 +41,19 @@ impl Core {
                 out.push(Effect::Done(waiter, Ok(answer)));
                 Ok(false)
             }
+            Command::Prompt(prompt) => self.prompt(waiter, *prompt, out),
+            Command::AwaitPrompt { seq, wait } => {
+                self.await_prompt(waiter, seq, wait, out);
+                Ok(false)
+            }
+            Command::AnswerPrompt { seq, value, by } => self.answer_prompt(waiter, seq, value, by),
+            Command::UseApproval { prompt, tool, digest } => {
+                self.use_approval(waiter, prompt, &tool, &digest)
+            }
+            Command::ListPrompts => {
+                out.push(Effect::Done(waiter, Ok(self.list_prompts())));
+                Ok(false)
+            }
             Command::Stop(cause) => {
                 self.stop(cause, out);
                 Ok(true)
@@ -70,6 +83,11 @@ impl Core {
             | Command::StopExecution(_)
             | Command::Input { .. }
             | Command::ListExecutions
+            | Command::Prompt(_)
+            | Command::AwaitPrompt { .. }
+            | Command::AnswerPrompt { .. }
+            | Command::UseApproval { .. }
+            | Command::ListPrompts
             | Command::NoteConnection(_) => false,
         };
         possible && !self.life.sandbox_is_gone() && !self.outbox.takes_commands()

@@ -20,6 +20,9 @@ pub(super) struct Current {
     pub(super) left: Option<u64>,
     /// Header of the question that waits for its answer.
     pub(super) asked: Option<String>,
+    /// Prompts to a person that are open.
+    #[serde(default)]
+    pub(super) prompts: u32,
     pub(super) stop: Option<Stop>,
     pub(super) raised: bool,
     pub(super) aborted: bool,
@@ -48,6 +51,7 @@ impl Current {
             due: None,
             left: None,
             asked: None,
+            prompts: 0,
             stop: None,
             raised: false,
             aborted: false,
@@ -73,17 +77,41 @@ impl Current {
     /// It waits for input since `at`: its time stands still.
     pub(super) fn ask(&mut self, header: String, at: u64) {
         self.asked = Some(header);
+        self.stop_clock(at);
+    }
+
+    /// A person is asked on its behalf since `at`: its time stands still.
+    pub(super) fn prompted(&mut self, at: u64) {
+        self.prompts += 1;
+        self.stop_clock(at);
+    }
+
+    fn stop_clock(&mut self, at: u64) {
         if let Some(due) = self.due.take() {
             self.left = Some(due.saturating_sub(at));
+        }
+    }
+
+    /// Its time continues, unless it waits for something else.
+    fn start_clock(&mut self, at: u64) {
+        if self.asked.is_none()
+            && self.prompts == 0
+            && let Some(left) = self.left.take()
+        {
+            self.due = Some(at.saturating_add(left));
         }
     }
 
     /// Its question is answered.
     pub(super) fn answered(&mut self, at: u64) {
         self.asked = None;
-        if let Some(left) = self.left.take() {
-            self.due = Some(at.saturating_add(left));
-        }
+        self.start_clock(at);
+    }
+
+    /// A prompt to a person has ended.
+    pub(super) fn prompt_ended(&mut self, at: u64) {
+        self.prompts = self.prompts.saturating_sub(1);
+        self.start_clock(at);
     }
 
     pub(super) fn reply(&mut self, replied: Replied) {
@@ -138,5 +166,14 @@ mod tests {
         assert_eq!(current.due, None);
         current.answered(100_000);
         assert_eq!(current.due, Some(107_000));
+        // Two prompts and `input()` at the same time: until the last of them has ended.
+        current.prompted(101_000);
+        current.prompted(102_000);
+        current.prompt_ended(103_000);
+        current.ask("{}".into(), 104_000);
+        current.prompt_ended(105_000);
+        assert_eq!(current.due, None);
+        current.answered(200_000);
+        assert_eq!(current.due, Some(206_000));
     }
 }

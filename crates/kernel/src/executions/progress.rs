@@ -148,6 +148,20 @@ impl Executions {
         }
     }
 
+    /// A person is asked on behalf of it.
+    pub(crate) fn prompted(&mut self, seq: u64, mono: u64) {
+        if let Some(current) = self.current(seq) {
+            current.prompted(mono);
+        }
+    }
+
+    /// A prompt to a person has ended, whatever came of it.
+    pub(crate) fn prompt_ended(&mut self, seq: u64, mono: u64) {
+        if let Some(current) = self.current(seq) {
+            current.prompt_ended(mono);
+        }
+    }
+
     /// Its reply is there.
     pub(crate) fn replied(&mut self, seq: u64, replied: Replied) {
         if let Some(current) = self.current(seq) {

@@ -108,7 +108,7 @@ impl Core {
         Ok(id)
     }
 
-    /// The disk refused a batch: its requests wait again, unnumbered, before all others.
+    /// The disk refused a batch: its requests wait again, unnumbered, before all others. Executions and prompts in it are refused.
     pub(super) fn take_back(&mut self, batch: Vec<NewRecord>, out: &mut Vec<Effect>) {
         let taken = self.writes.failed(self.now.mono, batch);
         for (then, record) in taken.into_iter().rev() {
@@ -116,6 +116,10 @@ impl Core {
                 Next::Send(lane, id) => (lane, id),
                 Next::Submitted(waiter) => {
                     self.executions.not_submitted(waiter, out);
+                    continue;
+                }
+                Next::Prompted(waiter) => {
+                    self.prompts.not_written(waiter, out);
                     continue;
                 }
                 _ => continue,

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use super::entry::{Effects, ToolEntry, object, tool};
 use crate::call::{Answer, Call};
 use crate::failure::Failure;
-use crate::input::{Round, question};
+use crate::input::{Asked, Round, question};
 use crate::{arguments, follow, limits, sessions};
 
 pub(super) const TOOL: ToolEntry = ToolEntry {
@@ -47,7 +47,7 @@ fn describe(name: &'static str) -> Tool {
             "cwd": {"type": "string"},
             "metadata": {"type": "object"},
             "allow_stdin": {"type": "boolean", "description": "let input() ask; else it raises"},
-            "input_for": {"type": "string", "description": "an execution that waits in input(): code is the answer"},
+            "input_for": {"type": "string", "description": "an execution in input(), or a prompt: code is the answer"},
             "expect_incarnation": {"type": "integer", "description": "refuse another kernel process"},
             "max_failures": {"type": "integer", "description": "refuse after so many failures in a row"},
             "idempotency_key": {"type": "string", "description": "the same call again runs once"}
@@ -119,13 +119,14 @@ async fn run(mut call: Call) -> Answer {
         Round::First => match &wanted.input_for {
             None => (start(&call, wanted).await?, None),
             Some(id) => {
-                let id = id.parse()?;
-                same_kernel(&call, &wanted, id)?;
-                answer(&call, id, wanted.code).await?
+                let asked: Asked = id.parse()?;
+                same_kernel(&call, &wanted, asked.execution(&call).await?)?;
+                answer(&call, asked, wanted.code).await?
             }
         },
-        Round::Answered(id, value) => answer(&call, id, value).await?,
-        Round::Refused(id) => {
+        Round::Answered(asked, value) => answer(&call, asked, value).await?,
+        Round::Refused(asked) => {
+            let id = asked.execution(&call).await?;
             let result = call.engine.execution(&call.principal, id).await?;
             return Ok(super::get_output::shown(&call, &result, image_bytes).await);
         }
@@ -176,8 +177,9 @@ fn same_kernel(call: &Call, wanted: &Arguments, id: ExecutionId) -> Result<(), F
 }
 
 /// Gives an answer; what is asked before it is old.
-async fn answer(call: &Call, id: ExecutionId, value: String) -> Result<(ExecutionId, Option<u64>), Failure> {
-    let asked = call.engine.execution(&call.principal, id).await?.seq;
-    call.engine.answer_execution(&call.principal, id, value).await?;
-    Ok((id, Some(asked)))
+async fn answer(call: &Call, asked: Asked, value: String) -> Result<(ExecutionId, Option<u64>), Failure> {
+    let id = asked.execution(call).await?;
+    let seq = call.engine.execution(&call.principal, id).await?.seq;
+    asked.answer(call, value).await?;
+    Ok((id, Some(seq)))
 }

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use himalia_engine::{
-    Attach, Attachment, Closed, Delivery, Drain, Engine, EngineConfig, ExecutionId, ExecutionResult,
+    Ask, Attach, Attachment, Closed, Delivery, Drain, Engine, EngineConfig, ExecutionId, ExecutionResult,
     KernelId, Principal, StartSession, Until,
 };
 use himalia_sandbox::{LocalConfig, LocalProvisioner};
@@ -175,6 +175,16 @@ impl Drop for TestEngine {
 
 pub fn op() -> Principal {
     Principal::operator()
+}
+
+/// What a person may be asked.
+pub fn question(text: &str) -> Ask {
+    Ask {
+        text: text.into(),
+        options: Vec::new(),
+        time: Duration::from_mins(1),
+        key: None,
+    }
 }
 
 pub async fn start(engine: &Engine) -> KernelId {

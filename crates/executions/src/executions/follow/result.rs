@@ -71,6 +71,7 @@ impl Follower<Excerpt> {
                 network_received_bytes: self.network.received_bytes,
             },
             input: outcome.input.filter(|_| over.is_none()),
+            prompts: self.prompts.open(self.id.kernel),
             death,
             detached: self.detached,
             gaps: self.gaps + outcome.unreadable,

@@ -19,6 +19,7 @@ pub(crate) struct Ids {
     pub(crate) additional: String,
     pub(crate) name: String,
     pub(crate) execution: String,
+    pub(crate) prompt: String,
     pub(crate) sha256: String,
     pub(crate) token: String,
 }
@@ -33,6 +34,7 @@ impl Ids {
             additional: uuid::Uuid::new_v4().to_string(),
             name: "nobodys".into(),
             execution: format!("exe_{}_1", kernel.simple()),
+            prompt: format!("prm_{}_1", kernel.simple()),
             sha256: "0".repeat(64),
             token: uuid::Uuid::new_v4().to_string(),
         }
@@ -48,6 +50,8 @@ impl Ids {
         let additional = made(gateway, token, "POST", "/v1/sessions/analysis/kernels", json!({})).await;
         let code = json!({"code": "display image/png 4000"});
         let ran = made(gateway, token, "POST", "/v1/sessions/analysis/executions", code).await;
+        let new = json!({"text": "May it?", "options": ["x", "y"]});
+        let prompt = made(gateway, token, "POST", "/v1/sessions/analysis/prompts", new).await;
         let artifact = text(&ran["outputs"][0]["data"]["image/png"]["artifact"]);
         made(
             gateway,
@@ -66,6 +70,7 @@ impl Ids {
             additional: text(&additional["id"]),
             name: "analysis".into(),
             execution: text(&ran["id"]),
+            prompt: text(&prompt["id"]),
             sha256: artifact.trim_start_matches("sha256:").to_owned(),
             token: text(&token["id"]),
         }
@@ -76,6 +81,7 @@ impl Ids {
         let mut text = text.to_owned();
         for (id, word) in [
             (&self.execution, "EXECUTION"),
+            (&self.prompt, "PROMPT"),
             (&self.kernel, "KERNEL"),
             (&self.jupyter_session, "JUPYTER"),
             (&self.session, "SESSION"),
@@ -107,7 +113,8 @@ impl Ids {
         }
         let body = match (route.method.as_str(), route.path.rsplit('/').next().unwrap()) {
             ("POST", "executions" | "complete" | "inspect") => "{\"code\": \"print x\"}",
-            ("POST", "input") => "{\"value\": \"x\"}",
+            ("POST", "input" | "answer") => "{\"value\": \"x\"}",
+            ("POST", "prompts") => "{\"text\": \"x\"}",
             ("PUT" | "PATCH", _) => "{}",
             _ => "",
         };
@@ -118,6 +125,7 @@ impl Ids {
                 .replace("{session_id}", session)
                 .replace("{kernel_id}", kernel)
                 .replace("{execution_id}", &self.execution)
+                .replace("{prompt_id}", &self.prompt)
                 .replace("{sha256}", &self.sha256)
                 .replace("{token_id}", &self.token)
                 .replace("variables/{name}", "variables/x")

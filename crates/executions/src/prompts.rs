@@ -1,0 +1,283 @@
+//! What a person is asked on behalf of a session, as callers see it.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use himalia_kernel::{Prompt, PromptEnd, PromptKind, PromptStatus};
+use himalia_model::{EngineError, KernelId, from_micros};
+use himalia_outcome::{MAX_PROMPT_CHARS, shown_prompt};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Serialize, Serializer};
+use serde_json::Value;
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use crate::ExecutionId;
+
+/// Options of a prompt, and characters of each.
+pub const MAX_PROMPT_OPTIONS: usize = 16;
+/// See [`MAX_PROMPT_OPTIONS`].
+pub const MAX_OPTION_CHARS: usize = 200;
+/// Bytes of an answer.
+pub const MAX_ANSWER_BYTES: usize = 64 << 10;
+/// How long a prompt may stay open.
+pub const MAX_PROMPT_TIME: Duration = Duration::from_hours(7 * 24);
+/// Bytes of the key of a prompt.
+const MAX_KEY_BYTES: usize = 200;
+
+/// Identifies a prompt: its kernel, and the number of its first record in the kernel's log. On the wire
+/// `prm_<kernel's id without hyphens>_<number>`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct PromptId {
+    /// The kernel in whose log it is.
+    pub kernel: KernelId,
+    /// The number of its first record.
+    pub seq: u64,
+}
+
+impl fmt::Display for PromptId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "prm_{}_{}", self.kernel.0.simple(), self.seq)
+    }
+}
+
+impl Serialize for PromptId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl JsonSchema for PromptId {
+    fn schema_name() -> Cow<'static, str> {
+        "PromptId".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "pattern": "^prm_[0-9a-f]{32}_[1-9][0-9]*$" })
+    }
+}
+
+impl FromStr for PromptId {
+    type Err = EngineError;
+
+    /// Accepts what `Display` writes and nothing else; otherwise [`EngineError::NotFound`].
+    fn from_str(text: &str) -> Result<Self, EngineError> {
+        let read = || {
+            let (kernel, seq) = text.strip_prefix("prm_")?.split_once('_')?;
+            let id = Self {
+                kernel: KernelId(Uuid::try_parse(kernel).ok()?),
+                seq: seq.parse().ok()?,
+            };
+            (id.to_string() == text && id.seq > 0).then_some(id)
+        };
+        read().ok_or_else(|| EngineError::no_prompt(text))
+    }
+}
+
+/// What a person is to be asked.
+#[derive(Clone, Debug)]
+pub struct Ask {
+    /// What the person reads, 1 to [`MAX_PROMPT_CHARS`] characters. Control characters but line ends are left out.
+    pub text: String,
+    /// The answers of which one is to be chosen. Without any, the answer is a text.
+    pub options: Vec<String>,
+    /// How long it may stay open, at most [`MAX_PROMPT_TIME`].
+    pub time: Duration,
+    /// The same key of one session is the same prompt.
+    pub key: Option<String>,
+}
+
+impl Ask {
+    /// Checks it. [`EngineError::BadRequest`] names the field.
+    pub fn prompt(self) -> Result<Prompt, EngineError> {
+        let refuse = |field, reason: String| Err(EngineError::bad_request(field, reason));
+        let text = shown_prompt(self.text.trim());
+        if text.trim().is_empty() || text.chars().count() > MAX_PROMPT_CHARS {
+            return refuse(
+                "text",
+                format!("must have 1 to {MAX_PROMPT_CHARS} characters that can be shown"),
+            );
+        }
+        let is_bad = |option: &String| {
+            let chars = option.chars().count();
+            chars == 0 || chars > MAX_OPTION_CHARS || option.contains(char::is_control)
+        };
+        if self.options.len() > MAX_PROMPT_OPTIONS || self.options.iter().any(is_bad) {
+            return refuse(
+                "options",
+                format!(
+                    "at most {MAX_PROMPT_OPTIONS} of 1 to {MAX_OPTION_CHARS} characters, without control characters"
+                ),
+            );
+        }
+        if self.time.is_zero() || self.time > MAX_PROMPT_TIME {
+            return refuse("timeout_s", "expected more than 0 and at most 7 days".into());
+        }
+        if let Some(key) = &self.key
+            && (key.is_empty() || key.len() > MAX_KEY_BYTES)
+        {
+            return refuse("key", format!("must have 1 to {MAX_KEY_BYTES} bytes"));
+        }
+        Ok(Prompt {
+            kind: PromptKind::Question,
+            text,
+            options: self.options,
+            tool: None,
+            digest: None,
+            arguments: None,
+            key: self.key,
+            wait_ms: u64::try_from(self.time.as_millis()).unwrap_or(u64::MAX).max(1),
+        })
+    }
+}
+
+/// How far a prompt is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum PromptState {
+    /// It waits for an answer.
+    Open,
+    /// It was answered.
+    Answered,
+    /// No answer is of use any more.
+    Withdrawn,
+}
+
+/// What a person is asked, and what became of it.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "Prompt")]
+pub struct PromptInfo {
+    /// Its id.
+    pub id: PromptId,
+    /// Its session.
+    pub session: KernelId,
+    /// The execution that waits for it, whose time stands still, if one does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub execution: Option<ExecutionId>,
+    /// Why a person is asked.
+    pub kind: PromptKind,
+    /// What the person reads. It comes from the code of the session, or from a tool, and is not the gateway's.
+    pub text: String,
+    /// The answers of which one is to be chosen. Without any, the answer is a text.
+    pub options: Vec<String>,
+    /// The tool that wants to be called: `server.tool`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool: Option<String>,
+    /// The arguments of that call, as long as it is open.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub arguments: Option<Value>,
+    /// When it was asked, UTC.
+    #[serde(serialize_with = "as_timestamp")]
+    #[schemars(with = "String", extend("format" = "date-time"))]
+    pub created: OffsetDateTime,
+    /// Until when it may stay open, UTC.
+    #[serde(serialize_with = "as_timestamp")]
+    #[schemars(with = "String", extend("format" = "date-time"))]
+    pub expires: OffsetDateTime,
+    /// How far it is.
+    pub state: PromptState,
+    /// The answer, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub answer: Option<String>,
+    /// Who gave it: `operator`, or tenant and caller as `tenant/caller`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub answered_by: Option<String>,
+    /// Why no answer is of use any more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+fn as_timestamp<S: Serializer>(at: &OffsetDateTime, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&himalia_wire::build::timestamp(*at))
+}
+
+impl PromptInfo {
+    /// One of the list of this kernel.
+    pub fn new(kernel: KernelId, status: PromptStatus) -> Self {
+        let PromptStatus {
+            seq,
+            at_micros,
+            execution,
+            prompt,
+            end,
+            used: _,
+        } = status;
+        let (state, answer, answered_by, reason) = match end {
+            None => (PromptState::Open, None, None, None),
+            Some(PromptEnd::Answered { value, by }) => (PromptState::Answered, Some(value), Some(by), None),
+            Some(PromptEnd::Withdrawn { reason }) => (PromptState::Withdrawn, None, None, Some(reason)),
+        };
+        let until = at_micros.saturating_add(prompt.wait_ms.saturating_mul(1000));
+        Self {
+            id: PromptId { kernel, seq },
+            session: kernel,
+            execution: execution.map(|seq| ExecutionId { kernel, seq }),
+            kind: prompt.kind,
+            text: prompt.text,
+            options: prompt.options,
+            tool: prompt.tool,
+            arguments: prompt.arguments,
+            created: from_micros(at_micros),
+            expires: from_micros(until),
+            state,
+            answer,
+            answered_by,
+            reason,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ask(text: &str) -> Ask {
+        Ask {
+            text: text.into(),
+            options: vec!["yes".into(), "no".into()],
+            time: Duration::from_mins(1),
+            key: None,
+        }
+    }
+
+    #[test]
+    fn only_what_is_written_is_read() {
+        let id = PromptId {
+            kernel: KernelId::random(),
+            seq: 17,
+        };
+        assert_eq!(id.to_string().parse::<PromptId>().unwrap(), id);
+        let execution = id.to_string().replace("prm", "exe");
+        for bad in ["", "prm_", &execution, &id.to_string().replace("_17", "_017")] {
+            assert!(bad.parse::<PromptId>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn texts_hide_nothing() {
+        let prompt = ask("Delete\u{1b}[2K all?\n\u{202e}yes\u{7} ").prompt().unwrap();
+        assert_eq!(prompt.text, "Delete[2K all?\nyes");
+        assert_eq!(prompt.wait_ms, 60_000);
+    }
+
+    #[test]
+    fn refusals_name_the_field() {
+        let field = |ask: Ask| match ask.prompt() {
+            Err(EngineError::BadRequest { field, .. }) => field,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(field(ask(" \u{7} ")), "text");
+        assert_eq!(field(ask(&"x".repeat(MAX_PROMPT_CHARS + 1))), "text");
+        let options = |options: Vec<String>| Ask { options, ..ask("?") };
+        for bad in [vec![String::new()], vec!["a\nb".into()], vec!["a".into(); 17]] {
+            assert_eq!(field(options(bad)), "options");
+        }
+        for time in [Duration::ZERO, MAX_PROMPT_TIME + Duration::from_secs(1)] {
+            assert_eq!(field(Ask { time, ..ask("?") }), "timeout_s");
+        }
+        let key = Some("k".repeat(201));
+        assert_eq!(field(Ask { key, ..ask("?") }), "key");
+    }
+}

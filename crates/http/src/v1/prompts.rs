@@ -1,0 +1,133 @@
+//! `/v1/sessions/{id}/prompts` and `/v1/prompts/{id}`: what a person is asked, and the answers.
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::{Path, State};
+use himalia_engine::{Ask, MAX_ANSWER_BYTES, MAX_PROMPT_TIME, PromptId, PromptInfo, PromptState};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::answers::With;
+use super::input::{Members, Parameters, Text, Wait};
+use super::kernels::kernel_id;
+use super::sessions::of_session;
+use crate::app::App;
+use crate::auth::Caller;
+use crate::error::ApiError;
+
+/// Seconds that a request may wait for an answer.
+const WAIT_MOST: u64 = 60;
+/// Seconds that a prompt stays open unless the request says otherwise.
+const DEFAULT_TIME: Duration = Duration::from_hours(24);
+
+/// The prompts of a kernel.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Prompts {
+    /// In the order in which they were asked.
+    prompts: Vec<PromptInfo>,
+}
+
+/// Which prompts are listed.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Which {
+    /// A kernel of the session; default: the first one.
+    kernel: Option<String>,
+    /// List those only that wait for an answer.
+    #[serde(default)]
+    open: bool,
+}
+
+/// `GET /v1/sessions/{id}/prompts`: those that are open and the latest that have ended.
+pub(crate) async fn list(
+    State(app): State<App>,
+    Caller(principal): Caller,
+    Path(id): Path<String>,
+    Parameters(Which { kernel, open }): Parameters<Which>,
+) -> Result<Json<Prompts>, ApiError> {
+    let kernel = kernel_id(&app, &principal, &id, kernel.as_deref())?;
+    let listed = app.engine().prompts(&principal, kernel).await;
+    let mut prompts = listed.map_err(|error| of_session(error, &id))?;
+    prompts.retain(|prompt| !open || prompt.state == PromptState::Open);
+    Ok(Json(Prompts { prompts }))
+}
+
+/// What a person is to be asked.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NewPrompt {
+    /// What the person reads.
+    text: Text<1, 16_000>,
+    /// The answers of which one is to be chosen; default: none, and the answer is a text.
+    #[serde(default)]
+    options: Vec<String>,
+    /// A kernel of the session; default: the first one.
+    kernel: Option<String>,
+    /// Seconds that it may stay open; default: a day.
+    timeout_s: Option<Wait<{ MAX_PROMPT_TIME.as_secs() }>>,
+    /// The same key is the same prompt.
+    key: Option<String>,
+}
+
+/// `POST /v1/sessions/{id}/prompts`: 201 with the prompt, also with one that is there under the same key.
+pub(crate) async fn create(
+    State(app): State<App>,
+    Caller(principal): Caller,
+    Path(id): Path<String>,
+    Members(wanted): Members<NewPrompt>,
+) -> Result<With<201, PromptInfo>, ApiError> {
+    let kernel = kernel_id(&app, &principal, &id, wanted.kernel.as_deref())?;
+    let ask = Ask {
+        text: wanted.text.0,
+        options: wanted.options,
+        time: wanted.timeout_s.map_or(DEFAULT_TIME, |Wait(time)| time),
+        key: wanted.key,
+    };
+    let asked = app.engine().ask_person(&principal, kernel, ask).await;
+    Ok(With(asked.map_err(|error| of_session(error, &id))?))
+}
+
+/// How long a request may wait.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Patience {
+    /// Seconds to wait for the end of the prompt; default 0.
+    wait_s: Option<Wait<WAIT_MOST>>,
+}
+
+/// `GET /v1/prompts/{id}?wait_s=`: the prompt, when it has ended or after that time.
+pub(crate) async fn show(
+    State(app): State<App>,
+    Caller(principal): Caller,
+    Path(id): Path<String>,
+    Parameters(Patience { wait_s }): Parameters<Patience>,
+) -> Result<Json<PromptInfo>, ApiError> {
+    let wait = wait_s.map_or(Duration::ZERO, |Wait(wait)| wait);
+    let found = app.engine().prompt(&principal, prompt_id(&id)?, wait).await?;
+    Ok(Json(found))
+}
+
+/// The answer to a prompt.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "PromptAnswer")]
+pub(crate) struct Given {
+    /// One of the options, if the prompt has some.
+    value: Text<0, MAX_ANSWER_BYTES>,
+}
+
+/// `POST /v1/prompts/{id}/answer`: 200 with the prompt once the answer is in the log, 409 if it has ended before.
+pub(crate) async fn answer(
+    State(app): State<App>,
+    Caller(principal): Caller,
+    Path(id): Path<String>,
+    Members(Given { value: Text(value) }): Members<Given>,
+) -> Result<Json<PromptInfo>, ApiError> {
+    let answered = app.engine().answer_prompt(&principal, prompt_id(&id)?, value);
+    Ok(Json(answered.await?))
+}
+
+fn prompt_id(text: &str) -> Result<PromptId, ApiError> {
+    Ok(text.parse::<PromptId>()?)
+}

@@ -1,0 +1,136 @@
+//! What a person is asked, what becomes of it, and its records.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::meta::event_body;
+
+/// What the code of a session, or the gateway on its behalf, asks a person.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Prompt {
+    /// Why it is asked.
+    pub kind: PromptKind,
+    /// What the person reads.
+    pub text: String,
+    /// The answers of which one is to be chosen. Without any, the answer is a text.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub options: Vec<String>,
+    /// The tool that wants to be called: `server.tool`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool: Option<String>,
+    /// What identifies the arguments of that call, of which those that are shown may be cut and masked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
+    /// The arguments of that call, as they are shown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arguments: Option<Value>,
+    /// Names it for the one who asks: the same key is the same prompt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// How long it may stay open, milliseconds.
+    pub wait_ms: u64,
+}
+
+impl Prompt {
+    /// Whether this asks the same, whatever arguments are remembered.
+    pub(super) fn asks_the_same(&self, other: &Self) -> bool {
+        let asked = |prompt: &Self| {
+            (
+                prompt.kind,
+                prompt.text.clone(),
+                prompt.options.clone(),
+                prompt.tool.clone(),
+            )
+        };
+        asked(self) == asked(other)
+    }
+}
+
+/// The answers to an approval: this call alone, ...
+pub const APPROVE_ONCE: &str = "once";
+/// ... this tool for as long as the session lives, ...
+pub const APPROVE_SESSION: &str = "session";
+/// ... or not at all.
+pub const APPROVE_DENY: &str = "deny";
+
+/// Why a person is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum PromptKind {
+    /// Code asks a question of its own.
+    Question,
+    /// A call of a tool has to be approved.
+    Approval,
+}
+
+/// A prompt and what has become of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PromptStatus {
+    /// Number of its first record, which names it.
+    pub seq: u64,
+    /// When it was asked, microseconds since 1970, UTC.
+    pub at_micros: u64,
+    /// The native execution that waits for it, if one runs.
+    pub execution: Option<u64>,
+    /// What is asked.
+    pub prompt: Prompt,
+    /// How it ended. `None`: it is open.
+    pub end: Option<PromptEnd>,
+    /// Its call was made.
+    #[serde(default)]
+    pub used: bool,
+}
+
+/// How a prompt ended. It does so once.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PromptEnd {
+    /// A person has answered.
+    Answered {
+        /// The answer: one of the options, if there are some.
+        value: String,
+        /// Who: `operator`, or tenant and caller as `tenant/caller`.
+        by: String,
+    },
+    /// No answer is of use any more. One line says why.
+    Withdrawn {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// The body of a record of a prompt.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum PromptRecord {
+    /// The first one, whose number is the prompt's.
+    Asked {
+        /// What is asked.
+        #[serde(flatten)]
+        prompt: Prompt,
+    },
+    /// The last one.
+    Ended {
+        /// Number of the first one.
+        prompt: u64,
+        /// How it ended.
+        #[serde(flatten)]
+        end: PromptEnd,
+    },
+    /// The call that was approved is being made.
+    Used {
+        /// Number of the first one.
+        prompt: u64,
+    },
+    /// A record of a later version.
+    #[serde(other)]
+    Unknown,
+}
+
+impl PromptRecord {
+    /// The body.
+    pub(super) fn to_body(&self) -> bytes::Bytes {
+        event_body(self)
+    }
+}
