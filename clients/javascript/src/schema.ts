@@ -655,6 +655,13 @@ export interface KernelPage {
 }
 
 /**
+ * What a skill is.
+ * - `instructions`: Text for a model: `SKILL.md`, with files beside it.
+ * - `code`: A function in Python: `main` in `main.py`, with files beside it.
+ */
+export type Kind = "instructions" | "code";
+
+/**
  * What the code of an execution is written in.
  * - `kernel`: The kernel's own language.
  * - `bash`: Bash, run by a kernel of ours as a `%%bash` cell.
@@ -757,6 +764,23 @@ export interface ListedSession {
   template: string;
   /** Set if its process runs and does not respond; null if it responds, or is only busy. */
   unresponsive: Unresponsive | null;
+}
+
+/** The latest version of a skill in a list. */
+export interface ListedSkill {
+  description: string;
+  /** The address of its content: `sha256:` and 64 hexadecimal digits. */
+  digest: string;
+  kind: Kind;
+  name: string;
+  /** When it was published. */
+  published: string;
+  /** Who published it. */
+  published_by: string;
+  /** The latest version. */
+  version: string;
+  /** All versions, the latest first. */
+  versions: string[];
 }
 
 /** A record of a session's log. A message or request has a channel and its parts, the others have a `detail`. */
@@ -870,6 +894,22 @@ export interface NewCredential {
   user?: string | null | undefined;
   /** The secret: token, value of the header or the parameter, password or secret key. */
   value: string;
+}
+
+/** Code of a session that becomes a skill. */
+export interface NewDraft {
+  /** Numbers of entries of the session's history (`seq`), in the order in which they run. */
+  cells: number[];
+  /** What it does. */
+  description: string;
+  /** Variables that the code assigns and that become arguments. */
+  inputs?: string[] | undefined;
+  /** A kernel of the session; default: the first one. */
+  kernel?: string | null | undefined;
+  /** The name of the skill. */
+  name: string;
+  /** Variables that are returned. */
+  outputs?: string[] | undefined;
 }
 
 /** Code to run. */
@@ -1055,6 +1095,72 @@ export interface NewSessionWithNoId {
   secrets?: { [name: string]: string } | null | undefined;
   /** Name of a template or a kernelspec. */
   template?: string | null | undefined;
+}
+
+/** A skill to publish. */
+export interface NewSkill {
+  /** Its files by their relative paths. */
+  files: { [name: string]: {
+    /** What is not UTF-8. */
+    base64?: string | null | undefined;
+    /** UTF-8. */
+    text?: string | null | undefined;
+  } };
+  /** What it says of itself. Default: what the files say: `skill.json`, or the front matter of `SKILL.md`. */
+  manifest?: {
+    /** What it does and when to use it, for people and models; at most 1,024 characters. */
+    description: string;
+    /** The digest of the environment that it needs: of the lock file or the image. It does not run in another one. */
+    environment?: string | null | undefined;
+    /** JSON Schema of the inputs, an object: the arguments of `main`. Code has one. */
+    inputs?: unknown | undefined;
+    /** What it is. */
+    kind: "instructions" | "code";
+    /** 1 to 64 lower-case letters, digits and hyphens; it begins with a letter and does not end with a hyphen. */
+    name: string;
+    /** What it needs of the network. A run reaches what is both here and in the template. */
+    network?: (string | {
+      /** `example.org`, `*.example.org` for the names below it, or `*` for every name. */
+      host: string;
+      /** Methods of plain HTTP; without any, all. A rule with methods allows no TLS, in which they cannot be read. */
+      methods?: string[] | undefined;
+      /** Without any: 80 and 443. */
+      ports?: number[] | undefined;
+    })[] | undefined;
+    /** JSON Schema of what `main` returns. Code has one. */
+    outputs?: unknown | undefined;
+    /** The template of the session that it runs in. Default: that of the caller. */
+    template?: string | null | undefined;
+    /** Runs with a known result. */
+    tests?: ({
+      /** The name of what it raises, in place of outputs: `ValueError`. */
+      error?: string | null | undefined;
+      /** The inputs. */
+      inputs?: { [name: string]: unknown } | undefined;
+      /** What it shows. */
+      name: string;
+      /** The outputs that it has then. Without them, any that fit the schema. */
+      outputs?: unknown | undefined;
+    })[] | undefined;
+    /** Seconds that a run may take. Default: 600. */
+    timeout_s?: number | null | undefined;
+    /** A semantic version: `1.2.0`. */
+    version: string;
+  } | null | undefined;
+}
+
+/** A run of a skill. */
+export interface NewSkillRun {
+  /** The arguments of `main`, which fit the schema. */
+  inputs?: { [name: string]: unknown } | undefined;
+  /** The template of its session. Default: that of the skill, or the default kernelspec. */
+  template?: string | null | undefined;
+  /** Seconds that it may take, if that is less than the skill says. */
+  timeout_s?: number | null | undefined;
+  /** Default: the latest one. */
+  version?: string | null | undefined;
+  /** Seconds that the response waits for the end; default 300. The run continues afterwards. */
+  wait_s?: number | null | undefined;
 }
 
 /** The requested token. */
@@ -1363,6 +1469,22 @@ export interface Replaced {
   variables_lost: LostVariables | null;
 }
 
+/** Which skill runs. */
+export interface RunOf {
+  /** The address of its content. */
+  digest: string;
+  name: string;
+  version: string;
+}
+
+/**
+ * How far a run is.
+ * - `running`: It waits or runs.
+ * - `succeeded`: It has returned outputs that fit the schema.
+ * - `failed`: It has not: `violations` or the execution say why.
+ */
+export type RunStatus = "running" | "succeeded" | "failed";
+
 /** What was lost with a sandbox beside the variables, and cannot be had again. */
 export interface SandboxLoss {
   /** Ids of sessions that were forks in the same sandbox. At most 16. */
@@ -1388,6 +1510,16 @@ export interface SandboxUsage {
   /** Their bytes to hosts. */
   network_sent_bytes: number;
   processes: number;
+}
+
+/** What is wrong with a part of the outputs. */
+export interface SchemaViolation {
+  /** Where, as a JSON Pointer. Empty: the outputs as a whole. */
+  path: string;
+  /** The keyword of the schema. */
+  rule: string;
+  /** What is expected. */
+  text: string;
 }
 
 /**
@@ -1592,6 +1724,88 @@ export interface SessionPage {
  * - `warn`: It prevents the fork under `strict`, and is reported under `report`.
  */
 export type Severity = "refuse" | "warn";
+
+/** A version of a skill. Manifest and files are as they are published. */
+export interface Skill {
+  /** The address of its content: `sha256:` and 64 hexadecimal digits. */
+  digest: string;
+  /** Its files by their relative paths. */
+  files: { [name: string]: SkillFile };
+  manifest: SkillManifest;
+  name: string;
+  /** When it was published; null: it is a draft. */
+  published: string | null;
+  /** Who published it; null: it is a draft. */
+  published_by: string | null;
+  version: string;
+}
+
+/** The content of a file: one of the two. */
+export interface SkillFile {
+  /** What is not UTF-8. */
+  base64?: string | null | undefined;
+  /** UTF-8. */
+  text?: string | null | undefined;
+}
+
+/** What a skill says of itself. */
+export interface SkillManifest {
+  /** What it does and when to use it, for people and models; at most 1,024 characters. */
+  description: string;
+  /** The digest of the environment that it needs: of the lock file or the image. It does not run in another one. */
+  environment?: string | null | undefined;
+  /** JSON Schema of the inputs, an object: the arguments of `main`. Code has one. */
+  inputs?: unknown | undefined;
+  /** What it is. */
+  kind: Kind;
+  /** 1 to 64 lower-case letters, digits and hyphens; it begins with a letter and does not end with a hyphen. */
+  name: string;
+  /** What it needs of the network. A run reaches what is both here and in the template. */
+  network?: AllowList | undefined;
+  /** JSON Schema of what `main` returns. Code has one. */
+  outputs?: unknown | undefined;
+  /** The template of the session that it runs in. Default: that of the caller. */
+  template?: string | null | undefined;
+  /** Runs with a known result. */
+  tests?: SkillTest[] | undefined;
+  /** Seconds that a run may take. Default: 600. */
+  timeout_s?: number | null | undefined;
+  /** A semantic version: `1.2.0`. */
+  version: string;
+}
+
+/** A page of the list. */
+export interface SkillPage {
+  /** The cursor of the next page; null at the end. */
+  next: string | null;
+  skills: ListedSkill[];
+}
+
+/** A run of a skill. */
+export interface SkillRun {
+  /** The execution, with its text and its error. */
+  execution: ExecutionResult;
+  /** The id of the execution that it is. */
+  id: string;
+  /** What `main` returned. Null until then. */
+  outputs: unknown;
+  skill: RunOf;
+  status: RunStatus;
+  /** What is wrong with the outputs. */
+  violations: SchemaViolation[];
+}
+
+/** A run with a known result. */
+export interface SkillTest {
+  /** The name of what it raises, in place of outputs: `ValueError`. */
+  error?: string | null | undefined;
+  /** The inputs. */
+  inputs: { [name: string]: unknown };
+  /** What it shows. */
+  name: string;
+  /** The outputs that it has then. Without them, any that fit the schema. */
+  outputs?: unknown | undefined;
+}
 
 /** Fewer branches than requested. */
 export interface SomeBranches {
@@ -2021,6 +2235,20 @@ export interface Operations {
       };
     };
     result: OutputPage;
+  };
+  /** Get the run of a skill that an execution is */
+  get_skill_run: {
+    input: {
+      path: {
+        /** The execution's id. */
+        execution_id: string;
+      };
+      query?: {
+        /** Seconds that the response waits for the end; default 0. */
+        wait_s?: number | undefined;
+      };
+    };
+    result: SkillRun;
   };
   /** Collect garbage: remove expired data */
   collect_garbage: {
@@ -2513,6 +2741,17 @@ export interface Operations {
     };
     result: undefined;
   };
+  /** Make a skill of code in the history */
+  draft_skill: {
+    input: {
+      path: {
+        /** The session's id or name. */
+        session_id: string;
+      };
+      body: NewDraft;
+    };
+    result: Skill;
+  };
   /** Write files from a tar archive */
   upload_archive: {
     input: {
@@ -2581,6 +2820,61 @@ export interface Operations {
     };
     result: VariablePart;
   };
+  /** List skills */
+  list_skills: {
+    input: {
+      query?: {
+        /** The `next` of the page before. */
+        cursor?: string | undefined;
+        /** Skills of a page; default 1,000. */
+        limit?: number | undefined;
+      };
+    };
+    result: SkillPage;
+  };
+  /** Publish a version of a skill */
+  publish_skill: {
+    input: {
+      body: NewSkill;
+    };
+    result: Skill;
+  };
+  /** Get a skill with its files */
+  get_skill: {
+    input: {
+      path: {
+        skill: string;
+      };
+      query?: {
+        /** Default: the latest one. */
+        version?: string | undefined;
+      };
+    };
+    result: Skill;
+  };
+  /** Delete a version of a skill, or all */
+  delete_skill: {
+    input: {
+      path: {
+        skill: string;
+      };
+      query?: {
+        /** Default: all of them. */
+        version?: string | undefined;
+      };
+    };
+    result: undefined;
+  };
+  /** Run a skill */
+  run_skill: {
+    input: {
+      path: {
+        skill: string;
+      };
+      body?: NewSkillRun;
+    };
+    result: SkillRun;
+  };
   /** List what sessions can be started from */
   list_templates: {
     input: {
@@ -2647,6 +2941,7 @@ export const ROUTES: { readonly [O in keyof Operations]: string } = {
   answer_execution: 'POST /v1/executions/{execution_id}/input',
   interrupt_execution: 'POST /v1/executions/{execution_id}/interrupt',
   get_execution_output: 'GET /v1/executions/{execution_id}/output',
+  get_skill_run: 'GET /v1/executions/{execution_id}/skill',
   collect_garbage: 'POST /v1/gc',
   get_description: 'GET /v1/openapi.json',
   list_pools: 'GET /v1/pools',
@@ -2684,10 +2979,16 @@ export const ROUTES: { readonly [O in keyof Operations]: string } = {
   create_prompt: 'POST /v1/sessions/{session_id}/prompts',
   restart_session: 'POST /v1/sessions/{session_id}/restart',
   get_script: 'GET /v1/sessions/{session_id}/script.py',
+  draft_skill: 'POST /v1/sessions/{session_id}/skill',
   upload_archive: 'POST /v1/sessions/{session_id}/upload',
   get_session_usage: 'GET /v1/sessions/{session_id}/usage',
   list_variables: 'GET /v1/sessions/{session_id}/variables',
   get_variable: 'GET /v1/sessions/{session_id}/variables/{name}',
+  list_skills: 'GET /v1/skills',
+  publish_skill: 'POST /v1/skills',
+  get_skill: 'GET /v1/skills/{skill}',
+  delete_skill: 'DELETE /v1/skills/{skill}',
+  run_skill: 'POST /v1/skills/{skill}/runs',
   list_templates: 'GET /v1/templates',
   list_tokens: 'GET /v1/tokens',
   create_token: 'POST /v1/tokens',

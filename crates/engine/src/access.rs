@@ -22,7 +22,7 @@ pub(crate) fn authorise(
         Object::Gateway | Object::Kernelspec(_) => action == Action::Read,
         Object::Kernels | Object::JupyterSessions => action == Action::Create,
         // Its own; others are not found.
-        Object::Kernel(_) | Object::JupyterSession(_) => true,
+        Object::Skills | Object::Kernel(_) | Object::JupyterSession(_) => true,
         Object::Upkeep => false,
     };
     if allowed {

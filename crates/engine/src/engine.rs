@@ -23,9 +23,10 @@ use himalia_model::{
 };
 use himalia_session::{ByteRange, FileDownload, FileListing, FileUpload, ListedFile, Process, RemovedFiles};
 use himalia_shim_protocol::RunProcess;
+use himalia_skills::{Draft, Skill};
 use uuid::Uuid;
 
-use crate::api::{Commands, Drain, NewCredential, SessionUsage};
+use crate::api::{Commands, Drain, NewCredential, RunSkill, SessionUsage, SkillInfo, SkillRun};
 use crate::audit::{Audit, Effect, Subject};
 use crate::traced::Traced;
 
@@ -287,6 +288,23 @@ commands! {
         Change delete_credential(name: &str, tenant: Option<&str>) -> (), Subject::Credential(name);
         /// The credentials of the principal's tenant, or for the operator all, without their values.
         Look credentials(tenant: Option<&str>) -> Vec<CredentialInfo>, Subject::Gateway;
+        /// Adds a version of a skill to those of the principal's tenant; whether it is new. The same version with the same content is there
+        /// once. [`EngineError::Conflict`] for one that is there with another content, or when there are too many.
+        Change publish_skill(skill: &Skill) -> (SkillInfo, bool), Subject::Skill(&skill.manifest().name);
+        /// Deletes a version of a skill, or all of them; how many. Runs that began continue, and their outputs are not checked any more.
+        Change delete_skill(name: &str, version: Option<&str>) -> usize, Subject::Skill(name);
+        /// Runs a code skill as an execution in a new session, which ends with it. Inputs that do not fit its schema:
+        /// [`EngineError::BadRequest`] on `inputs`. It has no more rights than both the principal's session of that template and what the
+        /// skill says that it needs.
+        Change run_skill(name: &str, wanted: RunSkill) -> (ExecutionId, SessionInfo), Subject::Skill(name), |made| Some(made.1.kernel.id);
+        /// What came of a run so far: its outputs, checked against the schema. [`EngineError::Gone`] when the skill was deleted.
+        Look skill_run(id: ExecutionId) -> SkillRun, Subject::Kernel(id.kernel);
+        /// A skill, not published, made of code in the history of a session, by the numbers that entries of the history have.
+        Content draft_skill(kernel: KernelId, cells: &[u64], wanted: Draft) -> Skill, Subject::Kernel(kernel);
+        /// A version of a skill, or its latest one, with its files.
+        Content skill(name: &str, version: Option<&str>) -> (SkillInfo, Skill), Subject::Skill(name);
+        /// All versions of the tenant's skills, or of one, by name, the latest version first.
+        Look skills(name: Option<&str>) -> Vec<SkillInfo>, Subject::Gateway;
     }
     immediate {
         /// What each tenant and the operator use now, and what they were refused, by their names. For the operator.

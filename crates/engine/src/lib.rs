@@ -12,7 +12,10 @@ mod jupyter_sessions;
 mod tokens;
 mod traced;
 
-pub use api::{Drain, MAX_INPUT_BYTES, NewCredential, Search, SessionUsage};
+pub use api::{
+    Drain, MAX_INPUT_BYTES, MAX_SKILL_VERSIONS, MAX_SKILLS_BYTES, NewCredential, RunSkill, Search,
+    SessionUsage, SkillInfo, SkillRun, SkillRunStatus,
+};
 pub use audit::{Audit, AuditRecord, AuditSink, AuditTarget, Door, Effect};
 pub use engine::{COMMANDS, Engine};
 pub use himalia_budget::{BudgetUse, Held};
@@ -57,6 +60,10 @@ pub use himalia_session::{
 };
 pub use himalia_shim_protocol::{
     BRANCHES, ProcessExit, ProcessOrder, ProcessSource, RunProcess, TerminalSize,
+};
+pub use himalia_skills::{
+    Draft, Files as SkillFiles, Invalid as InvalidSkill, Kind as SkillKind, Manifest, SKILL_FILE, Skill,
+    TestCase, Violation,
 };
 pub use himalia_store::{copy_database, detach_sandboxes};
 pub use himalia_traces::{Span, SpanKind, Traces};

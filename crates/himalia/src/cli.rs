@@ -5,11 +5,14 @@
     reason = "the texts of the help are plain, not Markdown"
 )]
 
+mod skills;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::settings::{Flags, Seconds, Secret};
+pub(crate) use skills::{NewKind, SkillCommand, SkillRunArgs};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -129,6 +132,9 @@ pub(crate) enum Command {
     /// Secrets that a running gateway adds to requests of sessions
     #[command(subcommand, after_help = CREDENTIAL_EXAMPLES)]
     Credential(CredentialCommand),
+    /// Skills: typed, versioned instructions and code that agents share
+    #[command(subcommand, after_help = skills::EXAMPLES)]
+    Skill(SkillCommand),
     /// Run code in a session and show what it prints
     #[command(after_help = EXEC_EXAMPLES)]
     Exec(ExecArgs),

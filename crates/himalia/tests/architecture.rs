@@ -57,6 +57,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("himalia-splice", &[]),
     ("himalia-tools", &[]),
+    ("himalia-skills", &["himalia-model", "himalia-tools"]),
     (
         "himalia-tool-servers",
         &["himalia-credentials", "himalia-model", "himalia-tools"],
@@ -120,6 +121,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "himalia-kernel",
             "himalia-executions",
             "himalia-session",
+            "himalia-skills",
             "himalia-journal",
             "himalia-outcome",
             "himalia-sandbox",
@@ -157,6 +159,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "himalia-otlp",
             "himalia-relay",
             "himalia-sandbox",
+            "himalia-skills",
         ],
     ),
     ("himalia-testkit", &["himalia-proc", "himalia-wire"]),

@@ -69,9 +69,12 @@ impl ServerHandler for Server {
     async fn list_tools(
         &self,
         _: Option<PaginatedRequestParams>,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        Ok(ListToolsResult::with_all_items(tools::all()))
+        // A model does not read of a tool that has nothing to give.
+        let skills = self.engine.skills(&principal(&context)?, None).await;
+        let has_skills = skills.is_ok_and(|skills| !skills.is_empty());
+        Ok(ListToolsResult::with_all_items(tools::all(has_skills)))
     }
 
     async fn call_tool(

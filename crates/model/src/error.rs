@@ -388,6 +388,7 @@ impl EngineError {
                 "Variable" => "variable_not_found",
                 "Token" => "token_not_found",
                 "Credential" => "credential_not_found",
+                "Skill" => "skill_not_found",
                 _ => "not_found",
             },
             Self::NameEnded { .. } => "session_not_found",

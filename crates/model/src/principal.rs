@@ -340,6 +340,8 @@ pub enum Object<'a> {
     Tokens,
     /// Credentials that sessions use.
     Credentials,
+    /// Skills of a tenant.
+    Skills,
     /// All kernels, for creating one.
     Kernels,
     /// One kernel.

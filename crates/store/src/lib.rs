@@ -27,6 +27,7 @@ mod lease;
 mod measured;
 mod postgres;
 mod replicas;
+mod skills;
 mod sqlite;
 mod tokens;
 mod usage;
@@ -49,6 +50,7 @@ pub use measured::Measured;
 pub use postgres::{LogPart, LogSegment, LogTable, StoredLog};
 pub use postgres::{PostgresOptions, PostgresStore, PostgresUrl, REPLICA_FILE, check_replica_name};
 pub use replicas::{Location, Lookup, PLACE, ReadyReplica, ReplicaRecord, Scope, Taken};
+pub use skills::{SkillAdded, SkillBrief, SkillQuota, SkillRecord};
 pub use sqlite::{QUEUE, SCHEMA_VERSION, SqliteStore, copy_database, detach_sandboxes};
 pub use tokens::TokenRecord;
 pub use usage::UsageRecord;
@@ -204,6 +206,18 @@ pub trait Store: Debug + Send + Sync + 'static {
 
     /// Every credential, by owner and name.
     fn credentials(&self) -> StoreFuture<'_, Vec<CredentialRecord>>;
+
+    /// Adds a version of a skill, if its owner has less than the quota. A version that is there stays as it is.
+    fn add_skill(&self, record: SkillRecord, quota: SkillQuota) -> StoreFuture<'_, SkillAdded>;
+
+    /// One version of a skill.
+    fn skill(&self, owner: String, name: String, version: String) -> StoreFuture<'_, Option<SkillRecord>>;
+
+    /// All versions of an owner's skills, or of that of one name, by name.
+    fn skills(&self, owner: String, name: Option<String>) -> StoreFuture<'_, Vec<SkillBrief>>;
+
+    /// Forgets one version of a skill, or all; gives back how many.
+    fn delete_skill(&self, owner: String, name: String, version: Option<String>) -> StoreFuture<'_, usize>;
 
     /// Kernels of this owner, of all replicas, those included that have no process.
     fn count_kernels(&self, owner: String) -> StoreFuture<'_, usize>;

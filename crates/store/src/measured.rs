@@ -9,8 +9,9 @@ use uuid::Uuid;
 
 use crate::{
     CredentialRecord, DeadReplica, EndedRecord, JupyterSessionRecord, KernelLife, KernelRecord, Location,
-    Lookup, Owner, PutCredential, ReadyReplica, ReplicaLease, ReplicaRecord, RuntimePaths, Scope, Space,
-    Store, StoreError, StoreFuture, TakeOver, Taken, TokenRecord, UsageRecord,
+    Lookup, Owner, PutCredential, ReadyReplica, ReplicaLease, ReplicaRecord, RuntimePaths, Scope, SkillAdded,
+    SkillBrief, SkillQuota, SkillRecord, Space, Store, StoreError, StoreFuture, TakeOver, Taken, TokenRecord,
+    UsageRecord,
 };
 
 /// Times each call of another store, the wait in its queue included. Calls whose caller stopped waiting are not counted.
@@ -114,6 +115,10 @@ timed! {
     fn delete_credential(owner: String, name: String) -> bool;
     fn find_credentials(owners: Vec<String>, names: Vec<String>) -> Vec<CredentialRecord>;
     fn credentials() -> Vec<CredentialRecord>;
+    fn add_skill(record: SkillRecord, quota: SkillQuota) -> SkillAdded;
+    fn skill(owner: String, name: String, version: String) -> Option<SkillRecord>;
+    fn skills(owner: String, name: Option<String>) -> Vec<SkillBrief>;
+    fn delete_skill(owner: String, name: String, version: Option<String>) -> usize;
     fn count_kernels(owner: String) -> usize;
     fn add_usage(day: i64, used: Vec<UsageRecord>) -> ();
     fn usage(day: i64) -> Vec<UsageRecord>;

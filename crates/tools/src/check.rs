@@ -1,5 +1,7 @@
 //! Arguments against a schema.
 
+use std::fmt;
+
 use jsonschema::{Draft, ValidationOptions, Validator};
 use serde::Serialize;
 use serde_json::Value;
@@ -18,6 +20,30 @@ pub struct Violation {
     pub rule: String,
     /// What is expected, in words.
     pub text: String,
+}
+
+/// A JSON Schema, to check values against. Without `$schema` it is one of draft 2020-12.
+pub struct Schema(Validator);
+
+impl Schema {
+    /// References to other documents are refused, and nothing is read for them.
+    ///
+    /// # Errors
+    /// Why it is none.
+    pub fn new(schema: &Value) -> Result<Self, String> {
+        compile(schema).map(Self)
+    }
+
+    /// What is wrong with a value, at most eight things. Nothing, if it fits.
+    pub fn violations(&self, value: &Value) -> Vec<Violation> {
+        violations(&self.0, value)
+    }
+}
+
+impl fmt::Debug for Schema {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Schema")
+    }
 }
 
 /// A validator, if the schema is one. References to other documents are refused, and nothing is read for them.

@@ -18,7 +18,7 @@ mod tool;
 mod words;
 
 pub use catalog::{Catalog, Found, Unknown};
-pub use check::Violation;
+pub use check::{Schema, Violation};
 pub use listing::{describe, list_found, list_servers};
 pub use server::{BadTools, MAX_SCHEMA_BYTES, MAX_TOOLS, Rejected, ServerTools};
 pub use tool::{Effect, Tool, ToolDefinition, ToolId};

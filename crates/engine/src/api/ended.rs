@@ -36,6 +36,14 @@ impl SessionLog {
         }
     }
 
+    /// The tenant that it belongs to, or the operator.
+    pub(super) fn owner(&self) -> String {
+        match self {
+            Self::Live(handle) => handle.session().owner.clone(),
+            Self::Ended(_, ended) => ended.session.owner.clone(),
+        }
+    }
+
     /// What an execution in it ran in. None of it changes in a session's life.
     pub(super) fn provenance(&self) -> Provenance {
         match self {

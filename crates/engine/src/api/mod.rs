@@ -19,6 +19,7 @@ mod questions;
 mod sandboxes;
 mod session_kernels;
 mod sessions;
+mod skills;
 mod specs;
 mod tokens;
 mod usage;
@@ -29,6 +30,7 @@ pub use credentials::NewCredential;
 pub use executions::MAX_INPUT_BYTES;
 pub use pooled::Search;
 pub use sandboxes::SessionUsage;
+pub use skills::{MAX_SKILL_VERSIONS, MAX_SKILLS_BYTES, RunSkill, SkillInfo, SkillRun, SkillRunStatus};
 
 use himalia_model::{Action, EngineError, Object, Principal};
 use himalia_session::SessionManager;

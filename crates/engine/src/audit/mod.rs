@@ -50,6 +50,8 @@ pub(crate) enum Subject<'a> {
     Gateway,
     /// By its name.
     Credential(&'a str),
+    /// By its name.
+    Skill(&'a str),
     Kernel(KernelId),
     JupyterSession(JupyterSessionId),
 }
@@ -236,6 +238,7 @@ impl Call<'_> {
         match self.subject {
             Subject::Gateway => {}
             Subject::Credential(name) => entry.object = Some(format!("credential {}", shown(name))),
+            Subject::Skill(name) => entry.object = Some(format!("skill {}", shown(name))),
             Subject::Kernel(id) => entry.session = Some(id.to_string()),
             Subject::JupyterSession(id) => entry.jupyter_session = Some(id.to_string()),
         }

@@ -11,10 +11,10 @@ use crate::common;
 
 use common::{TestEngine, op, question, settled, start, stop};
 use himalia_engine::{
-    Attach, Audit, AuditTarget, COMMANDS, CredentialFields, Drain, Effect, Engine, EngineError, Execute,
-    ForkKernel, JupyterSessionId, KernelId, NewCredential, NewKernel, NewSession, NewToken, Principal,
-    PromptId, RunProcess, Scope, SecretText, SessionChange, SessionId, SessionPatch, Sought, StartSession,
-    VariableQuery, Via,
+    Attach, Audit, AuditTarget, COMMANDS, CredentialFields, Draft, Drain, Effect, Engine, EngineError,
+    Execute, ForkKernel, JupyterSessionId, KernelId, NewCredential, NewKernel, NewSession, NewToken,
+    Principal, PromptId, RunProcess, RunSkill, Scope, SecretText, SessionChange, SessionId, SessionPatch,
+    Skill, Sought, StartSession, VariableQuery, Via,
 };
 use himalia_testkit::patience::within;
 use serde_json::Value;
@@ -31,6 +31,11 @@ fn reader() -> Principal {
         held: None,
     };
     Principal::of_tenant("acme", "ada").unwrap().read_only().came(via)
+}
+
+fn skill() -> Skill {
+    let text = b"---\nname: report\ndescription: x\n---\n".to_vec();
+    Skill::from_folder([("SKILL.md".to_owned(), text)].into()).unwrap()
 }
 
 fn with_audit(engine: Engine, path: &Path, reads: bool) -> Engine {
@@ -180,9 +185,19 @@ async fn call_all(engine: &Engine, who: &Principal) {
             engine.set_credential(who, "stripe", new_credential).await.err(),
             engine.delete_credential(who, "stripe", None).await.err(),
             engine.credentials(who, None).await.err(),
+            engine.publish_skill(who, &skill()).await.err(),
+            engine.delete_skill(who, "report", None).await.err(),
+            engine.run_skill(who, "report", RunSkill::default()).await.err(),
+            engine.skill_run(who, execution).await.err(),
+            engine
+                .draft_skill(who, kernel, &[1], Draft::default())
+                .await
+                .err(),
+            engine.skill(who, "report", None).await.err(),
+            engine.skills(who, None).await.err(),
         ]
     };
-    let worked: [Option<EngineError>; 66] = within("all commands", Box::pin(work)).await.unwrap();
+    let worked: [Option<EngineError>; 73] = within("all commands", Box::pin(work)).await.unwrap();
     assert_eq!(
         lists.len() + worked.len() + 1,
         COMMANDS.len(),

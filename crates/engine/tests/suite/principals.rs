@@ -9,8 +9,8 @@ use std::time::Duration;
 use common::{TestEngine, op, question, settled, stop, until_state};
 use himalia_engine::{
     Attach, Drain, Engine, EngineError, Execute, ExecutionId, ExecutionResult, ForkFiles, ForkKernel,
-    ForkPolicy, KernelId, KernelRef, NewSession, Origin, Principal, PromptId, SessionChange, SessionId,
-    SessionPatch, StartSession, TenantLimits, VariableQuery,
+    ForkPolicy, KernelId, KernelRef, NewSession, Origin, Principal, PromptId, RunSkill, SessionChange,
+    SessionId, SessionPatch, Skill, StartSession, TenantLimits, VariableQuery,
 };
 
 fn ada() -> Principal {
@@ -538,4 +538,44 @@ async fn starts_of_one_tenant_wait_for_their_turn_and_those_of_others_do_not() {
     while starts.join_next().await.is_some() {}
     stop(engine).await;
     himalia_testkit::assert_eventually!(place.is_clean(), "something is left");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_skill_is_its_tenants_alone() {
+    let place = TestEngine::new();
+    let engine = place.open().await;
+    let text = |text: &str| {
+        let text = format!("---\nname: report\ndescription: {text}\n---\n").into_bytes();
+        Skill::from_folder([("SKILL.md".to_owned(), text)].into()).unwrap()
+    };
+    assert!(engine.publish_skill(&ada(), &text("hers")).await.unwrap().1);
+    assert!(
+        !engine.publish_skill(&bob(), &text("hers")).await.unwrap().1,
+        "the same"
+    );
+    assert!(engine.publish_skill(&bob(), &text("other")).await.is_err());
+    assert_eq!(engine.skills(&bob(), None).await.unwrap().len(), 1);
+    for stranger in [eve(), op()] {
+        assert!(engine.skills(&stranger, None).await.unwrap().is_empty());
+        let gone = |error: EngineError| assert!(matches!(error, EngineError::NotFound { .. }), "{error}");
+        gone(engine.skill(&stranger, "report", None).await.unwrap_err());
+        gone(
+            engine
+                .skill(&stranger, "report", Some("1.0.0"))
+                .await
+                .unwrap_err(),
+        );
+        gone(engine.delete_skill(&stranger, "report", None).await.unwrap_err());
+        let run = engine.run_skill(&stranger, "report", RunSkill::default());
+        gone(run.await.unwrap_err());
+    }
+    // The name is free for another one.
+    assert!(engine.publish_skill(&eve(), &text("hers too")).await.unwrap().1);
+    assert_eq!(engine.delete_skill(&bob(), "report", None).await.unwrap(), 1);
+    assert!(engine.skills(&ada(), None).await.unwrap().is_empty());
+    assert_eq!(
+        engine.skills(&eve(), None).await.unwrap()[0].description,
+        "hers too"
+    );
+    stop(engine).await;
 }

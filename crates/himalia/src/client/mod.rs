@@ -1,4 +1,4 @@
-//! `himalia session`, `himalia token`, `himalia credential`, `himalia exec`, `himalia connect`, `himalia gc` and `himalia mcp`: clients of a running gateway.
+//! `himalia session`, `himalia token`, `himalia credential`, `himalia skill`, `himalia exec`, `himalia connect`, `himalia gc` and `himalia mcp`: clients of a running gateway.
 
 mod connect;
 mod console;
@@ -10,6 +10,7 @@ mod keyboard;
 mod mcp;
 mod plots;
 mod show;
+mod skills;
 mod stream;
 mod target;
 mod terminal;
@@ -22,7 +23,9 @@ use std::process::ExitCode;
 use anyhow::{Context as _, bail, ensure};
 use serde_json::{Value, json};
 
-use crate::cli::{ConnectArgs, CredentialCommand, ExecArgs, GatewayArgs, SessionCommand, TokenCommand};
+use crate::cli::{
+    ConnectArgs, CredentialCommand, ExecArgs, GatewayArgs, SessionCommand, SkillCommand, TokenCommand,
+};
 use http::{Client, Reply};
 pub(crate) use target::find as find_gateway;
 
@@ -39,6 +42,11 @@ pub(crate) fn token(command: TokenCommand) -> anyhow::Result<ExitCode> {
 /// Runs one command on credentials.
 pub(crate) fn credential(command: CredentialCommand) -> anyhow::Result<ExitCode> {
     runtime()?.block_on(Box::pin(credentials::call(command)))
+}
+
+/// Runs one command on skills.
+pub(crate) fn skill(command: SkillCommand) -> anyhow::Result<ExitCode> {
+    runtime()?.block_on(Box::pin(skills::call(command)))
 }
 
 /// Runs code in a session; the exit code is that of its result.

@@ -135,6 +135,29 @@ const CREDENTIALS: [Column; 6] = [
     ("AGE", |credential| since(&credential["set"])),
 ];
 
+const SKILLS: [Column; 6] = [
+    ("NAME", |skill| word(skill, "name")),
+    ("VERSION", |skill| word(skill, "version")),
+    ("KIND", |skill| word(skill, "kind")),
+    ("AGE", |skill| since(&skill["published"])),
+    ("PUBLISHED BY", |skill| word(skill, "published_by")),
+    ("DESCRIPTION", |skill| {
+        let text = word(skill, "description");
+        match text.char_indices().nth(60) {
+            Some((end, _)) => format!("{}…", &text[..end]),
+            None => text,
+        }
+    }),
+];
+
+/// A table of skills.
+pub(super) fn skills(skills: &[Value]) -> String {
+    if skills.is_empty() {
+        return "no skills\n".to_owned();
+    }
+    table(skills, &SKILLS)
+}
+
 /// A table of credentials.
 pub(super) fn credentials(credentials: &[Value]) -> String {
     if credentials.is_empty() {

@@ -16,7 +16,7 @@ pub(crate) const EVERY: Group = &[
     (503, "unavailable"),
 ];
 /// Of one whose path has this parameter.
-pub(super) const OF_PARAMETERS: [(&str, Group); 8] = [
+pub(super) const OF_PARAMETERS: [(&str, Group); 9] = [
     (
         "session_id",
         &[(404, "kernel_not_found"), (404, "session_not_found")],
@@ -28,6 +28,7 @@ pub(super) const OF_PARAMETERS: [(&str, Group); 8] = [
     ("name", &[(404, "variable_not_found")]),
     ("token_id", &[(404, "token_not_found")]),
     ("credential", &[(404, "credential_not_found")]),
+    ("skill", &[(404, "skill_not_found")]),
 ];
 /// Of one that reads a body.
 pub(crate) const BODY: Group = &[
@@ -56,6 +57,10 @@ pub(crate) const START: Group = &[
 pub(crate) const CHANGE: Group = &[(409, "conflict"), (422, "limit_exceeded")];
 /// Of one that changes access tokens or credentials.
 pub(crate) const TOKENS: Group = &[(409, "conflict")];
+/// Of one whose skill may be deleted.
+pub(crate) const GONE: Group = &[(410, "gone")];
+/// Of one that needs a kernel of Python.
+pub(crate) const UNSUPPORTED: Group = &[(501, "unsupported")];
 /// Of one that stores a credential.
 pub(crate) const STORED: Group = &[(501, "unsupported")];
 /// Of one that a session's kernel has its part in.
@@ -172,6 +177,8 @@ pub(crate) fn known(status: u16, code: &str) -> bool {
         RANGE,
         WRITE,
         SIGN_IN,
+        GONE,
+        UNSUPPORTED,
         OTHER_METHODS,
     ]
     .iter()

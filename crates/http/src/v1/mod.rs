@@ -21,6 +21,7 @@ pub(crate) mod push;
 mod record;
 mod session_json;
 pub(crate) mod sessions;
+pub(crate) mod skills;
 mod sse;
 pub(crate) mod templates;
 pub(crate) mod tokens;

@@ -7,6 +7,7 @@ mod get_output;
 mod inspect_variables;
 mod interrupt;
 mod session;
+mod skill;
 
 pub(crate) use entry::ToolEntry;
 use rmcp::model::Tool;
@@ -21,14 +22,18 @@ const TOOLS: &[ToolEntry] = &[
     session::TOOL,
 ];
 
+/// The tools of those who have skills.
+const SKILLS: &[ToolEntry] = &[skill::TOOL];
+
 /// A tool by its name.
 pub(crate) fn find(name: &str) -> Option<&'static ToolEntry> {
-    TOOLS.iter().find(|tool| tool.name == name)
+    TOOLS.iter().chain(SKILLS).find(|tool| tool.name == name)
 }
 
-/// The descriptions of all tools.
-pub(crate) fn all() -> Vec<Tool> {
-    TOOLS.iter().map(ToolEntry::description).collect()
+/// The descriptions of the tools that a caller sees.
+pub(crate) fn all(has_skills: bool) -> Vec<Tool> {
+    let skills = if has_skills { SKILLS } else { &[] };
+    TOOLS.iter().chain(skills).map(ToolEntry::description).collect()
 }
 
 #[cfg(test)]
@@ -38,9 +43,11 @@ mod tests {
     /// Four characters a token are what English and JSON come to, roughly; tokenisers differ.
     #[test]
     fn all_descriptions_together_are_small() {
-        let listed = serde_json::to_string(&all()).unwrap();
-        let tokens = listed.chars().count() / 4;
-        assert!(tokens < 1500, "{tokens} tokens: {listed}");
+        for (has_skills, most) in [(false, 1500), (true, 1650)] {
+            let listed = serde_json::to_string(&all(has_skills)).unwrap();
+            let tokens = listed.chars().count() / 4;
+            assert!(tokens < most, "{tokens} tokens: {listed}");
+        }
     }
 
     #[test]
@@ -52,7 +59,7 @@ mod tests {
 
     #[test]
     fn each_tool_is_told_in_full() {
-        for tool in all() {
+        for tool in all(true) {
             assert!(
                 tool.title.is_some() && tool.description.is_some(),
                 "{}",

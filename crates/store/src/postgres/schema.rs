@@ -8,10 +8,10 @@ use super::failure::Failure;
 use crate::StoreError;
 
 /// The schema version that this code writes.
-pub(super) const SCHEMA_VERSION: i64 = 6;
+pub(super) const SCHEMA_VERSION: i64 = 7;
 
 /// Step `n` brings version `n` to `n + 1`. A released step never changes; a change is a new step.
-const MIGRATIONS: &[&str] = &[V1, V2, V3, V4, V5, V6];
+const MIGRATIONS: &[&str] = &[V1, V2, V3, V4, V5, V6, V7];
 
 /// "HIMA": held while a schema is made or changed, so that replicas that start at once do it once.
 const LOCK: i64 = 0x4849_4d41;
@@ -164,6 +164,24 @@ CREATE TABLE himalia.credentials (
 );
 ";
 
+/// Skills: each version once.
+const V7: &str = "
+CREATE TABLE himalia.skills (
+    owner            text NOT NULL,
+    name             text NOT NULL,
+    version          text NOT NULL,
+    kind             text NOT NULL,
+    description      text NOT NULL,
+    digest           text NOT NULL,
+    bytes            bigint NOT NULL,
+    manifest         text NOT NULL,
+    files            bytea NOT NULL,
+    published_by     text NOT NULL,
+    published_micros bigint NOT NULL,
+    PRIMARY KEY (owner, name, version)
+);
+";
+
 /// Applies the steps that are missing, all in one transaction and under an advisory lock, so that a crash leaves the earlier version
 /// or the newest. `database` is named in errors.
 pub(super) async fn migrate(client: &mut Client, database: &str) -> Result<(), Failure> {
@@ -211,6 +229,6 @@ pub(super) async fn migrate(client: &mut Client, database: &str) -> Result<(), F
 }
 
 const _: () = assert!(
-    MIGRATIONS.len() == 6 && SCHEMA_VERSION == 6,
+    MIGRATIONS.len() == 7 && SCHEMA_VERSION == 7,
     "a step and its version come together"
 );

@@ -21,6 +21,7 @@ mod meta;
 mod open;
 mod replicas;
 mod schema;
+mod skills;
 mod tokens;
 mod usage;
 mod worker;
@@ -36,8 +37,9 @@ use uuid::Uuid;
 use crate::claims::Claims;
 use crate::{
     CredentialRecord, DeadReplica, EndedRecord, JupyterSessionRecord, KernelLife, KernelRecord, Location,
-    Lookup, Owner, PutCredential, ReadyReplica, ReplicaLease, ReplicaRecord, RuntimePaths, Scope, Space,
-    Store, StoreError, StoreFuture, TakeOver, Taken, TokenRecord, UsageRecord,
+    Lookup, Owner, PutCredential, ReadyReplica, ReplicaLease, ReplicaRecord, RuntimePaths, Scope, SkillAdded,
+    SkillBrief, SkillQuota, SkillRecord, Space, Store, StoreError, StoreFuture, TakeOver, Taken, TokenRecord,
+    UsageRecord,
 };
 pub use backup::{copy_database, detach_sandboxes};
 use claims::Claim;
@@ -352,6 +354,22 @@ impl Store for SqliteStore {
 
     fn credentials(&self) -> StoreFuture<'_, Vec<CredentialRecord>> {
         Box::pin(self.do_credentials())
+    }
+
+    fn add_skill(&self, record: SkillRecord, quota: SkillQuota) -> StoreFuture<'_, SkillAdded> {
+        Box::pin(self.do_add_skill(record, quota))
+    }
+
+    fn skill(&self, owner: String, name: String, version: String) -> StoreFuture<'_, Option<SkillRecord>> {
+        Box::pin(self.do_skill(owner, name, version))
+    }
+
+    fn skills(&self, owner: String, name: Option<String>) -> StoreFuture<'_, Vec<SkillBrief>> {
+        Box::pin(self.do_skills(owner, name))
+    }
+
+    fn delete_skill(&self, owner: String, name: String, version: Option<String>) -> StoreFuture<'_, usize> {
+        Box::pin(self.do_delete_skill(owner, name, version))
     }
 
     fn count_kernels(&self, owner: String) -> StoreFuture<'_, usize> {

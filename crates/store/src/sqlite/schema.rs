@@ -8,10 +8,10 @@ use super::failure::Failure;
 pub(super) const APPLICATION_ID: i64 = 0x4849_4d41;
 
 /// The schema version that this code writes (`PRAGMA user_version`).
-pub const SCHEMA_VERSION: i64 = 12;
+pub const SCHEMA_VERSION: i64 = 13;
 
 /// Step `n` brings version `n` to `n + 1`. A released step never changes; a change is a new step.
-pub(super) const MIGRATIONS: &[&str] = &[V1, V2, V3, V4, V5, V6, V7, V8, V9, V10, V11, V12];
+pub(super) const MIGRATIONS: &[&str] = &[V1, V2, V3, V4, V5, V6, V7, V8, V9, V10, V11, V12, V13];
 
 const V1: &str = "
 CREATE TABLE meta (
@@ -176,6 +176,24 @@ CREATE TABLE credentials (
 ) STRICT, WITHOUT ROWID;
 ";
 
+/// Skills: each version once.
+const V13: &str = "
+CREATE TABLE skills (
+    owner            TEXT NOT NULL,
+    name             TEXT NOT NULL,
+    version          TEXT NOT NULL,
+    kind             TEXT NOT NULL,
+    description      TEXT NOT NULL,
+    digest           TEXT NOT NULL,
+    bytes            INTEGER NOT NULL,
+    manifest         TEXT NOT NULL,
+    files            BLOB NOT NULL,
+    published_by     TEXT NOT NULL,
+    published_micros INTEGER NOT NULL,
+    PRIMARY KEY (owner, name, version)
+) STRICT, WITHOUT ROWID;
+";
+
 /// The schema version of an open file.
 pub(super) fn version(connection: &Connection) -> Result<i64, rusqlite::Error> {
     connection.pragma_query_value(None, "user_version", |row| row.get(0))
@@ -205,6 +223,6 @@ pub(super) fn migrate(connection: &mut Connection, steps: &[&str]) -> Result<(),
 }
 
 const _: () = assert!(
-    MIGRATIONS.len() == 12 && SCHEMA_VERSION == 12,
+    MIGRATIONS.len() == 13 && SCHEMA_VERSION == 13,
     "a step and its version come together"
 );

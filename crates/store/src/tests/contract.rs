@@ -490,3 +490,63 @@ pub(crate) async fn each_thing_is_found_with_the_replica_that_has_it<P: Fixture>
     );
     assert!(a.lease().is_valid());
 }
+
+pub(crate) async fn a_version_of_a_skill_is_there_once_and_within_its_owners_quota<P: Fixture>() {
+    let row = |owner: &str, name: &str, version: &str, bytes: i64| SkillRecord {
+        brief: SkillBrief {
+            owner: owner.into(),
+            name: name.into(),
+            version: version.into(),
+            kind: "code".into(),
+            description: "d\u{fc}".into(),
+            digest: format!("sha256:{version}"),
+            bytes,
+            published_by: "acme/ada".into(),
+            published_micros: bytes,
+        },
+        manifest: "{\"\u{fc}\"}".into(),
+        files: vec![0, 255],
+    };
+    let quota = SkillQuota {
+        versions: 3,
+        bytes: 10,
+    };
+    let place = P::new().await;
+    let (a, b) = (place.open("a").await, place.open("b").await);
+    for record in [
+        row("acme", "x", "1.0.0", 4),
+        row("acme", "x", "1.1.0", 3),
+        row("other", "x", "1.0.0", 9),
+    ] {
+        assert_eq!(a.add_skill(record, quota).await.unwrap(), SkillAdded::Added);
+    }
+    let present = SkillAdded::Present("sha256:1.0.0".into());
+    let mut other = row("acme", "x", "1.0.0", 1);
+    other.brief.digest = "sha256:other".into();
+    assert_eq!(b.add_skill(other, quota).await.unwrap(), present);
+    let too_big = row("acme", "y", "1.0.0", 4);
+    assert_eq!(b.add_skill(too_big, quota).await.unwrap(), SkillAdded::Full);
+    let fits = row("acme", "y", "1.0.0", 3);
+    assert_eq!(b.add_skill(fits.clone(), quota).await.unwrap(), SkillAdded::Added);
+    let too_many = row("acme", "z", "1.0.0", 0);
+    assert_eq!(a.add_skill(too_many, quota).await.unwrap(), SkillAdded::Full);
+    let one = |owner: &str, name: &str, version: &str| a.skill(owner.into(), name.into(), version.into());
+    assert_eq!(one("acme", "y", "1.0.0").await.unwrap(), Some(fits.clone()));
+    assert_eq!(one("other", "y", "1.0.0").await.unwrap(), None);
+    let listed = a.skills("acme".into(), None).await.unwrap();
+    let briefs =
+        [row("acme", "x", "1.0.0", 4), row("acme", "x", "1.1.0", 3), fits].map(|record| record.brief);
+    assert_eq!(listed, briefs);
+    assert_eq!(
+        a.skills("acme".into(), Some("x".into())).await.unwrap(),
+        briefs[..2]
+    );
+    let delete = |name: &str, version: Option<&str>| {
+        b.delete_skill("acme".into(), name.into(), version.map(str::to_owned))
+    };
+    assert_eq!(delete("x", Some("1.1.0")).await.unwrap(), 1);
+    assert_eq!(delete("x", Some("1.1.0")).await.unwrap(), 0);
+    assert_eq!(delete("x", None).await.unwrap(), 1);
+    assert_eq!(a.skills("acme".into(), None).await.unwrap(), briefs[2..]);
+    assert_eq!(a.skills("other".into(), None).await.unwrap().len(), 1);
+}

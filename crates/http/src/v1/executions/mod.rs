@@ -30,7 +30,8 @@ use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::openapi::{Answer, Operation};
 use images::WithStatus;
-use request::{Form, NewExecution, Requested, WAIT_MOST};
+pub(super) use request::WAIT_MOST;
+use request::{Form, NewExecution, Requested};
 use stream::Growing;
 use taken::Taken;
 
@@ -159,7 +160,7 @@ impl Answer for SoFar {
 }
 
 /// Waits at most `wait`, and no longer than the gateway. The result is as of then.
-async fn waited(
+pub(super) async fn waited(
     app: &App,
     mut feed: ExecutionFeed,
     until: Until,
@@ -400,6 +401,6 @@ pub(crate) async fn input(
     Ok(Empty)
 }
 
-fn execution_id(text: &str) -> Result<ExecutionId, ApiError> {
+pub(super) fn execution_id(text: &str) -> Result<ExecutionId, ApiError> {
     Ok(text.parse::<ExecutionId>()?)
 }

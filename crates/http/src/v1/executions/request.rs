@@ -22,7 +22,7 @@ use crate::variables;
 /// How long a response waits for the end of an execution by default. The execution continues afterwards.
 const WAIT: Duration = Duration::from_mins(5);
 /// The longest wait, seconds.
-pub(super) const WAIT_MOST: u64 = 600;
+pub(in crate::v1) const WAIT_MOST: u64 = 600;
 
 /// An execution, and how long it is waited for.
 #[derive(Debug)]

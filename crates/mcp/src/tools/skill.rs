@@ -1,0 +1,233 @@
+//! `skill`: finds, reads and runs skills.
+
+use std::fmt::Write as _;
+
+use himalia_engine::{RunSkill, SKILL_FILE, Skill, SkillInfo, SkillKind, SkillRun, SkillRunStatus};
+use rmcp::model::{CallToolResult, ContentBlock, Tool};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::entry::{Effects, ToolEntry, tool};
+use crate::call::{Answer, Call, answer};
+use crate::failure::Failure;
+use crate::{arguments, follow, limits};
+
+pub(super) const TOOL: ToolEntry = ToolEntry {
+    name: "skill",
+    describe,
+    run: |call| Box::pin(run(call)),
+};
+
+/// Characters of a list, and of a text that is shown.
+const TEXT_CHARS: usize = 16_000;
+/// Characters of a description in a list.
+const DESCRIPTION_CHARS: usize = 200;
+
+fn describe(name: &'static str) -> Tool {
+    let effects = Effects {
+        read_only: false,
+        destructive: true,
+        idempotent: false,
+        open_world: true,
+    };
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "op": {"enum": ["list", "show", "run"]},
+            "name": {"type": "string"},
+            "version": {"type": "string"},
+            "file": {"type": "string", "description": "show: this file"},
+            "inputs": {"type": "object"},
+            "template": {"type": "string"}
+        },
+        "required": ["op"],
+        "additionalProperties": false
+    });
+    let description =
+        "Saved instructions and code: list them, show one (how to use it), run code in a session of its own.";
+    tool(name, "Skills", description, schema, &effects)
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Op {
+    List,
+    Show,
+    Run,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    op: Op,
+    name: Option<String>,
+    version: Option<String>,
+    file: Option<String>,
+    #[serde(default)]
+    inputs: Map<String, Value>,
+    template: Option<String>,
+}
+
+async fn run(mut call: Call) -> Answer {
+    let wanted: Arguments = arguments::read(call.take_arguments())?;
+    let name = || {
+        let name = wanted.name.as_deref();
+        name.ok_or_else(|| Failure::argument("name", "is missing"))
+    };
+    match wanted.op {
+        Op::List => {
+            let all = call.engine.skills(&call.principal, None).await?;
+            let listed = listed(all);
+            Ok(answer(json!({ "skills": listed.1 }), listed.0).into())
+        }
+        Op::Show => {
+            let found = call
+                .engine
+                .skill(&call.principal, name()?, wanted.version.as_deref());
+            let (info, skill) = found.await?;
+            let text = match &wanted.file {
+                Some(file) => file_of(&skill, file)?,
+                None => shown(&info, &skill),
+            };
+            let body =
+                json!({ "name": info.name, "version": info.version.to_string(), "digest": info.digest });
+            Ok(answer(body, text).into())
+        }
+        Op::Run => {
+            let run = RunSkill {
+                version: wanted.version.clone(),
+                template: wanted.template.clone(),
+                inputs: wanted.inputs.clone(),
+                timeout: None,
+                client: call.client(),
+            };
+            let (id, _) = call.engine.run_skill(&call.principal, name()?, run).await?;
+            follow::wait(&call, id, None, limits::WAIT).await?;
+            let run = call.engine.skill_run(&call.principal, id).await?;
+            Ok(ended(&run).into())
+        }
+    }
+}
+
+/// The latest version of each, as text and as JSON.
+fn listed(all: Vec<SkillInfo>) -> (String, Vec<Value>) {
+    let (mut text, mut body) = (String::new(), Vec::new());
+    let mut last = None;
+    let mut left_out = 0;
+    for info in all {
+        if last.as_ref() == Some(&info.name) {
+            continue;
+        }
+        last = Some(info.name.clone());
+        if text.len() > TEXT_CHARS {
+            left_out += 1;
+            continue;
+        }
+        let description = cut(&info.description, DESCRIPTION_CHARS).replace('\n', " ");
+        let _ = writeln!(
+            text,
+            "{} {} ({}): {description}",
+            info.name, info.version, info.kind
+        );
+        body.push(json!({ "name": info.name, "version": info.version.to_string(), "kind": info.kind }));
+    }
+    if left_out > 0 {
+        let _ = writeln!(text, "[{left_out} more]");
+    }
+    if text.is_empty() {
+        text.push_str("no skills");
+    }
+    (text, body)
+}
+
+/// How to use it: the instructions, or the types of code.
+fn shown(info: &SkillInfo, skill: &Skill) -> String {
+    let manifest = skill.manifest();
+    let mut text = format!("{} {}: {}\n", info.name, info.version, manifest.description);
+    match manifest.kind {
+        SkillKind::Code => {
+            let json = |schema: &Option<Value>| schema.as_ref().map(Value::to_string).unwrap_or_default();
+            let _ = writeln!(text, "inputs: {}", json(&manifest.inputs));
+            let _ = writeln!(text, "outputs: {}", json(&manifest.outputs));
+        }
+        SkillKind::Instructions => {
+            let instructions = skill
+                .files()
+                .get(SKILL_FILE)
+                .map(Vec::as_slice)
+                .unwrap_or_default();
+            text.push_str(&String::from_utf8_lossy(instructions));
+            text.push('\n');
+        }
+    }
+    let mut text = cut(&text, TEXT_CHARS);
+    let files: Vec<&str> = skill.files().keys().map(String::as_str).collect();
+    let _ = write!(text, "\nfiles: {}", files.join(", "));
+    text
+}
+
+fn file_of(skill: &Skill, path: &str) -> Result<String, Failure> {
+    let content = skill.files().get(path);
+    let content = content.ok_or_else(|| Failure::argument("file", "the skill has no such file"))?;
+    match std::str::from_utf8(content) {
+        Ok(text) => Ok(cut(text, TEXT_CHARS)),
+        Err(_) => Err(Failure::argument(
+            "file",
+            "is no text: GET /v1/skills/{skill} has it",
+        )),
+    }
+}
+
+fn ended(run: &SkillRun) -> CallToolResult {
+    let id = run.execution.id;
+    let (text, failed) = match run.status {
+        SkillRunStatus::Running => (
+            format!("it runs: get_output with execution_id {id} waits for it"),
+            false,
+        ),
+        SkillRunStatus::Succeeded => {
+            let outputs = run.outputs.as_ref().map(Value::to_string).unwrap_or_default();
+            (cut(&outputs, TEXT_CHARS), false)
+        }
+        SkillRunStatus::Failed => (why(run), true),
+    };
+    let content = vec![ContentBlock::text(text)];
+    let mut shown = if failed {
+        CallToolResult::error(content)
+    } else {
+        CallToolResult::success(content)
+    };
+    let outputs = run
+        .outputs
+        .as_ref()
+        .filter(|outputs| outputs.to_string().len() <= TEXT_CHARS);
+    shown.structured_content = Some(json!({
+        "execution_id": id, "skill": run.skill, "outputs": outputs, "violations": run.violations,
+    }));
+    shown
+}
+
+fn why(run: &SkillRun) -> String {
+    let mut text = String::new();
+    for wrong in &run.violations {
+        let _ = writeln!(text, "outputs{}: {}", wrong.path, wrong.text);
+    }
+    if let Some(error) = &run.execution.error {
+        let _ = writeln!(text, "{}: {}", error.name, error.value);
+    }
+    let status = json!(run.execution.status);
+    let _ = write!(
+        text,
+        "[failed: {} {}]",
+        status.as_str().unwrap_or_default(),
+        run.execution.id
+    );
+    cut(&text, TEXT_CHARS)
+}
+
+fn cut(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}

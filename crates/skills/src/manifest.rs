@@ -1,0 +1,83 @@
+//! What a skill says of itself.
+
+use himalia_model::network::AllowList;
+use schemars::JsonSchema;
+use semver::Version;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// What a skill is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// Text for a model: `SKILL.md`, with files beside it.
+    Instructions,
+    /// A function in Python: `main` in `main.py`, with files beside it.
+    Code,
+}
+
+impl Kind {
+    /// Its spelling.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Instructions => "instructions",
+            Self::Code => "code",
+        }
+    }
+}
+
+/// What a skill says of itself.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "SkillManifest")]
+pub struct Manifest {
+    /// 1 to 64 lower-case letters, digits and hyphens; it begins with a letter and does not end with a hyphen.
+    pub name: String,
+    /// A semantic version: `1.2.0`.
+    #[schemars(with = "String")]
+    pub version: Version,
+    /// What it is.
+    pub kind: Kind,
+    /// What it does and when to use it, for people and models; at most 1,024 characters.
+    pub description: String,
+    /// JSON Schema of the inputs, an object: the arguments of `main`. Code has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inputs: Option<Value>,
+    /// JSON Schema of what `main` returns. Code has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outputs: Option<Value>,
+    /// The template of the session that it runs in. Default: that of the caller.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub template: Option<String>,
+    /// The digest of the environment that it needs: of the lock file or the image. It does not run in another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub environment: Option<String>,
+    /// What it needs of the network. A run reaches what is both here and in the template.
+    #[serde(default, skip_serializing_if = "AllowList::is_empty")]
+    pub network: AllowList,
+    /// Seconds that a run may take. Default: 600.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 86_400))]
+    pub timeout_s: Option<u32>,
+    /// Runs with a known result.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tests: Vec<TestCase>,
+}
+
+/// A run with a known result.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "SkillTest")]
+pub struct TestCase {
+    /// What it shows.
+    pub name: String,
+    /// The inputs.
+    #[serde(default)]
+    pub inputs: Map<String, Value>,
+    /// The outputs that it has then. Without them, any that fit the schema.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outputs: Option<Value>,
+    /// The name of what it raises, in place of outputs: `ValueError`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
