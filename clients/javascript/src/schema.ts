@@ -19,6 +19,28 @@ export interface AccessToken {
 /** What a session may reach. */
 export type AllowList = NetworkRule[];
 
+/** A server of tools, as a session sees it. */
+export interface ApiServer {
+  /** What it is for. */
+  description: string;
+  /** Its name. */
+  name: string;
+  /** Whether it can be called now. */
+  ready: boolean;
+  /** Why not. */
+  reason?: string | null | undefined;
+  /** How many of its tools the session may use. */
+  tools: number;
+}
+
+/** The servers of a session. */
+export interface ApiServers {
+  /** By name. */
+  servers: ApiServer[];
+  /** The same for a model: one line for each, within a budget of characters. */
+  text: string;
+}
+
 /** A page of the list. */
 export interface ArtifactPage {
   artifacts: ListedArtifact[];
@@ -479,6 +501,16 @@ export interface ExecutionUsage {
   network_sent_bytes: number;
   /** The most memory of the kernel's process meanwhile, in bytes. From kernels and systems that tell, when it has come to its end. */
   peak_memory_bytes: number | null;
+  /** Calls of tools that its code has made, those that were refused included. */
+  tool_calls: number;
+  /** Those that failed. */
+  tool_calls_failed: number;
+  /** Those that were refused: they were not sent. */
+  tool_calls_refused: number;
+  /** Those that may have been done or not. */
+  tool_calls_unknown: number;
+  /** Bytes that tools have returned. */
+  tool_reply_bytes: number;
 }
 
 /** What was raised. */
@@ -529,6 +561,24 @@ export interface FileTotal {
  * - `session`: They survive its sandbox, and end with the session.
  */
 export type FilesMode = "ephemeral" | "session";
+
+/** A tool that was found. */
+export interface FoundTool {
+  /** What it does. */
+  description: string;
+  /** Its name: `server.tool`. */
+  id: string;
+  /** Whether it only reads. */
+  read_only: boolean;
+}
+
+/** What was found. */
+export interface FoundTools {
+  /** The same for a model, with parameters: one line for each, within a budget of characters. */
+  text: string;
+  /** The best first. */
+  tools: FoundTool[];
+}
 
 /** A line of the caller's code. */
 export interface Frame {
@@ -762,6 +812,8 @@ export interface ListedSession {
   started_by: StartPath;
   state: ExecutionState;
   template: string;
+  /** Tools that it may use: servers, and patterns of their tools. */
+  tools: string[];
   /** Set if its process runs and does not respond; null if it responds, or is only busy. */
   unresponsive: Unresponsive | null;
 }
@@ -831,8 +883,9 @@ export interface LogRecord {
  * - `execution`: What becomes of a native execution; `body` is JSON.
  * - `network`: A connection to the network that has ended or was refused; `body` is JSON.
  * - `prompt`: A person is asked something, or what became of that; `body` is JSON.
+ * - `tool_call`: A call of a tool: that it is about to be sent, how it has ended, or that it was refused; `body` is JSON.
  */
-export type LogRecordKind = "message" | "request" | "lifecycle" | "gap" | "execution" | "network" | "prompt";
+export type LogRecordKind = "message" | "request" | "lifecycle" | "gap" | "execution" | "network" | "prompt" | "tool_call";
 
 /** Variables that went with a kernel's process. */
 export interface LostVariables {
@@ -861,6 +914,16 @@ export interface NewBranches {
   max_copy_bytes?: number | null | undefined;
   /** `strict` unless said. */
   policy?: "strict" | "report" | null | undefined;
+}
+
+/** A call. */
+export interface NewCall {
+  /** Its arguments. */
+  arguments?: { [name: string]: unknown } | undefined;
+  /** Seconds that it may take, if that is less than its server permits. */
+  timeout_s?: number | null | undefined;
+  /** `server.tool`. */
+  tool: string;
 }
 
 /** The requested credential. Which members are needed follows from `kind`. */
@@ -1042,6 +1105,8 @@ export interface NewSessionWithId {
   secrets?: { [name: string]: string } | null | undefined;
   /** Name of a template or a kernelspec. */
   template?: string | null | undefined;
+  /** Tools that it may use: some of those of the template. Default: all of them. */
+  tools?: string[] | null | undefined;
 }
 
 /** The requested session; every member is optional. */
@@ -1095,6 +1160,8 @@ export interface NewSessionWithNoId {
   secrets?: { [name: string]: string } | null | undefined;
   /** Name of a template or a kernelspec. */
   template?: string | null | undefined;
+  /** Tools that it may use: some of those of the template. Default: all of them. */
+  tools?: string[] | null | undefined;
 }
 
 /** A skill to publish. */
@@ -1510,6 +1577,14 @@ export interface SandboxUsage {
   /** Their bytes to hosts. */
   network_sent_bytes: number;
   processes: number;
+  /** Calls of tools, those that were refused included. */
+  tool_calls: number;
+  tool_calls_failed: number;
+  tool_calls_refused: number;
+  /** Calls that may have been done or not. */
+  tool_calls_unknown: number;
+  /** Bytes that tools have returned. */
+  tool_reply_bytes: number;
 }
 
 /** What is wrong with a part of the outputs. */
@@ -1576,6 +1651,8 @@ export interface Session {
   started_by: StartPath;
   state: ExecutionState;
   template: string;
+  /** Tools that it may use: servers, and patterns of their tools. */
+  tools: string[];
   /** Set if its process runs and does not respond; null if it responds, or is only busy. */
   unresponsive: Unresponsive | null;
 }
@@ -1898,6 +1975,8 @@ export interface Template {
   problem: string | null;
   /** `docker`, `namespaces`, `local`, `kubernetes`; or `auto`: the one that suits the session. */
   provisioner: string;
+  /** Tools that its sessions may use: servers, and patterns of their tools. */
+  tools: string[];
 }
 
 /** A directory that the operator shares with sandboxes. */
@@ -1936,6 +2015,61 @@ export interface TokenPage {
   /** The cursor of the next page; null at the end. */
   next: string | null;
   tokens: AccessToken[];
+}
+
+/**
+ * Who calls a tool.
+ * - `model`: A client of the gateway, such as an agent that calls the tool itself.
+ * - `code`: Code in a sandbox.
+ */
+export type ToolCaller = "model" | "code";
+
+/** A file in a reply. */
+export interface ToolFile {
+  /** Its bytes, base64. */
+  data: string;
+  /** Its type, as the server says. Not checked. */
+  mime_type: string;
+}
+
+/** All about a tool. */
+export interface ToolInfo {
+  /** Who may call it: `model`, `code`. */
+  callers: ToolCaller[];
+  /** What it does. */
+  description: string;
+  /** It may delete or overwrite. */
+  destructive: boolean;
+  /** Arguments that show the form of a call. */
+  example: unknown;
+  /** Its name: `server.tool`. */
+  id: string;
+  /** A second call with the same arguments changes nothing more. */
+  idempotent: boolean;
+  /** JSON Schema of its arguments, which are an object. */
+  input_schema: unknown;
+  /** JSON Schema of what it returns, if its server says it. */
+  output_schema?: unknown | undefined;
+  /** Whether the policy of the session lets it be called. */
+  permitted: boolean;
+  /** It only reads. */
+  read_only: boolean;
+  /** All of it for a model, within a budget of characters. */
+  text: string;
+}
+
+/** What a tool returned. */
+export interface ToolReply {
+  /** Bytes of the reply of the server. */
+  bytes: number;
+  /** The number of the call in its session. */
+  call: number;
+  /** Its structured content; or JSON, if that is what its text is; or its text. */
+  content: unknown;
+  /** From the call to the reply. */
+  duration_ms: number;
+  /** Images and other files. */
+  files?: ToolFile[] | undefined;
 }
 
 /** How much of a text is shown. */
@@ -2752,6 +2886,56 @@ export interface Operations {
     };
     result: Skill;
   };
+  /** Search the tools of a session */
+  search_tools: {
+    input: {
+      path: {
+        /** The session's id or name. */
+        session_id: string;
+      };
+      query?: {
+        /** Tools of the answer; default 10. */
+        limit?: number | undefined;
+        /** Words of names, descriptions and parameters; default: the first tools. */
+        query?: string | undefined;
+        /** A server; default: all. */
+        server?: string | undefined;
+      };
+    };
+    result: FoundTools;
+  };
+  /** Call a tool */
+  call_tool: {
+    input: {
+      path: {
+        /** The session's id or name. */
+        session_id: string;
+      };
+      body: NewCall;
+    };
+    result: ToolReply;
+  };
+  /** List the servers of tools of a session */
+  list_tool_servers: {
+    input: {
+      path: {
+        /** The session's id or name. */
+        session_id: string;
+      };
+    };
+    result: ApiServers;
+  };
+  /** Get all about a tool */
+  get_tool: {
+    input: {
+      path: {
+        /** The session's id or name. */
+        session_id: string;
+        tool: string;
+      };
+    };
+    result: ToolInfo;
+  };
   /** Write files from a tar archive */
   upload_archive: {
     input: {
@@ -2980,6 +3164,10 @@ export const ROUTES: { readonly [O in keyof Operations]: string } = {
   restart_session: 'POST /v1/sessions/{session_id}/restart',
   get_script: 'GET /v1/sessions/{session_id}/script.py',
   draft_skill: 'POST /v1/sessions/{session_id}/skill',
+  search_tools: 'GET /v1/sessions/{session_id}/tools',
+  call_tool: 'POST /v1/sessions/{session_id}/tools/calls',
+  list_tool_servers: 'GET /v1/sessions/{session_id}/tools/servers',
+  get_tool: 'GET /v1/sessions/{session_id}/tools/{tool}',
   upload_archive: 'POST /v1/sessions/{session_id}/upload',
   get_session_usage: 'GET /v1/sessions/{session_id}/usage',
   list_variables: 'GET /v1/sessions/{session_id}/variables',

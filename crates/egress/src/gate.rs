@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use himalia_model::network::{Access, AllowList, Host};
@@ -40,6 +40,8 @@ pub struct NetworkAccess {
     services: Arc<Semaphore>,
     account: RwLock<Arc<dyn Account>>,
     credentials: RwLock<Option<Arc<CredentialAccess>>>,
+    /// A service of the gateway for this session alone.
+    own: OnceLock<Arc<dyn InternalService>>,
     /// Bodies that are read before their requests are signed.
     signing: Semaphore,
     /// Questions for credentials.
@@ -56,6 +58,7 @@ impl NetworkAccess {
             services: Arc::new(Semaphore::new(MAX_SERVICE_REQUESTS)),
             account: RwLock::new(Arc::new(Unbounded)),
             credentials: RwLock::new(None),
+            own: OnceLock::new(),
             signing: Semaphore::new(SIGNING),
             looking: Semaphore::new(LOOKING),
             reports,
@@ -65,6 +68,12 @@ impl NetworkAccess {
     /// From now on it may use these credentials.
     pub fn set_credentials(&self, access: Option<CredentialAccess>) {
         *self.credentials.write() = access.map(Arc::new);
+    }
+
+    /// It has this service for itself, before those that all sessions share. Set once.
+    pub fn set_own_service(&self, service: Arc<dyn InternalService>) {
+        // The first one stays.
+        let _ = self.own.set(service);
     }
 
     /// What its connections count for from now on.
@@ -182,7 +191,7 @@ impl Gate {
         let Host::Name(name) = &target.host else {
             return None;
         };
-        let mut services = self.egress.services.iter();
+        let mut services = self.access.own.get().into_iter().chain(&self.egress.services);
         services.find(|service| service.is_at(name)).cloned()
     }
 

@@ -29,7 +29,7 @@ use crate::credentials::relay::{self, Relay};
 use crate::denial::{Denial, DenialKind, Target};
 use crate::destination::Destination;
 use crate::gate::{Gate, Purpose};
-use crate::internal::{Body, Counted, InternalService};
+use crate::internal::{Body, Counted, InternalService, WithTurn};
 use crate::meter::{Meter, Metered};
 use crate::prefixed::Prefixed;
 use crate::upstream::Via;
@@ -202,6 +202,13 @@ impl Client {
         request: Request<Incoming>,
         target: Target,
     ) -> Result<Response<Body>, Denial> {
+        if let Some(bound) = service.own_bound() {
+            // It is never closed. Held until the response has ended.
+            let turn = bound.acquire_owned().await.ok();
+            let request = request.map(|body| body.map_err(Into::into).boxed());
+            let answered = service.respond(request, Arc::clone(self.gate.access())).await;
+            return answered.map(|response| response.map(|body| WithTurn { body, turn }.boxed()));
+        }
         let meter = self.gate.meter(&target);
         let request = request.map(|body| {
             let (meter, to_sandbox) = (Arc::clone(&meter), false);

@@ -1,6 +1,6 @@
 //! Services of the gateway itself, which sessions reach by plain HTTP at names of their own, such as `packages.internal`.
 //!
-//! They are a door of the proxy: a service gets the request of a session with what that session may reach, and answers it. No
+//! They are a door of the proxy: a service, which all sessions share or which is one session's own, gets the request of a session with what that session may reach, and answers it. No
 //! resolver is asked for such a name.
 
 use std::pin::Pin;
@@ -12,7 +12,7 @@ use futures_util::future::BoxFuture;
 use http::{Request, Response};
 use http_body_util::combinators::BoxBody;
 use hyper::body::{Frame, SizeHint};
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::denial::Denial;
 use crate::gate::NetworkAccess;
@@ -29,6 +29,12 @@ pub trait InternalService: Send + Sync {
     /// Whether it is at this name, which is in lower case and has no dot at its end.
     fn is_at(&self, name: &str) -> bool;
 
+    /// How many of its requests are answered at once, if that is another number than for the services that all sessions share: the next ones
+    /// wait. What such a service carries is not the network, and is not counted as that.
+    fn own_bound(&self) -> Option<Arc<Semaphore>> {
+        None
+    }
+
     /// Answers a request for its name, whose URL is whole. What it reaches for the session, the session must be permitted
     /// ([`NetworkAccess::permits`]).
     fn respond(
@@ -36,6 +42,33 @@ pub trait InternalService: Send + Sync {
         request: Request<Body>,
         session: Arc<NetworkAccess>,
     ) -> BoxFuture<'static, Result<Response<Body>, Denial>>;
+}
+
+/// A body that holds the turn of its request.
+pub(crate) struct WithTurn {
+    pub(crate) body: Body,
+    #[allow(dead_code, reason = "held, not read")]
+    pub(crate) turn: Option<OwnedSemaphorePermit>,
+}
+
+impl hyper::body::Body for WithTurn {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        Pin::new(&mut self.get_mut().body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
 }
 
 /// A body whose bytes are counted, and which ends when they are too many.

@@ -16,10 +16,10 @@ use himalia_executions::{
 };
 use himalia_model::credential::CredentialInfo;
 use himalia_model::{
-    AccessToken, Branch, Collected, EngineError, ForkKernel, GatewayStatus, JupyterSessionId, KernelId,
-    KernelModel, KernelSpec, KernelSpecs, NewKernel, NewSession, NewToken, OwnerUsage, PoolStatus, Principal,
-    ProvisionerInfo, SessionChange, SessionId, SessionInfo, SessionModel, SessionOwner, SessionPatch, Sought,
-    SpecFile, StartSession, TemplateInfo,
+    AccessToken, ApiServers, Branch, CallTool, Collected, EngineError, ForkKernel, FoundTools, GatewayStatus,
+    JupyterSessionId, KernelId, KernelModel, KernelSpec, KernelSpecs, NewKernel, NewSession, NewToken,
+    OwnerUsage, PoolStatus, Principal, ProvisionerInfo, SessionChange, SessionId, SessionInfo, SessionModel,
+    SessionOwner, SessionPatch, Sought, SpecFile, StartSession, TemplateInfo, ToolInfo, ToolReply,
 };
 use himalia_session::{ByteRange, FileDownload, FileListing, FileUpload, ListedFile, Process, RemovedFiles};
 use himalia_shim_protocol::RunProcess;
@@ -140,6 +140,14 @@ commands! {
         /// Answers a prompt, once: [`EngineError::Conflict`] if it has ended. Approvals need the scope `admin`: a caller who runs code may
         /// not approve what that code does.
         Change answer_prompt(id: PromptId, value: String) -> PromptInfo, Subject::Kernel(id.kernel);
+        /// The servers of tools that a session may use.
+        Look tool_servers(kernel: KernelId) -> ApiServers, Subject::Kernel(kernel);
+        /// Tools of a session that fit some words, of one server or of all; at most 100.
+        Look search_tools(kernel: KernelId, server: Option<&str>, query: &str, limit: usize) -> FoundTools, Subject::Kernel(kernel);
+        /// All about a tool of a session.
+        Look tool_info(kernel: KernelId, id: &str) -> ToolInfo, Subject::Kernel(kernel);
+        /// Calls a tool for a session, once. [`EngineError::Tool`] says what became of a call without a reply.
+        Change call_tool(kernel: KernelId, call: CallTool) -> ToolReply, Subject::Kernel(kernel);
         /// An artifact by its SHA-256 (64 lower-case hex digits), of any kernel that the principal sees, or of a session of those that
         /// has ended and whose log is kept. Each log has artifacts of its own, so the hash of another tenant's finds nothing. It is read
         /// piece by piece: [`StoredArtifact::read`].

@@ -39,16 +39,18 @@ pub use himalia_model::credential::{
 };
 pub use himalia_model::network::{AllowList, PrivateAddresses};
 pub use himalia_model::{
-    AccessToken, Action, Branch, CallerUsage, Clock, Collected, CollectedSession, CullConfig, EndedSession,
-    EngineConfig, EngineError, ExecutionState, FileError, FilesMode, ForkError, ForkFiles, ForkKernel,
-    ForkPolicy, GatewayStatus, Hazard, HeldKernel, JupyterSessionId, KernelId, KernelJson, KernelModel,
-    KernelRef, KernelSpec, KernelSpecs, MAX_BRANCHES, MAX_PRINCIPAL_CHARS, NetworkLimits, NewKernel,
-    NewSession, NewToken, NotOffered, Object, Origin, Orphan, OrphanKind, Overdue, OwnerUsage, PackageIndex,
-    PeerSessions, PoolConfig, PoolStatus, Principal, ProvisionerChoice, ProvisionerInfo, RemovedBy,
-    Retention, Role, SandboxConfig, Scope, Secrets, Session, SessionChange, SessionEnd, SessionId,
-    SessionInfo, SessionLimits, SessionModel, SessionOwner, SessionPatch, Share, SharedStore, Sought,
-    SpecFile, StartPath, StartSession, Template, TemplateInfo, TenantLimits, TimeChange, TimeSource,
-    TraceContext, Unanswered, Unresponsive, Used, UsualSizes, Via, from_micros,
+    AccessToken, Action, AllowedCallers, ApiServer, ApiServers, Branch, CallTool, CallerUsage, Clock,
+    Collected, CollectedSession, CullConfig, EndedSession, EngineConfig, EngineError, ExecutionState,
+    FileError, FilesMode, ForkError, ForkFiles, ForkKernel, ForkPolicy, FoundTool, FoundTools, GatewayStatus,
+    Hazard, HeldKernel, JupyterSessionId, KernelId, KernelJson, KernelModel, KernelRef, KernelSpec,
+    KernelSpecs, MAX_BRANCHES, MAX_PRINCIPAL_CHARS, NetworkLimits, NewKernel, NewSession, NewToken,
+    NotOffered, Object, Origin, Orphan, OrphanKind, Overdue, OwnerUsage, PackageIndex, PeerSessions,
+    PoolConfig, PoolStatus, Principal, ProvisionerChoice, ProvisionerInfo, RemovedBy, Retention, Role,
+    SandboxConfig, Scope, Secrets, Session, SessionChange, SessionEnd, SessionId, SessionInfo, SessionLimits,
+    SessionModel, SessionOwner, SessionPatch, Share, SharedStore, Sought, SpecFile, StartPath, StartSession,
+    Template, TemplateInfo, TenantLimits, TimeChange, TimeSource, ToolCallLimits, ToolCaller, ToolError,
+    ToolErrorCode, ToolFile, ToolInfo, ToolPattern, ToolPolicy, ToolReply, ToolServerConfig,
+    ToolServerFields, TraceContext, Unanswered, Unresponsive, Used, UsualSizes, Via, from_micros,
 };
 pub use himalia_sandbox::inside::{DATA_DIR, WORK_DIR};
 pub use himalia_session::{

@@ -252,6 +252,7 @@ pub(crate) fn engine_config(config: &Config) -> EngineConfig {
         images: config.sandboxes.docker.images.clone(),
         networks: config.sandboxes.docker.networks.clone(),
         mounts: config.mounts.clone(),
+        tool_servers: config.tool_servers.clone(),
         private_addresses: config.private_addresses.clone(),
         // Their clients name files by this path.
         show_data: config.facades.azure_sessions || config.facades.openai_containers,

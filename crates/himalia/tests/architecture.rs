@@ -63,6 +63,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         &["himalia-credentials", "himalia-model", "himalia-tools"],
     ),
     ("himalia-packages", &["himalia-egress", "himalia-model"]),
+    ("himalia-sandbox-api", &["himalia-egress", "himalia-model"]),
     ("himalia-connect", &["himalia-wire"]),
     (
         "himalia-kernel",
@@ -105,9 +106,12 @@ const ARROWS: &[(&str, &[&str])] = &[
             "himalia-outcome",
             "himalia-packages",
             "himalia-sandbox",
+            "himalia-sandbox-api",
             "himalia-shared-log",
             "himalia-shim-protocol",
             "himalia-store",
+            "himalia-tool-servers",
+            "himalia-tools",
             "himalia-traces",
         ],
     ),
@@ -200,6 +204,10 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
     ),
     ("himalia-egress", &["axum", "reqwest", "himalia-link"]),
     ("himalia-packages", &["axum", "reqwest", "himalia-link"]),
+    (
+        "himalia-sandbox-api",
+        &["axum", "reqwest", "himalia-link", "himalia-tools"],
+    ),
     ("himalia-tools", &["tokio", "axum", "hyper", "reqwest", "rmcp"]),
     (
         "himalia-tool-servers",

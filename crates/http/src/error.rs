@@ -8,7 +8,7 @@
 //! | `NoSuchKernelspec` | 400; 501 for sessions; 404 where the kernelspec itself is asked for | 404 `kernelspec_not_found` |
 //! | `Forbidden` | 403 | 403 `forbidden` |
 //! | `KernelLimit` | 403, reason `Resource Limit` | 429 `kernel_limit` |
-//! | `NotOffered` | 400 | 422 `isolation_unavailable`, `network_unsupported`, `image_not_allowed`, `limit_exceeded`, `provisioner_unavailable`, `credential_not_allowed` |
+//! | `NotOffered` | 400 | 422 `isolation_unavailable`, `network_unsupported`, `image_not_allowed`, `limit_exceeded`, `provisioner_unavailable`, `credential_not_allowed`, `tool_not_allowed` |
 //! | `Fork` | | 409 `session_busy`, `fork_hazard`, `fork_undone`; 501 `unsupported`; 413 `files_too_large`; 500 `fork_probe_failed`, `fork_failed` |
 //! | `OverBudget` | 429 | 429 `over_budget` |
 //! | `DiskFull` | 507 | 507 `disk_full` |
@@ -19,6 +19,7 @@
 //! | `Unsupported` | | 501 `unsupported` |
 //! | `LanguageNotSupported` | | 400 `language_not_supported` |
 //! | `Files` | | 404 `file_not_found`; 400 `bad_path`, `path_outside`; 403 `permission_denied`; 409 `is_a_directory`, `not_a_directory`, `not_a_file`, `directory_not_empty`; 413 `file_too_large`; 416 `range_not_satisfiable`; 422 `bad_archive`; 429 `too_many_transfers`; 507 `no_space`, `disk_quota_exceeded`; 500 `file_failed` |
+//! | `Tool` | | 400 `invalid_arguments`; 403 `tool_denied`; 404 `unknown_server`, `unknown_tool`; 422 `tool_failed`; 429 `tool_limit`; 502 `reply_too_large`; 503 `tool_unavailable`; 504 `outcome_unknown`, `tool_timeout` |
 //! | `KeyReused` | | 422 `idempotency_key_reused` |
 //! | `Conflict` | 409 | 409 `conflict` |
 //! | `Gone` | 410 | none: Jupyter sessions alone |
@@ -315,6 +316,10 @@ impl From<EngineError> for ApiError {
                 Self::new(StatusCode::BAD_REQUEST, code, message).at("language")
             }
             EngineError::Files { code: why, .. } => Self::new(file_status(why), code, message),
+            EngineError::Tool(error) => {
+                let status = StatusCode::from_u16(error.code.status());
+                Self::new(status.unwrap_or(StatusCode::BAD_GATEWAY), code, message)
+            }
             EngineError::KeyReused => {
                 Self::new(StatusCode::UNPROCESSABLE_ENTITY, code, message).at("idempotency_key")
             }

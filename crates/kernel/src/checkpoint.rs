@@ -13,6 +13,7 @@ use super::messages::word;
 use super::network::NetworkTotals;
 use super::prompts::open::Prompts;
 use super::requests::checkpoint::RequestsCheckpoint;
+use super::tool_calls::ToolCalls;
 
 /// The state as of a place in the journal. JSON; unknown fields of later versions are ignored.
 #[derive(Debug, Serialize, Deserialize)]
@@ -38,6 +39,8 @@ struct Checkpoint {
     network: NetworkTotals,
     #[serde(default, skip_serializing_if = "Prompts::is_empty")]
     prompts: Prompts,
+    #[serde(default, skip_serializing_if = "ToolCalls::is_empty")]
+    tool_calls: ToolCalls,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -71,6 +74,7 @@ impl Core {
             names: self.names.clone(),
             network: self.network,
             prompts: self.prompts.for_checkpoint(),
+            tool_calls: self.tool_calls.clone(),
         };
         serde_json::to_vec(&checkpoint).unwrap_or_default()
     }
@@ -89,6 +93,7 @@ impl Core {
         self.names = checkpoint.names;
         self.network = checkpoint.network;
         self.prompts = checkpoint.prompts;
+        self.tool_calls = checkpoint.tool_calls;
         if let Some(Executing { id, began }) = checkpoint.executing {
             self.stopwatch.began(id, began);
         }
@@ -127,6 +132,10 @@ mod tests {
                 "before": {"incarnation": 0, "names": [], "truncated": false},
             },
             "network": {"connections": 3, "sent_bytes": 5, "received_bytes": 7},
+            "tool_calls": {
+                "totals": {"calls": 4, "refused": 1, "failed": 1, "unknown": 0, "reply_bytes": 9}, "number": 3,
+                "open": {"3": {"tool": "a.b", "owner": 8, "began": 6}},
+            },
         });
         let mut core = Core::new(settings(1), Now::default());
         let stored = core.restore(&serde_json::to_vec(&checkpoint).unwrap()).unwrap();

@@ -26,6 +26,7 @@ use super::requests::state::Requests;
 use super::rules::Rules;
 use super::shim::outbox::Outbox;
 use super::time_limit::stopwatch::Stopwatch;
+use super::tool_calls::{ToolCallTotals, ToolCalls};
 use super::writes::{Next, Writes};
 
 /// What does not change while a kernel lives.
@@ -69,6 +70,8 @@ pub struct Snapshot {
     pub kernel_session: std::sync::Arc<str>,
     /// What its connections to the network did.
     pub network: NetworkTotals,
+    /// Its calls of tools.
+    pub tool_calls: ToolCallTotals,
 }
 
 /// Bytes that may wait for a slow disk before the driver stops reading output.
@@ -95,6 +98,7 @@ pub struct Core {
     pub(super) stopwatch: Stopwatch,
     pub(super) disk: DiskWatch,
     pub(super) network: NetworkTotals,
+    pub(super) tool_calls: ToolCalls,
     pub(super) changed: bool,
 }
 
@@ -204,6 +208,7 @@ impl Core {
             stopwatch: Stopwatch::default(),
             disk: DiskWatch::default(),
             network: NetworkTotals::default(),
+            tool_calls: ToolCalls::default(),
             changed: true,
         }
     }
@@ -276,6 +281,12 @@ impl Core {
                 Next::Prompted(waiter) => self.prompted(waiter, seq, out),
                 Next::ApprovalUsed(waiter) => out.push(Effect::Done(waiter, Ok(super::event::Answer::Done))),
                 Next::PromptEnded(prompt) => self.prompt_ended(prompt, out),
+                Next::ToolCall { waiter, call } => {
+                    out.push(Effect::Done(
+                        waiter,
+                        Ok(super::event::Answer::ToolCallBegun(call)),
+                    ));
+                }
             }
         }
         self.writes.reuse(then);
@@ -322,6 +333,7 @@ impl Core {
         let connected = self.outbox.greeted();
         Snapshot {
             network: self.network,
+            tool_calls: self.tool_calls.totals,
             phase: self.life.phase(),
             state: self.state(),
             incarnation: self.life.incarnation(),

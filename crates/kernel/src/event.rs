@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use himalia_journal::{NewRecord, Record};
-use himalia_model::DiskUse;
+use himalia_model::{DiskUse, ToolCallLimits};
 use himalia_shim_protocol::{
     Bind, Fork, ForkFailed, Forked, Hello, KernelSpec, Lane, Open, Pending, Resume, StartPath, ToGateway,
 };
@@ -17,6 +17,7 @@ use super::prompts::prompt::{Prompt, PromptStatus};
 use super::questions::question::{Question, Reply};
 use super::requests::kind::{RequestKind, parent_key};
 use super::rules::Rules;
+use super::tool_calls::{ToolCallBegin, ToolCallEnd, ToolLimit};
 use super::trace::Traced;
 
 /// The present, as the driver sees it.
@@ -134,6 +135,19 @@ pub enum Command {
     Open(Box<Open>),
     /// Write into the log that a connection to the network has ended.
     NoteConnection(Box<NetworkRecord>),
+    /// Write into the log that a tool is about to be called, if the limits permit it.
+    BeginToolCall(Box<ToolCallBegin>, ToolCallLimits),
+    /// Write into the log how a call of a tool has ended.
+    EndToolCall(u64, Box<ToolCallEnd>),
+    /// Write into the log that a call of a tool was refused.
+    RefuseToolCall {
+        /// What was to be called.
+        what: Box<ToolCallBegin>,
+        /// Why, in a word.
+        code: String,
+        /// Why, in a line.
+        reason: String,
+    },
 }
 
 /// What a kernel that waited is given.
@@ -169,6 +183,10 @@ pub enum Answer {
     Prompts(Vec<PromptStatus>),
     /// What the kernel says to a question.
     Replied(Box<Reply>),
+    /// That a tool is about to be called is in the log: the number of the call.
+    ToolCallBegun(u64),
+    /// No tool may be called.
+    ToolCallOverLimit(ToolLimit),
 }
 
 /// Why an order was not carried out.

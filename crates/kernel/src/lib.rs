@@ -53,6 +53,7 @@ mod rules;
 mod shim;
 mod synthetic;
 mod time_limit;
+mod tool_calls;
 mod trace;
 mod writes;
 
@@ -81,6 +82,7 @@ pub use questions::question::{Question, Reply};
 pub use requests::kind::{RequestKind, parent_key};
 pub use rules::Rules;
 pub use synthetic::notice;
+pub use tool_calls::{ToolCallBegin, ToolCallEnd, ToolCallRecord, ToolCallTotals, ToolLimit, ToolOutcome};
 pub use trace::Traced;
 
 #[cfg(test)]

@@ -51,6 +51,11 @@ impl<'a> Log<'a> {
         self.push(RecordKind::Prompt, None, owner, body, then);
     }
 
+    /// What becomes of a call of a tool.
+    pub(crate) fn tool_call(&mut self, owner: u64, body: Bytes, then: Next) {
+        self.push(RecordKind::ToolCall, None, owner, body, then);
+    }
+
     /// A message in the kernel's name, for all clients or for the owner of what it answers.
     pub(crate) fn message(&mut self, channel: Channel, owner: u64, frame: Bytes) {
         self.push(RecordKind::Message, Some(channel), owner, frame, Next::Nothing);

@@ -40,6 +40,8 @@ pub enum RecordKind {
     Network = 6,
     /// What a person is asked on behalf of the execution that its owner names, or what became of that. Body: JSON.
     Prompt = 8,
+    /// A call of a tool, of the execution that its owner names. Body: JSON.
+    ToolCall = 7,
 }
 
 /// The body of a record that is one event, as JSON. Serialisation of these types cannot fail; an empty object would be read
@@ -61,6 +63,7 @@ impl RecordKind {
             Self::Execution,
             Self::Network,
             Self::Prompt,
+            Self::ToolCall,
         ]
         .into_iter()
         .find(|kind| *kind as u8 == byte)

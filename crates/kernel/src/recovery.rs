@@ -72,6 +72,7 @@ impl Core {
                 RecordKind::Gap => {}
                 RecordKind::Network => core.fold_connection(record),
                 RecordKind::Prompt => core.fold_prompt(record, &meta),
+                RecordKind::ToolCall => core.fold_tool_call(record, &meta),
                 RecordKind::Execution => {
                     if core.executions.fold(record, &meta) {
                         core.life.loss_was_said();
@@ -86,6 +87,7 @@ impl Core {
         core.requests.read_carried(read);
         core.life.adopt(now.mono);
         core.resume_executions();
+        core.end_left_tool_calls();
         Ok(core)
     }
 

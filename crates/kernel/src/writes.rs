@@ -21,6 +21,11 @@ pub(super) enum Next {
     ApprovalUsed(u64),
     /// The prompt has ended.
     PromptEnded(u64),
+    /// This waiter's call may be sent.
+    ToolCall {
+        waiter: u64,
+        call: u64,
+    },
 }
 
 /// Wait after a failed write before the next attempt, microseconds.
@@ -72,7 +77,7 @@ impl Writes {
         self.spare_next = next;
     }
 
-    /// The batch in flight was not stored. Requests, new executions and new prompts in it are taken out, since a command must not wait
+    /// The batch in flight was not stored. Requests, new executions, prompts and calls in it are taken out, since a command must not wait
     /// behind them; all else is tried again later, before what came meanwhile. Returns what was taken out.
     pub(super) fn failed(&mut self, mono: u64, batch: Vec<NewRecord>) -> Vec<(Next, NewRecord)> {
         let next = self.in_flight.take().unwrap_or_default();
@@ -85,7 +90,10 @@ impl Writes {
             .zip(next)
             .chain(newer.0.into_iter().zip(newer.1));
         for (record, next) in all {
-            if matches!(next, Next::Send(..) | Next::Submitted(_) | Next::Prompted(_)) {
+            if matches!(
+                next,
+                Next::Send(..) | Next::Submitted(_) | Next::Prompted(_) | Next::ToolCall { .. }
+            ) {
                 given_up.push((next, record));
             } else {
                 self.push(record, next);

@@ -63,7 +63,7 @@ impl ServerHandler for Server {
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
-        tools::find(name).map(tools::ToolEntry::description)
+        tools::find(name, self.engine.has_tools()).map(tools::ToolEntry::description)
     }
 
     async fn list_tools(
@@ -74,7 +74,10 @@ impl ServerHandler for Server {
         // A model does not read of a tool that has nothing to give.
         let skills = self.engine.skills(&principal(&context)?, None).await;
         let has_skills = skills.is_ok_and(|skills| !skills.is_empty());
-        Ok(ListToolsResult::with_all_items(tools::all(has_skills)))
+        Ok(ListToolsResult::with_all_items(tools::all(
+            has_skills,
+            self.engine.has_tools(),
+        )))
     }
 
     async fn call_tool(
@@ -82,7 +85,7 @@ impl ServerHandler for Server {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let Some(tool) = tools::find(&request.name) else {
+        let Some(tool) = tools::find(&request.name, self.engine.has_tools()) else {
             let name: String = request.name.chars().take(64).collect();
             return Err(ErrorData::invalid_params(format!("no such tool: {name}"), None));
         };

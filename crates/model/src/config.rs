@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::credential::CredentialSettings;
 use crate::network::PrivateAddresses;
-use crate::{Clock, MountTemplate, PackageIndex, Principal, Retention, Template};
+use crate::{Clock, MountTemplate, PackageIndex, Principal, Retention, Template, ToolServerConfig};
 
 /// Settings of an engine.
 #[derive(Clone, Debug)]
@@ -76,6 +76,8 @@ pub struct EngineConfig {
     pub network: NetworkLimits,
     /// Secrets that are added to requests of sessions.
     pub credentials: CredentialSettings,
+    /// Servers of tools, whose names differ.
+    pub tool_servers: Vec<ToolServerConfig>,
     /// Limits of single tenants, by their names.
     pub tenants: BTreeMap<String, TenantLimits>,
     /// What ages are counted by; tests have their own.
@@ -224,6 +226,7 @@ impl EngineConfig {
             packages: None,
             network: NetworkLimits::default(),
             credentials: CredentialSettings::default(),
+            tool_servers: Vec::new(),
             tenants: BTreeMap::new(),
             clock: Clock::default(),
             min_free_bytes: 1 << 30,

@@ -4,7 +4,7 @@ use himalia_wire::build::timestamp;
 use thiserror::Error;
 use time::OffsetDateTime;
 
-use crate::{FileError, ForkError, Hazard, SessionId};
+use crate::{FileError, ForkError, Hazard, SessionId, ToolError, ToolErrorCode};
 
 /// Why a command failed. The text is safe to show: it holds no token, no path of the host's and no trace.
 #[derive(Debug, Clone, Error)]
@@ -214,6 +214,9 @@ pub enum EngineError {
         /// One line.
         reason: String,
     },
+    /// A tool was not found, or a call of it has no reply.
+    #[error("{0}")]
+    Tool(Box<ToolError>),
     /// The idempotency key was used for another request.
     #[error("idempotency_key: was used for another request")]
     KeyReused,
@@ -252,6 +255,8 @@ pub enum NotOffered {
     Provisioner,
     /// The session may not use the credential, or not so.
     Credential,
+    /// The session may not use the tool.
+    Tool,
 }
 
 impl NotOffered {
@@ -264,6 +269,7 @@ impl NotOffered {
             Self::Limit => "limit_exceeded",
             Self::Provisioner => "provisioner_unavailable",
             Self::Credential => "credential_not_allowed",
+            Self::Tool => "tool_not_allowed",
         }
     }
 }
@@ -362,6 +368,11 @@ impl EngineError {
         }
     }
 
+    /// Shorthand for an error of tools.
+    pub fn tool(error: ToolError) -> Self {
+        Self::Tool(Box::new(error))
+    }
+
     /// Whether the object is not there: it never existed, or it has ended.
     pub fn is_absent(&self) -> bool {
         matches!(
@@ -417,6 +428,7 @@ impl EngineError {
             Self::Unsupported { .. } => "unsupported",
             Self::LanguageNotSupported { .. } => "language_not_supported",
             Self::Files { code, .. } => code.as_str(),
+            Self::Tool(error) => error.code.as_str(),
             Self::KeyReused => "idempotency_key_reused",
             Self::Internal { .. } => "internal",
         }
@@ -480,10 +492,13 @@ impl EngineError {
                     code: FileError::TooMany,
                     ..
                 }
-                | Self::Fork {
+        ) || matches!(self, Self::Tool(error) if error.code == ToolErrorCode::Unavailable)
+            || matches!(
+                self,
+                Self::Fork {
                     code: ForkError::Busy,
                     ..
                 }
-        )
+            )
     }
 }

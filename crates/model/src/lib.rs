@@ -25,6 +25,8 @@ mod status;
 mod template;
 mod time;
 mod token;
+mod tool_call;
+mod tool_policy;
 mod tool_server;
 mod trace;
 mod usage;
@@ -58,6 +60,13 @@ pub use template::{
 };
 pub use time::{from_micros, now_micros, wall_micros};
 pub use token::{AccessToken, NewToken};
-pub use tool_server::{DescriptionSource, HttpUrl, ToolServerConfig, ToolServerFields, ToolServerKind};
+pub use tool_call::{
+    ApiServer, ApiServers, ArgumentViolation, CallTool, FoundTool, FoundTools, ToolCaller, ToolError,
+    ToolErrorCode, ToolFile, ToolInfo, ToolReply,
+};
+pub use tool_policy::{MAX_TOOL_PATTERNS, ToolCallLimits, ToolPattern, ToolPolicy};
+pub use tool_server::{
+    AllowedCallers, DescriptionSource, HttpUrl, ToolServerConfig, ToolServerFields, ToolServerKind,
+};
 pub use trace::{NoTraceContext, TraceContext};
 pub use usage::{CallerUsage, OwnerUsage, Used};

@@ -12,6 +12,7 @@ use time::OffsetDateTime;
 
 use crate::credential::Intercept;
 use crate::network::AllowList;
+use crate::tool_policy::{ToolPattern, ToolPolicy};
 use crate::{
     FilesMode, JupyterSessionId, KernelId, KernelModel, MAX_LOST_NAMES, SessionId, SessionLimits, from_micros,
 };
@@ -89,6 +90,8 @@ pub struct StartSession {
     pub allow: Option<AllowList>,
     /// Names of credentials: fewer than those of the template.
     pub credentials: Option<Vec<String>>,
+    /// Tools: fewer than those of the template.
+    pub tools: Option<Vec<ToolPattern>>,
     /// Idle for so long, it is ended.
     pub idle_timeout: Option<Duration>,
     /// Ended after this time, whatever it does.
@@ -248,6 +251,10 @@ pub struct SandboxConfig {
     pub credentials: Vec<String>,
     /// Hosts whose TLS the gateway reads.
     pub intercept: Intercept,
+    /// Tools that it may use.
+    pub tools: ToolPolicy,
+    /// Its programs reach the services of the gateway, although it has no network.
+    pub door: bool,
     /// Its image, where one was named.
     pub image: Option<String>,
     /// Of the image that the sandbox was started from.
@@ -271,6 +278,13 @@ pub struct GivenVariables {
     pub env: BTreeMap<String, String>,
     /// Names of secrets. Their values are stored nowhere.
     pub secrets: Vec<String>,
+}
+
+impl SandboxConfig {
+    /// Whether the shim is the proxy of its programs.
+    pub fn has_proxy(&self) -> bool {
+        self.network == Network::Allow || self.door
+    }
 }
 
 impl GivenVariables {

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::MountTemplate;
 use crate::credential::{Intercept, TemplateCredential};
 use crate::network::AllowList;
+use crate::tool_policy::ToolPolicy;
 
 /// What a kernel is made from: a kernelspec, the sandbox around it, its limits, and how many are kept warm.
 ///
@@ -39,6 +40,8 @@ pub struct Template {
     pub credentials: Vec<TemplateCredential>,
     /// Hosts whose TLS the gateway reads, to put secrets in the place of placeholders and to check methods.
     pub intercept: Intercept,
+    /// Tools that its sessions may use. Callers may ask for fewer.
+    pub tools: ToolPolicy,
     /// Networks that callers may ask for instead, in [`EngineConfig::networks`](crate::EngineConfig::networks); as
     /// [`Self::images`].
     pub networks: Vec<String>,
@@ -82,6 +85,7 @@ impl Default for Template {
             allow: AllowList::default(),
             credentials: Vec::new(),
             intercept: Intercept::None,
+            tools: ToolPolicy::default(),
             networks: Vec::new(),
             mounts: Vec::new(),
             limits: SessionLimits::default(),

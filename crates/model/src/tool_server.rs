@@ -1,5 +1,6 @@
 //! Upstream servers of tools, as the operator configures them.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,6 +11,8 @@ use url::Url;
 use crate::credential::{UrlScheme, check_credential_name};
 use crate::network::Host;
 use crate::principal::{MAX_PRINCIPAL_CHARS, OPERATOR};
+use crate::tool_call::ToolCaller;
+use crate::tool_policy::{MAX_TOOL_PATTERNS, glob};
 
 /// Most characters of the name of a server.
 const MAX_NAME: usize = 64;
@@ -35,10 +38,62 @@ pub struct ToolServerConfig {
     pub credential: Option<String>,
     /// Whose sessions may use it: a tenant, or `operator` for all.
     pub owner: String,
+    /// Who may call its tools.
+    pub callers: AllowedCallers,
     /// Longest wait for a call.
     pub call_time: Duration,
     /// Most bytes of a reply.
     pub reply_bytes: usize,
+}
+
+/// Who may call which tools of a server.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AllowedCallers {
+    /// Patterns of tools' names, those with the most letters first, and who may call what they stand for.
+    rules: Vec<(String, Vec<ToolCaller>)>,
+}
+
+impl AllowedCallers {
+    /// Those of a tool: of the pattern for it that has the most letters. All, if there is none.
+    pub fn of(&self, tool: &str) -> &[ToolCaller] {
+        let mut rules = self.rules.iter();
+        let found = rules.find(|(pattern, _)| glob(pattern, tool));
+        found.map_or(&[ToolCaller::Model, ToolCaller::Code], |(_, callers)| callers)
+    }
+
+    fn new(said: CallersField) -> Result<Self, String> {
+        let said = match said {
+            CallersField::All(callers) => BTreeMap::from([("*".to_owned(), callers)]),
+            CallersField::ByTool(rules) => rules,
+        };
+        if said.len() > MAX_TOOL_PATTERNS {
+            return Err(format!("has more than {MAX_TOOL_PATTERNS} patterns"));
+        }
+        let mut rules = Vec::new();
+        for (pattern, mut callers) in said {
+            if callers.is_empty() {
+                return Err(format!(
+                    "no caller may call {pattern:?}; leave it out of the tools of templates instead"
+                ));
+            }
+            callers.sort_unstable();
+            callers.dedup();
+            rules.push((pattern, callers));
+        }
+        let letters = |pattern: &str| pattern.chars().filter(|one| *one != '*').count();
+        rules.sort_by_key(|(pattern, _)| std::cmp::Reverse((letters(pattern), !pattern.contains('*'))));
+        Ok(Self { rules })
+    }
+}
+
+/// `allowed_callers` as it is written.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(untagged)]
+pub enum CallersField {
+    /// Of all tools.
+    All(Vec<ToolCaller>),
+    /// By patterns of their names.
+    ByTool(BTreeMap<String, Vec<ToolCaller>>),
 }
 
 /// How a server is spoken to.
@@ -174,6 +229,8 @@ pub struct ToolServerFields {
     pub description: Option<String>,
     /// The name of a credential.
     pub credential: Option<String>,
+    /// Who may call its tools: `["code"]`, or patterns with such lists. Default: both.
+    pub allowed_callers: Option<CallersField>,
     /// The tenant whose sessions may use it. Default: all may.
     pub tenant: Option<String>,
     /// Seconds that a call may take. Default: 60.
@@ -225,6 +282,8 @@ impl ToolServerConfig {
         if owner.is_empty() || owner.chars().count() > MAX_PRINCIPAL_CHARS {
             return Err(format!("tenant: has not 1 to {MAX_PRINCIPAL_CHARS} characters"));
         }
+        let callers = fields.allowed_callers.map(AllowedCallers::new).transpose();
+        let callers = callers.map_err(|reason| format!("allowed_callers: {reason}"))?;
         let call_time = fields.call_time.map_or(CALL_TIME, Duration::from_secs);
         if call_time.is_zero() || call_time > MAX_CALL_TIME {
             return Err(format!(
@@ -246,6 +305,7 @@ impl ToolServerConfig {
             description,
             credential: fields.credential,
             owner,
+            callers: callers.unwrap_or_default(),
             call_time,
             reply_bytes,
         })
@@ -329,6 +389,11 @@ mod tests {
             ),
             ("credential", json!({"url": url, "credential": "A B"})),
             ("description", json!({"url": url, "description": long})),
+            ("allowed_callers", json!({"url": url, "allowed_callers": []})),
+            (
+                "allowed_callers",
+                json!({"url": url, "allowed_callers": {"a_*": []}}),
+            ),
             ("tenant", json!({"url": url, "tenant": ""})),
             ("call_time", json!({"url": url, "call_time": 0})),
             ("call_time", json!({"url": url, "call_time": 3601})),
@@ -341,6 +406,23 @@ mod tests {
             let error = server(name, json!({"url": url})).unwrap_err();
             assert!(error.starts_with("name: "), "{error}");
         }
+    }
+
+    #[test]
+    fn the_pattern_with_the_most_letters_says_who_may_call() {
+        use ToolCaller::{Code, Model};
+        let callers = |said: Value| {
+            let fields = json!({"url": "https://a.test/", "allowed_callers": said});
+            server("a", fields).unwrap().callers
+        };
+        assert_eq!(AllowedCallers::default().of("any"), [Model, Code]);
+        assert_eq!(callers(json!(["code", "code"])).of("any"), [Code]);
+        let rules = callers(json!({"*": ["model", "code"], "list_*": ["code"], "list_few": ["model"]}));
+        assert_eq!(rules.of("list_all"), [Code]);
+        assert_eq!(rules.of("list_few"), [Model]);
+        assert_eq!(rules.of("get"), [Model, Code]);
+        let wrong = serde_json::from_value::<ToolServerFields>(json!({"allowed_callers": ["robot"]}));
+        assert!(wrong.is_err());
     }
 
     #[test]

@@ -35,6 +35,7 @@ mod start;
 mod templates;
 #[cfg(test)]
 mod testing;
+mod tools;
 
 pub use credentials::{Credentials, MAX_CREDENTIALS_OF_OWNER};
 pub use disk::free;
@@ -66,3 +67,4 @@ pub use himalia_shared_log::ObjectStoreUrl;
 pub use himalia_store::{PostgresUrl, REPLICA_FILE, check_replica_name};
 pub use start::{MAX_NAME_CHARS, MAX_SESSION_KERNELS, MAX_START_KEY_BYTES, NAME_PATTERN, Pool, name_of_key};
 pub use templates::Templates;
+pub use tools::Tools;

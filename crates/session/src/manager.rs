@@ -31,7 +31,7 @@ use crate::sandbox_lease::Share;
 use crate::start::{KernelLimits, Taking};
 use crate::{
     Credentials, EndedSessions, Gate, Lease, MemoryGauge, Meter, Pool, Provisioners, Registry, Remembered,
-    Templates,
+    Templates, Tools,
 };
 
 /// Memory for the newest records of a log that is only read.
@@ -86,6 +86,8 @@ pub struct SessionManager {
     pub(crate) unproven: Arc<Unproven>,
     /// The credentials of sessions.
     pub credentials: Arc<Credentials>,
+    /// The tools of sessions.
+    pub tools: Arc<Tools>,
     /// What programs verify hosts by, where TLS of sessions is read.
     pub(crate) certificates: Option<Trusted>,
     /// What sessions reach the network by.

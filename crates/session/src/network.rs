@@ -21,10 +21,12 @@ const STREAMS_MAX: usize = MAX_CONNECTIONS + 64;
 
 impl SessionManager {
     /// Serves the connections that the sandbox of a kernel carries here, if it may have any, until its streams are gone.
-    pub(crate) fn serve_network(&self, kernel: &SessionKernel, streams: &Streams) {
-        if kernel.session().sandbox.network != Network::Allow {
+    pub(crate) fn serve_network(&self, kernel: &Arc<SessionKernel>, streams: &Streams) {
+        if !kernel.session().sandbox.has_proxy() {
             return;
         }
+        let door = self.tools.door(kernel);
+        kernel.network().set_own_service(Arc::new(door));
         self.set_account(kernel);
         kernel.count_connections(self.metrics.network().clone());
         let (egress, access) = (Arc::clone(&self.egress), Arc::clone(kernel.network()));

@@ -29,7 +29,7 @@ use crate::start::KernelLimits;
 use crate::start::{Taking, WANTS};
 use crate::{
     Credentials, EndedSessions, MemoryGauge, Pool, Provisioners, Registry, Remembered, SessionManager,
-    Templates, templates,
+    Templates, Tools, templates,
 };
 
 /// Files of packages, below the data directory.
@@ -84,6 +84,8 @@ impl SessionManager {
         credentials.seal_again().await?;
         let egress = egress(&config).await?;
         let (egress, certificates) = with_credentials(egress, &config, &credentials).await?;
+        let credentials = Arc::new(credentials);
+        let tools = Tools::open(&config.tool_servers, &credentials, &config.clock).await?;
         let ended = store.ended_sessions(Scope::Own).await;
         let ended =
             ended.map_err(|error| EngineError::internal("cannot read the list of ended sessions", error))?;
@@ -112,7 +114,8 @@ impl SessionManager {
             last_command: AtomicU64::new(config.clock.micros()),
             kernel_limits: KernelLimits::of(&config),
             unproven: Arc::default(),
-            credentials: Arc::new(credentials),
+            credentials,
+            tools: Arc::new(tools),
             certificates,
             egress: Arc::new(egress),
             budget: Budget::of(&config),

@@ -18,11 +18,17 @@ _INDEX = "http://packages.internal/"
 _INDEX_SECONDS = 10
 
 
+# With the package `himalia` for code in sessions. Behind everything else, so that the client of the same name is imported where it is
+# installed; that has what is here too.
+_LIBRARY = os.path.join(os.path.dirname(__file__), "library")
+
+
 def make_importable():
-    """Put the directory on `sys.path`, if there is one and it is not there yet."""
+    """Put the directory on `sys.path`, if there is one and it is not there yet; and behind it what code in sessions imports of ours."""
     directory = os.environ.get("PIP_TARGET")
     if directory and directory not in sys.path:
         sys.path.append(directory)
+    sys.path[:] = [one for one in sys.path if one != _LIBRARY] + [_LIBRARY]
 
 
 def serve(shell):

@@ -22,6 +22,7 @@ mod sessions;
 mod skills;
 mod specs;
 mod tokens;
+mod tools;
 mod usage;
 
 use std::sync::Arc;

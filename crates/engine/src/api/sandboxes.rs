@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use himalia_kernel::NetworkTotals;
+use himalia_kernel::{NetworkTotals, ToolCallTotals};
 use himalia_model::{
     Action, Branch, EngineError, ForkKernel, KernelId, Object, PoolStatus, Principal, ProvisionerInfo, Role,
     SessionChange, SessionId, SessionInfo, StartSession, TemplateInfo,
@@ -25,6 +25,8 @@ pub struct SessionUsage {
     pub sandbox: Usage,
     /// Its connections to the network, those that have ended.
     pub network: NetworkTotals,
+    /// Its calls of tools.
+    pub tool_calls: ToolCallTotals,
 }
 
 impl Commands {
@@ -136,6 +138,7 @@ impl Commands {
             Ok(Some(sandbox)) => Ok(SessionUsage {
                 sandbox,
                 network: handle.snapshot.borrow().network,
+                tool_calls: handle.snapshot.borrow().tool_calls,
             }),
             Ok(None) if lease.provisioner().capabilities().measured_by == MeasuredBy::Shim => Err(
                 EngineError::unavailable("the sandbox has not been measured yet; that happens every 10 s"),

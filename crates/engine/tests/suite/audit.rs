@@ -11,10 +11,10 @@ use crate::common;
 
 use common::{TestEngine, op, question, settled, start, stop};
 use himalia_engine::{
-    Attach, Audit, AuditTarget, COMMANDS, CredentialFields, Draft, Drain, Effect, Engine, EngineError,
-    Execute, ForkKernel, JupyterSessionId, KernelId, NewCredential, NewKernel, NewSession, NewToken,
-    Principal, PromptId, RunProcess, RunSkill, Scope, SecretText, SessionChange, SessionId, SessionPatch,
-    Skill, Sought, StartSession, VariableQuery, Via,
+    Attach, Audit, AuditTarget, COMMANDS, CallTool, CredentialFields, Draft, Drain, Effect, Engine,
+    EngineError, Execute, ForkKernel, JupyterSessionId, KernelId, NewCredential, NewKernel, NewSession,
+    NewToken, Principal, PromptId, RunProcess, RunSkill, Scope, SecretText, SessionChange, SessionId,
+    SessionPatch, Skill, Sought, StartSession, VariableQuery, Via,
 };
 use himalia_testkit::patience::within;
 use serde_json::Value;
@@ -98,6 +98,11 @@ async fn call_all(engine: &Engine, who: &Principal) {
         engine.session_kernel(who, session, None).err(),
         engine.tokens(who).err(),
     ];
+    let call = CallTool {
+        tool: "canary.x".to_owned(),
+        arguments: serde_json::Map::new(),
+        timeout_s: None,
+    };
     let work = async {
         let prompt = PromptId { kernel, seq: 1 };
         [
@@ -116,6 +121,10 @@ async fn call_all(engine: &Engine, who: &Principal) {
             engine.prompts(who, kernel).await.err(),
             engine.prompt(who, prompt, Duration::ZERO).await.err(),
             engine.answer_prompt(who, prompt, String::new()).await.err(),
+            engine.tool_servers(who, kernel).await.err(),
+            engine.search_tools(who, kernel, None, "canary", 1).await.err(),
+            engine.tool_info(who, kernel, "canary.x").await.err(),
+            engine.call_tool(who, kernel, call).await.err(),
             engine.artifact(who, &"0".repeat(64)).await.err(),
             engine
                 .execution_artifact(who, execution, &"0".repeat(64))
@@ -197,7 +206,7 @@ async fn call_all(engine: &Engine, who: &Principal) {
             engine.skills(who, None).await.err(),
         ]
     };
-    let worked: [Option<EngineError>; 73] = within("all commands", Box::pin(work)).await.unwrap();
+    let worked: [Option<EngineError>; 77] = within("all commands", Box::pin(work)).await.unwrap();
     assert_eq!(
         lists.len() + worked.len() + 1,
         COMMANDS.len(),

@@ -5,6 +5,7 @@ mod mark;
 mod network;
 mod prompts;
 mod result;
+mod tools;
 
 use himalia_journal::Record;
 use himalia_kernel::{
@@ -22,6 +23,7 @@ use crate::{ExecutionEvent, ExecutionEventKind as Kind, ExecutionId, ExecutionKe
 pub(crate) use mark::Mark;
 use network::Network;
 use prompts::Prompts;
+use tools::ToolCalls;
 
 /// Follows one execution. `S` is what becomes of its text.
 #[derive(Clone, Debug)]
@@ -53,6 +55,8 @@ pub struct Follower<S = Excerpt> {
     network: Network,
     /// What a person is asked on its behalf.
     prompts: Prompts,
+    /// What its calls of tools did.
+    tool_calls: ToolCalls,
     /// Records that the quota took.
     removed: u64,
     seq: u64,
@@ -192,6 +196,7 @@ impl<S: Sink + Clone> Follower<S> {
             bytes_out: 0,
             network: Network::default(),
             prompts: Prompts::default(),
+            tool_calls: ToolCalls::default(),
             removed: 0,
             seq: 0,
         }
@@ -297,6 +302,10 @@ impl<S: Sink + Clone> Follower<S> {
             Some(RecordKind::Prompt) if mine => {
                 let prompt = self.prompts.add(self.id.kernel, self.id.seq, record);
                 prompt.map(|prompt| Kind::Prompt(Box::new(prompt)))
+            }
+            Some(RecordKind::ToolCall) if mine => {
+                self.tool_calls.add(record);
+                None
             }
             Some(RecordKind::Gap) if self.sent => self.loss(record),
             _ => None,

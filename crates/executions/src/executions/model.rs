@@ -216,6 +216,16 @@ pub struct ExecutionUsage {
     pub network_sent_bytes: u64,
     /// The same of bytes from hosts.
     pub network_received_bytes: u64,
+    /// Calls of tools that its code has made, those that were refused included.
+    pub tool_calls: u64,
+    /// Those that were refused: they were not sent.
+    pub tool_calls_refused: u64,
+    /// Those that failed.
+    pub tool_calls_failed: u64,
+    /// Those that may have been done or not.
+    pub tool_calls_unknown: u64,
+    /// Bytes that tools have returned.
+    pub tool_reply_bytes: u64,
 }
 
 /// What came of an execution so far: the one result of every interface.

@@ -32,6 +32,9 @@ pub enum EventKind {
     Network,
     /// A person is asked something, or what became of that; `body` is JSON.
     Prompt,
+    /// A call of a tool: that it is about to be sent, how it has ended, or that it was refused; `body` is JSON.
+    #[serde(rename = "tool_call")]
+    ToolCall,
 }
 
 impl EventKind {
@@ -45,6 +48,7 @@ impl EventKind {
             Self::Execution => "execution",
             Self::Network => "network",
             Self::Prompt => "prompt",
+            Self::ToolCall => "tool_call",
         }
     }
 }
@@ -134,6 +138,7 @@ fn event(record: &Record) -> Option<Event> {
         RecordKind::Execution => EventKind::Execution,
         RecordKind::Network => EventKind::Network,
         RecordKind::Prompt => EventKind::Prompt,
+        RecordKind::ToolCall => EventKind::ToolCall,
     };
     let meta = RecordMeta::decode(&record.meta);
     let engines = match kind {

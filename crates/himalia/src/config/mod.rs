@@ -11,6 +11,7 @@ mod templates;
 mod tenants;
 #[cfg(test)]
 mod tests;
+mod tools;
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -19,6 +20,7 @@ use std::time::Duration;
 
 use himalia_engine::{
     AuditTarget, CullConfig, MountTemplate, NetworkLimits, PackageIndex, PrivateAddresses, Retention,
+    ToolServerConfig,
 };
 use himalia_otlp::{BadCollector, Collector};
 
@@ -72,6 +74,7 @@ pub(crate) struct Config {
     pub(crate) packages: Option<PackageIndex>,
     pub(crate) network: NetworkLimits,
     pub(crate) credentials: Credentials,
+    pub(crate) tool_servers: Vec<ToolServerConfig>,
     pub(crate) kernelspec_dirs: Vec<PathBuf>,
     pub(crate) only_these_kernelspecs: bool,
     pub(crate) allowed_kernelspecs: Vec<String>,
@@ -142,6 +145,7 @@ impl Config {
             settings.credentials_key_file,
             &tenants.limits,
         )?;
+        let tool_servers = tools::servers(settings.tool_servers.unwrap_or_default(), &tenants.limits)?;
         if settings.default_kernel.is_empty() {
             return Err(ConfigError::new("default_kernel", "is empty"));
         }
@@ -198,6 +202,7 @@ impl Config {
             sandboxes,
             mounts,
             credentials,
+            tool_servers,
             private_addresses: private_addresses(&settings.private_addresses.unwrap_or_default())?,
             packages: packages(settings.package_index, settings.package_cache)?,
             network: NetworkLimits {

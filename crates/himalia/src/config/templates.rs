@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use himalia_engine::{FilesMode, Intercept, ProvisionerChoice, SessionLimits, Template, UsualSizes};
+use himalia_engine::{
+    FilesMode, Intercept, ProvisionerChoice, SessionLimits, Template, ToolCallLimits, ToolPolicy, UsualSizes,
+};
 use himalia_sandbox::{Isolation, Network, ProvisionerKind};
 
 use super::ConfigError;
@@ -83,6 +85,24 @@ impl Reader<'_> {
         if let Some((field, _)) = wants.iter().find(|(_, wanted)| *wanted && !is_allow) {
             return bad(field, "needs network = \"allow\"".to_owned());
         }
+        let tools = own.tools.as_ref().or(base.tools.as_ref());
+        let tools_write = own.tools_write.as_ref().or(base.tools_write.as_ref());
+        let tool_limits = ToolCallLimits::new(
+            own.tool_calls_per_execution.or(base.tool_calls_per_execution),
+            own.tool_calls.or(base.tool_calls),
+        );
+        let tools = ToolPolicy {
+            tools: tools.cloned().unwrap_or_default(),
+            write: tools_write.cloned().unwrap_or_default(),
+            limits: tool_limits.map_err(|reason| {
+                let (member, reason) = reason.split_once(": ").unwrap_or(("tool_calls", &reason));
+                ConfigError::new(format!("{key}.{member}"), reason)
+            })?,
+        };
+        if matches!(network, Network::Open(_)) && own.tools.is_some() && !tools.is_empty() {
+            return bad("tools", "need network = \"none\" or \"allow\"".to_owned());
+        }
+        let is_open = matches!(network, Network::Open(_));
         let image = own.image.clone().or_else(|| base.image.clone());
         if let Some(image) = image.as_ref().filter(|image| !self.docker.images.contains(image)) {
             return bad(
@@ -146,6 +166,7 @@ impl Reader<'_> {
             allow,
             credentials: if is_allow { credentials } else { Vec::new() },
             intercept: if is_allow { intercept } else { Intercept::None },
+            tools: if is_open { ToolPolicy::default() } else { tools },
             networks,
             mounts: mounts.cloned().unwrap_or_default(),
             limits,

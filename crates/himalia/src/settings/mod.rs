@@ -21,6 +21,8 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use himalia_engine::ToolServerFields;
+
 pub(crate) use credentials::CredentialTable;
 pub(crate) use declare::Flags;
 pub(crate) use oidc::{GrantTable, OidcTable};
@@ -178,6 +180,8 @@ settings! {
         host_uids: HostUids;
         /// Secrets that are added to requests of sessions, by name
         credentials: BTreeMap<String, CredentialTable>;
+        /// Servers of tools that sessions use, by name
+        tool_servers: BTreeMap<String, ToolServerFields>;
         /// The Docker engine
         docker: DockerTable;
         /// A Kubernetes cluster: sandboxes are its pods
@@ -213,6 +217,13 @@ impl Given {
         let credentials = self.credentials.iter_mut().flat_map(BTreeMap::values_mut);
         let credentials = credentials.flat_map(CredentialTable::files);
         let oidc = self.oidc.iter_mut().flat_map(OidcTable::files);
+        // A description that is not at a URL is a file.
+        let servers = self.tool_servers.iter_mut().flat_map(BTreeMap::values_mut);
+        for description in servers.filter_map(|server| server.openapi.as_mut()) {
+            if !description.is_empty() && !description.contains("://") {
+                *description = base.join(&*description).to_string_lossy().into_owned();
+            }
+        }
         // Standard output and the collector are no files.
         let is_file = |path: &&mut PathBuf| path.as_os_str() != STDOUT && path.as_os_str() != OTLP;
         let audit = self.audit_log.as_mut().filter(is_file);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use himalia_engine::{AllowList, FilesMode, Intercept, ProvisionerChoice, TemplateCredential};
+use himalia_engine::{AllowList, FilesMode, Intercept, ProvisionerChoice, TemplateCredential, ToolPattern};
 use himalia_sandbox::Isolation;
 use serde::Deserialize;
 
@@ -110,6 +110,14 @@ pub(crate) struct TemplateTable {
     pub(crate) credentials: Option<Vec<TemplateCredential>>,
     /// Hosts whose TLS the gateway reads.
     pub(crate) intercept: Option<Intercept>,
+    /// Tools that its sessions may use.
+    pub(crate) tools: Option<Vec<ToolPattern>>,
+    /// Those of them that may be called although they change something.
+    pub(crate) tools_write: Option<Vec<ToolPattern>>,
+    /// Calls of tools while one request runs.
+    pub(crate) tool_calls_per_execution: Option<u32>,
+    /// Calls of tools of a session.
+    pub(crate) tool_calls: Option<u64>,
     /// Networks that callers may ask for instead.
     pub(crate) networks: Option<Vec<String>>,
     /// At least.

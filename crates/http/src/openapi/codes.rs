@@ -48,10 +48,27 @@ pub(crate) const START: Group = &[
     (422, "limit_exceeded"),
     (422, "provisioner_unavailable"),
     (422, "credential_not_allowed"),
+    (422, "tool_not_allowed"),
     (429, "kernel_limit"),
     (500, "kernel_start_failed"),
     (504, "timeout"),
     (507, "disk_full"),
+];
+/// Of one that looks for tools.
+pub(crate) const TOOLS: Group = &[
+    (404, "unknown_server"),
+    (404, "unknown_tool"),
+    (503, "tool_unavailable"),
+];
+/// Of one that calls a tool.
+pub(crate) const CALL: Group = &[
+    (400, "invalid_arguments"),
+    (403, "tool_denied"),
+    (422, "tool_failed"),
+    (429, "tool_limit"),
+    (502, "reply_too_large"),
+    (504, "outcome_unknown"),
+    (504, "tool_timeout"),
 ];
 /// Of one that changes what a session may have.
 pub(crate) const CHANGE: Group = &[(409, "conflict"), (422, "limit_exceeded")];
@@ -162,6 +179,8 @@ pub(crate) fn known(status: u16, code: &str) -> bool {
         EVERY,
         BODY,
         START,
+        TOOLS,
+        CALL,
         CHANGE,
         KERNEL,
         QUESTION,

@@ -9,7 +9,7 @@ use super::schemas::Schemas;
 use crate::render::Problem;
 
 /// The groups of operations. The tag of an operation is the last of these words in its path.
-pub(super) const TAGS: [(&str, &str); 15] = [
+pub(super) const TAGS: [(&str, &str); 16] = [
     ("sessions", "Live kernels with their sandboxes."),
     ("kernels", "The kernels of a session."),
     ("executions", "Code that runs once, and its results."),
@@ -22,6 +22,7 @@ pub(super) const TAGS: [(&str, &str); 15] = [
     ("artifacts", "Images and other large values of executions."),
     ("history", "What was run in a session."),
     ("code", "Completion and inspection."),
+    ("tools", "Tools of upstream servers that sessions use."),
     ("templates", "What sessions can be started from."),
     ("tokens", "Access tokens."),
     (

@@ -180,10 +180,23 @@ pub(crate) struct SandboxUsage {
     network_sent_bytes: u64,
     /// Their bytes from hosts.
     network_received_bytes: u64,
+    /// Calls of tools, those that were refused included.
+    tool_calls: u64,
+    tool_calls_refused: u64,
+    tool_calls_failed: u64,
+    /// Calls that may have been done or not.
+    tool_calls_unknown: u64,
+    /// Bytes that tools have returned.
+    tool_reply_bytes: u64,
 }
 
 impl From<SessionUsage> for SandboxUsage {
-    fn from(SessionUsage { sandbox, network }: SessionUsage) -> Self {
+    fn from(usage: SessionUsage) -> Self {
+        let SessionUsage {
+            sandbox,
+            network,
+            tool_calls,
+        } = usage;
         Self {
             memory_bytes: sandbox.rss_bytes,
             cpu_ms: sandbox.cpu_millis,
@@ -191,6 +204,11 @@ impl From<SessionUsage> for SandboxUsage {
             network_connections: network.connections,
             network_sent_bytes: network.sent_bytes,
             network_received_bytes: network.received_bytes,
+            tool_calls: tool_calls.calls,
+            tool_calls_refused: tool_calls.refused,
+            tool_calls_failed: tool_calls.failed,
+            tool_calls_unknown: tool_calls.unknown,
+            tool_reply_bytes: tool_calls.reply_bytes,
         }
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use himalia_engine::{
     AllowList, ExecutionState, FilesMode, Isolation, KernelId, MAX_LABELS, MAX_NAME_CHARS,
     MAX_START_KEY_BYTES, NAME_PATTERN, Network, Origin, Secrets, SessionId, SessionInfo, SessionLimits,
-    StartPath, StartSession,
+    StartPath, StartSession, ToolPattern,
 };
 use himalia_wire::build::timestamp;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -62,6 +62,9 @@ pub(crate) struct NewSession<I> {
     network: Option<WantedNetwork>,
     /// Names of credentials that it may use: some of those of the template. Default: all of them.
     credentials: Option<Vec<String>>,
+    /// Tools that it may use: some of those of the template. Default: all of them.
+    #[schemars(with = "Option<Vec<String>>")]
+    tools: Option<Vec<ToolPattern>>,
     /// Seconds without activity after which it is ended.
     idle_timeout_s: Option<Seconds>,
     /// Seconds after its start when it is ended.
@@ -222,6 +225,7 @@ impl<I> NewSession<I> {
             network,
             allow,
             credentials: self.credentials,
+            tools: self.tools,
             idle_timeout: self.idle_timeout_s.map(seconds),
             lifetime: self.lifetime_s.map(seconds),
             labels: self.labels,
@@ -289,6 +293,8 @@ pub(crate) struct Session {
     allow: AllowList,
     /// Names of the credentials that it may use.
     credentials: Vec<String>,
+    /// Tools that it may use: servers, and patterns of their tools.
+    tools: Vec<String>,
     image: Option<String>,
     files: FilesMode,
     cwd: String,
@@ -343,6 +349,7 @@ impl From<SessionInfo> for Session {
             },
             allow: sandbox.allow,
             credentials: sandbox.credentials,
+            tools: sandbox.tools.tools.into_iter().map(String::from).collect(),
             image: sandbox.image,
             files: sandbox.files,
             cwd: session.cwd,

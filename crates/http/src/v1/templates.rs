@@ -51,6 +51,8 @@ struct Template {
     network: String,
     /// Names of credentials that its sessions may use.
     credentials: Vec<String>,
+    /// Tools that its sessions may use: servers, and patterns of their tools.
+    tools: Vec<String>,
     /// Other networks that the caller may ask for. `none` is always possible.
     networks: Vec<String>,
     /// Limits of a session that asks for none. Null: no limit.
@@ -157,6 +159,7 @@ impl Template {
                 Network::Open(name) => name,
             },
             credentials: template.credentials.into_iter().map(|one| one.name).collect(),
+            tools: template.tools.tools.into_iter().map(String::from).collect(),
             networks: template.networks,
             limits: LimitValues::from(&template.limits),
             max_limits: max,

@@ -88,7 +88,7 @@ fn operations_have_names_and_tags_for_generators_and_types_for_json() {
 }
 
 /// Lists that are no lists of things: they are bounded, and complete in each answer.
-const PARTS: [(&str, &str); 10] = [
+const PARTS: [(&str, &str); 15] = [
     ("/v1/executions/{execution_id}", "outputs"),
     ("/v1/executions/{execution_id}", "prompts"),
     ("/v1/executions/{execution_id}/skill", "violations"),
@@ -96,6 +96,11 @@ const PARTS: [(&str, &str); 10] = [
     ("/v1/sessions/{session_id}/prompts", "prompts"),
     ("/v1/sessions/{session_id}", "allow"),
     ("/v1/sessions/{session_id}", "credentials"),
+    ("/v1/sessions/{session_id}", "tools"),
+    ("/v1/sessions/{session_id}/tools", "tools"),
+    ("/v1/sessions/{session_id}/tools/servers", "servers"),
+    ("/v1/sessions/{session_id}/tools/{tool}", "callers"),
+    ("/v1/templates", "tools"),
     ("/v1/sessions/{session_id}/events", "buffers"),
     ("/v1/sessions/{session_id}/events", "buffer_bytes"),
     ("/v1/usage", "callers"),

@@ -28,6 +28,15 @@ impl Core {
                 self.note_connection(&record);
                 Ok(true)
             }
+            Command::BeginToolCall(what, limits) => self.begin_tool_call(waiter, *what, limits, out),
+            Command::EndToolCall(call, end) => {
+                self.end_tool_call(call, *end);
+                Ok(true)
+            }
+            Command::RefuseToolCall { what, code, reason } => {
+                self.refuse_tool_call(*what, code, reason);
+                Ok(true)
+            }
             Command::Ask(question) => self.ask(waiter, &question),
             Command::Submit(submission) => self.submit(waiter, *submission, out),
             Command::StopExecution(seq) => {
@@ -88,7 +97,10 @@ impl Core {
             | Command::AnswerPrompt { .. }
             | Command::UseApproval { .. }
             | Command::ListPrompts
-            | Command::NoteConnection(_) => false,
+            | Command::NoteConnection(_)
+            | Command::BeginToolCall(..)
+            | Command::EndToolCall(..)
+            | Command::RefuseToolCall { .. } => false,
         };
         possible && !self.life.sandbox_is_gone() && !self.outbox.takes_commands()
     }

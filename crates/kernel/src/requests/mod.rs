@@ -122,6 +122,10 @@ impl Core {
                     self.prompts.not_written(waiter, out);
                     continue;
                 }
+                Next::ToolCall { waiter, call } => {
+                    self.tool_call_not_begun(waiter, call, out);
+                    continue;
+                }
                 _ => continue,
             };
             let frame = self.outbox.give_up(lane, id, out);

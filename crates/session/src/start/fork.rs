@@ -72,7 +72,7 @@ impl SessionManager {
         let mut made = Vec::new();
         for _ in 0..fork.count {
             let begun = Instant::now();
-            let branch = self.branch(parent, fork).await;
+            let branch = Box::pin(self.branch(parent, fork)).await;
             self.count_start(Source::Fork, begun, &branch, |_| "fork");
             let failed = branch.as_ref().err().cloned();
             made.push(branch);

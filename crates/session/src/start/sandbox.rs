@@ -197,7 +197,7 @@ pub(super) fn shim_spec(
     }
     if let Some(work_dir) = &sandbox.work_dir {
         let index = index.is_some_and(|index| index.is_permitted(&config.allow));
-        for (name, value) in packages::variables(work_dir, &config.network, index) {
+        for (name, value) in packages::variables(work_dir, &config.network, config.has_proxy(), index) {
             env.entry(name.to_owned()).or_insert(value);
         }
         for (name, value) in certificates::variables(work_dir, &plan.session) {

@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 
 use himalia_kernelspecs::check_variables;
 use himalia_model::credential::MAX_CREDENTIALS_OF_TEMPLATE;
-use himalia_model::{EngineConfig, EngineError, FilesMode, ProvisionerChoice, SessionLimits, Template};
+use himalia_model::{
+    EngineConfig, EngineError, FilesMode, MAX_TOOL_PATTERNS, ProvisionerChoice, SessionLimits, Template,
+};
 use himalia_sandbox::Network;
 
 use super::grants::check_lists;
@@ -76,6 +78,20 @@ fn one(config: &EngineConfig, provisioners: &Provisioners, template: &Template) 
     let has_credentials = !template.credentials.is_empty() || !template.intercept.is_none();
     if has_credentials && template.network != Network::Allow {
         return Err("credentials and intercept need network = \"allow\"".to_owned());
+    }
+    let tools = &template.tools;
+    if matches!(template.network, Network::Open(_)) && !tools.is_empty() {
+        return Err("tools need network = \"none\" or \"allow\"".to_owned());
+    }
+    for (list, patterns) in [("tools", &tools.tools), ("tools_write", &tools.write)] {
+        if patterns.len() > MAX_TOOL_PATTERNS {
+            return Err(format!("{list} has more than {MAX_TOOL_PATTERNS} patterns"));
+        }
+        let known = |name: &str| config.tool_servers.iter().any(|server| server.name == name);
+        let mut servers = patterns.iter().filter_map(|pattern| pattern.server());
+        if let Some(name) = servers.find(|name| !known(name)) {
+            return Err(format!("{list} has {name:?}, which is not in [tool_servers]"));
+        }
     }
     if template.credentials.len() > MAX_CREDENTIALS_OF_TEMPLATE {
         return Err(format!("credentials are more than {MAX_CREDENTIALS_OF_TEMPLATE}"));

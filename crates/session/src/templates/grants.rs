@@ -74,6 +74,14 @@ impl Grants<'_> {
                 reason,
             ));
         }
+        let wider = start
+            .tools
+            .as_ref()
+            .and_then(|tools| self.template.tools.exceeded_by(tools));
+        if let Some(pattern) = wider {
+            let reason = format!("{pattern} is more than the tools of the template {}", self.name);
+            return Err(EngineError::not_offered(NotOffered::Tool, "tools", reason));
+        }
         if let Some(name) = &start.image
             && self.template.image.as_ref() != Some(name)
         {

@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use himalia_model::Session;
-use himalia_sandbox::Network;
 
 use super::packages::{PROXY_HOST, PROXY_PORT};
 use crate::credentials::certificates;
@@ -13,7 +12,7 @@ pub(crate) const VARIABLE: &str = "JAVA_TOOL_OPTIONS";
 
 /// The value of [`VARIABLE`] for a session with this work directory, if its programs reach a network through the gateway.
 pub(crate) fn options(work_dir: &Path, session: &Session) -> Option<String> {
-    if session.sandbox.network != Network::Allow {
+    if !session.sandbox.has_proxy() {
         return None;
     }
     let mut options = Vec::new();

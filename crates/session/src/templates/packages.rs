@@ -19,8 +19,14 @@ pub(super) const PROXY_PORT: &str = "3128";
 const OWN_HOSTS: &str = "localhost,127.0.0.1,::1";
 
 /// The variables that a kernel in a sandbox with this work directory gets, unless something else sets them.
-/// `index`: it may use the index of packages of the gateway.
-pub(crate) fn variables(work_dir: &Path, network: &Network, index: bool) -> BTreeMap<&'static str, String> {
+/// `proxy`: the shim is their
+/// proxy. `index`: it may use the index of packages of the gateway.
+pub(crate) fn variables(
+    work_dir: &Path,
+    network: &Network,
+    proxy: bool,
+    index: bool,
+) -> BTreeMap<&'static str, String> {
     let target = work_dir.join(DIRECTORY).to_string_lossy().into_owned();
     let mut variables = BTreeMap::from([
         ("PIP_DISABLE_PIP_VERSION_CHECK", "1".to_owned()),
@@ -35,6 +41,9 @@ pub(crate) fn variables(work_dir: &Path, network: &Network, index: bool) -> BTre
     }
     if *network == Network::Allow {
         variables.insert("HIMALIA_NETWORK", "allow".to_owned());
+    }
+    if proxy {
+        variables.insert("HIMALIA_API", format!("http://{}", himalia_sandbox_api::NAME));
         for name in [
             "HTTP_PROXY",
             "HTTPS_PROXY",
@@ -50,7 +59,7 @@ pub(crate) fn variables(work_dir: &Path, network: &Network, index: bool) -> BTre
         }
         // Otherwise Node does not look at those of the proxy.
         variables.insert("NODE_USE_ENV_PROXY", "1".to_owned());
-        if index {
+        if index && *network == Network::Allow {
             let url = format!("http://{}/simple/", himalia_packages::NAME);
             variables.extend([
                 ("PIP_INDEX_URL", url.clone()),
@@ -69,20 +78,27 @@ mod tests {
 
     #[test]
     fn only_without_a_network_does_pip_look_nowhere() {
-        let none = variables(Path::new("/session"), &Network::None, true);
+        let none = variables(Path::new("/session"), &Network::None, false, true);
         assert_eq!(none["PIP_TARGET"], "/session/.packages");
         assert_eq!((&*none["PIP_RETRIES"], &*none["HIMALIA_NETWORK"]), ("0", "none"));
-        let open = variables(Path::new("/session"), &Network::Open("lab".into()), true);
+        let open = variables(Path::new("/session"), &Network::Open("lab".into()), false, true);
         assert_eq!(open["PIP_TARGET"], "/session/.packages");
         assert!(!open.contains_key("PIP_INDEX_URL") && !open.contains_key("HIMALIA_NETWORK"));
         assert!(!open.contains_key("HTTP_PROXY") && !none.contains_key("HTTP_PROXY"));
-        let allow = variables(Path::new("/session"), &Network::Allow, false);
+        let allow = variables(Path::new("/session"), &Network::Allow, true, false);
         for name in ["HTTP_PROXY", "https_proxy", "ALL_PROXY"] {
             assert_eq!(allow[name], "http://127.0.0.1:3128");
         }
         assert!(!allow.contains_key("PIP_INDEX_URL"));
-        let index = variables(Path::new("/session"), &Network::Allow, true);
+        let index = variables(Path::new("/session"), &Network::Allow, true, true);
         assert_eq!(index["PIP_INDEX_URL"], "http://packages.internal/simple/");
         assert_eq!(index["UV_DEFAULT_INDEX"], index["PIP_INDEX_URL"]);
+        // The proxy is there for the services of the gateway alone.
+        let door = variables(Path::new("/session"), &Network::None, true, true);
+        assert_eq!(
+            (&*door["HIMALIA_NETWORK"], &*door["HIMALIA_API"]),
+            ("none", "http://himalia.internal")
+        );
+        assert_eq!((&*door["http_proxy"], &*door["PIP_INDEX_URL"]), (PROXY, NO_INDEX));
     }
 }

@@ -8,7 +8,7 @@ use himalia_model::credential::{Intercept, placeholder};
 use himalia_model::network::AllowList;
 use himalia_model::{
     EngineConfig, EngineError, FilesMode, GivenVariables, KernelSpec, MountTemplate, NotOffered, Origin,
-    ProvisionerChoice, SandboxConfig, Session, SessionLimits, StartSession, Template,
+    ProvisionerChoice, SandboxConfig, Session, SessionLimits, StartSession, Template, ToolPolicy,
 };
 use himalia_sandbox::{
     Capabilities, Isolation, LimitChange, MAX_LABEL_BYTES, MAX_LABELS, MountKind, Network, Provisioner,
@@ -123,6 +123,14 @@ pub(crate) fn plan(
         }
         Network::None | Network::Open(_) => (Vec::new(), Intercept::None),
     };
+    let is_open = matches!(network, Network::Open(_));
+    let tools = ToolPolicy {
+        tools: start
+            .tools
+            .clone()
+            .unwrap_or_else(|| template.tools.tools.clone()),
+        ..template.tools.clone()
+    };
     let image = start.image.clone().or_else(|| template.image.clone());
     let mounts = template
         .mounts
@@ -149,6 +157,11 @@ pub(crate) fn plan(
     grants.check(start)?;
     check_labels(&start.labels)?;
     let limits = limits::settle(&template, &start.limits)?;
+    // That of what waits in a pool, too.
+    let door = network == Network::None
+        && !template.tools.is_empty()
+        && !offer.config.tool_servers.is_empty()
+        && provisioner.capabilities().proxy;
     let unlike_pool = unlike(&template, &limits, &wants, start, &*provisioner);
     let trust_domain = trust_domain(offer.config, &template, owner);
     // A kernel of `/api` is never started from its row.
@@ -171,6 +184,8 @@ pub(crate) fn plan(
             allow,
             credentials,
             intercept,
+            tools: if is_open { ToolPolicy::default() } else { tools },
+            door,
             image,
             files: template.files,
             given,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use himalia_kernelspecs::{HostEnvironment, Launch, is_ours};
 use himalia_model::{EngineError, KernelId};
-use himalia_sandbox::{Files, RootFiles, SandboxKey, SandboxSpec, ZygoteSpec};
+use himalia_sandbox::{Files, Network, RootFiles, SandboxKey, SandboxSpec, ZygoteSpec};
 
 use super::plan::Plan;
 use super::{binds, limits};
@@ -31,7 +31,12 @@ pub(crate) fn sandbox_spec(
     let config = &plan.session.sandbox;
     spec.minimum = config.isolation;
     spec.limits = limits::of_sandbox(&config.limits);
-    spec.network = config.network.clone();
+    // The same but for its list, which is empty.
+    spec.network = if config.door {
+        Network::Allow
+    } else {
+        config.network.clone()
+    };
     spec.mounts = plan.mounts.iter().map(|mount| mount.of(&plan.session)).collect();
     spec.image.clone_from(&config.image);
     spec.runtime.clone_from(&plan.runtime);

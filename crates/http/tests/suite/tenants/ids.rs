@@ -115,6 +115,7 @@ impl Ids {
             ("POST", "executions" | "complete" | "inspect") => "{\"code\": \"print x\"}",
             ("POST", "input" | "answer") => "{\"value\": \"x\"}",
             ("POST", "prompts") => "{\"text\": \"x\"}",
+            ("POST", "calls") => "{\"tool\": \"a.b\"}",
             ("PUT" | "PATCH", _) => "{}",
             _ => "",
         };
@@ -129,6 +130,7 @@ impl Ids {
                 .replace("{sha256}", &self.sha256)
                 .replace("{token_id}", &self.token)
                 .replace("variables/{name}", "variables/x")
+                .replace("{tool}", "a.b")
                 .replace("{*path}", "a.txt");
             assert!(!path.contains('{'), "{path}: whose is it?");
             let request = Request {

@@ -1,0 +1,102 @@
+//! `/v1/sessions/{id}/tools`: the tools of upstream servers that a session may use.
+
+use axum::extract::{Path, State};
+use himalia_engine::{ApiServers, CallTool, FoundTools, ToolInfo, ToolReply};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::answers::Fresh;
+use super::input::{Members, Parameters, Whole};
+use super::kernels::kernel_id;
+use super::sessions::of_session;
+use crate::app::App;
+use crate::auth::Caller;
+use crate::error::ApiError;
+
+/// Tools of an answer, if the request does not say how many.
+const FOUND: usize = 10;
+
+/// What is looked for.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Wanted {
+    /// A server; default: all.
+    server: Option<String>,
+    /// Words of names, descriptions and parameters; default: the first tools.
+    query: Option<String>,
+    /// Tools of the answer; default 10.
+    limit: Option<Whole<1, 100>>,
+}
+
+/// A call.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NewCall {
+    /// `server.tool`.
+    tool: String,
+    /// Its arguments.
+    #[serde(default)]
+    arguments: Map<String, Value>,
+    /// Seconds that it may take, if that is less than its server permits.
+    timeout_s: Option<f64>,
+}
+
+/// `GET /v1/sessions/{id}/tools/servers`.
+pub(crate) async fn servers(
+    State(app): State<App>,
+    Caller(principal): Caller,
+    Path(id): Path<String>,
+) -> Result<Fresh<ApiServers>, ApiError> {
+    let kernel = kernel_id(&app, &principal, &id, None)?;
+    let servers = app.engine().tool_servers(&principal, kernel).await;
+    Ok(Fresh(servers.map_err(|error| of_session(error, &id))?))
+}
+
+/// `GET /v1/sessions/{id}/tools`.
+pub(crate) async fn search(
+    State(app): State<App>,
+    Caller(principal): Caller,
+    Path(id): Path<String>,
+    Parameters(wanted): Parameters<Wanted>,
+) -> Result<Fresh<FoundTools>, ApiError> {
+    let kernel = kernel_id(&app, &principal, &id, None)?;
+    let limit = wanted
+        .limit
+        .map_or(FOUND, |Whole(limit)| usize::try_from(limit).unwrap_or(FOUND));
+    let server = wanted.server.as_deref().filter(|name| !name.is_empty());
+    let query = wanted.query.unwrap_or_default();
+    let found = app
+        .engine()
+        .search_tools(&principal, kernel, server, &query, limit)
+        .await;
+    Ok(Fresh(found.map_err(|error| of_session(error, &id))?))
+}
+
+/// `GET /v1/sessions/{id}/tools/{tool}`.
+pub(crate) async fn show(
+    State(app): State<App>,
+    Caller(principal): Caller,
+    Path((id, tool)): Path<(String, String)>,
+) -> Result<Fresh<ToolInfo>, ApiError> {
+    let kernel = kernel_id(&app, &principal, &id, None)?;
+    let info = app.engine().tool_info(&principal, kernel, &tool).await;
+    Ok(Fresh(info.map_err(|error| of_session(error, &id))?))
+}
+
+/// `POST /v1/sessions/{id}/tools/calls`.
+pub(crate) async fn call(
+    State(app): State<App>,
+    Caller(principal): Caller,
+    Path(id): Path<String>,
+    Members(call): Members<NewCall>,
+) -> Result<Fresh<ToolReply>, ApiError> {
+    let kernel = kernel_id(&app, &principal, &id, None)?;
+    let call = CallTool {
+        tool: call.tool,
+        arguments: call.arguments,
+        timeout_s: call.timeout_s,
+    };
+    let reply = app.engine().call_tool(&principal, kernel, call).await;
+    Ok(Fresh(reply.map_err(|error| of_session(error, &id))?))
+}

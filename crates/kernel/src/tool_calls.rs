@@ -1,0 +1,351 @@
+//! Calls of tools, as the log has them: one record before a call is sent, one when its outcome is known. A call that a gateway left
+//! without the second one is recorded as unknown by the next gateway, and repeated by none.
+
+use std::collections::BTreeMap;
+
+use himalia_journal::Record;
+use himalia_model::{ToolCallLimits, ToolCaller};
+use himalia_shim_protocol::RequestId;
+use serde::{Deserialize, Serialize};
+
+use super::core::Core;
+use super::event::{Answer, CommandError, Commanded, Effect};
+use super::executions::records::owner_of;
+use super::meta::{RecordMeta, event_body};
+use super::writes::Next;
+
+/// Calls of one session at once.
+const MAX_OPEN: usize = 1024;
+/// Records of refused calls in [`WINDOW`]. Others are counted in the next record.
+const REFUSALS: u32 = 128;
+/// See [`REFUSALS`], microseconds.
+const WINDOW: u64 = 1_000_000;
+/// Why the outcome of a call is unknown that an earlier gateway has begun.
+const LEFT: &str =
+    "the gateway that made the call has ended before the reply; whether it was done is unknown";
+
+/// The body of a record of a call.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "state", rename_all = "snake_case")]
+pub enum ToolCallRecord {
+    /// It is about to be sent.
+    Begun {
+        /// Its number in this log, from 1.
+        call: u64,
+        /// What is called.
+        #[serde(flatten)]
+        what: ToolCallBegin,
+    },
+    /// It has come to its end.
+    Ended {
+        /// Its number.
+        call: u64,
+        /// How.
+        #[serde(flatten)]
+        end: ToolCallEnd,
+    },
+    /// It was not sent.
+    Refused {
+        /// What was to be called.
+        #[serde(flatten)]
+        what: ToolCallBegin,
+        /// Why, in a word.
+        code: String,
+        /// Why, in a line.
+        reason: String,
+        /// Calls that were refused since the record before and have no record of their own, because there are too many.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        omitted: u64,
+    },
+    /// A record of a later version.
+    #[serde(other)]
+    Unknown,
+}
+
+/// What is called.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolCallBegin {
+    /// `server.tool`.
+    pub tool: String,
+    /// Who calls.
+    pub caller: ToolCaller,
+    /// Its arguments as JSON, without secrets, cut.
+    pub arguments: String,
+    /// Bytes of all of its arguments.
+    pub arguments_bytes: u64,
+}
+
+/// How a call has ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolCallEnd {
+    /// `server.tool`.
+    pub tool: String,
+    /// What became of it.
+    pub outcome: ToolOutcome,
+    /// Why it has no reply, in a word.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<String>,
+    /// The same, in a line.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// What it returned as JSON, without secrets, cut.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reply: Option<String>,
+    /// Bytes of what it returned.
+    pub reply_bytes: u64,
+    /// From its begin to its end.
+    pub duration_ms: u64,
+}
+
+/// What became of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolOutcome {
+    /// It has a reply.
+    Done,
+    /// The tool, or its server, says that it failed; or its reply could not be read.
+    Failed,
+    /// It was not done.
+    NotDone,
+    /// It is unknown whether it was done.
+    #[serde(other)]
+    Unknown,
+}
+
+/// The calls of a session so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolCallTotals {
+    /// Calls, those that were refused included.
+    pub calls: u64,
+    /// Those that were refused.
+    pub refused: u64,
+    /// Those that failed, or were not done.
+    pub failed: u64,
+    /// Those whose outcome is unknown.
+    pub unknown: u64,
+    /// Bytes of replies.
+    pub reply_bytes: u64,
+}
+
+impl ToolCallTotals {
+    fn ended(&mut self, end: &ToolCallEnd) {
+        match end.outcome {
+            ToolOutcome::Done => {}
+            ToolOutcome::Failed | ToolOutcome::NotDone => self.failed = self.failed.saturating_add(1),
+            ToolOutcome::Unknown => self.unknown = self.unknown.saturating_add(1),
+        }
+        self.reply_bytes = self.reply_bytes.saturating_add(end.reply_bytes);
+    }
+
+    fn refused(&mut self, omitted: u64) {
+        self.calls = self.calls.saturating_add(omitted).saturating_add(1);
+        self.refused = self.refused.saturating_add(omitted).saturating_add(1);
+    }
+}
+
+/// Which limit a call would exceed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ToolLimit {
+    /// Of what runs in the kernel.
+    Execution(u32),
+    /// Of the session.
+    Session(u64),
+    /// So many calls have not ended.
+    Open(usize),
+}
+
+/// Calls that have not ended, and counts.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct ToolCalls {
+    pub(super) totals: ToolCallTotals,
+    /// Of the latest call.
+    number: u64,
+    open: BTreeMap<u64, OpenCall>,
+    /// What runs, and its calls.
+    #[serde(skip)]
+    running: (Option<RequestId>, u32),
+    /// When the present window of refusals began, and their records in it.
+    #[serde(skip)]
+    refusals: Option<(u64, u32)>,
+    /// Refusals without a record.
+    #[serde(skip)]
+    omitted: u64,
+}
+
+/// A call that has not ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct OpenCall {
+    tool: String,
+    /// The execution, as records name it.
+    owner: u64,
+    /// Microseconds since 1970.
+    began: u64,
+}
+
+impl ToolCalls {
+    /// Whether there was none.
+    pub(super) fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Whether one more is too many, of those that run with this request.
+    fn count(&mut self, running: Option<RequestId>, limits: ToolCallLimits) -> Result<(), ToolLimit> {
+        if self.running.0 != running {
+            self.running = (running, 0);
+        }
+        if self.open.len() >= MAX_OPEN {
+            return Err(ToolLimit::Open(MAX_OPEN));
+        }
+        if self.totals.calls >= limits.per_session {
+            return Err(ToolLimit::Session(limits.per_session));
+        }
+        if self.running.1 >= limits.per_execution {
+            return Err(ToolLimit::Execution(limits.per_execution));
+        }
+        self.running.1 += 1;
+        Ok(())
+    }
+
+    /// Whether one more refusal has a record of its own.
+    fn has_record(&mut self, mono: u64) -> bool {
+        let (began, count) = self.refusals.unwrap_or((mono, 0));
+        let (began, count) = if mono.saturating_sub(began) >= WINDOW {
+            (mono, 0)
+        } else {
+            (began, count)
+        };
+        let has = count < REFUSALS;
+        self.refusals = Some((began, count + u32::from(has)));
+        has
+    }
+}
+
+impl Core {
+    fn tool_owner(&self, caller: ToolCaller) -> u64 {
+        let sent = self.executions.sent().filter(|_| caller == ToolCaller::Code);
+        sent.map_or(0, owner_of)
+    }
+
+    /// A call is about to be sent. Its caller is answered when that is in the log.
+    pub(super) fn begin_tool_call(
+        &mut self,
+        waiter: u64,
+        what: ToolCallBegin,
+        limits: ToolCallLimits,
+        out: &mut Vec<Effect>,
+    ) -> Commanded {
+        if self.life.phase() == super::life::Phase::Ended {
+            return Err(CommandError::NotRunning);
+        }
+        let running = self.stopwatch.running().map(|(id, _)| id);
+        let running = running.filter(|_| what.caller == ToolCaller::Code);
+        if let Err(limit) = self.tool_calls.count(running, limits) {
+            out.push(Effect::Done(waiter, Ok(Answer::ToolCallOverLimit(limit))));
+            return Ok(false);
+        }
+        let owner = self.tool_owner(what.caller);
+        self.tool_calls.number += 1;
+        let call = self.tool_calls.number;
+        self.tool_calls.totals.calls = self.tool_calls.totals.calls.saturating_add(1);
+        let open = OpenCall {
+            tool: what.tool.clone(),
+            owner,
+            began: self.now.wall,
+        };
+        self.tool_calls.open.insert(call, open);
+        self.changed = true;
+        let body = event_body(&ToolCallRecord::Begun { call, what });
+        self.log().tool_call(owner, body, Next::ToolCall { waiter, call });
+        Ok(false)
+    }
+
+    /// The record of a call could not be written: it is not sent.
+    pub(super) fn tool_call_not_begun(&mut self, waiter: u64, call: u64, out: &mut Vec<Effect>) {
+        if self.tool_calls.open.remove(&call).is_some() {
+            self.tool_calls.totals.calls = self.tool_calls.totals.calls.saturating_sub(1);
+        }
+        out.push(Effect::Done(waiter, Err(CommandError::DiskFailing)));
+    }
+
+    /// A call has ended.
+    pub(super) fn end_tool_call(&mut self, call: u64, end: ToolCallEnd) {
+        let Some(open) = self.tool_calls.open.remove(&call) else {
+            return;
+        };
+        self.tool_calls.totals.ended(&end);
+        self.changed = true;
+        let body = event_body(&ToolCallRecord::Ended { call, end });
+        self.log().tool_call(open.owner, body, Next::Nothing);
+    }
+
+    /// A call was refused.
+    pub(super) fn refuse_tool_call(&mut self, what: ToolCallBegin, code: String, reason: String) {
+        self.changed = true;
+        let calls = &mut self.tool_calls;
+        if !calls.has_record(self.now.mono) {
+            calls.totals.refused(0);
+            calls.omitted += 1;
+            return;
+        }
+        calls.totals.refused(0);
+        let omitted = std::mem::take(&mut calls.omitted);
+        let owner = self.tool_owner(what.caller);
+        let record = ToolCallRecord::Refused {
+            what,
+            code,
+            reason,
+            omitted,
+        };
+        self.log().tool_call(owner, event_body(&record), Next::Nothing);
+    }
+
+    /// One that is in the journal.
+    pub(super) fn fold_tool_call(&mut self, record: &Record, meta: &RecordMeta) {
+        let calls = &mut self.tool_calls;
+        match serde_json::from_slice(&record.body) {
+            Ok(ToolCallRecord::Begun { call, what }) => {
+                calls.number = calls.number.max(call);
+                calls.totals.calls = calls.totals.calls.saturating_add(1);
+                let open = OpenCall {
+                    tool: what.tool,
+                    owner: meta.owner,
+                    began: record.at_micros,
+                };
+                calls.open.insert(call, open);
+            }
+            Ok(ToolCallRecord::Ended { call, end }) => {
+                calls.open.remove(&call);
+                calls.totals.ended(&end);
+            }
+            Ok(ToolCallRecord::Refused { omitted, .. }) => calls.totals.refused(omitted),
+            Ok(ToolCallRecord::Unknown) | Err(_) => {}
+        }
+    }
+
+    /// All records are read: what an earlier gateway has begun and not ended has an unknown outcome.
+    pub(super) fn end_left_tool_calls(&mut self) {
+        let left: Vec<(u64, OpenCall)> = self.tool_calls.open.clone().into_iter().collect();
+        for (call, open) in left {
+            let end = ToolCallEnd {
+                tool: open.tool,
+                outcome: ToolOutcome::Unknown,
+                code: Some("outcome_unknown".to_owned()),
+                reason: Some(LEFT.to_owned()),
+                reply: None,
+                reply_bytes: 0,
+                duration_ms: self.now.wall.saturating_sub(open.began) / 1000,
+            };
+            self.end_tool_call(call, end);
+        }
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+#[cfg(test)]
+#[path = "tool_calls_tests.rs"]
+mod tests;

@@ -1,0 +1,283 @@
+//! Tools as a session finds and calls them: what is asked, what is answered, and why not.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// Who calls a tool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ToolCaller {
+    /// A client of the gateway, such as an agent that calls the tool itself.
+    Model,
+    /// Code in a sandbox.
+    Code,
+}
+
+impl ToolCaller {
+    /// The spelling in the configuration.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Model => "model",
+            Self::Code => "code",
+        }
+    }
+}
+
+impl fmt::Display for ToolCaller {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A server of tools, as a session sees it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct ApiServer {
+    /// Its name.
+    pub name: String,
+    /// What it is for.
+    pub description: String,
+    /// How many of its tools the session may use.
+    pub tools: usize,
+    /// Whether it can be called now.
+    pub ready: bool,
+    /// Why not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// The servers of a session.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct ApiServers {
+    /// By name.
+    pub servers: Vec<ApiServer>,
+    /// The same for a model: one line for each, within a budget of characters.
+    pub text: String,
+}
+
+/// A tool that was found.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct FoundTool {
+    /// Its name: `server.tool`.
+    pub id: String,
+    /// What it does.
+    pub description: String,
+    /// Whether it only reads.
+    pub read_only: bool,
+}
+
+/// What was found.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct FoundTools {
+    /// The best first.
+    pub tools: Vec<FoundTool>,
+    /// The same for a model, with parameters: one line for each, within a budget of characters.
+    pub text: String,
+}
+
+/// All about a tool.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts of one tool")]
+pub struct ToolInfo {
+    /// Its name: `server.tool`.
+    pub id: String,
+    /// What it does.
+    pub description: String,
+    /// JSON Schema of its arguments, which are an object.
+    pub input_schema: Value,
+    /// JSON Schema of what it returns, if its server says it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output_schema: Option<Value>,
+    /// Arguments that show the form of a call.
+    pub example: Value,
+    /// It only reads.
+    pub read_only: bool,
+    /// It may delete or overwrite.
+    pub destructive: bool,
+    /// A second call with the same arguments changes nothing more.
+    pub idempotent: bool,
+    /// Who may call it: `model`, `code`.
+    pub callers: Vec<ToolCaller>,
+    /// Whether the policy of the session lets it be called.
+    pub permitted: bool,
+    /// All of it for a model, within a budget of characters.
+    pub text: String,
+}
+
+/// A call of a tool.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CallTool {
+    /// `server.tool`.
+    pub tool: String,
+    /// Its arguments.
+    pub arguments: Map<String, Value>,
+    /// Seconds that the call may take, if that is less than its server's.
+    pub timeout_s: Option<f64>,
+}
+
+/// A file in a reply.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct ToolFile {
+    /// Its type, as the server says. Not checked.
+    pub mime_type: String,
+    /// Its bytes, base64.
+    pub data: String,
+}
+
+/// What a tool returned.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct ToolReply {
+    /// The number of the call in its session.
+    pub call: u64,
+    /// Its structured content; or JSON, if that is what its text is; or its text.
+    pub content: Value,
+    /// Images and other files.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<ToolFile>,
+    /// Bytes of the reply of the server.
+    pub bytes: usize,
+    /// From the call to the reply.
+    pub duration_ms: u64,
+}
+
+/// What is wrong with a part of some arguments.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct ArgumentViolation {
+    /// Where, as a JSON Pointer. Empty: the arguments as a whole.
+    pub path: String,
+    /// The keyword of the schema: `required`, `type`, `enum`.
+    pub rule: String,
+    /// What is expected, in words.
+    pub text: String,
+}
+
+/// Why a tool was not found, or a call has no reply, in a stable word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ToolErrorCode {
+    /// The session has no server of this name.
+    UnknownServer,
+    /// The server has no tool of this name that the session may use.
+    UnknownTool,
+    /// The arguments do not fit the schema. Nothing was sent.
+    InvalidArguments,
+    /// The policy does not let it be called. Nothing was sent.
+    Denied,
+    /// The session, or what runs in it, has made as many calls as it may. Nothing was sent.
+    Limit,
+    /// The server cannot be called now. Nothing was done.
+    Unavailable,
+    /// The tool, or its server, says that it did not do it.
+    Failed,
+    /// The reply is longer than it may be. The tool has done it.
+    ReplyTooLarge,
+    /// No reply in time. Whether the tool has done it is unknown.
+    Timeout,
+    /// The connection ended before the reply. Whether the tool has done it is unknown.
+    OutcomeUnknown,
+}
+
+impl ToolErrorCode {
+    /// Its word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::UnknownServer => "unknown_server",
+            Self::UnknownTool => "unknown_tool",
+            Self::InvalidArguments => "invalid_arguments",
+            Self::Denied => "tool_denied",
+            Self::Limit => "tool_limit",
+            Self::Unavailable => "tool_unavailable",
+            Self::Failed => "tool_failed",
+            Self::ReplyTooLarge => "reply_too_large",
+            Self::Timeout => "tool_timeout",
+            Self::OutcomeUnknown => "outcome_unknown",
+        }
+    }
+
+    /// The status of an HTTP response with it.
+    pub fn status(self) -> u16 {
+        match self {
+            Self::UnknownServer | Self::UnknownTool => 404,
+            Self::InvalidArguments => 400,
+            Self::Denied => 403,
+            Self::Limit => 429,
+            Self::Unavailable => 503,
+            Self::Failed => 422,
+            Self::ReplyTooLarge => 502,
+            Self::Timeout | Self::OutcomeUnknown => 504,
+        }
+    }
+}
+
+/// Why a tool was not found, or a call has no reply.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToolError {
+    /// In a word.
+    pub code: ToolErrorCode,
+    /// One line.
+    pub message: String,
+    /// What to do, if there is something.
+    pub hint: Option<String>,
+    /// Of [`ToolErrorCode::InvalidArguments`].
+    pub violations: Vec<ArgumentViolation>,
+    /// The number of the call in its session, if it was begun.
+    pub call: Option<u64>,
+}
+
+impl ToolError {
+    /// One without anything beside.
+    pub fn new(code: ToolErrorCode, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            message: message.into(),
+            hint: None,
+            violations: Vec::new(),
+            call: None,
+        }
+    }
+
+    /// The same with a hint.
+    #[must_use]
+    pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// As programs read it: `{code, message, hint, violations, call}`.
+    pub fn to_json(&self) -> Value {
+        let mut made = Map::new();
+        made.insert("code".to_owned(), self.code.as_str().into());
+        made.insert("message".to_owned(), self.message.clone().into());
+        if let Some(hint) = &self.hint {
+            made.insert("hint".to_owned(), hint.clone().into());
+        }
+        if !self.violations.is_empty() {
+            let all = self.violations.iter();
+            let shown = all.map(|one| serde_json::to_value(one).unwrap_or_default());
+            made.insert("violations".to_owned(), shown.collect());
+        }
+        if let Some(call) = self.call {
+            made.insert("call".to_owned(), call.into());
+        }
+        Value::Object(made)
+    }
+}
+
+impl fmt::Display for ToolError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)?;
+        for one in self.violations.iter().filter(|_| !self.violations.is_empty()) {
+            let path = if one.path.is_empty() {
+                "arguments"
+            } else {
+                &one.path
+            };
+            write!(f, "; {path}: {}", one.text)?;
+        }
+        match &self.hint {
+            Some(hint) => write!(f, ". {hint}"),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! The service of one session.
+
+use std::fmt;
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use himalia_egress::{Body, Denial, InternalService, NetworkAccess};
+use http::{Request, Response};
+use tokio::sync::Semaphore;
+
+use crate::{NAME, SessionApi, routes};
+
+/// Requests of one session that are answered at once. The next ones wait.
+pub const MAX_REQUESTS: usize = 64;
+/// Bytes of the body of a request.
+pub const MAX_BODY_BYTES: usize = 4 << 20;
+
+/// What is at [`NAME`] for one session.
+pub struct Door {
+    api: Arc<dyn SessionApi>,
+    turns: Arc<Semaphore>,
+}
+
+impl Door {
+    /// For the session that this is of.
+    pub fn new(api: Arc<dyn SessionApi>) -> Self {
+        Self {
+            api,
+            turns: Arc::new(Semaphore::new(MAX_REQUESTS)),
+        }
+    }
+}
+
+impl InternalService for Door {
+    fn is_at(&self, name: &str) -> bool {
+        name == NAME
+    }
+
+    fn own_bound(&self) -> Option<Arc<Semaphore>> {
+        Some(Arc::clone(&self.turns))
+    }
+
+    fn respond(
+        self: Arc<Self>,
+        request: Request<Body>,
+        _: Arc<NetworkAccess>,
+    ) -> BoxFuture<'static, Result<Response<Body>, Denial>> {
+        Box::pin(async move { Ok(routes::respond(&*self.api, request).await) })
+    }
+}
+
+impl fmt::Debug for Door {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Door")
+    }
+}

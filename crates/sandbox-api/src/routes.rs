@@ -1,0 +1,136 @@
+//! What is at which path.
+
+use himalia_egress::Body;
+use himalia_model::CallTool;
+use http::request::Parts;
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::BodyExt as _;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+use url::form_urlencoded;
+
+use crate::answer::{Problem, json, problem};
+use crate::door::MAX_BODY_BYTES;
+use crate::{NAME, SessionApi};
+
+/// Tools of an answer, if the request does not say how many, and at most.
+const LIMIT: usize = 10;
+const MAX_LIMIT: usize = 100;
+
+const PATHS: &str =
+    "GET /v1/servers, GET /v1/tools?server=&query=&limit=, GET /v1/tools/{id}, POST /v1/calls";
+
+/// A call as it is sent.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CallBody {
+    tool: String,
+    #[serde(default)]
+    arguments: Map<String, Value>,
+    #[serde(default)]
+    timeout_s: Option<f64>,
+}
+
+/// Answers a request, whatever it is.
+pub(crate) async fn respond(api: &dyn SessionApi, request: Request<Body>) -> Response<Body> {
+    let (head, body) = request.into_parts();
+    answer(api, &head, body)
+        .await
+        .unwrap_or_else(|error| problem(&error))
+}
+
+async fn answer(api: &dyn SessionApi, head: &Parts, body: Body) -> Result<Response<Body>, Problem> {
+    let path = head.uri.path().trim_matches('/').to_owned();
+    let parts: Vec<&str> = path.splitn(3, '/').collect();
+    match (&head.method, &parts[..]) {
+        (&Method::GET, ["v1", "servers"]) => Ok(json(&api.tool_servers().await?)),
+        (&Method::GET, ["v1", "tools"]) => {
+            let query = query(head, &["server", "query", "limit"])?;
+            let said = |name: &str| {
+                query
+                    .iter()
+                    .find(|(key, _)| key == name)
+                    .map(|(_, value)| value.clone())
+            };
+            let limit = match said("limit") {
+                None => LIMIT,
+                Some(text) => {
+                    let number = text
+                        .parse()
+                        .ok()
+                        .filter(|number| (1..=MAX_LIMIT).contains(number));
+                    number.ok_or_else(|| Problem::member("limit", format_args!("is not 1 to {MAX_LIMIT}")))?
+                }
+            };
+            let server = said("server").filter(|name| !name.is_empty());
+            let words = said("query").unwrap_or_default();
+            Ok(json(&api.search_tools(server, words, limit).await?))
+        }
+        (&Method::GET, ["v1", "tools", id]) => {
+            let id = decode(id).ok_or_else(|| Problem::member("id", "is not UTF-8"))?;
+            Ok(json(&api.tool_info(id).await?))
+        }
+        (&Method::POST, ["v1", "calls"]) => {
+            let CallBody {
+                tool,
+                arguments,
+                timeout_s,
+            } = read(body).await?;
+            let call = CallTool {
+                tool,
+                arguments,
+                timeout_s,
+            };
+            Ok(json(&api.call_tool(call).await?))
+        }
+        _ => {
+            let message = format!("http://{NAME} has {PATHS}");
+            Err(Problem::new(StatusCode::NOT_FOUND, "not_found", &message))
+        }
+    }
+}
+
+fn query(head: &Parts, known: &[&str]) -> Result<Vec<(String, String)>, Problem> {
+    let pairs = form_urlencoded::parse(head.uri.query().unwrap_or_default().as_bytes());
+    let pairs: Vec<(String, String)> = pairs.into_owned().collect();
+    match pairs.iter().find(|(key, _)| !known.contains(&key.as_str())) {
+        Some((key, _)) => {
+            let shown: String = key.chars().take(64).collect();
+            Err(Problem::member(
+                &shown,
+                format_args!("is unknown; there are {}", known.join(", ")),
+            ))
+        }
+        None => Ok(pairs),
+    }
+}
+
+/// A part of a path without its percent signs.
+fn decode(part: &str) -> Option<String> {
+    // A plus is a plus in a path.
+    let part = part.replace('+', "%2B");
+    let mut decoded = form_urlencoded::parse(part.as_bytes());
+    let (name, value) = decoded.next()?;
+    // What has a `=` or `&` in it is no name of a tool.
+    let whole = value.is_empty() && decoded.next().is_none() && !part.contains('=');
+    (whole && !name.contains('\u{fffd}')).then(|| name.into_owned())
+}
+
+async fn read<T: DeserializeOwned>(mut body: Body) -> Result<T, Problem> {
+    let mut whole = Vec::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|_| Problem::member("body", "ended early"))?;
+        let data = frame.into_data().unwrap_or_default();
+        if whole.len() + data.len() > MAX_BODY_BYTES {
+            let message = format!("the request has more than {MAX_BODY_BYTES} bytes");
+            return Err(Problem::new(
+                StatusCode::PAYLOAD_TOO_LARGE,
+                "request_too_large",
+                &message,
+            ));
+        }
+        whole.extend_from_slice(&data);
+    }
+    serde_json::from_slice(&whole).map_err(|error| Problem::member("body", error))
+}

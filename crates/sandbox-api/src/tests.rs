@@ -1,0 +1,146 @@
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use himalia_egress::Body;
+use himalia_model::{
+    ApiServers, CallTool, EngineError, FoundTools, ToolError, ToolErrorCode, ToolInfo, ToolReply,
+};
+use http::{Request, Response};
+use http_body_util::{BodyExt as _, Full};
+use serde_json::{Value, json};
+
+use crate::door::MAX_BODY_BYTES;
+use crate::{SessionApi, routes};
+
+/// Answers with what it was asked.
+struct Echo;
+
+impl SessionApi for Echo {
+    fn tool_servers(&self) -> BoxFuture<'_, Result<ApiServers, EngineError>> {
+        Box::pin(async {
+            Ok(ApiServers {
+                servers: Vec::new(),
+                text: "none".to_owned(),
+            })
+        })
+    }
+
+    fn search_tools(
+        &self,
+        server: Option<String>,
+        query: String,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<FoundTools, EngineError>> {
+        Box::pin(async move {
+            Ok(FoundTools {
+                tools: Vec::new(),
+                text: format!("{server:?} {query} {limit}"),
+            })
+        })
+    }
+
+    fn tool_info(&self, id: String) -> BoxFuture<'_, Result<ToolInfo, EngineError>> {
+        Box::pin(async move {
+            let error = ToolError::new(ToolErrorCode::UnknownTool, id).with_hint("a hint");
+            Err(EngineError::tool(error))
+        })
+    }
+
+    fn call_tool(&self, call: CallTool) -> BoxFuture<'_, Result<ToolReply, EngineError>> {
+        Box::pin(async move {
+            Ok(ToolReply {
+                call: 7,
+                content: json!([call.tool, call.arguments, call.timeout_s]),
+                files: Vec::new(),
+                bytes: 3,
+                duration_ms: 1,
+            })
+        })
+    }
+}
+
+async fn ask(method: &str, path: &str, body: Vec<u8>) -> (u16, Value) {
+    let body: Body = Full::new(Bytes::from(body))
+        .map_err(|never: Infallible| match never {})
+        .boxed();
+    let request = Request::builder()
+        .method(method)
+        .uri(format!("http://himalia.internal{path}"));
+    let api: Arc<dyn SessionApi> = Arc::new(Echo);
+    let response: Response<Body> = routes::respond(&*api, request.body(body).unwrap()).await;
+    let status = response.status().as_u16();
+    let text = response.into_body().collect().await.unwrap().to_bytes();
+    (status, serde_json::from_slice(&text).unwrap())
+}
+
+async fn get(path: &str) -> (u16, Value) {
+    ask("GET", path, Vec::new()).await
+}
+
+#[tokio::test]
+async fn each_path_asks_for_something() {
+    assert_eq!(get("/v1/servers").await.1["text"], "none");
+    assert_eq!(get("/v1/servers/").await.0, 200);
+    let found = get("/v1/tools?server=a&query=list%20of+orders&limit=3").await.1;
+    assert_eq!(found["text"], "Some(\"a\") list of orders 3");
+    assert_eq!(get("/v1/tools?server=").await.1["text"], "None  10");
+    let (status, error) = get("/v1/tools/a.b%2Fc+d").await;
+    assert_eq!(
+        (status, &error),
+        (
+            404,
+            &json!({"code": "unknown_tool", "message": "a.b/c+d", "hint": "a hint"})
+        )
+    );
+    let body = json!({"tool": "a.b", "arguments": {"x": 1}})
+        .to_string()
+        .into_bytes();
+    let (status, reply) = ask("POST", "/v1/calls", body).await;
+    assert_eq!(
+        (status, &reply["content"]),
+        (200, &json!(["a.b", {"x": 1}, null]))
+    );
+}
+
+#[tokio::test]
+async fn what_cannot_be_used_is_named() {
+    for (method, path, body, status, says) in [
+        ("GET", "/v1/tools?limit=0", "", 400, "limit: is not 1 to 100"),
+        (
+            "GET",
+            "/v1/tools?q=a",
+            "",
+            400,
+            "q: is unknown; there are server, query, limit",
+        ),
+        ("GET", "/", "", 404, "POST /v1/calls"),
+        ("DELETE", "/v1/calls", "", 404, "GET /v1/servers"),
+        ("GET", "/v1/tools/%ff", "", 400, "id: "),
+        ("POST", "/v1/calls", "{", 400, "body: "),
+        (
+            "POST",
+            "/v1/calls",
+            r#"{"tool": "a.b", "arguments": [1]}"#,
+            400,
+            "body: ",
+        ),
+        (
+            "POST",
+            "/v1/calls",
+            r#"{"tool": "a.b", "argument": {}}"#,
+            400,
+            "unknown field `argument`",
+        ),
+    ] {
+        let (found, error) = ask(method, path, body.as_bytes().to_vec()).await;
+        assert_eq!(found, status, "{method} {path} {error}");
+        assert!(
+            error["message"].as_str().unwrap().contains(says),
+            "{path} {error}"
+        );
+    }
+    let (status, error) = ask("POST", "/v1/calls", vec![b' '; MAX_BODY_BYTES + 1]).await;
+    assert_eq!((status, &error["code"]), (413, &json!("request_too_large")));
+}

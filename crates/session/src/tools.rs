@@ -1,0 +1,80 @@
+//! Tools of sessions: what a session may use of the configured servers, and its calls of them.
+//!
+//! ```text
+//! find     find.rs: the session's Catalog (crate tools) from what the servers have listed, by owner, template and session
+//! call     call.rs: names and arguments are checked, then policy.rs decides, then the log has the call (crate kernel, which counts and
+//!            limits it), then ToolServers::call, once; then the log has its end
+//! show     shown.rs: what of arguments and replies is written into the log
+//! door.rs  the same for code in the sandbox (crate sandbox-api)
+//! ```
+
+mod call;
+mod door;
+mod find;
+mod policy;
+mod shown;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use himalia_credentials::CredentialSource;
+use himalia_model::{Clock, EngineError, OPERATOR, Session, ToolServerConfig};
+use himalia_tool_servers::ToolServers;
+
+use crate::Credentials;
+
+/// The tools of a gateway.
+pub struct Tools {
+    servers: ToolServers,
+    /// By name.
+    configs: BTreeMap<String, ToolServerConfig>,
+    credentials: Arc<Credentials>,
+}
+
+impl Tools {
+    /// Begins to connect to the servers.
+    ///
+    /// # Errors
+    /// [`EngineError::BadRequest`] on `tool_servers`.
+    pub(crate) async fn open(
+        configs: &[ToolServerConfig],
+        credentials: &Arc<Credentials>,
+        clock: &Clock,
+    ) -> Result<Self, EngineError> {
+        let (all, source, clock) = (configs.to_vec(), Arc::clone(credentials), clock.clone());
+        // It reads the certificates of this machine.
+        let started = tokio::task::spawn_blocking(move || {
+            let source: Arc<dyn CredentialSource> = source;
+            ToolServers::start(all, &source, &clock)
+        });
+        let started = started
+            .await
+            .map_err(|error| EngineError::internal("cannot start the servers of tools", error))?;
+        Ok(Self {
+            servers: started.map_err(|reason| EngineError::bad_request("tool_servers", reason))?,
+            configs: configs
+                .iter()
+                .map(|one| (one.name.clone(), one.clone()))
+                .collect(),
+            credentials: Arc::clone(credentials),
+        })
+    }
+
+    /// Whether there are no servers.
+    pub fn is_empty(&self) -> bool {
+        self.configs.is_empty()
+    }
+
+    /// Whether a session may use tools of a server, whatever its template says of them.
+    fn sees(session: &Session, owner: &str) -> bool {
+        // What waits in a pool has no owner.
+        !session.owner.is_empty() && (owner == OPERATOR || owner == session.owner)
+    }
+}
+
+impl fmt::Debug for Tools {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Tools").field(&self.servers).finish()
+    }
+}

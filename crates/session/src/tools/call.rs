@@ -1,0 +1,325 @@
+//! One call of a tool.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use himalia_credentials::{CredentialSource as _, Mask};
+use himalia_kernel::{Answer, Command, Handle, ToolCallBegin, ToolCallEnd, ToolLimit, ToolOutcome};
+use himalia_model::{
+    ArgumentViolation, CallTool, EngineError, Session, ToolCaller, ToolError, ToolErrorCode, ToolFile,
+    ToolReply,
+};
+use himalia_tool_servers::{CallError, Limits, Reply};
+use himalia_tools::ToolId;
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::Tools;
+use super::policy::{Decision, decide};
+use super::shown::{cut, shown};
+use crate::SessionKernel;
+
+/// Characters of arguments and of a reply in the log.
+const ARGUMENTS_CHARS: usize = 2000;
+const REPLY_CHARS: usize = 4000;
+/// Characters of the name of a tool in the log.
+const NAME_CHARS: usize = 200;
+/// Characters of what a tool says about its failure.
+const FAILURE_CHARS: usize = 2000;
+
+/// A call that is in the log and has no end there yet. One that is dropped without an end has an unknown outcome.
+struct Begun {
+    handle: Arc<Handle>,
+    call: u64,
+    tool: String,
+    began: Instant,
+    ended: bool,
+}
+
+impl Begun {
+    fn end(&self, outcome: ToolOutcome, error: Option<&ToolError>) -> ToolCallEnd {
+        ToolCallEnd {
+            tool: self.tool.clone(),
+            outcome,
+            code: error.map(|error| error.code.as_str().to_owned()),
+            reason: error.map(|error| error.message.clone()),
+            reply: None,
+            reply_bytes: 0,
+            duration_ms: u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX),
+        }
+    }
+
+    async fn write(mut self, end: ToolCallEnd) {
+        self.ended = true;
+        // A kernel that has ended has no log to write to.
+        let _ = self
+            .handle
+            .order(Command::EndToolCall(self.call, Box::new(end)))
+            .await;
+    }
+}
+
+impl Drop for Begun {
+    fn drop(&mut self) {
+        if self.ended {
+            return;
+        }
+        let error = ToolError::new(
+            ToolErrorCode::OutcomeUnknown,
+            "the caller has gone before the reply; whether it was done is unknown",
+        );
+        let end = self.end(ToolOutcome::Unknown, Some(&error));
+        let (handle, call) = (Arc::clone(&self.handle), self.call);
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move { handle.order(Command::EndToolCall(call, Box::new(end))).await });
+        }
+    }
+}
+
+impl Tools {
+    /// Calls a tool for a session, once. Everything that becomes of it is in the session's log.
+    pub async fn call(
+        &self,
+        kernel: &SessionKernel,
+        caller: ToolCaller,
+        call: CallTool,
+    ) -> Result<ToolReply, EngineError> {
+        let session = kernel.session();
+        let CallTool {
+            tool,
+            arguments,
+            timeout_s,
+        } = call;
+        let time = match timeout_s {
+            None => Duration::MAX,
+            Some(seconds) => Duration::try_from_secs_f64(seconds)
+                .ok()
+                .filter(|time| !time.is_zero())
+                .ok_or_else(|| EngineError::bad_request("timeout_s", "is no time above 0"))?,
+        };
+        let arguments = Value::Object(arguments);
+        let catalog = self.catalog(&session);
+        let found = catalog.get(&tool);
+        let schema = found
+            .as_ref()
+            .ok()
+            .map(|found| &found.tool.definition().input_schema);
+        let mask = self.mask(&session, &tool).await;
+        let what = ToolCallBegin {
+            tool: cut(&tool, NAME_CHARS),
+            caller,
+            arguments: match &mask {
+                Some(mask) => shown(&arguments, schema, mask, ARGUMENTS_CHARS),
+                None => "(not shown: the gateway cannot read its credentials now)".to_owned(),
+            },
+            arguments_bytes: arguments.to_string().len() as u64,
+        };
+        let found = match found {
+            Ok(found) => found,
+            Err(unknown) => {
+                let error = self.unknown_tool(&session, &unknown);
+                return Err(refuse(kernel, what, error).await);
+            }
+        };
+        let violations = found.tool.check(&arguments);
+        if !violations.is_empty() {
+            let mut error = ToolError::new(
+                ToolErrorCode::InvalidArguments,
+                format!("the arguments do not fit {tool}; nothing was sent"),
+            );
+            error.violations = violations
+                .into_iter()
+                .map(|one| ArgumentViolation {
+                    path: one.path,
+                    rule: one.rule,
+                    text: one.text,
+                })
+                .collect();
+            let example = cut(&found.tool.example().to_string(), 500);
+            let error = error.with_hint(format!("An example: {example}"));
+            return Err(refuse(kernel, what, error).await);
+        }
+        if let Decision::Deny { reason, hint } =
+            decide(&session.sandbox.tools, &found, self.callers(&found), caller)
+        {
+            let error = ToolError::new(ToolErrorCode::Denied, reason).with_hint(hint);
+            return Err(refuse(kernel, what, error).await);
+        }
+        let limits = session.sandbox.tools.limits;
+        let begun = kernel
+            .order(Command::BeginToolCall(Box::new(what.clone()), limits))
+            .await;
+        let number = match begun {
+            Some(Ok(Answer::ToolCallBegun(number))) => number,
+            Some(Ok(Answer::ToolCallOverLimit(limit))) => {
+                return Err(refuse(kernel, what, over(limit)).await);
+            }
+            Some(Err(error)) => return Err(EngineError::unavailable(error.to_string())),
+            Some(Ok(_)) | None => return Err(EngineError::unavailable("the session has ended")),
+        };
+        let begun = Begun {
+            handle: Arc::clone(kernel.handle()),
+            call: number,
+            tool: what.tool,
+            began: Instant::now(),
+            ended: false,
+        };
+        let id = found.id();
+        let reply = self.servers.call(
+            id.server,
+            id.tool,
+            into_object(arguments),
+            Limits {
+                time,
+                reply_bytes: usize::MAX,
+            },
+        );
+        let reply = reply.await;
+        let mask = mask.unwrap_or_else(|| Mask::new([]));
+        finish(begun, reply, &mask).await
+    }
+
+    /// What hides the values of the credentials of a session and of the tool's server. `None`: they cannot be read.
+    async fn mask(&self, session: &Session, tool: &str) -> Option<Mask> {
+        let mut found = Vec::new();
+        let names = &session.sandbox.credentials;
+        if !names.is_empty() {
+            found.extend(self.credentials.find(&session.owner, names).await.ok()?);
+        }
+        let config = ToolId::parse(tool).and_then(|id| self.configs.get(id.server));
+        if let Some((config, name)) = config.and_then(|config| Some((config, config.credential.clone()?))) {
+            found.extend(self.credentials.find(&config.owner, &[name]).await.ok()?);
+        }
+        Some(Mask::new(&found))
+    }
+}
+
+fn into_object(value: Value) -> serde_json::Map<String, Value> {
+    match value {
+        Value::Object(members) => members,
+        _ => serde_json::Map::new(),
+    }
+}
+
+/// Notes that a call was not made, and why.
+async fn refuse(kernel: &SessionKernel, what: ToolCallBegin, error: ToolError) -> EngineError {
+    let noted = kernel.order(Command::RefuseToolCall {
+        what: Box::new(what),
+        code: error.code.as_str().to_owned(),
+        reason: cut(&error.message, FAILURE_CHARS),
+    });
+    // A kernel that has ended has no log to write to.
+    let _ = noted.await;
+    EngineError::tool(error)
+}
+
+fn over(limit: ToolLimit) -> ToolError {
+    let (message, hint) = match limit {
+        ToolLimit::Execution(most) => (
+            format!("what runs has called tools {most} times, as often as it may (tool_calls_per_execution)"),
+            "Call them fewer times: fetch more with each call, or continue in another execution.",
+        ),
+        ToolLimit::Session(most) => (
+            format!("this session has called tools {most} times, as often as it may (tool_calls)"),
+            "Start another session.",
+        ),
+        ToolLimit::Open(most) => (
+            format!("{most} calls of this session have not ended"),
+            "Wait for some of them.",
+        ),
+    };
+    ToolError::new(ToolErrorCode::Limit, message).with_hint(hint)
+}
+
+/// Writes the end of a call, and answers its caller.
+async fn finish(
+    begun: Begun,
+    reply: Result<Reply, CallError>,
+    mask: &Mask,
+) -> Result<ToolReply, EngineError> {
+    let call = begun.call;
+    match reply {
+        Ok(reply) => {
+            let failure = reply.is_error.then(|| {
+                let text = match &reply.content {
+                    Value::String(text) => text.clone(),
+                    Value::Null => "the tool gives no reason".to_owned(),
+                    other => other.to_string(),
+                };
+                let message = format!("{} failed: {}", begun.tool, cut(&text, FAILURE_CHARS));
+                ToolError::new(ToolErrorCode::Failed, message)
+            });
+            let outcome = if failure.is_some() {
+                ToolOutcome::Failed
+            } else {
+                ToolOutcome::Done
+            };
+            let mut end = begun.end(outcome, failure.as_ref());
+            end.reply = Some(shown(&reply.content, None, mask, REPLY_CHARS));
+            end.reply_bytes = reply.bytes as u64;
+            let duration_ms = end.duration_ms;
+            begun.write(end).await;
+            if let Some(mut failure) = failure {
+                failure.call = Some(call);
+                return Err(EngineError::tool(failure));
+            }
+            let files = reply.blobs.into_iter().map(|blob| ToolFile {
+                mime_type: blob.mime_type,
+                data: STANDARD.encode(&blob.bytes),
+            });
+            Ok(ToolReply {
+                call,
+                content: reply.content,
+                files: files.collect(),
+                bytes: reply.bytes,
+                duration_ms,
+            })
+        }
+        Err(error) => {
+            let (outcome, mut failure) = failure(&begun.tool, &error);
+            failure.call = Some(call);
+            let end = begun.end(outcome, Some(&failure));
+            begun.write(end).await;
+            Err(EngineError::tool(failure))
+        }
+    }
+}
+
+fn failure(tool: &str, error: &CallError) -> (ToolOutcome, ToolError) {
+    let (outcome, code, hint) = match error {
+        CallError::Unavailable(_) => (
+            ToolOutcome::NotDone,
+            ToolErrorCode::Unavailable,
+            Some("Nothing was sent. Try again later."),
+        ),
+        CallError::BadArguments(_) => (ToolOutcome::NotDone, ToolErrorCode::InvalidArguments, None),
+        CallError::Timeout(_) => (
+            ToolOutcome::Unknown,
+            ToolErrorCode::Timeout,
+            Some("Look whether it was done before you call it again."),
+        ),
+        CallError::Lost(_) => (
+            ToolOutcome::Unknown,
+            ToolErrorCode::OutcomeUnknown,
+            Some("Look whether it was done before you call it again."),
+        ),
+        CallError::TooLarge(_) => (
+            ToolOutcome::Failed,
+            ToolErrorCode::ReplyTooLarge,
+            Some("It was done. Ask for less, in pages or with a filter."),
+        ),
+        CallError::Refused { .. } | CallError::Failed(_) => {
+            (ToolOutcome::Failed, ToolErrorCode::Failed, None)
+        }
+    };
+    let made = ToolError::new(code, format!("{tool}: {error}"));
+    (
+        outcome,
+        match hint {
+            Some(hint) => made.with_hint(hint),
+            None => made,
+        },
+    )
+}

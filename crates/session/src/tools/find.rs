@@ -1,0 +1,174 @@
+//! What there is for a session.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use himalia_model::{
+    ApiServer, ApiServers, EngineError, FoundTool, FoundTools, Session, ToolCaller, ToolError, ToolErrorCode,
+    ToolInfo,
+};
+use himalia_tool_servers::ServerState;
+use himalia_tools::{Catalog, Found, Unknown, describe, list_found, list_servers};
+
+use super::Tools;
+use super::policy::{Decision, decide};
+
+/// Characters of the text about servers, about what was found, and about one tool.
+const SERVERS_CHARS: usize = 1500;
+const FOUND_CHARS: usize = 1500;
+const INFO_CHARS: usize = 4000;
+/// Tools of an answer.
+pub(super) const MAX_FOUND: usize = 100;
+
+impl Tools {
+    /// The tools that a session may use, as their servers listed them last.
+    pub(super) fn catalog(&self, session: &Arc<Session>) -> Catalog {
+        let policy = &session.sandbox.tools;
+        let servers = self.servers.snapshot().into_iter();
+        let servers = servers.filter(|server| {
+            let name = server.tools.name();
+            Self::sees(session, &server.owner) && policy.tools.iter().any(|one| one.is_of(name))
+        });
+        let session = Arc::clone(session);
+        Catalog::new(servers.map(|server| server.tools).collect(), move |id| {
+            session.sandbox.tools.permits(id.server, id.tool)
+        })
+    }
+
+    /// The servers of a session.
+    pub fn list(&self, session: &Arc<Session>) -> ApiServers {
+        let catalog = self.catalog(session);
+        let policy = &session.sandbox.tools;
+        let mut text = list_servers(&catalog, SERVERS_CHARS);
+        let mut servers = Vec::new();
+        for status in self.servers.states() {
+            let name = status.name;
+            if !Self::sees(session, &status.owner) || !policy.tools.iter().any(|one| one.is_of(&name)) {
+                continue;
+            }
+            let known = catalog.server(&name).ok();
+            let tools = known.map_or(0, |server| catalog.tools(server).count());
+            let reason = match status.state {
+                ServerState::Ready { .. } => None,
+                ServerState::Connecting => Some("it is being connected".to_owned()),
+                // What it says of the gateway's network is not for sessions.
+                ServerState::Failed { .. } => Some("the gateway cannot reach it now".to_owned()),
+            };
+            if let (None, Some(reason)) = (known, &reason) {
+                if !text.is_empty() {
+                    text.push('\n');
+                }
+                let _ = write!(text, "{name}: {reason}");
+            }
+            let description = self.configs.get(&name).map(|config| config.description.clone());
+            servers.push(ApiServer {
+                name,
+                description: description.unwrap_or_default(),
+                tools,
+                ready: reason.is_none(),
+                reason,
+            });
+        }
+        if servers.is_empty() {
+            text.push_str("this session has no tools");
+        }
+        ApiServers { servers, text }
+    }
+
+    /// Tools that fit some words.
+    pub fn search(
+        &self,
+        session: &Arc<Session>,
+        server: Option<&str>,
+        query: &str,
+        limit: usize,
+    ) -> Result<FoundTools, EngineError> {
+        let catalog = self.catalog(session);
+        let found = catalog.search(server, query, limit.min(MAX_FOUND));
+        let found = found.map_err(|unknown| self.unknown(session, &unknown))?;
+        let text = if found.is_empty() {
+            "no tool fits; try other words, or none for the first ones".to_owned()
+        } else {
+            list_found(&found, FOUND_CHARS)
+        };
+        let tools = found.iter().map(|one| {
+            let definition = one.tool.definition();
+            FoundTool {
+                id: one.id().to_string(),
+                description: definition.description.clone(),
+                read_only: definition.effect.read_only,
+            }
+        });
+        Ok(FoundTools {
+            tools: tools.collect(),
+            text,
+        })
+    }
+
+    /// All about a tool.
+    pub fn info(&self, session: &Arc<Session>, id: &str) -> Result<ToolInfo, EngineError> {
+        let catalog = self.catalog(session);
+        let found = catalog
+            .get(id)
+            .map_err(|unknown| self.unknown(session, &unknown))?;
+        let definition = found.tool.definition();
+        let callers = self.callers(&found).to_vec();
+        let caller = callers.first().copied().unwrap_or(ToolCaller::Code);
+        let decision = decide(&session.sandbox.tools, &found, &callers, caller);
+        let mut text = describe(&found, INFO_CHARS);
+        if let [only] = callers[..] {
+            let who = match only {
+                ToolCaller::Code => "code in the session (himalia.call)",
+                ToolCaller::Model => "a client of the gateway, not code",
+            };
+            let _ = write!(text, "\nCalled by: {who}");
+        }
+        if let Decision::Deny { reason, .. } = &decision {
+            let _ = write!(text, "\nNot permitted: {reason}");
+        }
+        Ok(ToolInfo {
+            id: found.id().to_string(),
+            description: definition.description.clone(),
+            input_schema: definition.input_schema.clone(),
+            output_schema: definition.output_schema.clone(),
+            example: found.tool.example(),
+            read_only: definition.effect.read_only,
+            destructive: definition.effect.destructive,
+            idempotent: definition.effect.idempotent,
+            callers,
+            permitted: decision == Decision::Allow,
+            text,
+        })
+    }
+
+    /// Who may call a tool.
+    pub(super) fn callers(&self, found: &Found<'_>) -> &[ToolCaller] {
+        let id = found.id();
+        let config = self.configs.get(id.server);
+        config.map_or(&[], |config| config.callers.of(id.tool))
+    }
+
+    /// A name that means nothing to a session; the error names what is like it.
+    pub(super) fn unknown(&self, session: &Arc<Session>, unknown: &Unknown) -> EngineError {
+        EngineError::tool(self.unknown_tool(session, unknown))
+    }
+
+    pub(super) fn unknown_tool(&self, session: &Arc<Session>, unknown: &Unknown) -> ToolError {
+        let (code, name) = match unknown {
+            Unknown::Server { name, .. } => (ToolErrorCode::UnknownServer, Some(name)),
+            Unknown::Tool { .. } | Unknown::Form { .. } => (ToolErrorCode::UnknownTool, None),
+        };
+        // One that has listed nothing yet.
+        if let Some(server) = name
+            && self.list(session).servers.iter().any(|one| one.name == *server)
+        {
+            let message = format!("{server} has not listed its tools yet: it cannot be reached now");
+            return ToolError::new(ToolErrorCode::Unavailable, message).with_hint("Try again later.");
+        }
+        let hint = match unknown {
+            Unknown::Server { .. } => "list_api_servers() lists the servers of this session.",
+            _ => "tools_search(\"words\") finds tools.",
+        };
+        ToolError::new(code, unknown.to_string()).with_hint(hint)
+    }
+}

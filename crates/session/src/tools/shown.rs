@@ -1,0 +1,137 @@
+//! What of arguments and replies is written into the log: a part, without secrets.
+
+use himalia_credentials::Mask;
+use serde_json::{Map, Value, json};
+
+/// Characters of a string, and parts of a list or an object.
+const STRING_CHARS: usize = 500;
+const PARTS: usize = 50;
+/// How deep.
+const DEPTH: usize = 8;
+/// In the place of a secret.
+const HIDDEN: &str = "[hidden]";
+/// Parts of names of members that have secrets.
+const SECRET_NAMES: [&str; 9] = [
+    "password",
+    "passwd",
+    "secret",
+    "token",
+    "api_key",
+    "apikey",
+    "authorization",
+    "private_key",
+    "credential",
+];
+
+/// JSON of a value, at most `chars` characters. A member whose name says that it is a secret, or whose schema does, is hidden, and so is what
+/// the mask knows.
+pub(super) fn shown(value: &Value, schema: Option<&Value>, mask: &Mask, chars: usize) -> String {
+    let masked = (!mask.is_empty())
+        .then(|| mask.text(value.to_string().as_bytes()))
+        .flatten()
+        .map(|text| serde_json::from_slice(&text).unwrap_or_else(|_| HIDDEN.into()));
+    let text = part(masked.as_ref().unwrap_or(value), schema, DEPTH).to_string();
+    cut(&text, chars)
+}
+
+fn part(value: &Value, schema: Option<&Value>, depth: usize) -> Value {
+    if schema.is_some_and(is_secret_schema) {
+        return HIDDEN.into();
+    }
+    match value {
+        Value::String(text) => cut(text, STRING_CHARS).into(),
+        Value::Array(_) | Value::Object(_) if depth == 0 => "…".into(),
+        Value::Array(all) => {
+            let of_items = schema.and_then(|schema| schema.get("items"));
+            let mut shown: Vec<Value> = all
+                .iter()
+                .take(PARTS)
+                .map(|one| part(one, of_items, depth - 1))
+                .collect();
+            if all.len() > PARTS {
+                shown.push(format!("… {} more", all.len() - PARTS).into());
+            }
+            shown.into()
+        }
+        Value::Object(members) => {
+            let mut shown = Map::new();
+            for (name, value) in members.iter().take(PARTS) {
+                let schema = schema.and_then(|schema| schema.get("properties")?.get(name));
+                let value = if is_secret_name(name) && !value.is_null() {
+                    json!(HIDDEN)
+                } else {
+                    part(value, schema, depth - 1)
+                };
+                shown.insert(cut(name, STRING_CHARS), value);
+            }
+            if members.len() > PARTS {
+                shown.insert("…".to_owned(), format!("{} more", members.len() - PARTS).into());
+            }
+            shown.into()
+        }
+        other => other.clone(),
+    }
+}
+
+fn is_secret_name(name: &str) -> bool {
+    let name = name.to_ascii_lowercase().replace('-', "_");
+    SECRET_NAMES.iter().any(|secret| name.contains(secret))
+}
+
+fn is_secret_schema(schema: &Value) -> bool {
+    schema.get("format").is_some_and(|format| format == "password")
+        || schema
+            .get("writeOnly")
+            .is_some_and(|only| *only == Value::Bool(true))
+}
+
+/// At most so many characters.
+pub(super) fn cut(text: &str, chars: usize) -> String {
+    match text.char_indices().nth(chars) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(value: &Value, schema: Option<&Value>) -> String {
+        shown(value, schema, &Mask::new([]), 2000)
+    }
+
+    #[test]
+    fn secrets_are_hidden_by_name_and_by_schema() {
+        let value = json!({"user": "ada", "Password": "p", "X-Api-Key": "k", "nested": [{"access_token": 5}], "token": null});
+        assert_eq!(
+            text(&value, None),
+            r#"{"Password":"[hidden]","X-Api-Key":"[hidden]","nested":[{"access_token":"[hidden]"}],"token":null,"user":"ada"}"#
+        );
+        let schema =
+            json!({"properties": {"pin": {"format": "password"}, "all": {"items": {"writeOnly": true}}}});
+        let value = json!({"pin": "1234", "all": ["a", "b"], "x": 1});
+        assert_eq!(
+            text(&value, Some(&schema)),
+            r#"{"all":["[hidden]","[hidden]"],"pin":"[hidden]","x":1}"#
+        );
+    }
+
+    #[test]
+    fn what_is_long_is_cut() {
+        let long = json!({"text": "x".repeat(10_000), "list": (0..1000).collect::<Vec<_>>()});
+        let made = text(&long, None);
+        assert!(
+            made.chars().count() < 1000 && made.contains("… 950 more"),
+            "{made}"
+        );
+        let deep = (0..50).fold(json!(1), |inner, _| json!([inner]));
+        assert_eq!(text(&deep, None), "[[[[[[[[\"…\"]]]]]]]]");
+        assert_eq!(
+            shown(&json!("é".repeat(600)), None, &Mask::new([]), 10)
+                .chars()
+                .count(),
+            11
+        );
+    }
+}

@@ -1,0 +1,74 @@
+"""Tools of the gateway's servers, for code in a session. Imported as `himalia`.
+
+Only the standard library. Requests go to `http://himalia.internal/` by the proxy of the sandbox, and need no token: the connection says
+which session it is of.
+"""
+
+from himalia_inside import connections, sync
+from himalia_inside.api import answer_of, call_request, info_request, search_request, servers_request, value_of
+from himalia_inside.errors import (
+    InvalidArguments,
+    OutcomeUnknown,
+    ReplyTooLarge,
+    ToolDenied,
+    ToolError,
+    ToolFailed,
+    ToolLimit,
+    ToolTimeout,
+    ToolUnavailable,
+    UnknownServer,
+    UnknownTool,
+)
+
+__all__ = [
+    "InvalidArguments",
+    "OutcomeUnknown",
+    "ReplyTooLarge",
+    "ToolDenied",
+    "ToolError",
+    "ToolFailed",
+    "ToolLimit",
+    "ToolTimeout",
+    "ToolUnavailable",
+    "UnknownServer",
+    "UnknownTool",
+    "call",
+    "call_tool",
+    "get_tool_info",
+    "list_api_servers",
+    "sync",
+    "tools_search",
+]
+
+
+async def _ask(request):
+    return answer_of(request, await connections.ask(request))
+
+
+async def list_api_servers():
+    """The servers whose tools this session may use."""
+    return await _ask(servers_request())
+
+
+async def tools_search(query="", server=None, limit=10):
+    """Tools that fit some words, of one server or of all; without words, the first ones."""
+    return await _ask(search_request(query, server, limit))
+
+
+async def get_tool_info(tool):
+    """All about a tool: the schema of its arguments, an example, what it returns and what it changes."""
+    return await _ask(info_request(tool))
+
+
+async def call_tool(tool, arguments=None, timeout=None):
+    """Call a tool with a dict of arguments; `timeout` is in seconds. Return the whole `Reply`."""
+    return await _ask(call_request(tool, arguments, timeout))
+
+
+async def call(tool, /, **arguments):
+    """Call a tool, as `await call("orders.list_orders", limit=5)`. Return what it returns.
+
+    That is its content; if there are files too, it is the whole `Reply`. Many calls at once: `asyncio.gather`. A call is made once: if it
+    is not known whether it was done, `OutcomeUnknown` says so.
+    """
+    return value_of(await call_tool(tool, arguments))

@@ -1,0 +1,125 @@
+"""Requests to the gateway, and what is made of their responses."""
+
+import base64
+import json
+import os
+from typing import NamedTuple, Optional
+from urllib.parse import quote, urlencode, urlsplit
+
+from himalia_inside.errors import ToolUnavailable, error_of
+
+_PROXY = "http://127.0.0.1:3128"
+
+
+class Request(NamedTuple):
+    """A request. `read` makes a value of the JSON of its response; `changes`: it may do something."""
+
+    method: str
+    url: str
+    body: Optional[bytes]
+    read: object
+    changes: bool = False
+
+
+class Texted(list):
+    """A list that is shown as the text that the gateway made for models."""
+
+    text = ""
+
+    def __repr__(self):
+        return self.text
+
+
+class ToolInfo(dict):
+    """All about a tool: `id`, `input_schema`, `example` and others. It is shown as text."""
+
+    def __repr__(self):
+        return self.get("text", "")
+
+
+class File(NamedTuple):
+    """A file of a reply."""
+
+    mime_type: str
+    data: bytes
+
+    def __repr__(self):
+        return f"File({self.mime_type!r}, {len(self.data)} bytes)"
+
+
+class Reply(NamedTuple):
+    """What a tool returned: its content as data, its files, the number of the call in the log of the session, and how long it took."""
+
+    content: object
+    files: list
+    call: int
+    duration_ms: int
+
+
+def base():
+    """The address of the gateway's door, and host and port of the proxy to it."""
+    url = os.environ.get("HIMALIA_API")
+    if not url:
+        raise ToolUnavailable(
+            "this session cannot call tools from code: it has none, or its sandbox has no door (HIMALIA_API is not set)",
+            "tool_unavailable",
+        )
+    proxy = urlsplit(os.environ.get("http_proxy") or _PROXY)
+    return url, proxy.hostname, proxy.port
+
+
+def _texted(member):
+    def read(answer):
+        made = Texted(answer[member])
+        made.text = answer["text"]
+        return made
+
+    return read
+
+
+def _reply(answer):
+    files = [File(one["mime_type"], base64.b64decode(one["data"])) for one in answer.get("files", ())]
+    return Reply(answer["content"], files, answer["call"], answer["duration_ms"])
+
+
+def servers_request():
+    return Request("GET", f"{base()[0]}/v1/servers", None, _texted("servers"))
+
+
+def search_request(query, server, limit):
+    asked = {"query": query, "limit": limit}
+    if server is not None:
+        asked["server"] = server
+    return Request("GET", f"{base()[0]}/v1/tools?{urlencode(asked)}", None, _texted("tools"))
+
+
+def info_request(tool):
+    return Request("GET", f"{base()[0]}/v1/tools/{quote(tool, safe='')}", None, ToolInfo)
+
+
+def call_request(tool, arguments, timeout):
+    asked = {"tool": tool, "arguments": {} if arguments is None else arguments}
+    if timeout is not None:
+        asked["timeout_s"] = timeout
+    # What is no JSON is an error of the caller.
+    body = json.dumps(asked, allow_nan=False).encode()
+    return Request("POST", f"{base()[0]}/v1/calls", body, _reply, True)
+
+
+def answer_of(request, response):
+    """The value of a response, which is (status, body)."""
+    status, body = response
+    try:
+        answer = json.loads(body)
+    except ValueError:
+        # The proxy refuses in plain text.
+        answer = {"code": "internal", "message": body[:1000].decode(errors="replace").strip()}
+        status = status if status >= 400 else 502
+    if status >= 400:
+        raise error_of(status, answer if isinstance(answer, dict) else {})
+    return request.read(answer)
+
+
+def value_of(reply):
+    """What a plain call returns."""
+    return reply if reply.files else reply.content

@@ -1,0 +1,48 @@
+"""Requests that block the thread, over one connection for each thread."""
+
+import http.client
+import os
+import threading
+import time
+
+from himalia_inside.api import base
+from himalia_inside.errors import lost, unreachable
+
+_IDLE_SECONDS = 30
+
+_kept = threading.local()
+
+
+def _take():
+    # A fork has the connections of its parent, which it must not use.
+    connection, pid, used = getattr(_kept, "connection", (None, 0, 0))
+    _kept.connection = (None, 0, 0)
+    if connection is not None and pid == os.getpid() and time.monotonic() - used < _IDLE_SECONDS:
+        return connection
+    _, host, port = base()
+    connection = http.client.HTTPConnection(host, port)
+    try:
+        connection.connect()
+    except OSError as error:
+        raise unreachable(error) from None
+    return connection
+
+
+def ask(request):
+    """Send a request once. Return (status, body)."""
+    connection = _take()
+    headers = {"Content-Type": "application/json"} if request.body is not None else {}
+    keep = False
+    try:
+        connection.request(request.method, request.url, request.body, headers)
+        response = connection.getresponse()
+        body = response.read()
+        keep = not response.will_close
+    except (OSError, http.client.HTTPException) as error:
+        raise lost(request, str(error) or type(error).__name__) from None
+    finally:
+        if keep:
+            _kept.connection = (connection, os.getpid(), time.monotonic())
+        else:
+            connection.close()
+    return response.status, body

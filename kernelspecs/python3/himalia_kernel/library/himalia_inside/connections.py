@@ -1,0 +1,94 @@
+"""Requests that do not block the event loop, over connections that are kept."""
+
+import asyncio
+import os
+import time
+import weakref
+from urllib.parse import urlsplit
+
+from himalia_inside.api import base
+from himalia_inside.errors import lost, unreachable
+
+# New connections of a sandbox at once that the gateway is sure to take: it closes those that it has no place for.
+_MOST = 12
+# The gateway closes a connection that is idle for a minute.
+_IDLE_SECONDS = 30
+_HEAD_BYTES = 64 * 1024
+
+# By event loop. A fork has the connections of its parent, which it must not use.
+_pools = weakref.WeakKeyDictionary()
+_pid = os.getpid()
+
+
+class _Pool:
+    def __init__(self):
+        self.turns = asyncio.Semaphore(_MOST)
+        self.idle = []
+
+    def take(self):
+        while self.idle:
+            since, reader, writer = self.idle.pop()
+            if time.monotonic() - since < _IDLE_SECONDS and not reader.at_eof() and not writer.is_closing():
+                return reader, writer
+            writer.close()
+        return None
+
+
+def _pool():
+    global _pid
+    if _pid != os.getpid():
+        _pools.clear()
+        _pid = os.getpid()
+    loop = asyncio.get_running_loop()
+    if loop not in _pools:
+        _pools[loop] = _Pool()
+    return _pools[loop]
+
+
+async def ask(request):
+    """Send a request once. Return (status, body)."""
+    pool = _pool()
+    async with pool.turns:
+        connection = pool.take()
+        if connection is None:
+            _, host, port = base()
+            try:
+                connection = await asyncio.open_connection(host, port, limit=_HEAD_BYTES)
+            except OSError as error:
+                raise unreachable(error) from None
+        reader, writer = connection
+        keep = False
+        try:
+            writer.write(_head(request) + (request.body or b""))
+            await writer.drain()
+            status, body, keep = await _response(reader)
+        except (OSError, EOFError, asyncio.LimitOverrunError) as error:
+            raise lost(request, str(error) or type(error).__name__) from None
+        finally:
+            if keep:
+                pool.idle.append((time.monotonic(), reader, writer))
+            else:
+                writer.close()
+        return status, body
+
+
+def _head(request):
+    lines = [f"{request.method} {request.url} HTTP/1.1", f"Host: {urlsplit(request.url).netloc}"]
+    if request.body is not None:
+        lines += ["Content-Type: application/json", f"Content-Length: {len(request.body)}"]
+    return "\r\n".join([*lines, "", ""]).encode()
+
+
+async def _response(reader):
+    head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+    first, *lines = head.split("\r\n")
+    headers = {}
+    for line in lines:
+        name, _, value = line.partition(":")
+        headers[name.strip().lower()] = value.strip()
+    length = headers.get("content-length")
+    if length is None:
+        body, keep = await reader.read(), False
+    else:
+        body, keep = await reader.readexactly(int(length)), headers.get("connection", "").lower() != "close"
+    return int(first.split(" ", 2)[1]), body, keep

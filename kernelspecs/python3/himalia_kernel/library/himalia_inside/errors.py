@@ -1,0 +1,112 @@
+"""Why a tool was not found, or a call has no reply."""
+
+
+class ToolError(Exception):
+    """Something about a tool went wrong.
+
+    `code` is a stable word, `status` that of the HTTP response (0: there was none), `hint` what to do or None, `violations` what is wrong
+    with arguments, `call` the number of the call in the log of the session or None.
+    """
+
+    def __init__(self, message, code="internal", status=0, hint=None, violations=(), call=None):
+        super().__init__(message)
+        self.message = message
+        self.code = code
+        self.status = status
+        self.hint = hint
+        self.violations = list(violations)
+        self.call = call
+
+    def __reduce__(self):
+        return type(self), (self.message, self.code, self.status, self.hint, self.violations, self.call)
+
+    def __str__(self):
+        parts = [f"{self.message} ({self.code})"]
+        parts += [f"{one.get('path') or 'arguments'}: {one.get('text')}" for one in self.violations]
+        if self.hint:
+            parts.append(self.hint)
+        return "\n".join(parts)
+
+
+class UnknownServer(ToolError):
+    """The session has no server of this name."""
+
+
+class UnknownTool(ToolError):
+    """The server has no tool of this name that the session may use."""
+
+
+class InvalidArguments(ToolError):
+    """The arguments do not fit the schema: `violations` has each path and rule. Nothing was sent."""
+
+
+class ToolDenied(ToolError):
+    """The policy does not let it be called. Nothing was sent."""
+
+
+class ToolLimit(ToolError):
+    """As many calls were made as may be. Nothing was sent."""
+
+
+class ToolUnavailable(ToolError):
+    """The server, or the gateway, cannot be reached now. Nothing was done."""
+
+
+class ToolFailed(ToolError):
+    """The tool, or its server, says that it did not do it."""
+
+
+class ReplyTooLarge(ToolError):
+    """The reply is longer than it may be. The tool has done it."""
+
+
+class OutcomeUnknown(ToolError):
+    """It is not known whether the tool has done it. The call is not repeated: look before you call again."""
+
+
+class ToolTimeout(OutcomeUnknown):
+    """No reply in time."""
+
+
+_CLASSES = {
+    "unknown_server": UnknownServer,
+    "unknown_tool": UnknownTool,
+    "invalid_arguments": InvalidArguments,
+    "tool_denied": ToolDenied,
+    "tool_limit": ToolLimit,
+    "tool_unavailable": ToolUnavailable,
+    "unavailable": ToolUnavailable,
+    "tool_failed": ToolFailed,
+    "reply_too_large": ReplyTooLarge,
+    "tool_timeout": ToolTimeout,
+    "outcome_unknown": OutcomeUnknown,
+}
+
+
+def error_of(status, problem):
+    """The exception for a response that is no success."""
+    code = str(problem.get("code", "internal"))
+    return _CLASSES.get(code, ToolError)(
+        str(problem.get("message", f"the gateway answered {status}")),
+        code,
+        status,
+        problem.get("hint"),
+        problem.get("violations", ()),
+        problem.get("call"),
+    )
+
+
+def lost(request, reason):
+    """The exception for a request without a response."""
+    if request.changes:
+        return OutcomeUnknown(
+            f"the connection to the gateway ended before the reply ({reason}); whether the call was done is unknown",
+            "outcome_unknown",
+            hint="Look whether it was done before you call it again.",
+        )
+    return unreachable(reason)
+
+
+def unreachable(reason):
+    """The exception for a gateway that was not reached."""
+    return ToolUnavailable(f"the gateway cannot be reached: {reason}", "tool_unavailable", hint="Try again later.")

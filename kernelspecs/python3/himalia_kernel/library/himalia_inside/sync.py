@@ -1,0 +1,35 @@
+"""The same functions for code that does not await. They block the thread, and with it the event loop that runs in it."""
+
+from himalia_inside import blocking
+from himalia_inside.api import answer_of, call_request, info_request, search_request, servers_request, value_of
+
+__all__ = ["call", "call_tool", "get_tool_info", "list_api_servers", "tools_search"]
+
+
+def _ask(request):
+    return answer_of(request, blocking.ask(request))
+
+
+def list_api_servers():
+    """The servers whose tools this session may use."""
+    return _ask(servers_request())
+
+
+def tools_search(query="", server=None, limit=10):
+    """Tools that fit some words, of one server or of all; without words, the first ones."""
+    return _ask(search_request(query, server, limit))
+
+
+def get_tool_info(tool):
+    """All about a tool: the schema of its arguments, an example, what it returns and what it changes."""
+    return _ask(info_request(tool))
+
+
+def call_tool(tool, arguments=None, timeout=None):
+    """Call a tool with a dict of arguments; `timeout` is in seconds. Return the whole `Reply`."""
+    return _ask(call_request(tool, arguments, timeout))
+
+
+def call(tool, /, **arguments):
+    """Call a tool, as `call("orders.list_orders", limit=5)`. Return what it returns: its content, or a `Reply` if there are files."""
+    return value_of(call_tool(tool, arguments))
