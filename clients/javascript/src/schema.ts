@@ -918,6 +918,10 @@ export interface NewBranches {
 
 /** A call. */
 export interface NewCall {
+  /** The prompt by which a person has approved it, if one has to. */
+  approval?: string | null | undefined;
+  /** Names the prompt that asks for its approval: the same key is the same prompt. */
+  approval_key?: string | null | undefined;
   /** Its arguments. */
   arguments?: { [name: string]: unknown } | undefined;
   /** Seconds that it may take, if that is less than its server permits. */
@@ -2034,6 +2038,8 @@ export interface ToolFile {
 
 /** All about a tool. */
 export interface ToolInfo {
+  /** Whether a person has to approve each call, or the tool for the session. */
+  approval: boolean;
   /** Who may call it: `model`, `code`. */
   callers: ToolCaller[];
   /** What it does. */
@@ -2050,7 +2056,7 @@ export interface ToolInfo {
   input_schema: unknown;
   /** JSON Schema of what it returns, if its server says it. */
   output_schema?: unknown | undefined;
-  /** Whether the policy of the session lets it be called. */
+  /** Whether the policy of the session lets it be called, if need be with an approval. */
   permitted: boolean;
   /** It only reads. */
   read_only: boolean;

@@ -20,14 +20,14 @@ pub use audit::{Audit, AuditRecord, AuditSink, AuditTarget, Door, Effect};
 pub use engine::{COMMANDS, Engine};
 pub use himalia_budget::{BudgetUse, Held};
 pub use himalia_executions::{
-    ArtifactInfo, Ask, Attach, Attachment, Closed, Completion, Death, Delivery, Event, EventFeed, EventKind,
-    Execute, ExecutionBrief, ExecutionEvent, ExecutionEventKind, ExecutionFeed, ExecutionId, ExecutionKernel,
-    ExecutionResult, ExecutionStatus, ExecutionText, ExecutionUsage, Feed, History, HistoryEntry,
-    HistoryPosition, HistoryStatus, Inspection, MAX_ANSWER_BYTES, MAX_CLIENT_CHARS, MAX_CODE_BYTES,
-    MAX_CURSOR_CODE_BYTES, MAX_CWD_BYTES, MAX_EXECUTION_ENV, MAX_FAILURES, MAX_HISTORY_PAGE, MAX_KEY_BYTES,
-    MAX_METADATA_BYTES, MAX_PROMPT_TIME, MAX_TEXT_CHARS, MAX_TIMEOUT_MS, OutputPage, PromptId, PromptInfo,
-    PromptState, Provenance, QuotaLoss, Requests, SessionEvent, SessionFeed, StoredArtifact, Submitted,
-    TextTruncated, Until, VariableFilter, VariableInfo, VariablePage, VariableQuery, VariableSort,
+    ArtifactInfo, Ask, Attach, Attachment, Closed, Completion, DEFAULT_PROMPT_TIME, Death, Delivery, Event,
+    EventFeed, EventKind, Execute, ExecutionBrief, ExecutionEvent, ExecutionEventKind, ExecutionFeed,
+    ExecutionId, ExecutionKernel, ExecutionResult, ExecutionStatus, ExecutionText, ExecutionUsage, Feed,
+    History, HistoryEntry, HistoryPosition, HistoryStatus, Inspection, MAX_ANSWER_BYTES, MAX_CLIENT_CHARS,
+    MAX_CODE_BYTES, MAX_CURSOR_CODE_BYTES, MAX_CWD_BYTES, MAX_EXECUTION_ENV, MAX_FAILURES, MAX_HISTORY_PAGE,
+    MAX_KEY_BYTES, MAX_METADATA_BYTES, MAX_PROMPT_TIME, MAX_TEXT_CHARS, MAX_TIMEOUT_MS, OutputPage, PromptId,
+    PromptInfo, PromptState, Provenance, QuotaLoss, Requests, SessionEvent, SessionFeed, StoredArtifact,
+    Submitted, TextTruncated, Until, VariableFilter, VariableInfo, VariablePage, VariableQuery, VariableSort,
     VariablesReply,
 };
 pub use himalia_metrics::{CONTENT_TYPE as METRICS_CONTENT_TYPE, Clients, Counter, Metrics};

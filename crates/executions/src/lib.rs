@@ -31,8 +31,8 @@ pub use history::{
     briefs, history, notebook, script,
 };
 pub use prompts::{
-    Ask, MAX_ANSWER_BYTES, MAX_OPTION_CHARS, MAX_PROMPT_OPTIONS, MAX_PROMPT_TIME, PromptId, PromptInfo,
-    PromptState,
+    Ask, DEFAULT_PROMPT_TIME, MAX_ANSWER_BYTES, MAX_OPTION_CHARS, MAX_PROMPT_OPTIONS, MAX_PROMPT_TIME,
+    PromptId, PromptInfo, PromptState,
 };
 pub use questions::{
     COMPLETE, Completion, INSPECT, Inspection, MAX_CURSOR_CODE_BYTES, VARIABLES, VariableFilter,

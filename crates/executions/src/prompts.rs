@@ -24,6 +24,8 @@ pub const MAX_OPTION_CHARS: usize = 200;
 pub const MAX_ANSWER_BYTES: usize = 64 << 10;
 /// How long a prompt may stay open.
 pub const MAX_PROMPT_TIME: Duration = Duration::from_hours(7 * 24);
+/// How long a prompt stays open if the one who asks does not say it.
+pub const DEFAULT_PROMPT_TIME: Duration = Duration::from_hours(24);
 /// Bytes of the key of a prompt.
 const MAX_KEY_BYTES: usize = 200;
 

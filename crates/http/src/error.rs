@@ -19,7 +19,7 @@
 //! | `Unsupported` | | 501 `unsupported` |
 //! | `LanguageNotSupported` | | 400 `language_not_supported` |
 //! | `Files` | | 404 `file_not_found`; 400 `bad_path`, `path_outside`; 403 `permission_denied`; 409 `is_a_directory`, `not_a_directory`, `not_a_file`, `directory_not_empty`; 413 `file_too_large`; 416 `range_not_satisfiable`; 422 `bad_archive`; 429 `too_many_transfers`; 507 `no_space`, `disk_quota_exceeded`; 500 `file_failed` |
-//! | `Tool` | | 400 `invalid_arguments`; 403 `tool_denied`; 404 `unknown_server`, `unknown_tool`; 422 `tool_failed`; 429 `tool_limit`; 502 `reply_too_large`; 503 `tool_unavailable`; 504 `outcome_unknown`, `tool_timeout` |
+//! | `Tool` | | 400 `invalid_arguments`; 403 `tool_denied`; 409 `approval_needed`; 404 `unknown_server`, `unknown_tool`; 422 `tool_failed`; 429 `tool_limit`; 502 `reply_too_large`; 503 `tool_unavailable`; 504 `outcome_unknown`, `tool_timeout` |
 //! | `KeyReused` | | 422 `idempotency_key_reused` |
 //! | `Conflict` | 409 | 409 `conflict` |
 //! | `Gone` | 410 | none: Jupyter sessions alone |

@@ -100,8 +100,10 @@ pub struct ToolInfo {
     pub idempotent: bool,
     /// Who may call it: `model`, `code`.
     pub callers: Vec<ToolCaller>,
-    /// Whether the policy of the session lets it be called.
+    /// Whether the policy of the session lets it be called, if need be with an approval.
     pub permitted: bool,
+    /// Whether a person has to approve each call, or the tool for the session.
+    pub approval: bool,
     /// All of it for a model, within a budget of characters.
     pub text: String,
 }
@@ -115,6 +117,10 @@ pub struct CallTool {
     pub arguments: Map<String, Value>,
     /// Seconds that the call may take, if that is less than its server's.
     pub timeout_s: Option<f64>,
+    /// The prompt by which a person has approved it, if one has to.
+    pub approval: Option<String>,
+    /// Names the prompt that asks for its approval: the same key is the same prompt.
+    pub approval_key: Option<String>,
 }
 
 /// A file in a reply.
@@ -164,6 +170,8 @@ pub enum ToolErrorCode {
     InvalidArguments,
     /// The policy does not let it be called. Nothing was sent.
     Denied,
+    /// A person has to approve it. Nothing was sent.
+    ApprovalNeeded,
     /// The session, or what runs in it, has made as many calls as it may. Nothing was sent.
     Limit,
     /// The server cannot be called now. Nothing was done.
@@ -186,6 +194,7 @@ impl ToolErrorCode {
             Self::UnknownTool => "unknown_tool",
             Self::InvalidArguments => "invalid_arguments",
             Self::Denied => "tool_denied",
+            Self::ApprovalNeeded => "approval_needed",
             Self::Limit => "tool_limit",
             Self::Unavailable => "tool_unavailable",
             Self::Failed => "tool_failed",
@@ -201,6 +210,7 @@ impl ToolErrorCode {
             Self::UnknownServer | Self::UnknownTool => 404,
             Self::InvalidArguments => 400,
             Self::Denied => 403,
+            Self::ApprovalNeeded => 409,
             Self::Limit => 429,
             Self::Unavailable => 503,
             Self::Failed => 422,
@@ -223,6 +233,8 @@ pub struct ToolError {
     pub violations: Vec<ArgumentViolation>,
     /// The number of the call in its session, if it was begun.
     pub call: Option<u64>,
+    /// Of [`ToolErrorCode::ApprovalNeeded`]: the id of the prompt to a person.
+    pub prompt: Option<String>,
 }
 
 impl ToolError {
@@ -234,6 +246,7 @@ impl ToolError {
             hint: None,
             violations: Vec::new(),
             call: None,
+            prompt: None,
         }
     }
 
@@ -244,7 +257,7 @@ impl ToolError {
         self
     }
 
-    /// As programs read it: `{code, message, hint, violations, call}`.
+    /// As programs read it: `{code, message, hint, violations, call, prompt}`.
     pub fn to_json(&self) -> Value {
         let mut made = Map::new();
         made.insert("code".to_owned(), self.code.as_str().into());
@@ -259,6 +272,9 @@ impl ToolError {
         }
         if let Some(call) = self.call {
             made.insert("call".to_owned(), call.into());
+        }
+        if let Some(prompt) = &self.prompt {
+            made.insert("prompt".to_owned(), prompt.clone().into());
         }
         Value::Object(made)
     }

@@ -166,15 +166,28 @@ impl ToolCallLimits {
 }
 
 /// What a session may do with tools.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ToolPolicy {
     /// The tools that it may use.
     pub tools: Vec<ToolPattern>,
     /// Those of them that may be called although they change something.
     pub write: Vec<ToolPattern>,
+    /// Whether a person is asked to approve calls of others that change something. Otherwise they are refused.
+    pub approval: bool,
     /// How many calls.
     pub limits: ToolCallLimits,
+}
+
+impl Default for ToolPolicy {
+    fn default() -> Self {
+        Self {
+            tools: Vec::new(),
+            write: Vec::new(),
+            approval: true,
+            limits: ToolCallLimits::default(),
+        }
+    }
 }
 
 impl ToolPolicy {

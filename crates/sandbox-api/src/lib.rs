@@ -5,7 +5,9 @@
 //! GET  /v1/servers                         routes.rs -> SessionApi::tool_servers
 //! GET  /v1/tools?server=&query=&limit=               -> SessionApi::search_tools
 //! GET  /v1/tools/{id}                                -> SessionApi::tool_info
-//! POST /v1/calls {tool, arguments, timeout_s}        -> SessionApi::call_tool
+//! POST /v1/calls {tool, arguments, timeout_s, ...}   -> SessionApi::call_tool
+//! POST /v1/prompts {text, options, timeout_s, key}   -> SessionApi::ask
+//! GET  /v1/prompts/{id}?wait_s=                      -> SessionApi::prompt
 //! each: Door (door.rs), an InternalService of the session's proxy; answer.rs: JSON, and errors {code, message, hint}
 //! ```
 //!
@@ -17,13 +19,33 @@ mod routes;
 #[cfg(test)]
 mod tests;
 
+use std::time::Duration;
+
 use futures_util::future::BoxFuture;
 use himalia_model::{ApiServers, CallTool, EngineError, FoundTools, ToolInfo, ToolReply};
+
+use serde::Deserialize;
+use serde_json::Value;
 
 pub use door::{Door, MAX_BODY_BYTES, MAX_REQUESTS};
 
 /// Its name in a sandbox.
 pub const NAME: &str = "himalia.internal";
+
+/// What a person is to be asked.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AskPerson {
+    /// What the person reads.
+    pub text: String,
+    /// The answers of which one is to be chosen. Without any, the answer is a text.
+    #[serde(default)]
+    pub options: Vec<String>,
+    /// Seconds that it may stay open.
+    pub timeout_s: Option<f64>,
+    /// The same key is the same prompt.
+    pub key: Option<String>,
+}
 
 /// What a session may ask for.
 pub trait SessionApi: Send + Sync {
@@ -40,6 +62,12 @@ pub trait SessionApi: Send + Sync {
 
     /// All about a tool.
     fn tool_info(&self, id: String) -> BoxFuture<'_, Result<ToolInfo, EngineError>>;
+
+    /// Asks a person. The prompt, as `GET /v1/prompts/{id}` of the gateway has it.
+    fn ask(&self, wanted: AskPerson) -> BoxFuture<'_, Result<Value, EngineError>>;
+
+    /// A prompt of the session, when it has ended or after this time.
+    fn prompt(&self, id: String, wait: Duration) -> BoxFuture<'_, Result<Value, EngineError>>;
 
     /// Calls a tool. When this is dropped, the call is given up, and its outcome is unknown.
     fn call_tool(&self, call: CallTool) -> BoxFuture<'_, Result<ToolReply, EngineError>>;

@@ -1,5 +1,7 @@
 //! What is at which path.
 
+use std::time::Duration;
+
 use himalia_egress::Body;
 use himalia_model::CallTool;
 use http::request::Parts;
@@ -18,8 +20,11 @@ use crate::{NAME, SessionApi};
 const LIMIT: usize = 10;
 const MAX_LIMIT: usize = 100;
 
-const PATHS: &str =
-    "GET /v1/servers, GET /v1/tools?server=&query=&limit=, GET /v1/tools/{id}, POST /v1/calls";
+/// How long a request may wait for the end of a prompt.
+const MAX_WAIT: Duration = Duration::from_mins(1);
+
+const PATHS: &str = "GET /v1/servers, GET /v1/tools?server=&query=&limit=, GET /v1/tools/{id}, POST /v1/calls, \
+                     POST /v1/prompts, GET /v1/prompts/{id}?wait_s=";
 
 /// A call as it is sent.
 #[derive(Deserialize)]
@@ -30,6 +35,10 @@ struct CallBody {
     arguments: Map<String, Value>,
     #[serde(default)]
     timeout_s: Option<f64>,
+    #[serde(default)]
+    approval: Option<String>,
+    #[serde(default)]
+    approval_key: Option<String>,
 }
 
 /// Answers a request, whatever it is.
@@ -76,13 +85,33 @@ async fn answer(api: &dyn SessionApi, head: &Parts, body: Body) -> Result<Respon
                 tool,
                 arguments,
                 timeout_s,
+                approval,
+                approval_key,
             } = read(body).await?;
             let call = CallTool {
                 tool,
                 arguments,
                 timeout_s,
+                approval,
+                approval_key,
             };
             Ok(json(&api.call_tool(call).await?))
+        }
+        (&Method::POST, ["v1", "prompts"]) => Ok(json(&api.ask(read(body).await?).await?)),
+        (&Method::GET, ["v1", "prompts", id]) => {
+            let query = query(head, &["wait_s"])?;
+            let wait = match query.first() {
+                None => Duration::ZERO,
+                Some((_, text)) => {
+                    let seconds = text.parse().ok();
+                    let wait = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+                    let wait = wait.filter(|wait| *wait <= MAX_WAIT);
+                    wait.ok_or_else(|| {
+                        Problem::member("wait_s", format_args!("is not 0 to {}", MAX_WAIT.as_secs()))
+                    })?
+                }
+            };
+            Ok(json(&api.prompt((*id).to_owned(), wait).await?))
         }
         _ => {
             let message = format!("http://{NAME} has {PATHS}");

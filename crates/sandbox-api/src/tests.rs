@@ -1,5 +1,6 @@
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
@@ -12,7 +13,7 @@ use http_body_util::{BodyExt as _, Full};
 use serde_json::{Value, json};
 
 use crate::door::MAX_BODY_BYTES;
-use crate::{SessionApi, routes};
+use crate::{AskPerson, SessionApi, routes};
 
 /// Answers with what it was asked.
 struct Echo;
@@ -46,6 +47,14 @@ impl SessionApi for Echo {
             let error = ToolError::new(ToolErrorCode::UnknownTool, id).with_hint("a hint");
             Err(EngineError::tool(error))
         })
+    }
+
+    fn ask(&self, wanted: AskPerson) -> BoxFuture<'_, Result<Value, EngineError>> {
+        Box::pin(async move { Ok(json!([wanted.text, wanted.options, wanted.timeout_s, wanted.key])) })
+    }
+
+    fn prompt(&self, id: String, wait: Duration) -> BoxFuture<'_, Result<Value, EngineError>> {
+        Box::pin(async move { Ok(json!([id, wait.as_secs()])) })
     }
 
     fn call_tool(&self, call: CallTool) -> BoxFuture<'_, Result<ToolReply, EngineError>> {
@@ -102,6 +111,11 @@ async fn each_path_asks_for_something() {
         (status, &reply["content"]),
         (200, &json!(["a.b", {"x": 1}, null]))
     );
+    let body = json!({"text": "May it?", "options": ["yes"], "key": "k"});
+    let (status, asked) = ask("POST", "/v1/prompts", body.to_string().into_bytes()).await;
+    assert_eq!((status, asked), (200, json!(["May it?", ["yes"], null, "k"])));
+    assert_eq!(get("/v1/prompts/prm_1?wait_s=50").await.1, json!(["prm_1", 50]));
+    assert_eq!(get("/v1/prompts/prm_1").await.1, json!(["prm_1", 0]));
 }
 
 #[tokio::test]
@@ -118,6 +132,14 @@ async fn what_cannot_be_used_is_named() {
         ("GET", "/", "", 404, "POST /v1/calls"),
         ("DELETE", "/v1/calls", "", 404, "GET /v1/servers"),
         ("GET", "/v1/tools/%ff", "", 400, "id: "),
+        (
+            "GET",
+            "/v1/prompts/p?wait_s=61",
+            "",
+            400,
+            "wait_s: is not 0 to 60",
+        ),
+        ("POST", "/v1/prompts", "{}", 400, "missing field `text`"),
         ("POST", "/v1/calls", "{", 400, "body: "),
         (
             "POST",

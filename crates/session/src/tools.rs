@@ -4,10 +4,12 @@
 //! find     find.rs: the session's Catalog (crate tools) from what the servers have listed, by owner, template and session
 //! call     call.rs: names and arguments are checked, then policy.rs decides, then the log has the call (crate kernel, which counts and
 //!            limits it), then ToolServers::call, once; then the log has its end
+//! approve  approval.rs: the prompt to a person, where the policy wants one
 //! show     shown.rs: what of arguments and replies is written into the log
 //! door.rs  the same for code in the sandbox (crate sandbox-api)
 //! ```
 
+mod approval;
 mod call;
 mod door;
 mod find;

@@ -35,6 +35,7 @@ tokens = {{ eve = "{other}" }}
 kernelspec = "python3"
 {place}memory = "512MiB"
 tools = ["orders", "weather", "secret.list_*"]
+tools_approval = false
 
 [templates.writes]
 kernelspec = "python3"

@@ -102,6 +102,8 @@ async fn call_all(engine: &Engine, who: &Principal) {
         tool: "canary.x".to_owned(),
         arguments: serde_json::Map::new(),
         timeout_s: None,
+        approval: None,
+        approval_key: None,
     };
     let work = async {
         let prompt = PromptId { kernel, seq: 1 };

@@ -94,6 +94,7 @@ impl Reader<'_> {
         let tools = ToolPolicy {
             tools: tools.cloned().unwrap_or_default(),
             write: tools_write.cloned().unwrap_or_default(),
+            approval: own.tools_approval.or(base.tools_approval).unwrap_or(true),
             limits: tool_limits.map_err(|reason| {
                 let (member, reason) = reason.split_once(": ").unwrap_or(("tool_calls", &reason));
                 ConfigError::new(format!("{key}.{member}"), reason)

@@ -114,6 +114,8 @@ pub(crate) struct TemplateTable {
     pub(crate) tools: Option<Vec<ToolPattern>>,
     /// Those of them that may be called although they change something.
     pub(crate) tools_write: Option<Vec<ToolPattern>>,
+    /// Whether a person is asked to approve calls of others that change something.
+    pub(crate) tools_approval: Option<bool>,
     /// Calls of tools while one request runs.
     pub(crate) tool_calls_per_execution: Option<u32>,
     /// Calls of tools of a session.

@@ -64,6 +64,8 @@ pub(crate) const TOOLS: Group = &[
 pub(crate) const CALL: Group = &[
     (400, "invalid_arguments"),
     (403, "tool_denied"),
+    (409, "approval_needed"),
+    (422, "idempotency_key_reused"),
     (422, "tool_failed"),
     (429, "tool_limit"),
     (502, "reply_too_large"),

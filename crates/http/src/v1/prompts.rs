@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::{Path, State};
-use himalia_engine::{Ask, MAX_ANSWER_BYTES, MAX_PROMPT_TIME, PromptId, PromptInfo, PromptState};
+use himalia_engine::{
+    Ask, DEFAULT_PROMPT_TIME, MAX_ANSWER_BYTES, MAX_PROMPT_TIME, PromptId, PromptInfo, PromptState,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -18,8 +20,6 @@ use crate::error::ApiError;
 
 /// Seconds that a request may wait for an answer.
 const WAIT_MOST: u64 = 60;
-/// Seconds that a prompt stays open unless the request says otherwise.
-const DEFAULT_TIME: Duration = Duration::from_hours(24);
 
 /// The prompts of a kernel.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -81,7 +81,7 @@ pub(crate) async fn create(
     let ask = Ask {
         text: wanted.text.0,
         options: wanted.options,
-        time: wanted.timeout_s.map_or(DEFAULT_TIME, |Wait(time)| time),
+        time: wanted.timeout_s.map_or(DEFAULT_PROMPT_TIME, |Wait(time)| time),
         key: wanted.key,
     };
     let asked = app.engine().ask_person(&principal, kernel, ask).await;

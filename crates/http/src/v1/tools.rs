@@ -40,6 +40,10 @@ pub(crate) struct NewCall {
     arguments: Map<String, Value>,
     /// Seconds that it may take, if that is less than its server permits.
     timeout_s: Option<f64>,
+    /// The prompt by which a person has approved it, if one has to.
+    approval: Option<String>,
+    /// Names the prompt that asks for its approval: the same key is the same prompt.
+    approval_key: Option<String>,
 }
 
 /// `GET /v1/sessions/{id}/tools/servers`.
@@ -96,6 +100,8 @@ pub(crate) async fn call(
         tool: call.tool,
         arguments: call.arguments,
         timeout_s: call.timeout_s,
+        approval: call.approval,
+        approval_key: call.approval_key,
     };
     let reply = app.engine().call_tool(&principal, kernel, call).await;
     Ok(Fresh(reply.map_err(|error| of_session(error, &id))?))

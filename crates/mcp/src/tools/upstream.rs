@@ -57,7 +57,8 @@ pub(super) const TOOLS: &[ToolEntry] = &[
                 "properties": {
                     "session": {"type": "string"},
                     "tool": {"type": "string", "description": "server.tool"},
-                    "arguments": {"type": "object"}
+                    "arguments": {"type": "object"},
+                    "approval": {"type": "string", "description": "the approved prompt"}
                 },
                 "required": ["session", "tool"],
                 "additionalProperties": false
@@ -139,7 +140,8 @@ async fn info(mut call: Call) -> Answer {
         .await?;
     let text = found.text.clone();
     let shown = json!({
-        "id": found.id, "read_only": found.read_only, "callers": found.callers, "permitted": found.permitted
+        "id": found.id, "read_only": found.read_only, "callers": found.callers, "permitted": found.permitted,
+        "approval": found.approval
     });
     Ok(answer(shown, text).into())
 }
@@ -151,6 +153,7 @@ struct ToCall {
     tool: String,
     #[serde(default)]
     arguments: Map<String, Value>,
+    approval: Option<String>,
 }
 
 async fn call_tool(mut call: Call) -> Answer {
@@ -160,6 +163,8 @@ async fn call_tool(mut call: Call) -> Answer {
         tool: wanted.tool,
         arguments: wanted.arguments,
         timeout_s: None,
+        approval: wanted.approval,
+        approval_key: None,
     };
     let reply = call.engine.call_tool(&call.principal, kernel, order).await?;
     let text = match &reply.content {

@@ -17,6 +17,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::Tools;
+use super::approval::{Wanted, approved};
 use super::policy::{Decision, decide};
 use super::shown::{cut, shown};
 use crate::SessionKernel;
@@ -91,6 +92,8 @@ impl Tools {
             tool,
             arguments,
             timeout_s,
+            approval,
+            approval_key,
         } = call;
         let time = match timeout_s {
             None => Duration::MAX,
@@ -141,11 +144,27 @@ impl Tools {
             let error = error.with_hint(format!("An example: {example}"));
             return Err(refuse(kernel, what, error).await);
         }
-        if let Decision::Deny { reason, hint } =
-            decide(&session.sandbox.tools, &found, self.callers(&found), caller)
-        {
-            let error = ToolError::new(ToolErrorCode::Denied, reason).with_hint(hint);
-            return Err(refuse(kernel, what, error).await);
+        match decide(&session.sandbox.tools, &found, self.callers(&found), caller) {
+            Decision::Allow => {}
+            Decision::Ask => {
+                let wanted = Wanted {
+                    tool: &tool,
+                    arguments: &arguments,
+                    schema,
+                    mask: mask.as_ref(),
+                    key: approval_key,
+                };
+                if let Err(error) = approved(kernel, approval.as_deref(), wanted).await? {
+                    if error.code == ToolErrorCode::ApprovalNeeded {
+                        return Err(EngineError::tool(error));
+                    }
+                    return Err(refuse(kernel, what, error).await);
+                }
+            }
+            Decision::Deny { reason, hint } => {
+                let error = ToolError::new(ToolErrorCode::Denied, reason).with_hint(hint);
+                return Err(refuse(kernel, what, error).await);
+            }
         }
         let limits = session.sandbox.tools.limits;
         let begun = kernel

@@ -1,12 +1,16 @@
 //! What code in a sandbox asks for: the kernel whose connection it is, is the caller.
 
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+use himalia_executions::{Ask, DEFAULT_PROMPT_TIME, PromptId, PromptInfo};
+use himalia_kernel::{Answer, Command, CommandError};
 use himalia_model::{
     ApiServers, CallTool, EngineError, FoundTools, Session, ToolCaller, ToolInfo, ToolReply,
 };
-use himalia_sandbox_api::{Door, SessionApi};
+use himalia_sandbox_api::{AskPerson, Door, SessionApi};
+use serde_json::Value;
 
 use super::Tools;
 use crate::SessionKernel;
@@ -36,6 +40,24 @@ impl Inside {
     fn session(&self) -> Result<Arc<Session>, EngineError> {
         Ok(self.kernel()?.session())
     }
+
+    /// Gives an order that brings a prompt.
+    async fn prompted(&self, command: Command) -> Result<Value, EngineError> {
+        let kernel = self.kernel()?;
+        let answered = kernel.order(command).await;
+        let id = kernel.handle().id();
+        match answered {
+            Some(Ok(Answer::Prompt(status))) => serde_json::to_value(PromptInfo::new(id, *status))
+                .map_err(|error| EngineError::internal("a prompt is no JSON", error)),
+            Some(Err(CommandError::UnknownPrompt)) => Err(EngineError::no_prompt("of this session")),
+            Some(Err(CommandError::KeyReused)) => Err(EngineError::KeyReused),
+            Some(Err(error @ CommandError::TooManyPrompts)) => Err(EngineError::Conflict {
+                reason: error.to_string(),
+            }),
+            Some(Err(error)) => Err(EngineError::unavailable(error.to_string())),
+            Some(Ok(_)) | None => Err(EngineError::unavailable("the session has ended")),
+        }
+    }
 }
 
 impl SessionApi for Inside {
@@ -57,6 +79,35 @@ impl SessionApi for Inside {
 
     fn tool_info(&self, id: String) -> BoxFuture<'_, Result<ToolInfo, EngineError>> {
         Box::pin(async move { self.tools.info(&self.session()?, &id) })
+    }
+
+    fn ask(&self, wanted: AskPerson) -> BoxFuture<'_, Result<Value, EngineError>> {
+        Box::pin(async move {
+            let time = match wanted.timeout_s {
+                None => DEFAULT_PROMPT_TIME,
+                Some(seconds) => Duration::try_from_secs_f64(seconds)
+                    .map_err(|_| EngineError::bad_request("timeout_s", "is no time above 0"))?,
+            };
+            let ask = Ask {
+                text: wanted.text,
+                options: wanted.options,
+                time,
+                key: wanted.key,
+            };
+            self.prompted(Command::Prompt(Box::new(ask.prompt()?))).await
+        })
+    }
+
+    fn prompt(&self, id: String, wait: Duration) -> BoxFuture<'_, Result<Value, EngineError>> {
+        Box::pin(async move {
+            let prompt: PromptId = id.parse()?;
+            if prompt.kernel != self.kernel()?.handle().id() {
+                return Err(EngineError::no_prompt(&id));
+            }
+            let wait = u64::try_from(wait.as_micros()).unwrap_or(u64::MAX);
+            let seq = prompt.seq;
+            self.prompted(Command::AwaitPrompt { seq, wait }).await
+        })
     }
 
     fn call_tool(&self, call: CallTool) -> BoxFuture<'_, Result<ToolReply, EngineError>> {

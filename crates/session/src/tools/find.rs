@@ -123,8 +123,12 @@ impl Tools {
             };
             let _ = write!(text, "\nCalled by: {who}");
         }
-        if let Decision::Deny { reason, .. } = &decision {
-            let _ = write!(text, "\nNot permitted: {reason}");
+        match &decision {
+            Decision::Allow => {}
+            Decision::Ask => text.push_str("\nEach call waits for a person to approve it"),
+            Decision::Deny { reason, .. } => {
+                let _ = write!(text, "\nNot permitted: {reason}");
+            }
         }
         Ok(ToolInfo {
             id: found.id().to_string(),
@@ -136,7 +140,8 @@ impl Tools {
             destructive: definition.effect.destructive,
             idempotent: definition.effect.idempotent,
             callers,
-            permitted: decision == Decision::Allow,
+            permitted: !matches!(decision, Decision::Deny { .. }),
+            approval: decision == Decision::Ask,
             text,
         })
     }

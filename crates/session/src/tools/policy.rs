@@ -8,6 +8,8 @@ use himalia_tools::Found;
 pub(super) enum Decision {
     /// It is made.
     Allow,
+    /// It is made once a person has approved it.
+    Ask,
     /// It is not made.
     Deny {
         /// Why, in a line.
@@ -36,6 +38,9 @@ pub(super) fn decide(
         };
     }
     if !found.tool.definition().effect.read_only && !policy.permits_write(id.server, id.tool) {
+        if policy.approval {
+            return Decision::Ask;
+        }
         return Decision::Deny {
             reason: format!(
                 "{id} changes something, and this session may call only tools that read (tools_write)"

@@ -4,9 +4,10 @@ Only the standard library. Requests go to `http://himalia.internal/` by the prox
 which session it is of.
 """
 
-from himalia_inside import connections, sync
-from himalia_inside.api import answer_of, call_request, info_request, search_request, servers_request, value_of
+from himalia_inside import connections, people, sync
+from himalia_inside.api import answer_of, info_request, search_request, servers_request, value_of
 from himalia_inside.errors import (
+    ApprovalNeeded,
     InvalidArguments,
     OutcomeUnknown,
     ReplyTooLarge,
@@ -18,9 +19,11 @@ from himalia_inside.errors import (
     ToolUnavailable,
     UnknownServer,
     UnknownTool,
+    Withdrawn,
 )
 
 __all__ = [
+    "ApprovalNeeded",
     "InvalidArguments",
     "OutcomeUnknown",
     "ReplyTooLarge",
@@ -32,6 +35,8 @@ __all__ = [
     "ToolUnavailable",
     "UnknownServer",
     "UnknownTool",
+    "Withdrawn",
+    "ask",
     "call",
     "call_tool",
     "get_tool_info",
@@ -61,8 +66,19 @@ async def get_tool_info(tool):
 
 
 async def call_tool(tool, arguments=None, timeout=None):
-    """Call a tool with a dict of arguments; `timeout` is in seconds. Return the whole `Reply`."""
-    return await _ask(call_request(tool, arguments, timeout))
+    """Call a tool with a dict of arguments; `timeout` is in seconds. Return the whole `Reply`.
+
+    If a person has to approve the call, it waits for that; the time of the execution stands still meanwhile.
+    """
+    return await people.run(people.calling(tool, arguments, timeout), _ask)
+
+
+async def ask(text, options=None, timeout=None):
+    """Ask a person, and return the answer: one of the options, if there are some. `timeout` is in seconds, by default a day.
+
+    The time of the execution stands still meanwhile, and the question outlives the gateway. `Withdrawn`: no person has answered.
+    """
+    return await people.run(people.asking(text, options, timeout), _ask)
 
 
 async def call(tool, /, **arguments):

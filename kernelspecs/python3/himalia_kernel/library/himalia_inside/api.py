@@ -97,13 +97,22 @@ def info_request(tool):
     return Request("GET", f"{base()[0]}/v1/tools/{quote(tool, safe='')}", None, ToolInfo)
 
 
-def call_request(tool, arguments, timeout):
-    asked = {"tool": tool, "arguments": {} if arguments is None else arguments}
+def call_request(tool, arguments, timeout, approval=None, key=None):
+    asked = {"tool": tool, "arguments": {} if arguments is None else arguments, "approval": approval, "approval_key": key}
     if timeout is not None:
         asked["timeout_s"] = timeout
     # What is no JSON is an error of the caller.
     body = json.dumps(asked, allow_nan=False).encode()
     return Request("POST", f"{base()[0]}/v1/calls", body, _reply, True)
+
+
+def ask_request(text, options, timeout, key):
+    asked = {"text": text, "options": list(options or ()), "timeout_s": timeout, "key": key}
+    return Request("POST", f"{base()[0]}/v1/prompts", json.dumps(asked, allow_nan=False).encode(), dict)
+
+
+def prompt_request(prompt, wait):
+    return Request("GET", f"{base()[0]}/v1/prompts/{quote(prompt, safe='')}?wait_s={wait}", None, dict)
 
 
 def answer_of(request, response):

@@ -5,10 +5,10 @@ class ToolError(Exception):
     """Something about a tool went wrong.
 
     `code` is a stable word, `status` that of the HTTP response (0: there was none), `hint` what to do or None, `violations` what is wrong
-    with arguments, `call` the number of the call in the log of the session or None.
+    with arguments, `call` the number of the call in the log of the session or None, `prompt` the prompt to a person that a call waits for.
     """
 
-    def __init__(self, message, code="internal", status=0, hint=None, violations=(), call=None):
+    def __init__(self, message, code="internal", status=0, hint=None, violations=(), call=None, prompt=None):
         super().__init__(message)
         self.message = message
         self.code = code
@@ -16,9 +16,10 @@ class ToolError(Exception):
         self.hint = hint
         self.violations = list(violations)
         self.call = call
+        self.prompt = prompt
 
     def __reduce__(self):
-        return type(self), (self.message, self.code, self.status, self.hint, self.violations, self.call)
+        return type(self), (self.message, self.code, self.status, self.hint, self.violations, self.call, self.prompt)
 
     def __str__(self):
         parts = [f"{self.message} ({self.code})"]
@@ -42,6 +43,14 @@ class InvalidArguments(ToolError):
 
 class ToolDenied(ToolError):
     """The policy does not let it be called. Nothing was sent."""
+
+
+class ApprovalNeeded(ToolError):
+    """A person has to approve it: `prompt` says where. Nothing was sent. `call` waits for that by itself."""
+
+
+class Withdrawn(ToolError):
+    """No person has answered a prompt before it ended."""
 
 
 class ToolLimit(ToolError):
@@ -73,6 +82,7 @@ _CLASSES = {
     "unknown_tool": UnknownTool,
     "invalid_arguments": InvalidArguments,
     "tool_denied": ToolDenied,
+    "approval_needed": ApprovalNeeded,
     "tool_limit": ToolLimit,
     "tool_unavailable": ToolUnavailable,
     "unavailable": ToolUnavailable,
@@ -93,6 +103,7 @@ def error_of(status, problem):
         problem.get("hint"),
         problem.get("violations", ()),
         problem.get("call"),
+        problem.get("prompt"),
     )
 
 

@@ -1,9 +1,9 @@
 """The same functions for code that does not await. They block the thread, and with it the event loop that runs in it."""
 
-from himalia_inside import blocking
-from himalia_inside.api import answer_of, call_request, info_request, search_request, servers_request, value_of
+from himalia_inside import blocking, people
+from himalia_inside.api import answer_of, info_request, search_request, servers_request, value_of
 
-__all__ = ["call", "call_tool", "get_tool_info", "list_api_servers", "tools_search"]
+__all__ = ["ask", "call", "call_tool", "get_tool_info", "list_api_servers", "tools_search"]
 
 
 def _ask(request):
@@ -27,7 +27,12 @@ def get_tool_info(tool):
 
 def call_tool(tool, arguments=None, timeout=None):
     """Call a tool with a dict of arguments; `timeout` is in seconds. Return the whole `Reply`."""
-    return _ask(call_request(tool, arguments, timeout))
+    return people.run_blocking(people.calling(tool, arguments, timeout), _ask)
+
+
+def ask(text, options=None, timeout=None):
+    """Ask a person, and return the answer: one of the options, if there are some. `timeout` is in seconds, by default a day."""
+    return people.run_blocking(people.asking(text, options, timeout), _ask)
 
 
 def call(tool, /, **arguments):

@@ -1,0 +1,97 @@
+"""Calls and questions that wait for a person, as generators of requests: each is given its answer, or the error of it.
+
+A driver sends them, with or without blocking. What waits outlives the gateway, so a request that finds none is sent again for a while.
+"""
+
+import asyncio
+import time
+import uuid
+from typing import NamedTuple
+
+from himalia_inside.api import ask_request, call_request, prompt_request
+from himalia_inside.errors import ApprovalNeeded, ToolUnavailable, Withdrawn
+
+# Seconds that one request waits for an answer; that a gateway may be away; between two attempts to reach it.
+_WAIT = 50
+_AWAY = 600
+_PAUSE = 1
+
+
+class _Pause(NamedTuple):
+    seconds: float
+
+
+def _persistent(request):
+    """A request that may be sent again, for as long as a gateway may be away."""
+    until = time.monotonic() + _AWAY
+    while True:
+        try:
+            return (yield request)
+        except ToolUnavailable:
+            if time.monotonic() > until:
+                raise
+        yield _Pause(_PAUSE)
+
+
+def _ended(prompt):
+    """A prompt when it has ended."""
+    while prompt["state"] == "open":
+        prompt = yield from _persistent(prompt_request(prompt["id"], _WAIT))
+    return prompt
+
+
+def asking(text, options, timeout):
+    """Ask a person; the answer."""
+    prompt = yield from _persistent(ask_request(text, options, timeout, uuid.uuid4().hex))
+    prompt = yield from _ended(prompt)
+    if prompt["state"] != "answered":
+        raise Withdrawn(f"the prompt was withdrawn: {prompt.get('reason')}", "prompt_withdrawn")
+    return prompt["answer"]
+
+
+def calling(tool, arguments, timeout):
+    """Call a tool, once a person has approved it if one has to; the reply."""
+    key = uuid.uuid4().hex
+    try:
+        return (yield call_request(tool, arguments, timeout, None, key))
+    except ApprovalNeeded as needed:
+        prompt = needed.prompt
+    yield from _ended({"id": prompt, "state": "open"})
+    # Whatever came of it: the gateway says so.
+    return (yield call_request(tool, arguments, timeout, prompt, key))
+
+
+async def run(flow, ask):
+    """Drive a generator without blocking."""
+    step = flow.send, None
+    while True:
+        try:
+            request = step[0](step[1])
+        except StopIteration as done:
+            return done.value
+        if isinstance(request, _Pause):
+            await asyncio.sleep(request.seconds)
+            step = flow.send, None
+            continue
+        try:
+            step = flow.send, await ask(request)
+        except Exception as error:  # it is the generator's
+            step = flow.throw, error
+
+
+def run_blocking(flow, ask):
+    """Drive a generator and block."""
+    step = flow.send, None
+    while True:
+        try:
+            request = step[0](step[1])
+        except StopIteration as done:
+            return done.value
+        if isinstance(request, _Pause):
+            time.sleep(request.seconds)
+            step = flow.send, None
+            continue
+        try:
+            step = flow.send, ask(request)
+        except Exception as error:  # it is the generator's
+            step = flow.throw, error

@@ -1,0 +1,183 @@
+"""Code asks people: calls that change something wait for an approval, and code has questions of its own. Answers come from outside."""
+
+import pytest
+from levels import LEVELS, AtLevel, place
+from servers import client_with
+from upstream import Orders
+from waiting import eventually
+
+pytestmark = pytest.mark.timeout(300)
+AT = [level for level in LEVELS if level == "namespaces"]
+TOKENS = {"ada": "token-of-ada-0123456789", "boss": "token-of-boss-0123456789"}
+
+CONFIG = """
+[tool_servers.orders]
+url = "{orders}"
+description = "Orders of the shop."
+
+[tenants.acme]
+tokens = {{ ada = "{ada}", boss = "{boss}" }}
+scopes = {{ boss = "admin" }}
+
+[templates.tools]
+kernelspec = "python3"
+{place}memory = "512MiB"
+tools = ["orders"]
+"""
+CREATE = 'import himalia\nprint(await himalia.call("orders.create_order", customer="ada", amount={}))'
+
+
+class World:
+    """A server of tools, and a gateway with it."""
+
+    def __init__(self, directory, level):
+        self.orders = Orders(directory)
+        text = CONFIG.format(orders=self.orders.url, place=place(level), **TOKENS)
+
+        class Gateway(AtLevel):
+            def start(self):
+                file = self.directory / "himalia.toml"
+                if "[tool_servers" not in file.read_text():
+                    file.write_text(file.read_text() + text)
+                super().start()
+
+        self.gateway = Gateway(directory / "gateway", level)
+
+    def start(self, session, code):
+        """The id of an execution in the background."""
+        asked = {"code": code, "background": True, "timeout_s": 60}
+        return self.gateway.http.post(f"v1/sessions/{session}/executions", json=asked).json()["id"]
+
+    def prompt(self, session):
+        """The prompt that is open, once there is one."""
+        path = f"v1/sessions/{session}/prompts"
+        opened = lambda: self.gateway.http.get(path, params={"open": True}).json()["prompts"]  # noqa: E731
+        return eventually(opened, "a prompt", 60)[0]
+
+    def answer(self, prompt, value):
+        """Answers it."""
+        return self.gateway.http.post(f"v1/prompts/{prompt['id']}/answer", json={"value": value})
+
+    def ended(self, execution):
+        """The result of an execution that has ended."""
+
+        def result():
+            found = self.gateway.http.get(f"v1/executions/{execution}").json()
+            return found if found["status"] not in ("queued", "running") else None
+
+        return eventually(result, "the execution has ended", 60)
+
+    def restart(self):
+        """Kills the gateway and starts the next one."""
+        self.gateway.kill()
+        self.gateway.start()
+
+    def close(self):
+        """Ends all."""
+        self.gateway.stop()
+        self.orders.close()
+
+
+@pytest.fixture(scope="module", params=AT)
+def world(request, tmp_path_factory, kernel_python):
+    """One for the tests of this file."""
+    made = World(tmp_path_factory.mktemp("approvals"), request.param)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def session(world):
+    """A session whose server of tools is there."""
+    made = world.gateway.session("tools")["id"]
+    servers = f"v1/sessions/{made}/tools/servers"
+    eventually(lambda: world.gateway.http.get(servers).json()["servers"][0]["ready"], "the server is there", 60)
+    yield made
+    world.gateway.end(made)
+
+
+def test_a_call_waits_for_its_approval_and_is_made_once(world, session):
+    before = world.orders.created()
+    execution = world.start(session, CREATE.format(7))
+    prompt = world.prompt(session)
+    assert (prompt["kind"], prompt["tool"], prompt["execution"]) == ("approval", "orders.create_order", execution)
+    assert prompt["arguments"] == {"customer": "ada", "amount": 7} and prompt["options"] == ["once", "session", "deny"]
+    assert world.orders.created() == before
+    # It outlives the gateway, and the code that waits finds the next one.
+    world.restart()
+    assert world.prompt(session)["id"] == prompt["id"]
+    assert world.answer(prompt, "once").status_code == 200
+    assert world.ended(execution)["text"].strip() == "{'created': 'ada'}"
+    assert world.orders.created() == before + 1
+    # Not for another call.
+    call = {"tool": "orders.create_order", "arguments": {"customer": "ada", "amount": 7}, "approval": prompt["id"]}
+    refused = world.gateway.http.post(f"v1/sessions/{session}/tools/calls", json=call)
+    assert refused.status_code == 403 and "made before" in refused.text, refused.text
+    assert world.orders.created() == before + 1
+
+
+def test_an_approval_is_of_these_arguments(world, session):
+    before = world.orders.created()
+    calls = f"v1/sessions/{session}/tools/calls"
+    call = {"tool": "orders.create_order", "arguments": {"customer": "ada", "amount": 7}}
+    needed = world.gateway.http.post(calls, json=call)
+    assert (needed.status_code, needed.json()["code"]) == (409, "approval_needed"), needed.text
+    prompt = world.prompt(session)
+    world.answer(prompt, "once")
+    other = {**call, "arguments": {"customer": "ada", "amount": 7000}, "approval": prompt["id"]}
+    refused = world.gateway.http.post(calls, json=other)
+    assert refused.status_code == 403 and "another call" in refused.text, refused.text
+    assert world.orders.created() == before
+    assert world.gateway.http.post(calls, json={**call, "approval": prompt["id"]}).status_code == 200
+    assert world.orders.created() == before + 1
+
+
+def test_a_denied_call_is_an_error_of_the_code_and_an_approved_tool_asks_no_more(world, session):
+    before = world.orders.created()
+    execution = world.start(session, CREATE.format(1))
+    world.answer(world.prompt(session), "deny")
+    failed = world.ended(execution)
+    assert failed["error"]["name"] == "ToolDenied" and "a person has denied it" in str(failed["error"]), failed
+    assert world.orders.created() == before
+    loop = "import himalia\nfor n in range(5): await himalia.call('orders.create_order', customer='ada', amount=n)"
+    execution = world.start(session, loop)
+    world.answer(world.prompt(session), "session")
+    assert world.ended(execution)["status"] == "ok"
+    assert world.orders.created() == before + 5
+
+
+def test_code_asks_and_waits_and_several_can_be_open(world, session):
+    code = """
+import asyncio, himalia
+answers = await asyncio.gather(*(himalia.ask(f"Which one, {n}?", ["a", "b"]) for n in range(3)))
+print(answers, himalia.sync.ask("And why?"))
+try:
+    await himalia.ask("Still there?", timeout=0.05)
+except himalia.Withdrawn as error:
+    print(error.code)
+"""
+    execution = world.start(session, code)
+    path = f"v1/sessions/{session}/prompts"
+    opened = lambda: world.gateway.http.get(path, params={"open": True}).json()["prompts"]  # noqa: E731
+    eventually(lambda: len(opened()) == 3, "all are asked", 60)
+    for prompt in opened():
+        world.answer(prompt, "a" if "1" in prompt["text"] else "b")
+    prompt = world.prompt(session)
+    assert (prompt["text"], prompt["options"], prompt["kind"]) == ("And why?", [], "question")
+    world.answer(prompt, "because")
+    assert world.ended(execution)["text"].splitlines() == ["['b', 'a', 'b'] because", "prompt_withdrawn"]
+
+
+def test_who_runs_code_does_not_approve_it(world):
+    http = {name: client_with(world.gateway, token) for name, token in TOKENS.items()}
+    made = http["ada"].post("v1/sessions", json={"template": "tools"}).json()["id"]
+    servers = f"v1/sessions/{made}/tools/servers"
+    eventually(lambda: http["ada"].get(servers).json()["servers"][0]["ready"], "the server is there", 60)
+    call = {"tool": "orders.create_order", "arguments": {"customer": "ada", "amount": 7}}
+    needed = http["ada"].post(f"v1/sessions/{made}/tools/calls", json=call).json()
+    prompt = http["ada"].get(f"v1/sessions/{made}/prompts").json()["prompts"][0]["id"]
+    assert needed["code"] == "approval_needed" and prompt in needed["detail"], needed
+    answer = f"v1/prompts/{prompt}/answer"
+    assert http["ada"].post(answer, json={"value": "once"}).status_code == 403
+    assert http["boss"].post(answer, json={"value": "once"}).json()["answered_by"] == "acme/boss"
+    assert http["ada"].delete(f"v1/sessions/{made}").status_code == 204
