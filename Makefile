@@ -139,7 +139,7 @@ test-rust: check-rust-tests nextest ## unit, property, simulator and system test
 	cargo test --locked --workspace --doc --quiet
 
 .PHONY: test-python
-test-python: test-programs $(TEST_ENV)/ready $(OTHER_KERNELS)/ready $(TEST_LIBRARIES)/ready s3 ## nbclient, differential, sandbox and behaviour tests on real kernels
+test-python: test-programs $(TEST_ENV)/ready $(OTHER_KERNELS)/ready $(TEST_LIBRARIES)/ready tests/js/node_modules/.package-lock.json s3 ## nbclient, differential, sandbox and behaviour tests on real kernels
 	export HIMALIA_BIN=$(TEST_HIMALIA) HIMALIA_OTHER_KERNELS=$(OTHER_KERNELS) HIMALIA_TEST_LIBRARIES=$(TEST_LIBRARIES); \
 	$(TEST_ENV)/bin/python -m pytest -q --reruns $(RERUNS) -m "not long" -n $(PYTEST_WORKERS) --dist loadfile $(addprefix tests/python/,$(PYTHON_SUITES)); \
 	$(TEST_ENV)/bin/python -m pytest -q --reruns $(RERUNS) -m "not long" tests/python/sandbox

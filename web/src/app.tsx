@@ -3,6 +3,7 @@
 import { useLayoutEffect, useState } from 'preact/hooks';
 import { signedOut } from './api/gateway';
 import { signOut } from './api/sign-in';
+import { CredentialsScreen, GrantScreen } from './screens/credentials';
 import { SessionScreen } from './screens/session';
 import { SessionsScreen } from './screens/sessions';
 import { credentialOf, SignIn } from './screens/sign-in';
@@ -47,6 +48,11 @@ export function App() {
         </button>
         <ThemeButton />
         {!needsSignIn && (
+          <a class="button" href={href({ screen: 'credentials' })}>
+            Credentials
+          </a>
+        )}
+        {!needsSignIn && (
           <button type="button" class="button" onClick={() => void signOut().catch(() => undefined)}>
             Sign out
           </button>
@@ -56,6 +62,10 @@ export function App() {
         <SignIn />
       ) : at.screen === 'sessions' ? (
         <SessionsScreen />
+      ) : at.screen === 'credentials' ? (
+        <CredentialsScreen />
+      ) : at.screen === 'grant' ? (
+        <GrantScreen />
       ) : (
         <SessionScreen key={at.session} id={at.session} tab={at.tab} item={at.item} />
       )}

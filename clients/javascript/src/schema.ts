@@ -148,13 +148,21 @@ export interface CreatedToken {
 export interface Credential {
   /** Of `aws_sigv4`: the id of the key. */
   access_key?: string | null | undefined;
+  /** Of `oauth2`: the page where a person consents, if the authorization server publishes nothing. */
+  authorization_url?: string | null | undefined;
   /** The host behind the internal name, one of `hosts`. Default: the first one that is no pattern. */
   base_url?: string | null | undefined;
+  /** Of `oauth2`: the id of this gateway with the authorization server. Without one, `authorization_code` registers the gateway there. */
+  client_id?: string | null | undefined;
+  /** Of `oauth2`: `client_credentials`, `authorization_code` or `refresh_token`. */
+  grant?: string | null | undefined;
   /** Of `header`: its name. */
   header?: string | null | undefined;
   /** Hosts that it is sent to: `api.example.org`, `*.example.org`, `api.example.org:8443`, or `http://…` for plain text. */
   hosts: string[];
-  /** `header`, `query`, `bearer`, `basic` or `aws_sigv4`. */
+  /** Of `oauth2`: the authorization server, whose addresses are read from what it publishes. */
+  issuer?: string | null | undefined;
+  /** `header`, `query`, `bearer`, `basic`, `aws_sigv4` or `oauth2`. */
   kind: string;
   name: string;
   /** Its tenant, or `operator`. */
@@ -165,12 +173,20 @@ export interface Credential {
   prefix?: string | null | undefined;
   /** Of `aws_sigv4`. Default: that of the request's own signature. */
   region?: string | null | undefined;
+  /** Of `oauth2`: the URL of what the tokens are for, such as an MCP server. Without `issuer`, it says which authorization server to use. */
+  resource?: string | null | undefined;
+  /** Of `oauth2`: the scopes that are asked for, with spaces between. */
+  scope?: string | null | undefined;
   /** Of `aws_sigv4`. Default: that of the request's own signature. */
   service?: string | null | undefined;
   /** When it was set last; null: it is in the configuration. */
   set: string | null;
   /** Who set it last; null: it is in the configuration. */
   set_by: string | null;
+  /** Of `oauth2`: where tokens are given, if the authorization server publishes nothing. */
+  token_url?: string | null | undefined;
+  /** Of `oauth2`: what is known of its tokens. */
+  tokens: CredentialTokens | null;
   /** Of `basic`: the user. */
   user?: string | null | undefined;
 }
@@ -180,6 +196,22 @@ export interface CredentialPage {
   credentials: Credential[];
   /** The cursor of the next page; null at the end. */
   next: string | null;
+}
+
+/** What is known of the tokens of a credential. None of them is shown. */
+export interface CredentialTokens {
+  /** Until when the access token is good. Another one is got before. */
+  expires: string | null;
+  /** When that was. */
+  granted: string | null;
+  /** Who granted it last. */
+  granted_by: string | null;
+  /** Why it is not `ready`, and what to do. */
+  problem: string | null;
+  /** The scopes that the authorization server gave, if it said so. */
+  scope: string | null;
+  /** `ready`, `grant_needed` or `ended`. */
+  state: string;
 }
 
 /** The death of a kernel under an execution. */
@@ -598,6 +630,28 @@ export interface FullNetworkRule {
   ports?: number[] | undefined;
 }
 
+/** A grant that has begun. */
+export interface Grant {
+  /** Until when it can be finished. */
+  expires: string | null;
+  /** The page of the authorization server where the person consents. */
+  url: string;
+}
+
+/** What the authorization server has sent with the browser. */
+export interface GrantAnswer {
+  /** Good once, for tokens. */
+  code?: string | null | undefined;
+  /** In place of a code. */
+  error?: string | null | undefined;
+  /** The server's words about the error. */
+  error_description?: string | null | undefined;
+  /** The authorization server. */
+  iss?: string | null | undefined;
+  /** As it came. */
+  state: string;
+}
+
 /** Something in a session that a fork may break. */
 export interface Hazard {
   /** One line for humans. */
@@ -934,8 +988,16 @@ export interface NewCall {
 export interface NewCredential {
   /** Of `aws_sigv4`: the id of the key. */
   access_key?: string | null | undefined;
+  /** Of `oauth2`: the page where a person consents, if the authorization server publishes nothing. */
+  authorization_url?: string | null | undefined;
   /** The host behind `http://NAME.credential.internal/`, one of `hosts`. Default: the first one that is no pattern. */
   base_url?: string | null | undefined;
+  /** Of `oauth2`: the id of this gateway with the authorization server. Without one, `authorization_code` registers the gateway there. */
+  client_id?: string | null | undefined;
+  /** Of `oauth2`: the secret of the client. */
+  client_secret?: string | null | undefined;
+  /** Of `oauth2`: how tokens are got: `client_credentials`, `authorization_code` (a person grants it) or `refresh_token`. */
+  grant?: string | null | undefined;
   /** Of `header`: its name. */
   header?: string | null | undefined;
   /**
@@ -943,7 +1005,9 @@ export interface NewCredential {
    * `http://api.example.org` for plain text.
    */
   hosts: string[];
-  /** `header`, `query`, `bearer`, `basic` or `aws_sigv4`. */
+  /** Of `oauth2`: the authorization server, whose addresses are read from what it publishes. */
+  issuer?: string | null | undefined;
+  /** `header`, `query`, `bearer`, `basic`, `aws_sigv4` or `oauth2`. */
   kind: string;
   /** Of `query`: the name of the parameter. */
   parameter?: string | null | undefined;
@@ -951,16 +1015,25 @@ export interface NewCredential {
   prefix?: string | null | undefined;
   /** Of `aws_sigv4`. Default: that of the request's own signature. */
   region?: string | null | undefined;
+  /** Of `oauth2`: the URL of what the tokens are for, such as an MCP server. Without `issuer`, it says which authorization server to use. */
+  resource?: string | null | undefined;
+  /** Of `oauth2`: the scopes that are asked for, with spaces between. */
+  scope?: string | null | undefined;
   /** Of `aws_sigv4`. Default: that of the request's own signature. */
   service?: string | null | undefined;
   /** Of `aws_sigv4`: the token of a session. */
   session_token?: string | null | undefined;
   /** A tenant of the configuration. Default: that of the caller. Only the operator may name another one. */
   tenant?: string | null | undefined;
+  /** Of `oauth2`: where tokens are given, if the authorization server publishes nothing. */
+  token_url?: string | null | undefined;
   /** Of `basic`: the user. */
   user?: string | null | undefined;
-  /** The secret: token, value of the header or the parameter, password or secret key. */
-  value: string;
+  /**
+   * The secret: token, value of the header or the parameter, password or secret key. Of `oauth2` with grant `refresh_token`: the refresh
+   * token; the other grants have none.
+   */
+  value?: string | null | undefined;
 }
 
 /** Code of a session that becomes a skill. */
@@ -1030,6 +1103,14 @@ export interface NewExecution {
   timeout_s?: number | null | undefined;
   /** Seconds that a JSON response waits for the end; after that it is 202, and the execution continues. Default 300. */
   wait_s?: number | null | undefined;
+}
+
+/** Where a person grants, and where the browser comes back to. */
+export interface NewGrant {
+  /** `https://…/viewer/grant` of this gateway, or an address of the person's own machine, such as `http://127.0.0.1:41000/`. It has no query. */
+  redirect_uri: string;
+  /** A tenant of the configuration. Default: that of the caller. Only the operator may name another one. */
+  tenant?: string | null | undefined;
 }
 
 /** An additional kernel; every member is optional. */
@@ -2304,6 +2385,31 @@ export interface Operations {
     };
     result: undefined;
   };
+  /** Begin the grant of a person for a credential */
+  begin_grant: {
+    input: {
+      path: {
+        /** The credential's name. */
+        credential: string;
+      };
+      body: NewGrant;
+    };
+    result: Grant;
+  };
+  /** End the grant of a credential */
+  end_grant: {
+    input: {
+      path: {
+        /** The credential's name. */
+        credential: string;
+      };
+      query?: {
+        /** A tenant of the configuration. Default: that of the caller. Only the operator may name another one. */
+        tenant?: string | undefined;
+      };
+    };
+    result: undefined;
+  };
   /** Get the current result of an execution */
   get_execution: {
     input: {
@@ -2396,6 +2502,13 @@ export interface Operations {
       body?: Collection;
     };
     result: Collected;
+  };
+  /** Finish the grant of a person */
+  finish_grant: {
+    input: {
+      body: GrantAnswer;
+    };
+    result: Credential;
   };
   /** Get this description */
   get_description: {
@@ -3126,6 +3239,8 @@ export const ROUTES: { readonly [O in keyof Operations]: string } = {
   list_credentials: 'GET /v1/credentials',
   set_credential: 'PUT /v1/credentials/{credential}',
   delete_credential: 'DELETE /v1/credentials/{credential}',
+  begin_grant: 'POST /v1/credentials/{credential}/grant',
+  end_grant: 'DELETE /v1/credentials/{credential}/grant',
   get_execution: 'GET /v1/executions/{execution_id}',
   stream_execution_events: 'GET /v1/executions/{execution_id}/events',
   answer_execution: 'POST /v1/executions/{execution_id}/input',
@@ -3133,6 +3248,7 @@ export const ROUTES: { readonly [O in keyof Operations]: string } = {
   get_execution_output: 'GET /v1/executions/{execution_id}/output',
   get_skill_run: 'GET /v1/executions/{execution_id}/skill',
   collect_garbage: 'POST /v1/gc',
+  finish_grant: 'POST /v1/grants',
   get_description: 'GET /v1/openapi.json',
   list_pools: 'GET /v1/pools',
   get_prompt: 'GET /v1/prompts/{prompt_id}',

@@ -35,6 +35,9 @@ pub enum ApplyError {
     /// The signature is in the URL.
     #[error("the URL is signed (X-Amz-Signature); sign a header instead")]
     SignedUrl,
+    /// There is no token for it now.
+    #[error("{0}")]
+    Unusable(String),
     /// What results is no header or no URL.
     #[error("the request with it is not well-formed")]
     Malformed,
@@ -71,7 +74,10 @@ impl Credential {
                 let name = HeaderName::try_from(name).map_err(|_| ApplyError::Malformed)?;
                 set(&mut request.headers, name, &format!("{prefix}{secret}"))?;
             }
-            CredentialKind::Bearer => set(&mut request.headers, AUTHORIZATION, &format!("Bearer {secret}"))?,
+            CredentialKind::OAuth(_) | CredentialKind::Bearer => {
+                self.check_usable()?;
+                set(&mut request.headers, AUTHORIZATION, &format!("Bearer {secret}"))?;
+            }
             CredentialKind::Basic { user } => {
                 set(
                     &mut request.headers,
@@ -113,7 +119,10 @@ impl Credential {
                 let name = HeaderName::try_from(name).map_err(|_| ApplyError::Malformed)?;
                 in_header(&mut request.headers, &name, &placeholder, secret)
             }
-            CredentialKind::Bearer | CredentialKind::Basic { .. } => {
+            CredentialKind::OAuth(_) | CredentialKind::Bearer | CredentialKind::Basic { .. } => {
+                if self.unusable.is_some() && self.is_wanted(request) {
+                    self.check_usable()?;
+                }
                 in_header(&mut request.headers, &AUTHORIZATION, &placeholder, secret)
             }
             CredentialKind::Query { parameter } => {
@@ -150,6 +159,23 @@ impl Credential {
                 }
             }
         }
+    }
+
+    fn check_usable(&self) -> Result<(), ApplyError> {
+        match &self.unusable {
+            Some(reason) => Err(ApplyError::Unusable(reason.clone())),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether the header of a request that the secret of a token goes to has the placeholder.
+    pub fn is_wanted(&self, request: &Parts) -> bool {
+        let placeholder = self.placeholder();
+        let mut values = request.headers.get_all(AUTHORIZATION).iter();
+        values.any(|value| {
+            let text = value.to_str().ok().filter(|text| text.len() <= PLACE_BYTES);
+            text.is_some_and(|text| with_secret(text, &placeholder, "").is_some())
+        })
     }
 
     /// Signs a request anew.

@@ -3,11 +3,11 @@
 use std::fmt;
 
 use himalia_model::credential::UrlScheme;
-use himalia_model::credential::{CredentialDefinition, CredentialKind, placeholder};
+use himalia_model::credential::{CredentialDefinition, CredentialKind, OAuthGrant, placeholder};
 use himalia_model::network::Host;
 use serde::{Deserialize, Serialize};
 
-use crate::SecretText;
+use crate::{KnownSecrets, SecretText};
 
 /// Fewest bytes of a value: a shorter one could not be found in responses without masking what is no secret.
 pub const MIN_VALUE_BYTES: usize = 8;
@@ -22,6 +22,20 @@ pub struct CredentialValue {
     /// Of `aws_sigv4`: the token of a session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_token: Option<SecretText>,
+    /// Of `oauth2`: the secret of the gateway with the authorization server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_secret: Option<SecretText>,
+}
+
+/// The secrets of a credential as they are given. Which of them are needed follows from its kind.
+#[derive(Clone, Debug, Default)]
+pub struct GivenSecrets {
+    /// The token, the value of the header or the parameter, the password or the secret key; of `oauth2` the refresh token.
+    pub value: Option<SecretText>,
+    /// Of `aws_sigv4`: the token of a session.
+    pub session_token: Option<SecretText>,
+    /// Of `oauth2`: the secret of the client.
+    pub client_secret: Option<SecretText>,
 }
 
 impl CredentialValue {
@@ -29,31 +43,67 @@ impl CredentialValue {
     ///
     /// # Errors
     /// What is wrong, beginning with the name of the member, without a part of the value.
-    pub fn new(
-        kind: &CredentialKind,
-        value: SecretText,
-        session_token: Option<SecretText>,
-    ) -> Result<Self, String> {
+    pub fn new(kind: &CredentialKind, given: GivenSecrets) -> Result<Self, String> {
+        let GivenSecrets {
+            value,
+            session_token,
+            client_secret,
+        } = given;
         if session_token.is_some() && !matches!(kind, CredentialKind::AwsSigV4 { .. }) {
             return Err("session_token: is for kind aws_sigv4 alone".to_owned());
         }
-        for (member, text) in [("value", Some(&value)), ("session_token", session_token.as_ref())] {
-            let Some(text) = text.map(SecretText::expose) else {
-                continue;
-            };
-            if !(MIN_VALUE_BYTES..=MAX_VALUE_BYTES).contains(&text.len()) {
-                return Err(format!(
-                    "{member}: has not {MIN_VALUE_BYTES} to {MAX_VALUE_BYTES} bytes"
-                ));
+        match kind {
+            CredentialKind::OAuth(oauth) => {
+                let is_refresh = oauth.grant() == OAuthGrant::RefreshToken;
+                if is_refresh && value.is_none() {
+                    return Err("value: is needed: the refresh token".to_owned());
+                }
+                if !is_refresh && value.is_some() {
+                    return Err("value: is for grant refresh_token alone; give client_secret".to_owned());
+                }
+                if oauth.grant() == OAuthGrant::ClientCredentials && client_secret.is_none() {
+                    return Err("client_secret: is needed".to_owned());
+                }
+                if client_secret.is_some() && oauth.client_id().is_none() {
+                    return Err("client_secret: needs a client_id".to_owned());
+                }
             }
-            if !text.bytes().all(|byte| (b' '..=b'~').contains(&byte)) || text.trim() != text {
-                return Err(format!(
-                    "{member}: has other characters than printable ASCII ones, or a space at an end"
-                ));
+            _ if value.is_none() => return Err("value: is needed".to_owned()),
+            _ if client_secret.is_some() => {
+                return Err("client_secret: is for kind oauth2 alone".to_owned());
+            }
+            _ => {}
+        }
+        for (member, text) in [
+            ("value", value.as_ref()),
+            ("session_token", session_token.as_ref()),
+            ("client_secret", client_secret.as_ref()),
+        ] {
+            if let Some(text) = text {
+                check_secret(text).map_err(|reason| format!("{member}: {reason}"))?;
             }
         }
-        Ok(Self { value, session_token })
+        Ok(Self {
+            value: value.unwrap_or_default(),
+            session_token,
+            client_secret,
+        })
     }
+}
+
+/// Checks that a secret can be sent in a header and found in a response.
+///
+/// # Errors
+/// What is wrong, without a part of it.
+pub fn check_secret(secret: &SecretText) -> Result<(), String> {
+    let text = secret.expose();
+    if !(MIN_VALUE_BYTES..=MAX_VALUE_BYTES).contains(&text.len()) {
+        return Err(format!("has not {MIN_VALUE_BYTES} to {MAX_VALUE_BYTES} bytes"));
+    }
+    if !text.bytes().all(|byte| (b' '..=b'~').contains(&byte)) || text.trim() != text {
+        return Err("has other characters than printable ASCII ones, or a space at an end".to_owned());
+    }
+    Ok(())
 }
 
 /// A credential that can be added to requests.
@@ -63,11 +113,31 @@ pub struct Credential {
     pub name: String,
     /// What it is.
     pub definition: CredentialDefinition,
-    /// Its value.
+    /// Its value. Of `oauth2`: the access token, which is empty if there is none.
     pub value: CredentialValue,
+    /// Of `oauth2`: other secrets of it, such as earlier access tokens. They are looked for in responses too.
+    pub known: KnownSecrets,
+    /// Why it cannot be added to requests; `None`: it can.
+    pub unusable: Option<String>,
 }
 
 impl Credential {
+    /// One whose value is as it was set.
+    pub fn new(name: impl Into<String>, definition: CredentialDefinition, value: CredentialValue) -> Self {
+        Self {
+            name: name.into(),
+            definition,
+            value,
+            known: KnownSecrets::default(),
+            unusable: None,
+        }
+    }
+
+    /// Whether its value changes by itself: it has tokens of an authorization server.
+    pub fn has_tokens(&self) -> bool {
+        matches!(self.definition.kind(), CredentialKind::OAuth(_))
+    }
+
     /// What stands for it in sandboxes.
     pub fn placeholder(&self) -> String {
         placeholder(&self.name)
@@ -99,14 +169,12 @@ pub(crate) mod tests {
 
     pub(crate) fn credential(definition: Value, value: &str) -> Credential {
         let fields: CredentialFields = serde_json::from_value(definition).unwrap();
-        Credential {
-            name: "api".to_owned(),
-            definition: fields.try_into().unwrap(),
-            value: CredentialValue {
-                value: SecretText::new(value.to_owned()),
-                session_token: None,
-            },
-        }
+        let value = CredentialValue {
+            value: SecretText::new(value.to_owned()),
+            session_token: None,
+            client_secret: None,
+        };
+        Credential::new("api", fields.try_into().unwrap(), value)
     }
 
     #[test]
@@ -118,9 +186,14 @@ pub(crate) mod tests {
 
     #[test]
     fn a_value_can_be_sent_and_found() {
+        let secret = |text: &str| SecretText::new(text.to_owned());
         let new = |value: &str, token: Option<&str>| {
-            let secret = |text: &str| SecretText::new(text.to_owned());
-            CredentialValue::new(&CredentialKind::Bearer, secret(value), token.map(secret))
+            let given = GivenSecrets {
+                value: Some(secret(value)),
+                session_token: token.map(secret),
+                client_secret: None,
+            };
+            CredentialValue::new(&CredentialKind::Bearer, given)
         };
         assert!(new("12345678", None).is_ok());
         for value in [
@@ -142,5 +215,40 @@ pub(crate) mod tests {
                 .unwrap_err()
                 .starts_with("session_token")
         );
+    }
+
+    #[test]
+    fn each_grant_has_its_secrets() {
+        let checked = |grant: &str, client_id: bool, value: bool, client_secret: bool| {
+            let mut definition =
+                json!({"kind": "oauth2", "hosts": ["a"], "grant": grant, "issuer": "https://id"});
+            if client_id {
+                definition["client_id"] = "c".into();
+            }
+            let fields: CredentialFields = serde_json::from_value(definition).unwrap();
+            let definition = CredentialDefinition::try_from(fields).unwrap();
+            let secret = |given: bool| given.then(|| SecretText::new("12345678".to_owned()));
+            let given = GivenSecrets {
+                value: secret(value),
+                client_secret: secret(client_secret),
+                session_token: None,
+            };
+            CredentialValue::new(definition.kind(), given)
+        };
+        assert!(checked("client_credentials", true, false, true).is_ok());
+        assert!(checked("refresh_token", true, true, false).is_ok());
+        assert!(checked("refresh_token", true, true, true).is_ok());
+        assert!(checked("authorization_code", false, false, false).is_ok());
+        assert!(checked("authorization_code", true, false, true).is_ok());
+        for (wrong, member) in [
+            (checked("client_credentials", true, false, false), "client_secret"),
+            (checked("client_credentials", true, true, true), "value"),
+            (checked("refresh_token", true, false, true), "value"),
+            (checked("authorization_code", false, false, true), "client_secret"),
+            (checked("authorization_code", true, true, false), "value"),
+        ] {
+            let error = wrong.unwrap_err();
+            assert!(error.starts_with(&format!("{member}: ")), "{error}");
+        }
     }
 }

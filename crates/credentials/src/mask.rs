@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::{self, Write as _};
 use std::ops::Range;
+use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::alphabet::{Alphabet, STANDARD, URL_SAFE};
@@ -40,10 +41,12 @@ impl Mask {
         let mut texts = BTreeSet::new();
         for credential in credentials {
             let value = &credential.value;
-            for secret in [Some(&value.value), value.session_token.as_ref()]
-                .into_iter()
-                .flatten()
-            {
+            let own = [
+                Some(&value.value),
+                value.session_token.as_ref(),
+                value.client_secret.as_ref(),
+            ];
+            for secret in own.into_iter().flatten().chain(&credential.known.all()) {
                 encodings(secret.expose(), &mut texts);
             }
         }
@@ -106,6 +109,47 @@ impl Mask {
                 .map_or(0, |at| most - at)
         };
         self.needles.iter().map(begun).max().unwrap_or(0)
+    }
+}
+
+/// A mask that follows the secrets of its credentials: one that is got while a response is passed on is looked for from then on.
+pub struct LiveMask {
+    credentials: Vec<Credential>,
+    mask: Arc<Mask>,
+    version: u64,
+}
+
+impl LiveMask {
+    /// For the secrets of these credentials.
+    pub fn new(credentials: Vec<Credential>) -> Self {
+        let version = version(&credentials);
+        Self {
+            mask: Arc::new(Mask::new(&credentials)),
+            credentials,
+            version,
+        }
+    }
+
+    /// As it is now.
+    pub fn current(&mut self) -> &Arc<Mask> {
+        let version = version(&self.credentials);
+        if version != self.version {
+            self.mask = Arc::new(Mask::new(&self.credentials));
+            self.version = version;
+        }
+        &self.mask
+    }
+}
+
+/// Secrets are added only, so the sum changes with each one.
+fn version(credentials: &[Credential]) -> u64 {
+    let versions = credentials.iter().map(|credential| credential.known.version());
+    versions.fold(0, u64::wrapping_add)
+}
+
+impl fmt::Debug for LiveMask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.mask.fmt(f)
     }
 }
 
@@ -257,6 +301,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::SecretText;
     use crate::credential::tests::credential;
 
     fn mask(secret: &str) -> Mask {
@@ -332,6 +377,36 @@ mod tests {
             let (a, b) = text.split_at(cut);
             assert_eq!(streamed(&mask, &[a, b]), b"x**********x", "{cut}");
         }
+    }
+
+    #[test]
+    fn a_live_mask_follows_its_credential() {
+        let one = credential(
+            json!({"kind": "oauth2", "hosts": ["a"], "grant": "client_credentials", "issuer": "https://i", "client_id": "c"}),
+            "first-access-token",
+        );
+        let known = one.known.clone();
+        let mut mask = LiveMask::new(vec![one]);
+        let mut stream = MaskStream::default();
+        let mut passed = Vec::new();
+        let mut pass = |mask: &Mask, part: &'static str| {
+            passed.extend_from_slice(&stream.next(mask, Bytes::from_static(part.as_bytes())));
+        };
+        pass(mask.current(), "first-access-token second-access-token sec");
+        known.add([SecretText::new("second-access-token".to_owned())]);
+        pass(mask.current(), "ond-access-token second-access-token ");
+        pass(mask.current(), "first-access-token.");
+        let text = String::from_utf8(passed).unwrap();
+        let stars = "*".repeat(19);
+        // What was passed on before the token was got cannot be masked.
+        assert_eq!(
+            text,
+            format!(
+                "{} second-access-token second-access-token {stars} {}.",
+                &stars[1..],
+                &stars[1..]
+            )
+        );
     }
 
     proptest! {

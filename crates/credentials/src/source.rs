@@ -12,9 +12,26 @@ pub struct SourceError;
 pub type FoundCredentials<'a> =
     Pin<Box<dyn Future<Output = Result<Vec<Credential>, SourceError>> + Send + 'a>>;
 
+/// A credential whose token is being got.
+pub type ReadyCredential<'a> = Pin<Box<dyn Future<Output = Result<Credential, SourceError>> + Send + 'a>>;
+
+/// A credential that takes the place of a refused one; `None`: there is no other.
+pub type RenewedCredential<'a> = Pin<Box<dyn Future<Output = Option<Credential>> + Send + 'a>>;
+
 /// Where credentials are. They are read for each request: one that was changed or revoked counts at once.
 pub trait CredentialSource: Send + Sync {
     /// The credentials of these names, as they are now, that sessions of this owner may use: its own, or else those of the operator.
-    /// One that does not exist is left out.
+    /// One that does not exist is left out. Asks no authorization server: a token may have expired.
     fn find<'a>(&'a self, owner: &'a str, names: &'a [String]) -> FoundCredentials<'a>;
+
+    /// Makes one that was found ready for a request: a token that has expired is replaced first. One that cannot be had is
+    /// [`Credential::unusable`].
+    fn ready<'a>(&'a self, _owner: &'a str, credential: Credential) -> ReadyCredential<'a> {
+        Box::pin(async move { Ok(credential) })
+    }
+
+    /// After a host has refused the token of one (401): the same with another token, if there is one.
+    fn renewed<'a>(&'a self, _owner: &'a str, _refused: &'a Credential) -> RenewedCredential<'a> {
+        Box::pin(async { None })
+    }
 }

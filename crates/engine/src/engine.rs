@@ -21,7 +21,10 @@ use himalia_model::{
     OwnerUsage, PoolStatus, Principal, ProvisionerInfo, SessionChange, SessionId, SessionInfo, SessionModel,
     SessionOwner, SessionPatch, Sought, SpecFile, StartSession, TemplateInfo, ToolInfo, ToolReply,
 };
-use himalia_session::{ByteRange, FileDownload, FileListing, FileUpload, ListedFile, Process, RemovedFiles};
+use himalia_session::{
+    ByteRange, FileDownload, FileListing, FileUpload, GrantAnswer, ListedFile, Process, RemovedFiles,
+    StartedGrant,
+};
 use himalia_shim_protocol::RunProcess;
 use himalia_skills::{Draft, Skill};
 use uuid::Uuid;
@@ -292,6 +295,15 @@ commands! {
         /// after this use it. [`EngineError::Forbidden`], [`EngineError::BadRequest`] on `name` or a member; [`EngineError::Conflict`] for
         /// one of the configuration, or when there are too many; [`EngineError::Unsupported`] where none can be stored.
         Change set_credential(name: &str, new: NewCredential) -> CredentialInfo, Subject::Credential(name);
+        /// Begins the grant of a person for a credential of kind `oauth2`: the page of the authorization server, from which the browser comes
+        /// back to `redirect_uri`. [`EngineError::NotFound`], [`EngineError::BadRequest`] on `redirect_uri`; [`EngineError::Conflict`] if
+        /// there is nothing to grant, or the server cannot be used; [`EngineError::Unavailable`] if it is not reached.
+        Change begin_grant(name: &str, tenant: Option<&str>, redirect_uri: &str) -> StartedGrant, Subject::Credential(name);
+        /// Finishes the grant that the principal began, with what came back with the browser; once, within 10 minutes.
+        /// [`EngineError::BadRequest`] on `state`, [`EngineError::Conflict`] if it was refused, [`EngineError::Unavailable`].
+        Change finish_grant(answer: GrantAnswer) -> CredentialInfo, Subject::Gateway;
+        /// Ends the grant of a credential: its tokens are forgotten, and revoked if the server can.
+        Change end_grant(name: &str, tenant: Option<&str>) -> (), Subject::Credential(name);
         /// Deletes a credential: the next request with it is refused.
         Change delete_credential(name: &str, tenant: Option<&str>) -> (), Subject::Credential(name);
         /// The credentials of the principal's tenant, or for the operator all, without their values.

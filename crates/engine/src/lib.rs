@@ -34,8 +34,8 @@ pub use himalia_metrics::{CONTENT_TYPE as METRICS_CONTENT_TYPE, Clients, Counter
 pub use himalia_model::MountTemplate;
 pub use himalia_model::credential::{
     ConfiguredCredential, CredentialDefinition, CredentialFields, CredentialInfo, CredentialKeys,
-    CredentialSettings, Intercept, MAX_CREDENTIAL_HOSTS, TemplateCredential, ValueSource,
-    check_credential_name,
+    CredentialKind, CredentialSettings, Intercept, MAX_CREDENTIAL_HOSTS, OAuthFields, TemplateCredential,
+    TokenInfo, ValueSource, check_credential_name,
 };
 pub use himalia_model::network::{AllowList, PrivateAddresses};
 pub use himalia_model::{
@@ -55,10 +55,10 @@ pub use himalia_model::{
 pub use himalia_sandbox::inside::{DATA_DIR, WORK_DIR};
 pub use himalia_session::{
     ByteRange, CredentialValue, Elsewhere, FileDownload, FileInfo, FileKind, FileListing, FileUpload,
-    ListedFile, MAX_LISTED, MAX_NAME_CHARS, MAX_PROCESSES, MAX_SESSION_KERNELS, MAX_START_KEY_BYTES,
-    MAX_TRANSFER_BYTES, MAX_TRANSFERS, NAME_PATTERN, ObjectStoreUrl, PackedFiles, PostgresUrl, Process,
-    ProcessEvent, ProcessEvents, ProcessWriter, Provisioners, REPLICA_FILE, RemovedFiles, SecretText,
-    WrittenFiles, check_replica_name, name_of_key,
+    GivenSecrets, GrantAnswer, ListedFile, MAX_LISTED, MAX_NAME_CHARS, MAX_PROCESSES, MAX_SESSION_KERNELS,
+    MAX_START_KEY_BYTES, MAX_TRANSFER_BYTES, MAX_TRANSFERS, NAME_PATTERN, ObjectStoreUrl, PackedFiles,
+    PostgresUrl, Process, ProcessEvent, ProcessEvents, ProcessWriter, Provisioners, REPLICA_FILE,
+    RemovedFiles, SecretText, StartedGrant, WrittenFiles, check_replica_name, name_of_key,
 };
 pub use himalia_shim_protocol::{
     BRANCHES, ProcessExit, ProcessOrder, ProcessSource, RunProcess, TerminalSize,

@@ -77,16 +77,29 @@ Examples:
   himalia token list
   himalia token revoke 6f9619ff-8b86-4d01-b42d-00cf4fc964ff";
 
+const AUTH_EXAMPLES: &str = "\
+Examples:
+  himalia auth linear
+  himalia auth linear --url https://gateway.example.org
+
+The page can be opened in a browser on any machine. If that is not this one, it cannot come back by itself:
+paste the address at which it ends here.";
+
 const CREDENTIAL_EXAMPLES: &str = "\
 Examples:
   himalia credential set stripe --kind bearer --host api.stripe.com < stripe-key
   himalia credential set search --kind header --header X-Api-Key --host search.example.org < key
   himalia credential set s3 --kind aws_sigv4 --access-key AKIA… --region eu-central-1 --service s3 \\
                          --host '*.s3.eu-central-1.amazonaws.com' < secret-key
+  himalia credential set crm --kind oauth2 --grant client_credentials --issuer https://id.example.org \\
+      --client-id himalia --host api.example.org < client-secret
+  himalia credential set linear --kind oauth2 --grant authorization_code --resource https://mcp.linear.app/mcp \\
+      --host mcp.linear.app < /dev/null
   himalia credential ls
   himalia credential rm stripe
 
-The value is the first line of standard input. It is never shown. With aws_sigv4, a second line is the session token.";
+The value is the first line of standard input. It is never shown. With aws_sigv4, a second line is the session token. With oauth2
+it is the secret of the client, or with --grant refresh_token the refresh token, and a second line the secret of the client.";
 
 const SERVE_EXAMPLES: &str = "\
 Examples:
@@ -135,6 +148,9 @@ pub(crate) enum Command {
     /// Skills: typed, versioned instructions and code that agents share
     #[command(subcommand, after_help = skills::EXAMPLES)]
     Skill(SkillCommand),
+    /// Grant a credential of kind oauth2: prints the page where you consent, and waits
+    #[command(after_help = AUTH_EXAMPLES)]
+    Auth(AuthArgs),
     /// Run code in a session and show what it prints
     #[command(after_help = EXEC_EXAMPLES)]
     Exec(ExecArgs),
@@ -359,7 +375,7 @@ pub(crate) struct CredentialArgs {
     /// Lower-case letters, digits and hyphens
     pub(crate) name: String,
     /// Where the value goes in a request
-    #[arg(long, value_name = "KIND", value_parser = ["header", "query", "bearer", "basic", "aws_sigv4"])]
+    #[arg(long, value_name = "KIND", value_parser = ["header", "query", "bearer", "basic", "aws_sigv4", "oauth2"])]
     pub(crate) kind: String,
     /// Host that it is sent to: api.example.org, *.example.org, api.example.org:8443, http://… for plain text; may be repeated
     #[arg(long = "host", value_name = "HOST", required = true)]
@@ -388,6 +404,42 @@ pub(crate) struct CredentialArgs {
     /// aws_sigv4: the service [default: that of the request's own signature]
     #[arg(long, value_name = "NAME")]
     pub(crate) service: Option<String>,
+    /// oauth2: how tokens are got
+    #[arg(long, value_name = "GRANT", value_parser = ["client_credentials", "authorization_code", "refresh_token"])]
+    pub(crate) grant: Option<String>,
+    /// oauth2: the authorization server
+    #[arg(long, value_name = "URL")]
+    pub(crate) issuer: Option<String>,
+    /// oauth2: what the tokens are for, such as an MCP server; without --issuer it names the authorization server
+    #[arg(long, value_name = "URL")]
+    pub(crate) resource: Option<String>,
+    /// oauth2: the page where a person consents, for a server that publishes nothing
+    #[arg(long, value_name = "URL")]
+    pub(crate) authorization_url: Option<String>,
+    /// oauth2: where tokens are given, for a server that publishes nothing
+    #[arg(long, value_name = "URL")]
+    pub(crate) token_url: Option<String>,
+    /// oauth2: the id of the gateway with the authorization server [default for authorization_code: it registers itself]
+    #[arg(long, value_name = "ID")]
+    pub(crate) client_id: Option<String>,
+    /// oauth2: the scopes, with spaces between
+    #[arg(long, value_name = "SCOPES")]
+    pub(crate) scope: Option<String>,
+    /// Tenant of the configuration [default: that of the token]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) tenant: Option<String>,
+    #[command(flatten)]
+    pub(crate) gateway: GatewayArgs,
+}
+
+/// A grant.
+#[derive(Debug, Args)]
+pub(crate) struct AuthArgs {
+    /// The credential, of kind oauth2 with grant authorization_code
+    pub(crate) name: String,
+    /// Port of this machine that the browser comes back to, for clients that are registered with one [default: any]
+    #[arg(long, value_name = "PORT")]
+    pub(crate) port: Option<u16>,
     /// Tenant of the configuration [default: that of the token]
     #[arg(long, value_name = "NAME")]
     pub(crate) tenant: Option<String>,

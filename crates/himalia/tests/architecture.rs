@@ -51,6 +51,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("himalia-kernelspecs", &["himalia-model"]),
     ("himalia-budget", &["himalia-model", "himalia-journal"]),
     ("himalia-credentials", &["himalia-model"]),
+    ("himalia-oauth", &["himalia-credentials", "himalia-model"]),
     (
         "himalia-egress",
         &["himalia-credentials", "himalia-model", "himalia-splice"],
@@ -94,6 +95,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         &[
             "himalia-metrics",
             "himalia-model",
+            "himalia-oauth",
             "himalia-kernelspecs",
             "himalia-budget",
             "himalia-credentials",
@@ -136,7 +138,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     ("himalia-relay", &[]),
-    ("himalia-oidc", &[]),
+    ("himalia-oidc", &["himalia-oauth"]),
     (
         "himalia-http",
         &["himalia-wire", "himalia-engine", "himalia-oidc", "himalia-relay"],

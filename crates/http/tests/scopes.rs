@@ -87,9 +87,12 @@ async fn a_token_that_reads_gets_reads_and_streams_of_events_alone() {
 fn may(scope: Scope, operator: bool, route: &Route) -> bool {
     let reads = route.method == "GET" && !route.websocket;
     match route.path {
-        "/v1/tokens" | "/v1/tokens/{token_id}" | "/v1/credentials" | "/v1/credentials/{credential}" => {
-            scope == Scope::Admin
-        }
+        "/v1/tokens"
+        | "/v1/tokens/{token_id}"
+        | "/v1/credentials"
+        | "/v1/credentials/{credential}"
+        | "/v1/credentials/{credential}/grant"
+        | "/v1/grants" => scope == Scope::Admin,
         "/v1/pools" | "/metrics" => operator,
         "/v1/gc" => operator && scope == Scope::Admin,
         _ => reads || scope >= Scope::Execute,
@@ -127,6 +130,10 @@ async fn every_route_with_every_scope() {
                 ("PUT", "/v1/credentials/{credential}") => {
                     r#"{"kind": "bearer", "hosts": ["api.example.org"], "value": "a-secret-value"}"#
                 }
+                ("POST", "/v1/credentials/{credential}/grant") => {
+                    r#"{"redirect_uri": "http://127.0.0.1:1/"}"#
+                }
+                ("POST", "/v1/grants") => r#"{"state": "x"}"#,
                 ("GET" | "DELETE", _) => "",
                 _ => "{}",
             };

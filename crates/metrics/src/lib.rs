@@ -19,6 +19,7 @@ mod replicas;
 mod starts;
 mod state;
 mod store;
+mod tokens;
 
 use std::fmt;
 use std::sync::Arc;
@@ -34,6 +35,7 @@ pub use replicas::Replicas;
 pub use starts::Starts;
 pub use state::{PoolLevel, State};
 pub use store::StoreTimes;
+pub use tokens::TokenRequests;
 
 use describe::Catalog;
 use process::Process;
@@ -59,6 +61,7 @@ struct Inner {
     replicas: Replicas,
     exports: Exports,
     network: Network,
+    tokens: TokenRequests,
     state: State,
     process: Process,
 }
@@ -94,6 +97,7 @@ impl Metrics {
         let replicas = Replicas::new(&mut catalog);
         let exports = Exports::new(&mut catalog);
         let network = Network::new(&mut catalog);
+        let tokens = TokenRequests::new(&mut catalog);
         let state = State::new(&mut catalog);
         let process = Process::new(&mut catalog);
         let (registry, described) = catalog.finish();
@@ -109,9 +113,15 @@ impl Metrics {
             replicas,
             exports,
             network,
+            tokens,
             state,
             process,
         }))
+    }
+
+    /// Requests for tokens of credentials.
+    pub fn tokens(&self) -> &TokenRequests {
+        &self.0.tokens
     }
 
     /// Starts of kernels and claims of the pool.

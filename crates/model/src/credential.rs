@@ -4,11 +4,13 @@
 mod bound;
 mod config;
 mod definition;
+mod oauth;
 mod session;
 
 pub use bound::{BoundHost, UrlScheme};
 pub use config::{ConfiguredCredential, CredentialKeys, CredentialSettings, ValueSource};
 pub use definition::{CredentialDefinition, CredentialFields, CredentialKind};
+pub use oauth::{OAuth, OAuthFields, OAuthGrant, TokenSource, is_confidential};
 pub use session::{Intercept, TemplateCredential, placeholder};
 
 /// Most characters of the name of a credential.
@@ -47,4 +49,46 @@ pub struct CredentialInfo {
     pub set_by: Option<String>,
     /// When it was set last, microseconds since 1970.
     pub set_micros: Option<i64>,
+    /// Of kind `oauth2`: what is known of its tokens.
+    pub tokens: Option<TokenInfo>,
+}
+
+/// What is known of the tokens of a credential.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TokenInfo {
+    /// Whether they can be used or got.
+    pub state: TokenState,
+    /// Why they cannot.
+    pub problem: Option<String>,
+    /// Who granted it.
+    pub granted_by: Option<String>,
+    /// When that was, microseconds since 1970.
+    pub granted_micros: Option<i64>,
+    /// Until when the access token is good, microseconds since 1970. Another one is got before.
+    pub expires_micros: Option<i64>,
+    /// The scopes that the authorization server gave, with spaces between.
+    pub scope: Option<String>,
+}
+
+/// Whether requests can have a token.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TokenState {
+    /// There is one, or one is got when it is needed.
+    #[default]
+    Ready,
+    /// A person has to grant it first.
+    GrantNeeded,
+    /// The authorization server has ended the grant, or refuses the gateway.
+    Ended,
+}
+
+impl TokenState {
+    /// The word in replies.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Ready => "ready",
+            Self::GrantNeeded => "grant_needed",
+            Self::Ended => "ended",
+        }
+    }
 }

@@ -1,11 +1,11 @@
 //! What the provider publishes of itself (`OpenID` Connect Discovery).
 
+use himalia_oauth::is_safe;
 use reqwest::{Client, Url};
 use serde::Deserialize;
 
 use crate::SignInError;
 use crate::fetch;
-use crate::settings::is_safe;
 
 const WHAT: &str = "discovery";
 

@@ -3,13 +3,11 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use himalia_oauth::{form_encoded, shown};
 use parking_lot::Mutex;
 use reqwest::{Client, RequestBuilder, Url};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 use tokio::sync::Semaphore;
 
@@ -29,10 +27,6 @@ const METADATA_AGE: Duration = Duration::from_hours(1);
 const KEYS_AGE: Duration = Duration::from_mins(5);
 /// Sign-ins that wait for the provider at once.
 const AT_ONCE: usize = 16;
-/// Random bytes of state, nonce and verifier.
-const RANDOM_BYTES: usize = 32;
-/// Characters of the provider's own words that are kept.
-const WORDS_CHARS: usize = 200;
 
 /// A provider, with what it published last. Clones share that.
 #[derive(Clone, Debug)]
@@ -127,7 +121,7 @@ impl Provider {
             verifier: random()?,
             started: seconds(now),
         };
-        let challenge = URL_SAFE_NO_PAD.encode(Sha256::digest(flow.verifier.as_bytes()));
+        let challenge = himalia_oauth::challenge(&flow.verifier);
         let settings = &self.0.settings;
         let others = settings.scopes.iter().filter(|scope| *scope != "openid");
         let scopes: Vec<&str> = std::iter::once("openid")
@@ -218,7 +212,7 @@ impl Provider {
         let mut request: RequestBuilder = self.0.http.post(metadata.token.clone());
         match &settings.client_secret {
             Some(secret) if !metadata.secret_in_body => {
-                request = request.basic_auth(encoded(&settings.client_id), Some(encoded(secret)));
+                request = request.basic_auth(form_encoded(&settings.client_id), Some(form_encoded(secret)));
             }
             secret => {
                 form.push(("client_id", &settings.client_id));
@@ -303,45 +297,18 @@ impl Provider {
 }
 
 fn refused(error: &str, description: Option<&str>) -> SignInError {
-    let short = |text: &str| {
-        let text = text.chars().filter(|c| !c.is_control());
-        text.take(WORDS_CHARS).collect::<String>()
-    };
     SignInError::Refused {
-        error: short(error),
-        description: short(description.unwrap_or_default()),
+        error: shown(error),
+        description: shown(description.unwrap_or_default()),
     }
-}
-
-/// As RFC 6749 2.3.1 has it: form encoding before Basic.
-fn encoded(text: &str) -> String {
-    let mut url = Url::parse("x:").ok();
-    if let Some(url) = &mut url {
-        url.query_pairs_mut().append_key_only(text);
-    }
-    url.and_then(|url| url.query().map(str::to_owned))
-        .unwrap_or_default()
 }
 
 fn random() -> Result<String, SignInError> {
-    let mut bytes = [0; RANDOM_BYTES];
-    getrandom::fill(&mut bytes).map_err(|_| SignInError::Random)?;
-    Ok(URL_SAFE_NO_PAD.encode(bytes))
+    himalia_oauth::random().map_err(|_| SignInError::Random)
 }
 
 fn seconds(time: SystemTime) -> u64 {
     time.duration_since(SystemTime::UNIX_EPOCH)
         .map(|time| time.as_secs())
         .unwrap_or_default()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ids_and_secrets_are_encoded_as_forms() {
-        assert_eq!(encoded("a b+c:d%\u{e4}"), "a+b%2Bc%3Ad%25%C3%A4");
-        assert_eq!(encoded("plain-1._*"), "plain-1._*");
-    }
 }

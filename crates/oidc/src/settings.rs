@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use himalia_oauth::is_safe;
 use reqwest::{Certificate, Url};
 use thiserror::Error;
 
@@ -75,12 +76,6 @@ pub(crate) fn address(field: &'static str, text: &str) -> Result<Url, SettingsEr
         return bad("has a user, a query or a fragment");
     }
     Ok(url)
-}
-
-/// Whether what is sent there is encrypted, or stays on this machine.
-pub(crate) fn is_safe(url: &Url) -> bool {
-    let local = matches!(url.host_str(), Some("localhost" | "127.0.0.1" | "[::1]"));
-    url.scheme() == "https" || (url.scheme() == "http" && local)
 }
 
 /// The CAs of a bundle.

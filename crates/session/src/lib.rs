@@ -37,7 +37,7 @@ mod templates;
 mod testing;
 mod tools;
 
-pub use credentials::{Credentials, MAX_CREDENTIALS_OF_OWNER};
+pub use credentials::{Credentials, GrantAnswer, MAX_CREDENTIALS_OF_OWNER, StartedGrant};
 pub use disk::free;
 pub use end::{
     Bounds, EndedSessionSnapshot, EndedSessions, MAX_KEPT, WHOLE, ended_info, ended_session, over,
@@ -48,7 +48,7 @@ pub use files::{
 };
 pub use gate::{Gate, Turn};
 // What a credential is set with.
-pub use himalia_credentials::{CredentialValue, SecretText};
+pub use himalia_credentials::{CredentialValue, GivenSecrets, SecretText};
 // A stream that a sandbox has opened.
 pub use himalia_link::StreamConnection as SandboxStream;
 pub use log_cache::{Remembered, Shared};

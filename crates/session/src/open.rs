@@ -23,6 +23,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::credentials::TokenSettings;
 use crate::end::OpenLogs;
 use crate::readiness::LastCheck;
 use crate::start::KernelLimits;
@@ -80,7 +81,9 @@ impl SessionManager {
         let metrics = Metrics::new();
         let (store, shared_logs) = open_store(&config, &metrics).await?;
         let store: Arc<dyn Store> = Arc::new(Measured::new(store, metrics.store().clone()));
-        let credentials = Credentials::new(store.clone(), &config.credentials, config.clock.clone())?;
+        let private = config.private_addresses.clone();
+        let tokens = TokenSettings::new(private, metrics.tokens().clone(), shared_logs.is_some());
+        let credentials = Credentials::new(store.clone(), &config.credentials, config.clock.clone(), tokens)?;
         credentials.seal_again().await?;
         let egress = egress(&config).await?;
         let (egress, certificates) = with_credentials(egress, &config, &credentials).await?;

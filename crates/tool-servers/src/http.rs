@@ -9,9 +9,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use himalia_credentials::{Applied, Credential, CredentialSource, Mask};
+use himalia_credentials::{Applied, Credential, CredentialSource, LiveMask, Mask};
 use himalia_model::{HttpUrl, ToolServerConfig, credential::UrlScheme};
-use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, HOST, LOCATION, USER_AGENT};
+use http::header::{
+    ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, HOST, LOCATION, USER_AGENT, WWW_AUTHENTICATE,
+};
 use http::{HeaderMap, HeaderValue, Request, StatusCode};
 use reqwest::{Client, redirect};
 use sha2::{Digest, Sha256};
@@ -139,38 +141,19 @@ impl Http {
             USER_AGENT,
             HeaderValue::from_static(concat!("himalia/", env!("CARGO_PKG_VERSION"))),
         );
-        let (mut head, body) = request.into_parts();
         let credential = self.credential(url, secret).await.map_err(SendError::NotSent)?;
-        let mask = match &credential {
-            Some(credential) => {
-                let hash = Some(Sha256::digest(&body).into());
-                let added = credential.add(&mut head, hash, OffsetDateTime::now_utc());
-                if !matches!(added, Ok(Applied::Done)) {
-                    let reason = added.err().map_or_else(String::new, |error| format!(": {error}"));
-                    return Err(SendError::NotSent(format!(
-                        "the credential {} cannot be added{reason}",
-                        credential.name
-                    )));
-                }
-                Some(Arc::new(Mask::new([credential])))
-            }
-            None => None,
-        };
-        let request = Request::from_parts(head, sent.watched(body));
-        let request = reqwest::Request::try_from(request)
-            .map_err(|error| SendError::NotSent(format!("the request: {}", innermost(&error))))?;
-        let response = self.client.execute(request).await.map_err(|error| {
-            let reason = masked(mask.as_deref(), innermost(&error));
-            if error.is_connect() || !sent.is_sent() {
-                SendError::NotSent(format!("{}: {reason}", host_text(url)))
-            } else {
-                SendError::Lost(format!("{}: the connection ended ({reason})", host_text(url)))
-            }
-        })?;
-        let incoming = Incoming {
-            status: response.status(),
-            headers: masked_headers(response.headers(), mask.as_deref()),
-            body: Body::new(response, mask, most),
+        let has_tokens = credential.as_ref().is_some_and(Credential::has_tokens);
+        let again = has_tokens.then(|| request.clone());
+        let incoming = self
+            .send_once(url, request, credential.clone(), most, sent)
+            .await?;
+        let incoming = match (again, credential) {
+            // The server says that it has done nothing, since the token is not good.
+            (Some(again), Some(refused)) if incoming.refuses_token() => match self.renewed(&refused).await {
+                Some(renewed) => self.send_once(url, again, Some(renewed), most, sent).await?,
+                None => incoming,
+            },
+            _ => incoming,
         };
         let encoding = incoming.header(&CONTENT_ENCODING).unwrap_or_default();
         if !encoding.is_empty() && !encoding.eq_ignore_ascii_case("identity") {
@@ -180,6 +163,53 @@ impl Http {
             )));
         }
         Ok(incoming)
+    }
+
+    /// One request, with this credential.
+    async fn send_once(
+        &self,
+        url: &HttpUrl,
+        request: Request<Bytes>,
+        credential: Option<Credential>,
+        most: usize,
+        sent: &Sent,
+    ) -> Result<Incoming, SendError> {
+        let (mut head, body) = request.into_parts();
+        let mut mask = None;
+        if let Some(credential) = credential {
+            let hash = Some(Sha256::digest(&body).into());
+            let added = credential.add(&mut head, hash, OffsetDateTime::now_utc());
+            if !matches!(added, Ok(Applied::Done)) {
+                let reason = added.err().map_or_else(String::new, |error| format!(": {error}"));
+                return Err(SendError::NotSent(format!(
+                    "the credential {} cannot be added{reason}",
+                    credential.name
+                )));
+            }
+            mask = Some(LiveMask::new(vec![credential]));
+        }
+        let request = Request::from_parts(head, sent.watched(body));
+        let request = reqwest::Request::try_from(request)
+            .map_err(|error| SendError::NotSent(format!("the request: {}", innermost(&error))))?;
+        let response = self.client.execute(request).await.map_err(|error| {
+            let reason = masked(mask.as_mut().map(|mask| &**mask.current()), innermost(&error));
+            if error.is_connect() || !sent.is_sent() {
+                SendError::NotSent(format!("{}: {reason}", host_text(url)))
+            } else {
+                SendError::Lost(format!("{}: the connection ended ({reason})", host_text(url)))
+            }
+        })?;
+        Ok(Incoming {
+            status: response.status(),
+            headers: masked_headers(response.headers(), mask.as_mut().map(|mask| &**mask.current())),
+            body: Body::new(response, mask, most),
+        })
+    }
+
+    /// The credential with another token than the refused one, if there is one.
+    async fn renewed(&self, refused: &Credential) -> Option<Credential> {
+        let CredentialRef { owner, source, .. } = self.credential.as_ref()?;
+        source.renewed(owner, refused).await
     }
 
     /// The credential of the server as it is now.
@@ -202,7 +232,12 @@ impl Http {
                 host_text(url)
             ));
         }
-        Ok(Some(credential))
+        if !credential.has_tokens() {
+            return Ok(Some(credential));
+        }
+        let ready = source.ready(owner, credential).await;
+        let ready = ready.map_err(|_| "the gateway cannot read its credentials now".to_owned())?;
+        Ok(Some(ready))
     }
 }
 
@@ -216,6 +251,14 @@ impl Incoming {
     /// The value of a header, without secrets.
     pub(crate) fn header(&self, name: impl http::header::AsHeaderName) -> Option<&str> {
         self.headers.get(name).and_then(|value| value.to_str().ok())
+    }
+
+    /// Whether the server refuses the token of the request (RFC 6750): nothing was done.
+    fn refuses_token(&self) -> bool {
+        let challenges = self.headers.get_all(WWW_AUTHENTICATE).iter();
+        let mut schemes = challenges.filter_map(|value| value.as_bytes().get(..6));
+        self.status == StatusCode::UNAUTHORIZED
+            && schemes.any(|scheme| scheme.eq_ignore_ascii_case(b"bearer"))
     }
 
     /// The type of the body, without parameters, in lower case.

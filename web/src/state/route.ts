@@ -1,11 +1,16 @@
 /** Where the user is: the fragment of the address, so that no path of the gateway is taken and any base URL works. */
 
 import { signal } from '@preact/signals';
+import { keepAnswer } from './grant';
 
 const TABS = ['cells', 'plots', 'variables', 'files'] as const;
 export type Tab = (typeof TABS)[number];
 
-export type Route = { screen: 'sessions' } | { screen: 'session'; session: string; tab: Tab; item: string | null };
+export type Route =
+  | { screen: 'sessions' }
+  | { screen: 'credentials' }
+  | { screen: 'grant' }
+  | { screen: 'session'; session: string; tab: Tab; item: string | null };
 
 export const route = signal<Route>({ screen: 'sessions' });
 
@@ -16,6 +21,7 @@ export function parseRoute(fragment: string): Route {
     .filter(part => part !== '')
     .map(decode);
   const [first, session, tab, item] = parts;
+  if (first === 'credentials' || first === 'grant') return { screen: first };
   if (first !== 's' || !session) return { screen: 'sessions' };
   return {
     screen: 'session',
@@ -27,6 +33,7 @@ export function parseRoute(fragment: string): Route {
 
 export function href(to: Route): string {
   if (to.screen === 'sessions') return '#/';
+  if (to.screen !== 'session') return `#/${to.screen}`;
   const parts = ['s', to.session, to.tab === 'cells' && !to.item ? null : to.tab, to.item];
   return `#/${parts
     .filter(part => part !== null)
@@ -40,6 +47,7 @@ export function go(to: Route): void {
 
 export function watchRoute(): () => void {
   const read = (): void => {
+    keepAnswer();
     route.value = parseRoute(location.hash);
   };
   read();

@@ -30,10 +30,23 @@ impl CredentialAccess {
         }
         let _turn = gate.turn_to_look().await;
         let found = self.source.find(&self.owner, &self.names).await;
-        found.map_err(|SourceError| {
-            Denial::credential_unavailable("the gateway cannot read its credentials now")
-        })
+        found.map_err(|SourceError| not_read())
     }
+
+    /// One of them, with a token that is good.
+    pub(super) async fn ready(&self, credential: Credential) -> Result<Credential, Denial> {
+        let ready = self.source.ready(&self.owner, credential).await;
+        ready.map_err(|SourceError| not_read())
+    }
+
+    /// One of them whose token a host has refused, with another one.
+    pub(super) async fn renewed(&self, refused: &Credential) -> Option<Credential> {
+        self.source.renewed(&self.owner, refused).await
+    }
+}
+
+fn not_read() -> Denial {
+    Denial::credential_unavailable("the gateway cannot read its credentials now")
 }
 
 impl fmt::Debug for CredentialAccess {

@@ -1,15 +1,14 @@
 //! One request with a secret, and its response.
 
 use std::convert::Infallible;
-use std::sync::Arc;
 
 use bytes::Bytes;
-use himalia_credentials::{Applied, Credential, Mask, PayloadHash};
-use http::header::{ACCEPT_ENCODING, UPGRADE};
+use himalia_credentials::{Applied, Credential, LiveMask, PayloadHash};
+use http::header::{ACCEPT_ENCODING, UPGRADE, WWW_AUTHENTICATE};
 use http::request::Parts;
-use http::{HeaderValue, Method, Request, Response, Version};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version};
 use http_body_util::{BodyExt, Full, Limited};
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
 use sha2::{Digest, Sha256};
 use time::OffsetDateTime;
 
@@ -29,27 +28,81 @@ pub(super) struct Exchange<'a> {
     pub(super) upstreams: &'a Upstreams,
     pub(super) endpoint: Endpoint,
     /// Those of the session that are bound to the host: their secrets are not passed on in responses.
-    pub(super) bound: &'a [Credential],
+    pub(super) bound: Vec<Credential>,
     /// The one that is added; `None`: placeholders are replaced.
-    pub(super) added: Option<&'a Credential>,
+    pub(super) added: Option<Credential>,
+}
+
+/// A response whose head has come, and the names of the credentials that its request had.
+struct Sent {
+    response: Response<Incoming>,
+    used: Vec<String>,
+}
+
+impl Sent {
+    /// The credential whose token the host has refused: it says so by the status and the challenge (RFC 6750), and has done nothing.
+    fn refused_token(&self, exchange: &Exchange<'_>) -> Option<Credential> {
+        if self.response.status() != StatusCode::UNAUTHORIZED || !is_challenge(self.response.headers()) {
+            return None;
+        }
+        let mut bound = exchange.bound.iter().chain(&exchange.added);
+        bound
+            .find(|credential| credential.has_tokens() && self.used.contains(&credential.name))
+            .cloned()
+    }
+}
+
+/// Whether a refusal asks for another token.
+fn is_challenge(headers: &HeaderMap) -> bool {
+    headers.get_all(WWW_AUTHENTICATE).iter().any(|value| {
+        let scheme = value.as_bytes().get(..6);
+        scheme.is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"bearer"))
+    })
 }
 
 impl Exchange<'_> {
-    pub(super) async fn run(&self, request: Request<Incoming>) -> Result<Response<Body>, Denial> {
+    /// Sends it, and once more if the host has only refused a token.
+    pub(super) async fn run(mut self, request: Request<Incoming>) -> Result<Response<Body>, Denial> {
         if is_websocket(&request) {
             return Err(self.refused(Denial::credential(format_args!(
                 "{}: WebSockets cannot be searched for secrets, and are not supported here",
                 self.endpoint.target
             ))));
         }
+        let (head, body) = request.into_parts();
+        if let Err(denial) = self.get_ready(&head).await {
+            return Err(self.refused(denial));
+        }
+        // A request without a body can be sent again.
+        let again = body.is_end_stream().then(|| head.clone());
+        let sent = self.send(head, Some(body)).await?;
+        let Some(token) = sent.refused_token(&self) else {
+            return Ok(self.passed_on(sent.response));
+        };
+        let Some(again) = again else {
+            // The next request has another token.
+            self.renew_later(token);
+            return Ok(self.passed_on(sent.response));
+        };
+        let Some(renewed) = self.renewed(&token).await else {
+            return Ok(self.passed_on(sent.response));
+        };
+        self.replace(renewed);
+        // The refusal is not read to its end.
+        drop(self.upstreams.forget());
+        let sent = self.send(again, None).await?;
+        Ok(self.passed_on(sent.response))
+    }
+
+    /// One request with secrets, and the head of its response.
+    async fn send(&self, mut head: Parts, body: Option<Incoming>) -> Result<Sent, Denial> {
         let roots = self.gate.roots()?;
-        let method = request.method().as_str().to_owned();
+        let method = head.method.as_str().to_owned();
         let mut upstream = self
             .upstreams
             .take(self.gate, roots, &self.endpoint, &method)
             .await?;
         let sent = async {
-            let (mut head, body) = request.into_parts();
             rewrite(
                 &mut head,
                 &self.endpoint.target,
@@ -73,11 +126,60 @@ impl Exchange<'_> {
             if !is_head && let Some(first) = self.bound.first() {
                 check_encoding(&response, used.first().unwrap_or(&first.name))?;
             }
-            Ok(response)
+            Ok(Sent { response, used })
         };
-        let response = sent.await.inspect_err(|denial| upstream.meter.deny(denial))?;
+        let sent = sent.await.inspect_err(|denial| upstream.meter.deny(denial))?;
         self.upstreams.keep(upstream);
-        Ok(self.passed_on(response))
+        Ok(sent)
+    }
+
+    /// Gets the tokens that a request will have.
+    async fn get_ready(&mut self, head: &Parts) -> Result<(), Denial> {
+        let Some(access) = self.gate.credentials() else {
+            return Ok(());
+        };
+        let mut wanted = self.wanted(head);
+        wanted.dedup_by(|one, other| one.name == other.name);
+        for credential in wanted {
+            let ready = access.ready(credential).await?;
+            self.replace(ready);
+        }
+        Ok(())
+    }
+
+    /// Those with tokens that a request will have.
+    fn wanted(&self, head: &Parts) -> Vec<Credential> {
+        let is_wanted = |credential: &&Credential| match &self.added {
+            Some(added) => credential.name == added.name,
+            None => credential.is_wanted(head),
+        };
+        let with_tokens = self.bound.iter().chain(&self.added);
+        let with_tokens = with_tokens.filter(|credential| credential.has_tokens());
+        with_tokens.filter(is_wanted).cloned().collect()
+    }
+
+    /// Takes the place of the credential of its name.
+    fn replace(&mut self, credential: Credential) {
+        for bound in &mut self.bound {
+            if bound.name == credential.name {
+                bound.clone_from(&credential);
+            }
+        }
+        if let Some(added) = &mut self.added
+            && added.name == credential.name
+        {
+            *added = credential;
+        }
+    }
+
+    async fn renewed(&self, refused: &Credential) -> Option<Credential> {
+        self.gate.credentials()?.renewed(refused).await
+    }
+
+    fn renew_later(&self, refused: Credential) {
+        if let Some(access) = self.gate.credentials() {
+            tokio::spawn(async move { access.renewed(&refused).await });
+        }
     }
 
     fn refused(&self, denial: Denial) -> Denial {
@@ -86,7 +188,15 @@ impl Exchange<'_> {
     }
 
     /// Puts secrets into a request. Gives the names of their credentials.
-    async fn with_secrets(&self, head: &mut Parts, body: Incoming) -> Result<(Vec<String>, Body), Denial> {
+    async fn with_secrets(
+        &self,
+        head: &mut Parts,
+        body: Option<Incoming>,
+    ) -> Result<(Vec<String>, Body), Denial> {
+        let Some(body) = body else {
+            let (used, _) = self.apply(head, Some(Sha256::digest(b"").into()))?;
+            return Ok((used, whole(Bytes::new())));
+        };
         let (used, needs_hash) = self.apply(head, None)?;
         if !needs_hash {
             return Ok((used, body.map_err(Into::into).boxed()));
@@ -124,10 +234,10 @@ impl Exchange<'_> {
             }
             Ok(())
         };
-        match self.added {
+        match &self.added {
             Some(added) => note(added, added.add(head, body, now))?,
             None => {
-                for credential in self.bound {
+                for credential in &self.bound {
                     note(credential, credential.replace(head, body, now))?;
                 }
             }
@@ -136,7 +246,7 @@ impl Exchange<'_> {
     }
 
     /// The response as the sandbox gets it.
-    fn passed_on(&self, response: Response<Incoming>) -> Response<Body> {
+    fn passed_on(self, response: Response<Incoming>) -> Response<Body> {
         let (mut head, body) = response.into_parts();
         end_to_end(&mut head.headers);
         // The reason phrase is left out too.
@@ -145,8 +255,8 @@ impl Exchange<'_> {
         if self.bound.is_empty() {
             return Response::from_parts(head, body.map_err(Into::into).boxed());
         }
-        let mask = Arc::new(Mask::new(self.bound));
-        mask_headers(&mut head.headers, &mask);
+        let mut mask = LiveMask::new(self.bound);
+        mask_headers(&mut head.headers, mask.current());
         Response::from_parts(head, MaskedBody::new(body, mask).map_err(Into::into).boxed())
     }
 }

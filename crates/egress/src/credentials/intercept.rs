@@ -77,7 +77,7 @@ where
                     scheme: UrlScheme::Https,
                     target: target.clone(),
                 },
-                bound: &bound,
+                bound,
                 added: None,
             };
             exchange.run(request).await

@@ -1,11 +1,10 @@
 //! Responses in which secrets are overwritten.
 
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use himalia_credentials::{Mask, MaskStream};
+use himalia_credentials::{LiveMask, Mask, MaskStream};
 use http::header::{CONTENT_ENCODING, HeaderMap};
 use http::{HeaderName, HeaderValue, Response};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
@@ -16,7 +15,7 @@ use crate::denial::Denial;
 #[derive(Debug)]
 pub(super) struct MaskedBody {
     inner: Incoming,
-    mask: Arc<Mask>,
+    mask: LiveMask,
     stream: MaskStream,
     /// Follows what was held back.
     last: Option<Frame<Bytes>>,
@@ -24,7 +23,7 @@ pub(super) struct MaskedBody {
 }
 
 impl MaskedBody {
-    pub(super) fn new(inner: Incoming, mask: Arc<Mask>) -> Self {
+    pub(super) fn new(inner: Incoming, mask: LiveMask) -> Self {
         Self {
             inner,
             mask,
@@ -59,7 +58,7 @@ impl Body for MaskedBody {
             };
             match frame.map(Frame::into_data) {
                 Some(Ok(part)) => {
-                    let passed = this.stream.next(&this.mask, part);
+                    let passed = this.stream.next(this.mask.current(), part);
                     if !passed.is_empty() {
                         return Poll::Ready(Some(Ok(Frame::data(passed))));
                     }
@@ -69,7 +68,7 @@ impl Body for MaskedBody {
                     if let Some(Err(frame)) = end
                         && let Ok(mut trailers) = frame.into_trailers()
                     {
-                        mask_headers(&mut trailers, &this.mask);
+                        mask_headers(&mut trailers, this.mask.current());
                         this.last = Some(Frame::trailers(trailers));
                     }
                     let rest = this.stream.finish();

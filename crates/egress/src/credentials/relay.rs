@@ -78,8 +78,8 @@ impl Relay {
             gate,
             upstreams: &self.0,
             endpoint: endpoint.clone(),
-            bound: &bound,
-            added: Some(credential),
+            bound,
+            added: Some(credential.clone()),
         };
         let mut response = exchange.run(request).await?;
         to_internal(response.headers_mut(), &endpoint, &target.host);

@@ -70,6 +70,11 @@ impl Upstreams {
         made.inspect_err(|denial| meter.deny(denial))
     }
 
+    /// Gives up the connection that was kept.
+    pub(super) fn forget(&self) -> Option<Upstream> {
+        self.0.lock().take()
+    }
+
     /// Keeps a connection for the next request.
     pub(super) fn keep(&self, upstream: Upstream) {
         *self.0.lock() = Some(upstream);

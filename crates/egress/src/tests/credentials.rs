@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use himalia_credentials::{
-    Credential, CredentialSource, CredentialValue, FoundCredentials, SecretText, SourceError,
+    Credential, CredentialSource, CredentialValue, FoundCredentials, RenewedCredential, SecretText,
+    SourceError,
 };
 use himalia_model::credential::{CredentialFields, Intercept};
 use parking_lot::Mutex;
@@ -27,19 +28,19 @@ const PLACEHOLDER: &str = "himalia-credential-api-placeholder";
 struct Source {
     held: Mutex<Vec<Credential>>,
     fails: Mutex<bool>,
+    /// What takes the place of a refused token.
+    next: Mutex<Option<&'static str>>,
 }
 
 impl Source {
     fn set(&self, definition: Value, value: &str) {
         let fields: CredentialFields = serde_json::from_value(definition).unwrap();
-        *self.held.lock() = vec![Credential {
-            name: "api".to_owned(),
-            definition: fields.try_into().unwrap(),
-            value: CredentialValue {
-                value: SecretText::new(value.to_owned()),
-                session_token: None,
-            },
-        }];
+        let value = CredentialValue {
+            value: SecretText::new(value.to_owned()),
+            session_token: None,
+            client_secret: None,
+        };
+        *self.held.lock() = vec![Credential::new("api", fields.try_into().unwrap(), value)];
     }
 }
 
@@ -55,6 +56,17 @@ impl CredentialSource for Source {
                 .filter(|one| names.contains(&one.name))
                 .cloned()
                 .collect())
+        })
+    }
+
+    fn renewed<'a>(&'a self, _owner: &'a str, refused: &'a Credential) -> RenewedCredential<'a> {
+        Box::pin(async move {
+            let next = self.next.lock().take()?;
+            let mut renewed = refused.clone();
+            renewed.value.value = SecretText::new(next.to_owned());
+            refused.known.add([renewed.value.value.clone()]);
+            self.held.lock()[0] = renewed.clone();
+            Some(renewed)
         })
     }
 }
@@ -511,6 +523,87 @@ async fn a_client_that_speaks_no_tls_to_a_host_that_is_read_is_refused() {
     assert!(
         report.denial.as_ref().unwrap().to_string().contains("is no TLS"),
         "{report:?}"
+    );
+    assert_eq!(server.got(), "");
+}
+
+const TOKEN: &str = "the-second-access-token";
+
+/// A server that takes the second token only, and a session with the first one.
+async fn with_tokens() -> (Server, WithCredential) {
+    let server = Server::new(|got| {
+        let is_good = got.contains(TOKEN);
+        let (status, challenge) = if is_good || got.starts_with("GET /plain") {
+            (if is_good { "200 OK" } else { "401 Unauthorized" }, "")
+        } else {
+            (
+                "401 Unauthorized",
+                "www-authenticate: Bearer error=\"invalid_token\"\r\n",
+            )
+        };
+        let text = format!(
+            "HTTP/1.1 {status}\r\n{challenge}content-length: {}\r\n\r\n{got}",
+            got.len()
+        );
+        vec![text.into_bytes()]
+    })
+    .await;
+    let list = json!([{"host": "a.test", "ports": [server.port]}]);
+    let kind = json!({"kind": "oauth2", "grant": "client_credentials", "issuer": "https://id.test", "client_id": "c"});
+    let place = WithCredential::with_list(list, &server, kind, Intercept::None);
+    *place.source.next.lock() = Some(TOKEN);
+    (server, place)
+}
+
+#[tokio::test]
+async fn a_request_whose_token_is_refused_is_sent_once_more_with_another_one() {
+    let (server, place) = with_tokens().await;
+    let text = place.relayed(RELAYED).await;
+    assert!(text.starts_with("HTTP/1.1 200 OK\r\n"), "{text}");
+    assert!(
+        text.contains("Bearer ****") && !text.contains(TOKEN) && !text.contains(SECRET),
+        "{text}"
+    );
+    assert_eq!(server.got().matches("GET /v1/x").count(), 2);
+    // There is no third one: the refusal is passed on.
+    place.source.set(
+        json!({"kind": "oauth2", "grant": "client_credentials", "issuer": "https://id.test", "client_id": "c",
+               "hosts": [format!("a.test:{}", server.port)]}),
+        SECRET,
+    );
+    let text = place.relayed(RELAYED).await;
+    assert!(text.starts_with("HTTP/1.1 401 "), "{text}");
+    assert_eq!(server.got().matches("GET /v1/x").count(), 3);
+}
+
+#[tokio::test]
+async fn a_request_that_may_have_been_done_or_cannot_be_repeated_is_sent_once() {
+    let (server, place) = with_tokens().await;
+    // No challenge.
+    let plain = RELAYED.replace("/v1/x?y=1", "/plain");
+    assert!(place.relayed(&plain).await.starts_with("HTTP/1.1 401 "));
+    assert!(place.source.next.lock().is_some(), "no other token is got");
+    let post = RELAYED
+        .replace("GET ", "POST ")
+        .replace("Connection", "Content-Length: 2\r\nConnection")
+        + "ab";
+    assert!(place.relayed(&post).await.starts_with("HTTP/1.1 401 "));
+    assert_eq!(server.got().matches("POST /v1/x").count(), 1);
+    // The next one has the other token.
+    while place.source.next.lock().is_some() {
+        tokio::task::yield_now().await;
+    }
+    assert!(place.relayed(&post).await.starts_with("HTTP/1.1 200 "));
+}
+
+#[tokio::test]
+async fn a_credential_without_a_token_says_why() {
+    let (server, place) = with_tokens().await;
+    place.source.held.lock()[0].unusable = Some("it has no grant yet".to_owned());
+    let text = place.relayed(RELAYED).await;
+    assert!(
+        text.starts_with("HTTP/1.1 403 ") && text.contains("it has no grant yet"),
+        "{text}"
     );
     assert_eq!(server.got(), "");
 }

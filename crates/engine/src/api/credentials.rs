@@ -2,7 +2,7 @@
 
 use himalia_model::credential::{CredentialDefinition, CredentialFields, CredentialInfo};
 use himalia_model::{Action, EngineError, Object, Principal};
-use himalia_session::{CredentialValue, SecretText};
+use himalia_session::{CredentialValue, GivenSecrets, GrantAnswer, StartedGrant};
 
 use super::Commands;
 
@@ -13,10 +13,8 @@ pub struct NewCredential {
     pub tenant: Option<String>,
     /// What it is.
     pub definition: CredentialFields,
-    /// Its secret.
-    pub value: SecretText,
-    /// Of `aws_sigv4`: the token of a session.
-    pub session_token: Option<SecretText>,
+    /// Its secrets.
+    pub secrets: GivenSecrets,
 }
 
 impl Commands {
@@ -29,7 +27,7 @@ impl Commands {
         self.allow(principal, Action::Create, Object::Credentials)?;
         let owner = self.credential_owner(principal, new.tenant.as_deref())?;
         let definition = CredentialDefinition::try_from(new.definition).map_err(|reason| bad(&reason))?;
-        let value = CredentialValue::new(definition.kind(), new.value, new.session_token);
+        let value = CredentialValue::new(definition.kind(), new.secrets);
         let value = value.map_err(|reason| bad(&reason))?;
         let credentials = &self.inner.credentials;
         credentials
@@ -61,6 +59,45 @@ impl Commands {
         self.inner.credentials.delete(&owner, name).await
     }
 
+    pub(crate) async fn begin_grant(
+        &self,
+        principal: &Principal,
+        name: &str,
+        tenant: Option<&str>,
+        redirect_uri: &str,
+    ) -> Result<StartedGrant, EngineError> {
+        self.allow(principal, Action::Create, Object::Credentials)?;
+        let owner = self.credential_owner(principal, tenant)?;
+        let credentials = &self.inner.credentials;
+        credentials
+            .begin_grant(&owner, name, principal.name(), redirect_uri)
+            .await
+    }
+
+    pub(crate) async fn finish_grant(
+        &self,
+        principal: &Principal,
+        answer: GrantAnswer,
+    ) -> Result<CredentialInfo, EngineError> {
+        self.allow(principal, Action::Create, Object::Credentials)?;
+        let credentials = &self.inner.credentials;
+        // Of a tenant that the principal may not manage, no matter who began it.
+        let owner = credentials.owner_of_grant(&answer.state)?;
+        self.credential_owner(principal, Some(&owner))?;
+        credentials.finish_grant(principal.name(), answer).await
+    }
+
+    pub(crate) async fn end_grant(
+        &self,
+        principal: &Principal,
+        name: &str,
+        tenant: Option<&str>,
+    ) -> Result<(), EngineError> {
+        self.allow(principal, Action::Delete, Object::Credentials)?;
+        let owner = self.credential_owner(principal, tenant)?;
+        self.inner.credentials.end_grant(&owner, name).await
+    }
+
     /// Whose it is: the caller's tenant, or the operator chooses one.
     fn credential_owner(&self, principal: &Principal, tenant: Option<&str>) -> Result<String, EngineError> {
         match tenant {
@@ -81,7 +118,7 @@ impl Commands {
 
 /// A reason that begins with the name of its member.
 fn bad(reason: &str) -> EngineError {
-    const MEMBERS: [&str; 12] = [
+    const MEMBERS: [&str; 20] = [
         "kind",
         "hosts",
         "base_url",
@@ -94,6 +131,14 @@ fn bad(reason: &str) -> EngineError {
         "service",
         "value",
         "session_token",
+        "grant",
+        "issuer",
+        "resource",
+        "authorization_url",
+        "token_url",
+        "client_id",
+        "scope",
+        "client_secret",
     ];
     let (member, rest) = reason.split_once(": ").unwrap_or(("", reason));
     let field = MEMBERS.into_iter().find(|known| *known == member);

@@ -12,9 +12,9 @@ use crate::common;
 use common::{TestEngine, op, question, settled, start, stop};
 use himalia_engine::{
     Attach, Audit, AuditTarget, COMMANDS, CallTool, CredentialFields, Draft, Drain, Effect, Engine,
-    EngineError, Execute, ForkKernel, JupyterSessionId, KernelId, NewCredential, NewKernel, NewSession,
-    NewToken, Principal, PromptId, RunProcess, RunSkill, Scope, SecretText, SessionChange, SessionId,
-    SessionPatch, Skill, Sought, StartSession, VariableQuery, Via,
+    EngineError, Execute, ForkKernel, GivenSecrets, GrantAnswer, JupyterSessionId, KernelId, NewCredential,
+    NewKernel, NewSession, NewToken, Principal, PromptId, RunProcess, RunSkill, Scope, SecretText,
+    SessionChange, SessionId, SessionPatch, Skill, Sought, StartSession, VariableQuery, Via,
 };
 use himalia_testkit::patience::within;
 use serde_json::Value;
@@ -73,8 +73,10 @@ async fn call_all(engine: &Engine, who: &Principal) {
     let new_credential = NewCredential {
         tenant: None,
         definition: CredentialFields::default(),
-        value: SecretText::new("canary".into()),
-        session_token: None,
+        secrets: GivenSecrets {
+            value: Some(SecretText::new("canary".into())),
+            ..GivenSecrets::default()
+        },
     };
     let named = StartSession {
         session_name: Some("x".into()),
@@ -195,6 +197,12 @@ async fn call_all(engine: &Engine, who: &Principal) {
             engine.revoke_token(who, Uuid::from_u128(1)).await.err(),
             engine.set_credential(who, "stripe", new_credential).await.err(),
             engine.delete_credential(who, "stripe", None).await.err(),
+            engine
+                .begin_grant(who, "stripe", None, "http://127.0.0.1:1/")
+                .await
+                .err(),
+            engine.finish_grant(who, GrantAnswer::default()).await.err(),
+            engine.end_grant(who, "stripe", None).await.err(),
             engine.credentials(who, None).await.err(),
             engine.publish_skill(who, &skill()).await.err(),
             engine.delete_skill(who, "report", None).await.err(),
@@ -208,7 +216,7 @@ async fn call_all(engine: &Engine, who: &Principal) {
             engine.skills(who, None).await.err(),
         ]
     };
-    let worked: [Option<EngineError>; 77] = within("all commands", Box::pin(work)).await.unwrap();
+    let worked: [Option<EngineError>; 80] = within("all commands", Box::pin(work)).await.unwrap();
     assert_eq!(
         lists.len() + worked.len() + 1,
         COMMANDS.len(),

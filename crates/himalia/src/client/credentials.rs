@@ -50,16 +50,21 @@ async fn set(args: CredentialArgs) -> anyhow::Result<ExitCode> {
         .take(VALUE_BYTES)
         .read_to_string(&mut input)
         .context("cannot read the value from standard input")?;
-    let mut lines = input.lines();
-    let value = lines.next().unwrap_or_default();
+    let mut lines = input.lines().filter(|line| !line.is_empty());
+    let mut body = json!({ "kind": args.kind, "hosts": args.hosts });
+    // In which order the secrets of a kind are on standard input.
+    let members: &[&str] = match (args.kind.as_str(), args.grant.as_deref()) {
+        ("oauth2", Some("refresh_token")) => &["value", "client_secret"],
+        ("oauth2", _) => &["client_secret"],
+        _ => &["value", "session_token"],
+    };
+    for (member, line) in members.iter().zip(&mut lines) {
+        body[*member] = line.into();
+    }
     ensure!(
-        !value.is_empty(),
+        args.kind == "oauth2" || !body["value"].is_null(),
         "the value is the first line of standard input, which is empty"
     );
-    let mut body = json!({ "kind": args.kind, "hosts": args.hosts, "value": value });
-    if let Some(token) = lines.next() {
-        body["session_token"] = token.into();
-    }
     for (member, given) in [
         ("base_url", args.base_url),
         ("header", args.header),
@@ -69,6 +74,13 @@ async fn set(args: CredentialArgs) -> anyhow::Result<ExitCode> {
         ("access_key", args.access_key),
         ("region", args.region),
         ("service", args.service),
+        ("grant", args.grant),
+        ("issuer", args.issuer),
+        ("resource", args.resource),
+        ("authorization_url", args.authorization_url),
+        ("token_url", args.token_url),
+        ("client_id", args.client_id),
+        ("scope", args.scope),
         ("tenant", args.tenant),
     ] {
         if let Some(text) = given {

@@ -1,5 +1,6 @@
-//! `himalia session`, `himalia token`, `himalia credential`, `himalia skill`, `himalia exec`, `himalia connect`, `himalia gc` and `himalia mcp`: clients of a running gateway.
+//! `himalia session`, `himalia token`, `himalia credential`, `himalia auth`, `himalia skill`, `himalia exec`, `himalia connect`, `himalia gc` and `himalia mcp`: clients of a running gateway.
 
+mod auth;
 mod connect;
 mod console;
 mod credentials;
@@ -24,7 +25,8 @@ use anyhow::{Context as _, bail, ensure};
 use serde_json::{Value, json};
 
 use crate::cli::{
-    ConnectArgs, CredentialCommand, ExecArgs, GatewayArgs, SessionCommand, SkillCommand, TokenCommand,
+    AuthArgs, ConnectArgs, CredentialCommand, ExecArgs, GatewayArgs, SessionCommand, SkillCommand,
+    TokenCommand,
 };
 use http::{Client, Reply};
 pub(crate) use target::find as find_gateway;
@@ -47,6 +49,15 @@ pub(crate) fn credential(command: CredentialCommand) -> anyhow::Result<ExitCode>
 /// Runs one command on skills.
 pub(crate) fn skill(command: SkillCommand) -> anyhow::Result<ExitCode> {
     runtime()?.block_on(Box::pin(skills::call(command)))
+}
+
+/// Waits for the grant of a person; the exit code is 1 without one.
+pub(crate) fn auth(args: AuthArgs) -> anyhow::Result<ExitCode> {
+    let runtime = runtime()?;
+    let done = runtime.block_on(Box::pin(auth::call(args)));
+    // A line that is still being read from a terminal is not waited for.
+    runtime.shutdown_background();
+    done
 }
 
 /// Runs code in a session; the exit code is that of its result.

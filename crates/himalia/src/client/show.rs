@@ -119,7 +119,7 @@ const TOKENS: [Column; 8] = [
     ("DESCRIPTION", |token| word(token, "description")),
 ];
 
-const CREDENTIALS: [Column; 6] = [
+const CREDENTIALS: [Column; 7] = [
     ("NAME", |credential| word(credential, "name")),
     ("OWNER", |credential| word(credential, "owner")),
     ("KIND", |credential| word(credential, "kind")),
@@ -133,6 +133,7 @@ const CREDENTIALS: [Column; 6] = [
         None => "configuration".to_owned(),
     }),
     ("AGE", |credential| since(&credential["set"])),
+    ("TOKENS", |credential| word(&credential["tokens"], "state")),
 ];
 
 const SKILLS: [Column; 6] = [
@@ -164,6 +165,23 @@ pub(super) fn credentials(credentials: &[Value]) -> String {
         return "no credentials\n".to_owned();
     }
     table(credentials, &CREDENTIALS)
+}
+
+/// What a grant has given.
+pub(super) fn granted(credential: &Value) -> String {
+    let (name, tokens) = (word(credential, "name"), &credential["tokens"]);
+    if let Some(problem) = tokens["problem"].as_str() {
+        return format!("{name}: {}\n", clean(problem));
+    }
+    let scope = tokens["scope"].as_str();
+    let scope = scope.map_or_else(String::new, |scope| format!(" with the scopes {}", clean(scope)));
+    let expires = tokens["expires"].as_str().map_or_else(String::new, |expires| {
+        format!(
+            "; the first token is good until {}, and is replaced before",
+            clean(expires)
+        )
+    });
+    format!("{name} is granted{scope}{expires}\n")
 }
 
 /// A table of access tokens.

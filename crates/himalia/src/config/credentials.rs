@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use himalia_engine::{
     ConfiguredCredential, CredentialDefinition, CredentialFields, CredentialKeys, CredentialSettings,
-    TenantLimits, ValueSource, check_credential_name,
+    CredentialValue, GivenSecrets, OAuthFields, SecretText, TenantLimits, ValueSource, check_credential_name,
 };
 
 use super::ConfigError;
@@ -84,7 +84,7 @@ fn read(
             )),
         };
     let value = source("value", table.value_file, table.value_env)?;
-    let value = value.ok_or_else(|| bad(".value_file", "is needed, or value_env"))?;
+    let client_secret = source("client_secret", table.client_secret_file, table.client_secret_env)?;
     let session_token = source("session_token", table.session_token_file, table.session_token_env)?;
     let fields = CredentialFields {
         kind: table.kind,
@@ -97,16 +97,40 @@ fn read(
         access_key: table.access_key,
         region: table.region,
         service: table.service,
+        oauth: OAuthFields {
+            grant: table.grant,
+            issuer: table.issuer,
+            resource: table.resource,
+            authorization_url: table.authorization_url,
+            token_url: table.token_url,
+            client_id: table.client_id,
+            scope: table.scope,
+        },
     };
     let definition = CredentialDefinition::try_from(fields).map_err(|reason| {
         let (member, reason) = reason.split_once(": ").unwrap_or(("kind", &reason));
         bad(&format!(".{member}"), reason)
+    })?;
+    // What the secrets must be, whatever they are.
+    let any = |source: &Option<ValueSource>| source.as_ref().map(|_| SecretText::new("*".repeat(8)));
+    let given = GivenSecrets {
+        value: any(&value),
+        session_token: any(&session_token),
+        client_secret: any(&client_secret),
+    };
+    CredentialValue::new(definition.kind(), given).map_err(|reason| {
+        let (member, reason) = reason.split_once(": ").unwrap_or(("value", &reason));
+        bad(
+            &format!(".{member}_file"),
+            &format!("{reason} ({member}_file, or {member}_env)"),
+        )
     })?;
     Ok(ConfiguredCredential {
         name,
         owner,
         definition,
         value,
+        client_secret,
         session_token,
     })
 }

@@ -8,7 +8,7 @@ use serde::Deserialize;
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct CredentialTable {
-    /// `header`, `query`, `bearer`, `basic` or `aws_sigv4`.
+    /// `header`, `query`, `bearer`, `basic`, `aws_sigv4` or `oauth2`.
     pub(crate) kind: String,
     /// Hosts that it is sent to.
     pub(crate) hosts: Vec<String>,
@@ -21,6 +21,14 @@ pub(crate) struct CredentialTable {
     pub(crate) access_key: Option<String>,
     pub(crate) region: Option<String>,
     pub(crate) service: Option<String>,
+    /// Of `oauth2`: `client_credentials`, `authorization_code` or `refresh_token`.
+    pub(crate) grant: Option<String>,
+    pub(crate) issuer: Option<String>,
+    pub(crate) resource: Option<String>,
+    pub(crate) authorization_url: Option<String>,
+    pub(crate) token_url: Option<String>,
+    pub(crate) client_id: Option<String>,
+    pub(crate) scope: Option<String>,
     /// A tenant; the operator's, which all have, without one.
     pub(crate) tenant: Option<String>,
     /// File with the value, which is read for each request.
@@ -30,11 +38,18 @@ pub(crate) struct CredentialTable {
     /// The same of the token of a session.
     pub(crate) session_token_file: Option<PathBuf>,
     pub(crate) session_token_env: Option<String>,
+    /// The same of the secret of the client.
+    pub(crate) client_secret_file: Option<PathBuf>,
+    pub(crate) client_secret_env: Option<String>,
 }
 
 impl CredentialTable {
     /// The files that it names.
     pub(crate) fn files(&mut self) -> impl Iterator<Item = &mut PathBuf> {
-        self.value_file.iter_mut().chain(&mut self.session_token_file)
+        let others = self
+            .session_token_file
+            .iter_mut()
+            .chain(&mut self.client_secret_file);
+        self.value_file.iter_mut().chain(others)
     }
 }

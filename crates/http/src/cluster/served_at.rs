@@ -163,6 +163,10 @@ mod tests {
         ("GET", "/v1/credentials"),
         ("PUT", "/v1/credentials/{credential}"),
         ("DELETE", "/v1/credentials/{credential}"),
+        ("POST", "/v1/credentials/{credential}/grant"),
+        ("DELETE", "/v1/credentials/{credential}/grant"),
+        ("POST", "/v1/grants"),
+        ("GET", "/viewer/grant"),
         // Without the id of a container.
         ("GET", "/openai/{*path}"),
         ("POST", "/openai/{*path}"),

@@ -82,6 +82,8 @@ pub(crate) const GONE: Group = &[(410, "gone")];
 pub(crate) const UNSUPPORTED: Group = &[(501, "unsupported")];
 /// Of one that stores a credential.
 pub(crate) const STORED: Group = &[(501, "unsupported")];
+/// Of one that asks an authorization server.
+pub(crate) const ASKED: Group = &[(504, "timeout")];
 /// Of one that a session's kernel has its part in.
 pub(crate) const KERNEL: Group = &[
     (409, "conflict"),
@@ -184,6 +186,7 @@ pub(crate) fn known(status: u16, code: &str) -> bool {
         TOOLS,
         CALL,
         CHANGE,
+        ASKED,
         KERNEL,
         QUESTION,
         RESTART,

@@ -7,11 +7,13 @@ mod base;
 mod built;
 mod encoding;
 mod files;
+mod grant;
 mod policy;
 mod sign_in;
 
 pub(crate) use base::of as base_of;
 pub use built::{Viewer, ViewerFile};
 pub(crate) use files::{asset, frame_file, frame_page, icon, page};
+pub(crate) use grant::grant;
 pub(crate) use policy::restrict;
 pub(crate) use sign_in::{sign_in, sign_out};

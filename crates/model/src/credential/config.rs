@@ -33,8 +33,10 @@ pub struct ConfiguredCredential {
     pub owner: String,
     /// What it is.
     pub definition: CredentialDefinition,
-    /// Where its value is.
-    pub value: ValueSource,
+    /// Where its value is. `None`: its kind needs none.
+    pub value: Option<ValueSource>,
+    /// Of `oauth2`: where the secret of the client is.
+    pub client_secret: Option<ValueSource>,
     /// Of `aws_sigv4`: where the token of a session is.
     pub session_token: Option<ValueSource>,
 }

@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::oauth::{OAuth, OAuthFields};
 use super::{BoundHost, MAX_CREDENTIAL_HOSTS};
 
 /// Most bytes of a text in a definition.
@@ -39,6 +40,8 @@ pub enum CredentialKind {
         /// Such as `s3`; `None`: that of the request's own signature.
         service: Option<String>,
     },
+    /// `Authorization: Bearer`, with a token that an authorization server gives (OAuth 2.1).
+    OAuth(Box<OAuth>),
 }
 
 /// A credential without its value.
@@ -74,7 +77,7 @@ impl CredentialDefinition {
 #[serde(default)]
 #[schemars(rename = "CredentialDefinition")]
 pub struct CredentialFields {
-    /// `header`, `query`, `bearer`, `basic` or `aws_sigv4`.
+    /// `header`, `query`, `bearer`, `basic`, `aws_sigv4` or `oauth2`.
     pub kind: String,
     /// Hosts that it is sent to: `api.example.org`, `*.example.org`, `api.example.org:8443`, or `http://…` for plain text.
     pub hosts: Vec<String>,
@@ -102,6 +105,9 @@ pub struct CredentialFields {
     /// Of `aws_sigv4`. Default: that of the request's own signature.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service: Option<String>,
+    /// Of `oauth2`: how tokens are got.
+    #[serde(flatten)]
+    pub oauth: OAuthFields,
 }
 
 impl TryFrom<CredentialFields> for CredentialDefinition {
@@ -123,6 +129,14 @@ impl TryFrom<CredentialFields> for CredentialDefinition {
             .map(|text| base(text, &hosts))
             .transpose()?;
         let kind = kind(&fields)?;
+        if let CredentialKind::OAuth(oauth) = &kind
+            && let Some(resource) = oauth.resource()
+            && !hosts
+                .iter()
+                .any(|host| host.has(resource.scheme(), resource.host(), resource.port()))
+        {
+            return Err(format!("resource: {resource} is at none of hosts"));
+        }
         for (member, text, kinds) in [
             ("header", &fields.header, "header"),
             ("prefix", &fields.prefix, "header"),
@@ -131,6 +145,13 @@ impl TryFrom<CredentialFields> for CredentialDefinition {
             ("access_key", &fields.access_key, "aws_sigv4"),
             ("region", &fields.region, "aws_sigv4"),
             ("service", &fields.service, "aws_sigv4"),
+            ("grant", &fields.oauth.grant, "oauth2"),
+            ("issuer", &fields.oauth.issuer, "oauth2"),
+            ("resource", &fields.oauth.resource, "oauth2"),
+            ("authorization_url", &fields.oauth.authorization_url, "oauth2"),
+            ("token_url", &fields.oauth.token_url, "oauth2"),
+            ("client_id", &fields.oauth.client_id, "oauth2"),
+            ("scope", &fields.oauth.scope, "oauth2"),
         ] {
             if text.is_some() && fields.kind != kinds {
                 return Err(format!("{member}: is for kind {kinds} alone"));
@@ -171,10 +192,11 @@ fn kind(fields: &CredentialFields) -> Result<CredentialKind, String> {
             region: part_of_scope("region", fields.region.as_deref())?,
             service: part_of_scope("service", fields.service.as_deref())?,
         },
+        "oauth2" => CredentialKind::OAuth(Box::new(OAuth::try_from(&fields.oauth)?)),
         "" => return Err("kind: is needed".to_owned()),
         other => {
             return Err(format!(
-                "kind: {other:?} is none of header, query, bearer, basic, aws_sigv4"
+                "kind: {other:?} is none of header, query, bearer, basic, aws_sigv4, oauth2"
             ));
         }
     })
@@ -271,6 +293,10 @@ impl From<CredentialDefinition> for CredentialFields {
                 (fields.region, fields.service) = (region, service);
                 "aws_sigv4"
             }
+            CredentialKind::OAuth(oauth) => {
+                fields.oauth = (*oauth).into();
+                "oauth2"
+            }
         };
         Self {
             kind: kind.to_owned(),
@@ -303,6 +329,10 @@ mod tests {
             json!({"kind": "basic", "hosts": ["a.test"], "user": "u"}),
             json!({"kind": "aws_sigv4", "hosts": ["*.amazonaws.com"], "base_url": "https://s3.eu-central-1.amazonaws.com",
                    "access_key": "AKIA", "region": "eu-central-1", "service": "s3"}),
+            json!({"kind": "oauth2", "hosts": ["a.test"], "grant": "authorization_code", "resource": "https://a.test/mcp"}),
+            json!({"kind": "oauth2", "hosts": ["a.test"], "grant": "client_credentials", "issuer": "https://id.test",
+                   "client_id": "c", "scope": "read write"}),
+            json!({"kind": "oauth2", "hosts": ["a.test"], "grant": "refresh_token", "token_url": "https://id.test/token", "client_id": "c"}),
         ] {
             let definition = read(value.clone()).unwrap();
             assert_eq!(serde_json::to_value(definition).unwrap(), value);
@@ -344,6 +374,40 @@ mod tests {
             ),
             (json!({"kind": "basic", "hosts": ["a"], "user": "a:b"}), "user"),
             (json!({"kind": "aws_sigv4", "hosts": ["a"]}), "access_key"),
+            (json!({"kind": "bearer", "hosts": ["a"], "scope": "x"}), "scope"),
+            (json!({"kind": "oauth2", "hosts": ["a"]}), "grant"),
+            (
+                json!({"kind": "oauth2", "hosts": ["a"], "grant": "password"}),
+                "grant",
+            ),
+            (
+                json!({"kind": "oauth2", "hosts": ["a"], "grant": "client_credentials", "client_id": "c"}),
+                "issuer",
+            ),
+            (
+                json!({"kind": "oauth2", "hosts": ["a"], "grant": "client_credentials", "issuer": "https://i"}),
+                "client_id",
+            ),
+            (
+                json!({"kind": "oauth2", "hosts": ["a"], "grant": "authorization_code", "token_url": "https://i/t", "client_id": "c"}),
+                "authorization_url",
+            ),
+            (
+                json!({"kind": "oauth2", "hosts": ["a"], "grant": "authorization_code", "authorization_url": "https://i/a", "issuer": "https://i"}),
+                "token_url",
+            ),
+            (
+                json!({"kind": "oauth2", "hosts": ["a"], "grant": "authorization_code", "issuer": "http://i"}),
+                "issuer",
+            ),
+            (
+                json!({"kind": "oauth2", "hosts": ["a"], "grant": "authorization_code", "resource": "https://b"}),
+                "resource",
+            ),
+            (
+                json!({"kind": "oauth2", "hosts": ["a"], "grant": "authorization_code", "issuer": "https://i", "scope": "a\u{e4}"}),
+                "scope",
+            ),
         ] {
             let error = read(value.clone()).unwrap_err();
             assert!(error.starts_with(&format!("{member}: ")), "{value}: {error}");

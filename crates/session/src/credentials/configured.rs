@@ -1,6 +1,6 @@
 //! Values of credentials that the configuration names.
 
-use himalia_credentials::{Credential, CredentialValue, SecretText, SourceError};
+use himalia_credentials::{Credential, CredentialValue, GivenSecrets, SecretText, SourceError};
 use himalia_model::credential::{ConfiguredCredential, ValueSource};
 use zeroize::Zeroizing;
 
@@ -10,11 +10,7 @@ pub(super) fn read(one: &ConfiguredCredential) -> Result<Credential, SourceError
         tracing::error!(owner = one.owner, name = one.name, "credentials: {reason}");
         SourceError
     })?;
-    Ok(Credential {
-        name: one.name.clone(),
-        definition: one.definition.clone(),
-        value,
-    })
+    Ok(Credential::new(one.name.clone(), one.definition.clone(), value))
 }
 
 /// Reads the value of a credential.
@@ -22,9 +18,13 @@ pub(super) fn read(one: &ConfiguredCredential) -> Result<Credential, SourceError
 /// # Errors
 /// What is wrong, without a part of the value.
 pub(super) fn value(one: &ConfiguredCredential) -> Result<CredentialValue, String> {
-    let value = text(&one.value)?;
-    let token = one.session_token.as_ref().map(text).transpose()?;
-    CredentialValue::new(one.definition.kind(), value, token)
+    let read = |source: &Option<ValueSource>| source.as_ref().map(text).transpose();
+    let given = GivenSecrets {
+        value: read(&one.value)?,
+        session_token: read(&one.session_token)?,
+        client_secret: read(&one.client_secret)?,
+    };
+    CredentialValue::new(one.definition.kind(), given)
 }
 
 fn text(source: &ValueSource) -> Result<SecretText, String> {

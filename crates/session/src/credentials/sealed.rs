@@ -21,10 +21,19 @@ pub(super) fn seal(
     info: &CredentialInfo,
     value: &CredentialValue,
 ) -> Result<CredentialRecord, EngineError> {
-    let definition = serde_json::to_string(&info.definition)
-        .map_err(|error| EngineError::internal("cannot write a credential", error))?;
     let plain = serde_json::to_vec(value).map(Zeroizing::new);
     let plain = plain.map_err(|error| EngineError::internal("cannot write a credential", error))?;
+    seal_bytes(keys, info, &plain)
+}
+
+/// A row with this value, as it is written.
+pub(super) fn seal_bytes(
+    keys: &KeyRing,
+    info: &CredentialInfo,
+    plain: &[u8],
+) -> Result<CredentialRecord, EngineError> {
+    let definition = serde_json::to_string(&info.definition)
+        .map_err(|error| EngineError::internal("cannot write a credential", error))?;
     let record = CredentialRecord {
         owner: info.owner.clone(),
         name: info.name.clone(),
@@ -34,7 +43,7 @@ pub(super) fn seal(
         set_by: info.set_by.clone().unwrap_or_default(),
         set_micros: info.set_micros.unwrap_or_default(),
     };
-    with_value(keys, record, &plain)
+    with_value(keys, record, plain)
 }
 
 fn with_value(
@@ -56,7 +65,11 @@ fn bound(record: &CredentialRecord) -> [&str; 3] {
     [&record.owner, &record.name, &record.definition]
 }
 
-fn plain(keys: &KeyRing, row: &CredentialRecord) -> Result<Zeroizing<Vec<u8>>, String> {
+/// The value of a row, as it was written.
+///
+/// # Errors
+/// It cannot be opened.
+pub(super) fn plain(keys: &KeyRing, row: &CredentialRecord) -> Result<Zeroizing<Vec<u8>>, String> {
     let sealed = Sealed {
         key_id: row.key_id.clone(),
         bytes: row.sealed.clone(),
@@ -77,6 +90,7 @@ pub(super) fn info(row: &CredentialRecord) -> Result<CredentialInfo, String> {
         definition,
         set_by: Some(row.set_by.clone()),
         set_micros: Some(row.set_micros),
+        tokens: None,
     })
 }
 
@@ -88,11 +102,7 @@ pub(super) fn open(keys: Option<&KeyRing>, row: &CredentialRecord) -> Result<Cre
         let plain = plain(keys, row)?;
         // The text of an error could have a part of the value.
         let value = serde_json::from_slice(&plain).map_err(|_| "its value is not well-formed")?;
-        Ok(Credential {
-            name: info.name,
-            definition: info.definition,
-            value,
-        })
+        Ok(Credential::new(info.name, info.definition, value))
     };
     read().map_err(|error: String| {
         tracing::error!(

@@ -1,4 +1,4 @@
-use himalia_credentials::SecretText;
+use himalia_credentials::{GivenSecrets, SecretText};
 use himalia_model::credential::{CredentialKeys, ValueSource};
 use himalia_store::SqliteStore;
 use serde_json::{Value, json};
@@ -32,7 +32,9 @@ impl TestStore {
             keys: (!keys.is_empty()).then(|| CredentialKeys(lines.join("\n"))),
             configured,
         };
-        Credentials::new(self.store.clone(), &settings, Clock::default()).unwrap()
+        let metrics = himalia_metrics::Metrics::new();
+        let tokens = TokenSettings::new(Vec::new(), metrics.tokens().clone(), false);
+        Credentials::new(self.store.clone(), &settings, Clock::default(), tokens).unwrap()
     }
 }
 
@@ -45,8 +47,11 @@ fn bearer() -> CredentialDefinition {
 }
 
 fn value(text: &str) -> CredentialValue {
-    let value = SecretText::new(text.to_owned());
-    CredentialValue::new(&himalia_model::credential::CredentialKind::Bearer, value, None).unwrap()
+    let given = GivenSecrets {
+        value: Some(SecretText::new(text.to_owned())),
+        ..GivenSecrets::default()
+    };
+    CredentialValue::new(&CredentialKind::Bearer, given).unwrap()
 }
 
 async fn found(credentials: &Credentials, owner: &str, name: &str) -> Result<Option<String>, SourceError> {
@@ -171,7 +176,8 @@ async fn one_of_the_configuration_is_read_each_time() {
         name: "api".to_owned(),
         owner: "operator".to_owned(),
         definition: bearer(),
-        value: ValueSource::File(file.clone()),
+        value: Some(ValueSource::File(file.clone())),
+        client_secret: None,
         session_token: None,
     };
     let credentials = place.open(&[OLD], vec![configured]);

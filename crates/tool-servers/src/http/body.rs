@@ -1,16 +1,14 @@
 //! The body of a response: counted, without secrets, never longer in memory than its bound.
 
-use std::sync::Arc;
-
 use bytes::{Bytes, BytesMut};
-use himalia_credentials::{Mask, MaskStream};
+use himalia_credentials::{LiveMask, MaskStream};
 
 use crate::call::CallError;
 
 /// A body that is read piece by piece. When it is dropped before its end, its connection is closed.
 pub(crate) struct Body {
     response: reqwest::Response,
-    mask: Option<Arc<Mask>>,
+    mask: Option<LiveMask>,
     held: MaskStream,
     most: usize,
     read: usize,
@@ -36,7 +34,7 @@ impl From<BodyError> for CallError {
 }
 
 impl Body {
-    pub(super) fn new(response: reqwest::Response, mask: Option<Arc<Mask>>, most: usize) -> Self {
+    pub(super) fn new(response: reqwest::Response, mask: Option<LiveMask>, most: usize) -> Self {
         Self {
             response,
             mask,
@@ -68,8 +66,8 @@ impl Body {
             if self.read > self.most {
                 return Err(BodyError::TooLong(self.most));
             }
-            let passed = match &self.mask {
-                Some(mask) => self.held.next(mask, piece),
+            let passed = match &mut self.mask {
+                Some(mask) => self.held.next(mask.current(), piece),
                 None => piece,
             };
             if !passed.is_empty() {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use himalia_credentials::{Credential, CredentialValue, SecretText};
+use himalia_credentials::{Credential, CredentialValue, GivenSecrets, SecretText};
 use himalia_model::credential::{CredentialDefinition, CredentialFields};
 use serde_json::{Value, json};
 
@@ -15,12 +15,12 @@ const SECRET: &str = "s3cret-s3cret-s3cret";
 fn credential(definition: Value, value: &str) -> Credential {
     let fields: CredentialFields = serde_json::from_value(definition).unwrap();
     let definition: CredentialDefinition = fields.try_into().unwrap();
-    let value = CredentialValue::new(definition.kind(), SecretText::new(value.to_owned()), None).unwrap();
-    Credential {
-        name: "api".to_owned(),
-        definition,
-        value,
-    }
+    let given = GivenSecrets {
+        value: Some(SecretText::new(value.to_owned())),
+        ..GivenSecrets::default()
+    };
+    let value = CredentialValue::new(definition.kind(), given).unwrap();
+    Credential::new("api", definition, value)
 }
 
 /// A server that says which secret it received, in its reply or in its error.
@@ -150,4 +150,48 @@ async fn a_description_elsewhere_is_read_without_the_secret() {
     let own = arguments(json!({"X-Api-Key": "of the caller"}));
     let reply = servers.call("a", "x", own, LIMITS).await.unwrap();
     assert_eq!(reply.content["told"], json!("*".repeat(SECRET.len())));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_whose_token_is_refused_is_sent_once_more_with_another_one() {
+    const TOKEN: &str = "the-second-access-token";
+    let server = calls(&["reply", "never"], |request, mut stream| {
+        Box::pin(async move {
+            let told = request.headers.get("authorization").cloned().unwrap_or_default();
+            if request.tool().unwrap() == "reply" && told.ends_with(TOKEN) {
+                respond_json(&mut stream, &result(&request, &text(&told))).await;
+            } else {
+                let challenge = "www-authenticate: Bearer error=\"invalid_token\"\r\n";
+                respond(&mut stream, "401 Unauthorized", challenge, told.as_bytes()).await;
+            }
+        })
+    })
+    .await;
+    let tokens = json!({"kind": "oauth2", "grant": "client_credentials", "issuer": "https://id.test", "client_id": "c",
+                        "hosts": [server.url]});
+    let with = |token: &str| {
+        let mut one = credential(json!({"kind": "bearer", "hosts": [server.url]}), token);
+        let fields: CredentialFields = serde_json::from_value(tokens.clone()).unwrap();
+        one.definition = fields.try_into().unwrap();
+        one
+    };
+    let source = Arc::new(Source::default());
+    *source.all.lock().unwrap() = vec![with(SECRET)];
+    let servers = ready_with(&source, &server.url).await;
+    *source.next.lock().unwrap() = Some(with(TOKEN));
+    let before = server.requests.load(Ordering::SeqCst);
+    let reply = call(&servers, "a", "reply").await.unwrap();
+    assert_eq!(
+        reply.content,
+        json!(format!("Bearer {}", "*".repeat(TOKEN.len())))
+    );
+    assert_eq!(server.requests.load(Ordering::SeqCst), before + 2);
+    *source.next.lock().unwrap() = Some(with(SECRET));
+    let error = call(&servers, "a", "never").await.unwrap_err().to_string();
+    assert!(error.contains("401") && !error.contains("s3cret"), "{error}");
+    assert_eq!(
+        server.requests.load(Ordering::SeqCst),
+        before + 4,
+        "there is no third one"
+    );
 }

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use himalia_credentials::{Credential, CredentialSource, FoundCredentials, SourceError};
+use himalia_credentials::{Credential, CredentialSource, FoundCredentials, RenewedCredential, SourceError};
 use himalia_model::{Clock, ToolServerConfig};
 use serde_json::{Map, Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -255,9 +255,19 @@ pub(super) fn text(text: &str) -> Value {
 pub(super) struct Source {
     pub(super) all: Mutex<Vec<Credential>>,
     pub(super) fails: AtomicBool,
+    /// What takes the place of a refused token.
+    pub(super) next: Mutex<Option<Credential>>,
 }
 
 impl CredentialSource for Source {
+    fn renewed<'a>(&'a self, _owner: &'a str, _refused: &'a Credential) -> RenewedCredential<'a> {
+        Box::pin(async move {
+            let next = self.next.lock().unwrap().take()?;
+            *self.all.lock().unwrap() = vec![next.clone()];
+            Some(next)
+        })
+    }
+
     fn find<'a>(&'a self, _owner: &'a str, names: &'a [String]) -> FoundCredentials<'a> {
         Box::pin(async move {
             if self.fails.load(Ordering::SeqCst) {

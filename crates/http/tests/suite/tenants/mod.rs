@@ -43,13 +43,14 @@ const SHARED: [&str; 7] = [
 ];
 
 /// Beginnings of routes that are tested elsewhere.
-const OTHERS: [&str; 6] = [
+const OTHERS: [&str; 7] = [
     "/e2b/",
     "/files",
     "/azure/",
     "/openai/",
     "/v1/credentials/",
     "/v1/skills",
+    "/v1/grants",
 ];
 
 fn whole(method: &str, path: &str) -> Option<Whole> {

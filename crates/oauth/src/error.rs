@@ -1,0 +1,84 @@
+//! Why there is no token.
+
+use thiserror::Error;
+
+/// Characters of a server's own words that are kept.
+const WORDS_CHARS: usize = 200;
+
+/// Why an authorization server gave nothing. No text has a token, a code or a secret.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum OAuthError {
+    /// There was no answer; it may be worth trying again.
+    #[error("{what}: {reason}")]
+    Unreachable {
+        /// Which of its addresses.
+        what: &'static str,
+        /// What was wrong.
+        reason: String,
+    },
+    /// The answer cannot be used.
+    #[error("{what}: {reason}")]
+    Answer {
+        /// Which of its addresses.
+        what: &'static str,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// It refuses, as its code says.
+    #[error("the authorization server refused: {error}{}", described(description))]
+    Refused {
+        /// Such as `invalid_grant`.
+        error: String,
+        /// Its own words, shortened; may be empty.
+        description: String,
+    },
+}
+
+impl OAuthError {
+    pub(crate) fn answer(what: &'static str, reason: impl Into<String>) -> Self {
+        Self::Answer {
+            what,
+            reason: reason.into(),
+        }
+    }
+
+    pub(crate) fn unreachable(what: &'static str, reason: impl Into<String>) -> Self {
+        Self::Unreachable {
+            what,
+            reason: reason.into(),
+        }
+    }
+
+    /// With the words of the server.
+    pub fn refused(error: &str, description: Option<&str>) -> Self {
+        Self::Refused {
+            error: shown(error),
+            description: shown(description.unwrap_or_default()),
+        }
+    }
+
+    /// Whether the same will be refused again: the grant, or the client, is not accepted any longer.
+    pub fn is_final(&self) -> bool {
+        const FINAL: [&str; 4] = [
+            "invalid_grant",
+            "invalid_client",
+            "unauthorized_client",
+            "access_denied",
+        ];
+        matches!(self, Self::Refused { error, .. } if FINAL.contains(&error.as_str()))
+    }
+}
+
+fn described(description: &str) -> String {
+    if description.is_empty() {
+        String::new()
+    } else {
+        format!(" ({description})")
+    }
+}
+
+/// Words of a server, for people: shortened, and without characters that control a terminal.
+pub fn shown(words: &str) -> String {
+    let plain = words.chars().filter(|c| !c.is_control());
+    plain.take(WORDS_CHARS).collect()
+}
