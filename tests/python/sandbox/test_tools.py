@@ -1,6 +1,9 @@
 """Code in a session calls tools of upstream servers: it finds them, calls them once, and is stopped by the policy."""
 
 import json
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from events import follow
@@ -178,6 +181,15 @@ for tool, arguments in [("orders.list_order", {}), ("order.list_orders", {}), ("
     assert text[2].startswith("InvalidArguments invalid_arguments 400 [('/limit', 'type')"), text
     assert text[3].startswith("ToolFailed tool_failed 422"), text
     assert world.orders.created() == asked
+
+
+def test_an_agent_corrects_its_call_by_the_errors(world):
+    example = Path(__file__).parents[3] / "examples" / "reflect.py"
+    command = [sys.executable, "-I", "-S", example, world.gateway.url, world.gateway.token, "tools"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr
+    starts = [line.split(":")[1].strip() for line in done.stdout.splitlines() if line.startswith("attempt")]
+    assert starts == ["UnknownTool", "InvalidArguments", "3 orders"], done.stdout
 
 
 def test_fifty_writes_stop_at_the_policy(world, session):
