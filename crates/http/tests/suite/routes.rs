@@ -41,6 +41,7 @@ async fn nothing_answers_without_the_token_but_the_public_list() {
             "/viewer/sign-in" if method == "POST" => 400,
             "/viewer/sign-in" => 200,
             "/viewer/sign-out" => 204,
+            "/viewer/grant" => 303,
             // This gateway was given no files of the viewer.
             _ if viewer && route.path != "/" => 404,
             _ if public => 200,
