@@ -12,9 +12,9 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 use time::OffsetDateTime;
-use uuid::Uuid;
 
 use crate::ExecutionId;
+use crate::executions::{as_timestamp, read_record_id, write_record_id};
 
 /// Options of a prompt, and characters of each.
 pub const MAX_PROMPT_OPTIONS: usize = 16;
@@ -41,7 +41,7 @@ pub struct PromptId {
 
 impl fmt::Display for PromptId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "prm_{}_{}", self.kernel.0.simple(), self.seq)
+        write_record_id(f, "prm", self.kernel, self.seq)
     }
 }
 
@@ -66,15 +66,8 @@ impl FromStr for PromptId {
 
     /// Accepts what `Display` writes and nothing else; otherwise [`EngineError::NotFound`].
     fn from_str(text: &str) -> Result<Self, EngineError> {
-        let read = || {
-            let (kernel, seq) = text.strip_prefix("prm_")?.split_once('_')?;
-            let id = Self {
-                kernel: KernelId(Uuid::try_parse(kernel).ok()?),
-                seq: seq.parse().ok()?,
-            };
-            (id.to_string() == text && id.seq > 0).then_some(id)
-        };
-        read().ok_or_else(|| EngineError::no_prompt(text))
+        let (kernel, seq) = read_record_id("prm", text).ok_or_else(|| EngineError::no_prompt(text))?;
+        Ok(Self { kernel, seq })
     }
 }
 
@@ -189,10 +182,6 @@ pub struct PromptInfo {
     /// Why no answer is of use any more.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-}
-
-fn as_timestamp<S: Serializer>(at: &OffsetDateTime, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(&himalia_wire::build::timestamp(*at))
 }
 
 impl PromptInfo {

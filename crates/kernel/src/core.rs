@@ -12,7 +12,7 @@ use himalia_wire::Channel;
 use super::activity::Activity;
 use super::commands::awaiting_link::CommandsAwaitingLink;
 use super::disk::watch::DiskWatch;
-use super::event::{Effect, Event, Now};
+use super::event::{Answer, Effect, Event, Now};
 use super::executions::names::Names;
 use super::executions::observed::Observed;
 use super::executions::queue::Executions;
@@ -279,13 +279,10 @@ impl Core {
                 Next::Greet => self.greet(out),
                 Next::Submitted(waiter) => self.executions.submitted(waiter, seq, self.now.wall, out),
                 Next::Prompted(waiter) => self.prompted(waiter, seq, out),
-                Next::ApprovalUsed(waiter) => out.push(Effect::Done(waiter, Ok(super::event::Answer::Done))),
+                Next::ApprovalUsed(waiter) => out.push(Effect::Done(waiter, Ok(Answer::Done))),
                 Next::PromptEnded(prompt) => self.prompt_ended(prompt, out),
                 Next::ToolCall { waiter, call } => {
-                    out.push(Effect::Done(
-                        waiter,
-                        Ok(super::event::Answer::ToolCallBegun(call)),
-                    ));
+                    out.push(Effect::Done(waiter, Ok(Answer::ToolCallBegun(call))));
                 }
             }
         }

@@ -54,11 +54,12 @@ class AtLevel(Himalia):
 
     isolation = ()
 
-    def __init__(self, directory, level, *options, pool=1, **more):
+    def __init__(self, directory, level, *options, pool=1, extra="", **more):
+        """`extra` follows the configuration of the level."""
         self.level = level
         Path(directory).mkdir(parents=True, exist_ok=True)
         file = Path(directory) / "himalia.toml"
-        file.write_text(config(level, pool))
+        file.write_text(config(level, pool) + extra)
         super().__init__(directory, "--config", str(file), *options, **more)
 
     def session(self, template="plain", **body):

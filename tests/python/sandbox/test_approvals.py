@@ -33,15 +33,7 @@ class World:
     def __init__(self, directory, level):
         self.orders = Orders(directory)
         text = CONFIG.format(orders=self.orders.url, place=place(level), **TOKENS)
-
-        class Gateway(AtLevel):
-            def start(self):
-                file = self.directory / "himalia.toml"
-                if "[tool_servers" not in file.read_text():
-                    file.write_text(file.read_text() + text)
-                super().start()
-
-        self.gateway = Gateway(directory / "gateway", level)
+        self.gateway = AtLevel(directory / "gateway", level, extra=text)
 
     def start(self, session, code):
         """The id of an execution in the background."""

@@ -45,18 +45,6 @@ def ask(name, path="/api"):
 """
 
 
-class WithTemplate(AtLevel):
-    """A gateway with a template of this test."""
-
-    template = ""
-
-    def start(self):
-        file = self.directory / "himalia.toml"
-        if self.template not in file.read_text():
-            file.write_text(file.read_text() + self.template)
-        super().start()
-
-
 class World:
     """An authorization server, and a gateway whose sessions use its tokens."""
 
@@ -67,8 +55,8 @@ class World:
         secret = directory / "client-secret"
         secret.write_text(SECRET)
         text = TEMPLATE.format(place=place(self.level), host=self.server.host, url=self.server.url, client=CLIENT, secret=secret)
-        having = type("WithTemplate", (WithTemplate,), {"template": text})
-        self.gateway = having(directory / "gateway", self.level, f"--private-address={self.server.host}", "--log=trace")
+        options = [f"--private-address={self.server.host}", "--log=trace"]
+        self.gateway = AtLevel(directory / "gateway", self.level, *options, extra=text)
         self.http = self.gateway.http
         self.session = self.gateway.session("oauth")["id"]
         self.client = Channels(self.gateway, self.session)

@@ -61,15 +61,7 @@ class World:
         self.directory = directory
         self.orders, self.weather = Orders(directory), Weather()
         text = CONFIG.format(orders=self.orders.url, weather=self.weather.url, place=place(level), **TOKENS)
-
-        class Gateway(AtLevel):
-            def start(self):
-                file = self.directory / "himalia.toml"
-                if "[tool_servers" not in file.read_text():
-                    file.write_text(file.read_text() + text)
-                super().start()
-
-        self.gateway = Gateway(directory / "gateway", level)
+        self.gateway = AtLevel(directory / "gateway", level, extra=text)
         self.http = self.gateway.http
         session = self.session("tools")
         try:

@@ -12,7 +12,7 @@ use himalia_journal::may_block;
 use himalia_kernel::{Answer, Brief, Command, CommandError, Language, Submission, record};
 use himalia_model::{Action, EngineError, KernelId, Object, Principal, RemovedBy};
 use himalia_outcome::Excerpt;
-use himalia_session::{SessionKernel, Shared};
+use himalia_session::{SessionKernel, Shared, prompt_error};
 use tokio_util::sync::CancellationToken;
 
 use super::Commands;
@@ -407,17 +407,10 @@ impl Commands {
             Some(Err(CommandError::KernelDead(cause) | CommandError::SandboxLost(cause))) => {
                 Err(EngineError::KernelDead { cause })
             }
-            Some(Err(CommandError::KeyReused)) => Err(EngineError::KeyReused),
-            Some(Err(
-                error @ (CommandError::NotAsked | CommandError::PromptEnded | CommandError::TooManyPrompts),
-            )) => Err(EngineError::Conflict {
+            Some(Err(error @ CommandError::NotAsked)) => Err(EngineError::Conflict {
                 reason: error.to_string(),
             }),
-            Some(Err(CommandError::UnknownPrompt)) => Err(EngineError::no_prompt("")),
-            Some(Err(error @ CommandError::NotAnOption(_))) => {
-                Err(EngineError::bad_request("value", error.to_string()))
-            }
-            Some(Err(other)) => Err(EngineError::unavailable(other.to_string())),
+            Some(Err(other)) => Err(prompt_error(other)),
         }
     }
 }

@@ -21,7 +21,7 @@ pub struct ExecutionId {
 
 impl fmt::Display for ExecutionId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "exe_{}_{}", self.kernel.0.simple(), self.seq)
+        write_record_id(f, "exe", self.kernel, self.seq)
     }
 }
 
@@ -46,16 +46,28 @@ impl FromStr for ExecutionId {
 
     /// Accepts what `Display` writes and nothing else; otherwise [`EngineError::NotFound`].
     fn from_str(text: &str) -> Result<Self, EngineError> {
-        let read = || {
-            let (kernel, seq) = text.strip_prefix("exe_")?.split_once('_')?;
-            let id = Self {
-                kernel: KernelId(Uuid::try_parse(kernel).ok()?),
-                seq: seq.parse().ok()?,
-            };
-            (id.to_string() == text && id.seq > 0).then_some(id)
-        };
-        read().ok_or_else(|| EngineError::no_execution(text))
+        let (kernel, seq) = read_record_id("exe", text).ok_or_else(|| EngineError::no_execution(text))?;
+        Ok(Self { kernel, seq })
     }
+}
+
+/// Writes the id of what a record of a kernel's log begins: `<kind>_<kernel's id without hyphens>_<number>`.
+pub(crate) fn write_record_id(
+    f: &mut fmt::Formatter<'_>,
+    kind: &str,
+    kernel: KernelId,
+    seq: u64,
+) -> fmt::Result {
+    write!(f, "{kind}_{}_{seq}", kernel.0.simple())
+}
+
+/// Reads what [`write_record_id`] writes, and nothing else.
+pub(crate) fn read_record_id(kind: &str, text: &str) -> Option<(KernelId, u64)> {
+    let (id, seq) = text.strip_prefix(kind)?.strip_prefix('_')?.split_once('_')?;
+    let kernel = KernelId(Uuid::try_parse(id).ok()?);
+    let number: u64 = seq.parse().ok()?;
+    let is_written_so = kernel.0.simple().to_string() == id && number.to_string() == seq;
+    (is_written_so && number > 0).then_some((kernel, number))
 }
 
 #[cfg(test)]

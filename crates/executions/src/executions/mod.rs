@@ -21,9 +21,11 @@ pub use events::{ExecutionEvent, ExecutionEventKind};
 pub use feed::{ExecutionFeed, Until};
 pub use follow::{Follower, first};
 pub use id::ExecutionId;
+pub(crate) use id::{read_record_id, write_record_id};
 pub use known::ExecutionText;
 pub use known::Known;
 pub use language::{language, scoped};
+pub(crate) use model::as_timestamp;
 pub use model::submission;
 pub use model::{
     Death, Execute, ExecutionBrief, ExecutionKernel, ExecutionResult, ExecutionStatus, ExecutionUsage,

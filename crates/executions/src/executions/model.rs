@@ -333,7 +333,11 @@ fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-fn as_timestamp<S: serde::Serializer>(at: &OffsetDateTime, serializer: S) -> Result<S::Ok, S::Error> {
+/// Serialises a time as the API and Jupyter's messages write it.
+pub(crate) fn as_timestamp<S: serde::Serializer>(
+    at: &OffsetDateTime,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&himalia_wire::build::timestamp(*at))
 }
 

@@ -175,7 +175,7 @@ pub(crate) struct Wanted {
 }
 
 /// Its cursors.
-const LIST: char = 'k';
+const LIST: char = 'l';
 
 /// `GET /v1/skills`: the skills of the caller's tenant, by name.
 pub(crate) async fn list(

@@ -164,14 +164,7 @@ impl Core {
         match serde_json::from_slice(&record.body) {
             Ok(PromptRecord::Asked { prompt }) => {
                 let execution = execution_of(meta.owner);
-                let status = PromptStatus {
-                    seq: record.seq,
-                    at_micros: record.at_micros,
-                    execution,
-                    prompt,
-                    end: None,
-                    used: false,
-                };
+                let status = PromptStatus::open(record.seq, record.at_micros, execution, prompt);
                 self.prompts.add(status, meta.incarnation);
                 if let Some(execution) = execution {
                     self.executions.prompted(execution, record.at_micros);

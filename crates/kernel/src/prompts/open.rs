@@ -147,14 +147,7 @@ impl Prompts {
             execution,
             incarnation,
         } = self.take_writing(waiter)?;
-        let status = PromptStatus {
-            seq,
-            at_micros: wall,
-            execution,
-            prompt,
-            end: None,
-            used: false,
-        };
+        let status = PromptStatus::open(seq, wall, execution, prompt);
         out.extend(waiters.into_iter().map(|waiter| told(waiter, status.clone())));
         self.add(status, incarnation);
         execution

@@ -35,15 +35,8 @@ pub struct Prompt {
 impl Prompt {
     /// Whether this asks the same, whatever arguments are remembered.
     pub(super) fn asks_the_same(&self, other: &Self) -> bool {
-        let asked = |prompt: &Self| {
-            (
-                prompt.kind,
-                prompt.text.clone(),
-                prompt.options.clone(),
-                prompt.tool.clone(),
-            )
-        };
-        asked(self) == asked(other)
+        (self.kind, &self.text, &self.options, &self.tool)
+            == (other.kind, &other.text, &other.options, &other.tool)
     }
 }
 
@@ -80,6 +73,20 @@ pub struct PromptStatus {
     /// Its call was made.
     #[serde(default)]
     pub used: bool,
+}
+
+impl PromptStatus {
+    /// One that is open: asked by the record `seq`, at this time.
+    pub fn open(seq: u64, at_micros: u64, execution: Option<u64>, prompt: Prompt) -> Self {
+        Self {
+            seq,
+            at_micros,
+            execution,
+            prompt,
+            end: None,
+            used: false,
+        }
+    }
 }
 
 /// How a prompt ended. It does so once.

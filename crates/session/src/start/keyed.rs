@@ -3,8 +3,6 @@
 //! A key belongs to its caller. It needs no table of its own: what is stored of it is a part of the session, and a session whose caller
 //! gives it no name gets one that is made of the key, by which all replicas find it.
 
-use std::fmt::Write as _;
-
 use himalia_model::{EngineError, Principal, StartKey, StartSession};
 use sha2::{Digest, Sha256};
 
@@ -20,10 +18,7 @@ fn hash(parts: &[&str]) -> String {
         hash.update(part);
     }
     let digest: [u8; 32] = hash.finalize().into();
-    digest[..HASH_BYTES].iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    hex::encode(&digest[..HASH_BYTES])
 }
 
 /// The name of a session whose start has this key and no name.

@@ -1,7 +1,6 @@
 //! Calls that a person has to approve: a prompt in the log of the session, whose answer lets the call be made once, or its tool be called as
 //! long as the session lives.
 
-use std::fmt::Write as _;
 use std::time::Duration;
 
 use himalia_credentials::Mask;
@@ -15,6 +14,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::shown::{cut, shown};
 use crate::SessionKernel;
+use crate::prompts::prompt_error;
 
 /// How long a prompt for an approval stays open.
 const OPEN_TIME: Duration = Duration::from_hours(24);
@@ -67,7 +67,7 @@ pub(super) async fn approved(
             return Ok(Err(error.with_hint("Do not try it again with this approval.")));
         }
         Some(Err(CommandError::NotApproved(_))) => {}
-        Some(Err(error)) => return Err(EngineError::unavailable(error.to_string())),
+        Some(Err(error)) => return Err(prompt_error(error)),
         None => return Err(EngineError::unavailable("the session has ended")),
     }
     let tool = wanted.tool.to_owned();
@@ -81,8 +81,7 @@ pub(super) async fn approved(
             );
             return Ok(Err(error.with_hint("Wait for some of them.")));
         }
-        Some(Err(CommandError::KeyReused)) => return Err(EngineError::KeyReused),
-        Some(Err(error)) => return Err(EngineError::unavailable(error.to_string())),
+        Some(Err(error)) => return Err(prompt_error(error)),
         Some(Ok(_)) | None => return Err(EngineError::unavailable("the session has ended")),
     };
     if let Some(PromptEnd::Withdrawn { reason }) = &status.end {
@@ -132,10 +131,5 @@ fn prompt(wanted: Wanted<'_>, digest: String) -> Prompt {
 /// What identifies a call: a hash over its tool and its arguments, whose members are in the order of their names.
 fn digest(wanted: &Wanted<'_>) -> String {
     let call = serde_json::json!({"tool": wanted.tool, "arguments": wanted.arguments});
-    Sha256::digest(call.to_string())
-        .iter()
-        .fold(String::new(), |mut text, byte| {
-            let _ = write!(text, "{byte:02x}");
-            text
-        })
+    hex::encode(Sha256::digest(call.to_string()))
 }

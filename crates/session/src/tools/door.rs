@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use himalia_executions::{Ask, DEFAULT_PROMPT_TIME, PromptId, PromptInfo};
-use himalia_kernel::{Answer, Command, CommandError};
+use himalia_kernel::{Answer, Command};
 use himalia_model::{
     ApiServers, CallTool, EngineError, FoundTools, Session, ToolCaller, ToolInfo, ToolReply,
 };
@@ -14,6 +14,7 @@ use serde_json::Value;
 
 use super::Tools;
 use crate::SessionKernel;
+use crate::prompts::prompt_error;
 
 /// A kernel, as the door of its sandbox sees it.
 struct Inside {
@@ -49,12 +50,7 @@ impl Inside {
         match answered {
             Some(Ok(Answer::Prompt(status))) => serde_json::to_value(PromptInfo::new(id, *status))
                 .map_err(|error| EngineError::internal("a prompt is no JSON", error)),
-            Some(Err(CommandError::UnknownPrompt)) => Err(EngineError::no_prompt("of this session")),
-            Some(Err(CommandError::KeyReused)) => Err(EngineError::KeyReused),
-            Some(Err(error @ CommandError::TooManyPrompts)) => Err(EngineError::Conflict {
-                reason: error.to_string(),
-            }),
-            Some(Err(error)) => Err(EngineError::unavailable(error.to_string())),
+            Some(Err(error)) => Err(prompt_error(error)),
             Some(Ok(_)) | None => Err(EngineError::unavailable("the session has ended")),
         }
     }
@@ -106,7 +102,11 @@ impl SessionApi for Inside {
             }
             let wait = u64::try_from(wait.as_micros()).unwrap_or(u64::MAX);
             let seq = prompt.seq;
-            self.prompted(Command::AwaitPrompt { seq, wait }).await
+            let found = self.prompted(Command::AwaitPrompt { seq, wait }).await;
+            found.map_err(|error| match error {
+                EngineError::NotFound { .. } => EngineError::no_prompt(&id),
+                other => other,
+            })
         })
     }
 

@@ -15,14 +15,7 @@ impl Prompts {
     pub(super) fn add(&mut self, kernel: KernelId, execution: u64, record: &Record) -> Option<PromptInfo> {
         let status = match serde_json::from_slice(&record.body).ok()? {
             PromptRecord::Asked { prompt } => {
-                let status = PromptStatus {
-                    seq: record.seq,
-                    at_micros: record.at_micros,
-                    execution: Some(execution),
-                    prompt,
-                    end: None,
-                    used: false,
-                };
+                let status = PromptStatus::open(record.seq, record.at_micros, Some(execution), prompt);
                 self.0.push(status.clone());
                 status
             }

@@ -61,8 +61,8 @@ def calling(tool, arguments, timeout):
     return (yield call_request(tool, arguments, timeout, prompt, key))
 
 
-async def run(flow, ask):
-    """Drive a generator without blocking."""
+async def run(flow, ask, pause=asyncio.sleep):
+    """Drive a generator. `ask` sends a request."""
     step = flow.send, None
     while True:
         try:
@@ -70,7 +70,7 @@ async def run(flow, ask):
         except StopIteration as done:
             return done.value
         if isinstance(request, _Pause):
-            await asyncio.sleep(request.seconds)
+            await pause(request.seconds)
             step = flow.send, None
             continue
         try:
@@ -80,18 +80,16 @@ async def run(flow, ask):
 
 
 def run_blocking(flow, ask):
-    """Drive a generator and block."""
-    step = flow.send, None
-    while True:
-        try:
-            request = step[0](step[1])
-        except StopIteration as done:
-            return done.value
-        if isinstance(request, _Pause):
-            time.sleep(request.seconds)
-            step = flow.send, None
-            continue
-        try:
-            step = flow.send, ask(request)
-        except Exception as error:  # it is the generator's
-            step = flow.throw, error
+    """The same, where `ask` blocks: nothing suspends the coroutine, so that it is done after one step."""
+
+    async def asked(request):
+        return ask(request)
+
+    async def paused(seconds):
+        time.sleep(seconds)
+
+    try:
+        run(flow, asked, paused).send(None)
+    except StopIteration as done:
+        return done.value
+    raise AssertionError("a request that blocks has suspended")
