@@ -231,12 +231,10 @@ test-upgrade: test-programs $(TEST_ENV)/ready ## sandboxes, sessions and logs of
 	HIMALIA_BIN=$(TEST_HIMALIA) HIMALIA_OLD_BIN=$(TARGET)/upgrade/bin/himalia $(TEST_ENV)/bin/python -m pytest -q tests/python/upgrade
 
 .PHONY: test-long
-# The test of a fresh machine builds without optimisation: the result does not depend on it. Of the other Pythons the newest is enough:
-# `make test` has the oldest, and `test-pythons` has all.
+# Of the other Pythons the newest is enough: `make test` has the oldest, and `test-pythons` has all.
 test-long: check-test test-python-long bench-context ## what takes too long for `test`; CI runs it as well
 	HIMALIA_SIM_SCHEDULES=1000000 cargo test --locked --workspace --lib -- schedules_of_three_replicas
 	tests/pythons/run.sh 3.14
-	CARGO_PROFILE_RELEASE_OPT_LEVEL=0 tests/fresh/run.sh demo
 
 .PHONY: bench
 bench: PROFILE = dist
@@ -249,6 +247,12 @@ bench: env $(BENCH_ENV)/ready ## Himalia, its peers and no gateway at all, in on
 bench-network: PROFILE = dist
 bench-network: env ## the proxy of sandboxes alone, against none and tinyproxy; writes docs/bench and the table
 	HIMALIA_BIN=$(HIMALIA) python3 tests/bench/network.py --out docs/bench/network.json
+	python3 tests/bench/readme.py --write
+
+.PHONY: bench-tools
+bench-tools: PROFILE = dist
+bench-tools: env ## calls of tools from code against the same requests without Himalia, search, and what a model reads; writes docs/bench and the table
+	HIMALIA_BIN=$(HIMALIA) python3 tests/bench/tools.py --out docs/bench/tools.json
 	python3 tests/bench/readme.py --write
 
 .PHONY: bench-wheel

@@ -152,9 +152,10 @@ class Session:
 
     name, proxy = "himalia", 3128
 
-    def __init__(self, folder, port):
+    def __init__(self, folder, port, text=None):
         config = Path(folder, "himalia.toml")
-        config.write_text(f'[templates.reach]\nkernelspec = "python3"\nisolation = "namespaces"\nnetwork = "allow"\nallow = ["127.0.0.2:{port}"]\n')
+        reach = f'[templates.reach]\nkernelspec = "python3"\nisolation = "namespaces"\nnetwork = "allow"\nallow = ["127.0.0.2:{port}"]\n'
+        config.write_text(text or reach)
         self.log = Path(folder, "log")
         argv = [os.environ["HIMALIA_BIN"], "serve", "--config", config, "--listen", "127.0.0.1:0", "--data-dir", f"{folder}/data", "--run-dir", f"{folder}/r"]
         argv += ["--private-address", f"127.0.0.2:{port}", "--token", TOKEN, "--log", "warn", "--on-sigterm", "stop"]
@@ -167,7 +168,8 @@ class Session:
             time.sleep(0.05)
         self.url = f"http://127.0.0.1:{found[1]}/v1"
         self.id = self.call("/sessions", {"template": "reach"})["id"]
-        self.execute(CLIENT)
+        if text is None:
+            self.execute(CLIENT)
 
     def call(self, path, body):
         headers = {"Authorization": f"token {TOKEN}", "Content-Type": "application/json"}

@@ -48,6 +48,20 @@ def gateway(report):
     return "\n".join(lines)
 
 
+def tools(report):
+    """Calls of tools from a session beside the same requests without one, the search, and what a model reads."""
+    rows, naps = report["calls"], report["parallel"]
+    direct = rows["direct"]
+    lines = [f"a call of a tool of a server of MCP on loopback (namespaces), and {naps} at once of a tool that takes {report['nap_s'] * 1e3:.0f} ms"]
+    lines.append(f"  {'':26}{'p50 ms':>9}{'added':>9}{'p99 ms':>9}{f'{naps} at once, s':>18}")
+    for name, row in rows.items():
+        lines.append(f"  {name:26}{row['p50_ms']:9.2f}{row['p50_ms'] - direct['p50_ms']:9.2f}{row['p99_ms']:9.2f}{row['parallel_s']:18.2f}")
+    search, context = report["search"], report["context"]
+    lines.append(f"\nsearch among {report['tools']:,} tools, over REST: p50 {search['p50_ms']:.2f} ms, p99 {search['p99_ms']:.2f} ms")
+    lines.append(f"characters to find one of them and call it, code and output: {context['steps']:,}; all schemas: {context['schemas']:,}")
+    return "\n".join(lines)
+
+
 def network(report):
     """The proxy of sandboxes beside none and tinyproxy."""
     rows = report["network"]

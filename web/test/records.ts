@@ -29,6 +29,10 @@ export class LogWriter {
     return this.put({ kind: 'network', detail });
   }
 
+  toolCall(execution: number | undefined, detail: JsonObject): LogRecord {
+    return this.put({ kind: 'tool_call', detail, ...(execution === undefined ? {} : { execution }) });
+  }
+
   prompt(detail: JsonObject): LogRecord {
     return this.put({ kind: 'prompt', detail });
   }

@@ -254,6 +254,68 @@ describe('a connection to the network', () => {
   });
 });
 
+describe('a call of a tool', () => {
+  function called(): { writer: LogWriter; execution: number; id: string } {
+    const writer = new LogWriter();
+    const id = writer.begin('await himalia.call("a.b")', 1, 'key');
+    const execution = writer.records.find(record => record.kind === 'execution')?.seq ?? 0;
+    return { writer, execution, id };
+  }
+
+  it('is a row of the cell that makes it', () => {
+    const { writer, execution } = called();
+    const begun = { state: 'begun', tool: 'a.b', caller: 'code', arguments: '{"x":1}', arguments_bytes: 7, line: 3 };
+    writer.toolCall(execution, { ...begun, call: 1 });
+    writer.toolCall(execution, { ...begun, call: 2 });
+    writer.toolCall(execution, {
+      state: 'ended',
+      call: 1,
+      tool: 'a.b',
+      outcome: 'done',
+      reply: '[1]',
+      reply_bytes: 3,
+      duration_ms: 12
+    });
+    writer.toolCall(execution, { ...begun, state: 'refused', reason: 'a.b changes something', omitted: 4 });
+    const log = read(writer);
+    const [cell] = cells(log);
+    expect(cell?.calls).toMatchObject({ total: 7, failed: 5, omitted: 4 });
+    expect(cell?.calls.shown.map(call => [call.number, call.state, call.reply, call.milliseconds, call.line])).toEqual([
+      [1, 'done', '[1]', 12, 3],
+      [2, 'running', '', null, 3],
+      [null, 'refused', '', null, 3]
+    ]);
+    expect(cell?.chars).toBe(7 * 3 + 3);
+    cell?.drop();
+    expect([cell?.calls.shown.length, cell?.calls.total, cell?.chars]).toEqual([0, 7, 0]);
+  });
+
+  it('is one of the first or the last ones of many', () => {
+    const { writer, execution } = called();
+    for (let call = 1; call <= 1000; call++) {
+      writer.toolCall(execution, { state: 'begun', tool: 'a.b', caller: 'code', arguments: '{}', call });
+    }
+    const [cell] = cells(read(writer));
+    const numbers = cell?.calls.shown.map(call => call.number) ?? [];
+    expect([numbers.length, numbers[0], numbers[99], numbers[100], numbers[199]]).toEqual([200, 1, 100, 901, 1000]);
+    expect(cell?.calls).toMatchObject({ total: 1000, omitted: 800, chars: 400 });
+  });
+
+  it('belongs to the notebook cell that runs, or is a line', () => {
+    const writer = new LogWriter();
+    writer.request('m', 'execute_request', { code: 'x' });
+    writer.message('m', 'status', { execution_state: 'busy' });
+    writer.toolCall(undefined, { state: 'begun', tool: 'a.b', caller: 'code', arguments: '{}', call: 1 });
+    writer.toolCall(undefined, { state: 'begun', tool: 'a.c', caller: 'model', arguments: '{}', call: 2 });
+    writer.toolCall(undefined, { state: 'ended', tool: 'a.c', outcome: 'done', call: 2 });
+    const log = read(writer);
+    expect(cells(log)[0]?.calls.shown.map(call => call.tool)).toEqual(['a.b']);
+    expect(log.entries.flatMap(entry => (entry.type === 'life' ? [entry.event.text] : []))).toEqual([
+      'A client called a.c'
+    ]);
+  });
+});
+
 describe('a record', () => {
   it('is refused when it is none, and read with what is sound of it', () => {
     expect(parseRecord('nonsense')).toBeNull();
@@ -272,7 +334,7 @@ describe('a record', () => {
     const log = new SessionLog();
     const odd = [null, 3, 'x', [], {}, { msg_type: [] }];
     let seq = 0;
-    for (const kind of ['message', 'request', 'lifecycle', 'gap', 'execution', 'network']) {
+    for (const kind of ['message', 'request', 'lifecycle', 'gap', 'execution', 'network', 'tool_call']) {
       for (const header of [...odd, { msg_type: 'display_data' }, { msg_type: 'execute_request', msg_id: 'a' }]) {
         for (const content of odd) {
           const record = parseRecord({

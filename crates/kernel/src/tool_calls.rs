@@ -73,6 +73,9 @@ pub struct ToolCallBegin {
     pub arguments: String,
     /// Bytes of all of its arguments.
     pub arguments_bytes: u64,
+    /// The line of the cell that calls, as its code says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line: Option<u32>,
 }
 
 /// How a call has ended.

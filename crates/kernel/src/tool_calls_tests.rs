@@ -16,6 +16,7 @@ fn what(tool: &str, caller: ToolCaller) -> ToolCallBegin {
         caller,
         arguments: "{}".to_owned(),
         arguments_bytes: 2,
+        line: None,
     }
 }
 

@@ -61,8 +61,8 @@ pub use template::{
 pub use time::{from_micros, now_micros, wall_micros};
 pub use token::{AccessToken, NewToken};
 pub use tool_call::{
-    ApiServer, ApiServers, ArgumentViolation, CallTool, FoundTool, FoundTools, ToolCaller, ToolError,
-    ToolErrorCode, ToolFile, ToolInfo, ToolReply,
+    ApiServer, ApiServers, ArgumentViolation, CallTool, FoundTool, FoundTools, ServerToolsPage, ToolCaller,
+    ToolError, ToolErrorCode, ToolFile, ToolInfo, ToolReply, ToolSchema,
 };
 pub use tool_policy::{MAX_TOOL_PATTERNS, ToolCallLimits, ToolPattern, ToolPolicy};
 pub use tool_server::{

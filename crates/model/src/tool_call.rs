@@ -108,6 +108,31 @@ pub struct ToolInfo {
     pub text: String,
 }
 
+/// A tool with its schemas, as generated modules need it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ToolSchema {
+    /// Its name in its server.
+    pub name: String,
+    /// What it does.
+    pub description: String,
+    /// JSON Schema of its arguments, which are an object.
+    pub input_schema: Value,
+    /// JSON Schema of what it returns, if its server says it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output_schema: Option<Value>,
+    /// It only reads.
+    pub read_only: bool,
+}
+
+/// Tools of one server, by name.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ServerToolsPage {
+    /// The tools of this page.
+    pub tools: Vec<ToolSchema>,
+    /// The name after which the next page begins. None: this is the last one.
+    pub next: Option<String>,
+}
+
 /// A call of a tool.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CallTool {
@@ -121,6 +146,8 @@ pub struct CallTool {
     pub approval: Option<String>,
     /// Names the prompt that asks for its approval: the same key is the same prompt.
     pub approval_key: Option<String>,
+    /// The line of the cell from which code calls it, if code says it.
+    pub line: Option<u32>,
 }
 
 /// A file in a reply.

@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! GET  /v1/servers                         routes.rs -> SessionApi::tool_servers
+//! GET  /v1/servers/{server}/tools?after=             -> SessionApi::tools_of_server
 //! GET  /v1/tools?server=&query=&limit=               -> SessionApi::search_tools
 //! GET  /v1/tools/{id}                                -> SessionApi::tool_info
 //! POST /v1/calls {tool, arguments, timeout_s, ...}   -> SessionApi::call_tool
@@ -22,7 +23,7 @@ mod tests;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use himalia_model::{ApiServers, CallTool, EngineError, FoundTools, ToolInfo, ToolReply};
+use himalia_model::{ApiServers, CallTool, EngineError, FoundTools, ServerToolsPage, ToolInfo, ToolReply};
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -51,6 +52,13 @@ pub struct AskPerson {
 pub trait SessionApi: Send + Sync {
     /// The servers of tools that it may use.
     fn tool_servers(&self) -> BoxFuture<'_, Result<ApiServers, EngineError>>;
+
+    /// The tools of a server with their schemas, by name: those after a name, as many as a page has.
+    fn tools_of_server(
+        &self,
+        server: String,
+        after: String,
+    ) -> BoxFuture<'_, Result<ServerToolsPage, EngineError>>;
 
     /// Tools that fit some words, of one server or of all.
     fn search_tools(

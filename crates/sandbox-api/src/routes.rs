@@ -23,7 +23,7 @@ const MAX_LIMIT: usize = 100;
 /// How long a request may wait for the end of a prompt.
 const MAX_WAIT: Duration = Duration::from_mins(1);
 
-const PATHS: &str = "GET /v1/servers, GET /v1/tools?server=&query=&limit=, GET /v1/tools/{id}, POST /v1/calls, \
+const PATHS: &str = "GET /v1/servers, GET /v1/servers/{server}/tools?after=, GET /v1/tools?server=&query=&limit=, GET /v1/tools/{id}, POST /v1/calls, \
                      POST /v1/prompts, GET /v1/prompts/{id}?wait_s=";
 
 /// A call as it is sent.
@@ -39,6 +39,8 @@ struct CallBody {
     approval: Option<String>,
     #[serde(default)]
     approval_key: Option<String>,
+    #[serde(default)]
+    line: Option<u32>,
 }
 
 /// Answers a request, whatever it is.
@@ -54,6 +56,14 @@ async fn answer(api: &dyn SessionApi, head: &Parts, body: Body) -> Result<Respon
     let parts: Vec<&str> = path.splitn(3, '/').collect();
     match (&head.method, &parts[..]) {
         (&Method::GET, ["v1", "servers"]) => Ok(json(&api.tool_servers().await?)),
+        (&Method::GET, ["v1", "servers", rest]) => {
+            let server = rest.strip_suffix("/tools").and_then(decode);
+            let server = server.ok_or_else(no_path)?;
+            let after = query(head, &["after"])?.pop().map(|(_, name)| name);
+            Ok(json(
+                &api.tools_of_server(server, after.unwrap_or_default()).await?,
+            ))
+        }
         (&Method::GET, ["v1", "tools"]) => {
             let query = query(head, &["server", "query", "limit"])?;
             let said = |name: &str| {
@@ -87,6 +97,7 @@ async fn answer(api: &dyn SessionApi, head: &Parts, body: Body) -> Result<Respon
                 timeout_s,
                 approval,
                 approval_key,
+                line,
             } = read(body).await?;
             let call = CallTool {
                 tool,
@@ -94,6 +105,7 @@ async fn answer(api: &dyn SessionApi, head: &Parts, body: Body) -> Result<Respon
                 timeout_s,
                 approval,
                 approval_key,
+                line,
             };
             Ok(json(&api.call_tool(call).await?))
         }
@@ -113,11 +125,13 @@ async fn answer(api: &dyn SessionApi, head: &Parts, body: Body) -> Result<Respon
             };
             Ok(json(&api.prompt((*id).to_owned(), wait).await?))
         }
-        _ => {
-            let message = format!("http://{NAME} has {PATHS}");
-            Err(Problem::new(StatusCode::NOT_FOUND, "not_found", &message))
-        }
+        _ => Err(no_path()),
     }
+}
+
+fn no_path() -> Problem {
+    let message = format!("http://{NAME} has {PATHS}");
+    Problem::new(StatusCode::NOT_FOUND, "not_found", &message)
 }
 
 fn query(head: &Parts, known: &[&str]) -> Result<Vec<(String, String)>, Problem> {

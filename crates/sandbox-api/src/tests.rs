@@ -6,7 +6,8 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use himalia_egress::Body;
 use himalia_model::{
-    ApiServers, CallTool, EngineError, FoundTools, ToolError, ToolErrorCode, ToolInfo, ToolReply,
+    ApiServers, CallTool, EngineError, FoundTools, ServerToolsPage, ToolError, ToolErrorCode, ToolInfo,
+    ToolReply,
 };
 use http::{Request, Response};
 use http_body_util::{BodyExt as _, Full};
@@ -24,6 +25,19 @@ impl SessionApi for Echo {
             Ok(ApiServers {
                 servers: Vec::new(),
                 text: "none".to_owned(),
+            })
+        })
+    }
+
+    fn tools_of_server(
+        &self,
+        server: String,
+        after: String,
+    ) -> BoxFuture<'_, Result<ServerToolsPage, EngineError>> {
+        Box::pin(async move {
+            Ok(ServerToolsPage {
+                tools: Vec::new(),
+                next: Some(format!("{server} {after}")),
             })
         })
     }
@@ -92,6 +106,9 @@ async fn get(path: &str) -> (u16, Value) {
 async fn each_path_asks_for_something() {
     assert_eq!(get("/v1/servers").await.1["text"], "none");
     assert_eq!(get("/v1/servers/").await.0, 200);
+    let page = get("/v1/servers/an%20api/tools?after=b%2Fc").await.1;
+    assert_eq!(page["next"], "an api b/c");
+    assert_eq!(get("/v1/servers/a/tool").await.0, 404);
     let found = get("/v1/tools?server=a&query=list%20of+orders&limit=3").await.1;
     assert_eq!(found["text"], "Some(\"a\") list of orders 3");
     assert_eq!(get("/v1/tools?server=").await.1["text"], "None  10");

@@ -157,6 +157,44 @@ print(len(sync.tools_search("orders")))
     assert (result["usage"]["tool_calls"], result["usage"]["tool_calls_failed"]) == (101, 0)
 
 
+def test_a_server_is_a_module_whose_functions_complete(world, session):
+    code = """
+from himalia.servers import orders, weather
+import inspect, pickle
+print((await orders.list_orders(limit=2))["orders"][1]["number"], orders.sync.list_orders(customer="b")["orders"][0]["customer"])
+print(inspect.signature(orders.create_order), "|", inspect.getdoc(weather.get_forecast).splitlines()[0])
+forecast = await weather.get_forecast("Oslo", days=2)
+print(type(forecast).__name__, forecast.city, forecast["days"], pickle.loads(pickle.dumps(forecast)) == forecast)
+try:
+    await orders.list_orders(limits=2)
+except TypeError as error:
+    print(error)
+"""
+    result = world.run(session, code)
+    assert result["error"] is None, result["error"]
+    lines = result["text"].splitlines()
+    assert lines[0] == "1 b" and lines[1].startswith("(customer: str, amount: float)") and lines[1].endswith("The weather of a city."), lines
+    assert lines[2] == "GetForecastResult Oslo 2 True", lines
+    assert "'limits'" in lines[3] and "list_orders(*, customer: str = '', limit: int = 10)" in lines[3], lines
+    begun = [one["detail"] for one in world.records(session, lambda all: [one for one in all if one["execution_id"] == result["id"]][5:])]
+    assert [one["line"] for one in begun if one["state"] == "begun"][-3:] == [3, 3, 5], begun  # IPython removes the empty first line
+    complete = lambda code: world.http.post(f"v1/sessions/{session}/complete", json={"code": code}).json()["matches"]  # noqa: E731
+    assert "list_orders" in " ".join(complete("orders.list_")) and "limit=" in " ".join(complete("orders.list_orders(li")), complete("orders.list_")
+    assert "himalia.servers.orders" in " ".join(complete("import himalia.servers.or")) or "orders" in complete("from himalia.servers import ord")
+
+
+def test_a_reply_becomes_a_table_in_the_session(world, session):
+    code = """
+import himalia, pandas
+saved = await himalia.call_to_file("orders.list_orders", "orders.parquet", limit=1000)
+print(saved.rows, pandas.read_parquet("orders.parquet")["number"].sum())
+saved = himalia.sync.call_to_file("orders.list_orders", "orders.arrow", limit=3)
+print(saved, pandas.read_feather("orders.arrow")["number"].tolist())
+"""
+    text = world.says(session, code).splitlines()
+    assert text[0] == "1000 499500" and text[1].startswith("Saved('orders.arrow', ") and text[1].endswith(", 3 rows) [0, 1, 2]"), text
+
+
 def test_wrong_names_and_arguments_are_refused_with_what_to_do(world, session):
     code = """
 import himalia

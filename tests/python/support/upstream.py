@@ -24,7 +24,14 @@ DESCRIPTION = {
                     {"name": "city", "in": "path", "required": True, "schema": {"type": "string"}},
                     {"name": "days", "in": "query", "schema": {"type": "integer", "maximum": 7}},
                 ],
-                "responses": {"200": {"description": "It."}},
+                "responses": {
+                    "200": {
+                        "description": "It.",
+                        "content": {
+                            "application/json": {"schema": {"type": "object", "properties": {"city": {"type": "string"}, "days": {}}}}
+                        },
+                    }
+                },
             }
         }
     },

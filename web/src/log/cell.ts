@@ -5,7 +5,8 @@
 
 import { Excerpt } from '../text/excerpt';
 import { Screen, type StreamName } from '../text/screen';
-import { type JsonObject, text } from './records';
+import { type JsonObject, type LogRecord, text } from './records';
+import { ToolCalls } from './tool-calls';
 
 /** Outputs that are kept: half of them the first ones, half the last ones. */
 export const MAX_OUTPUTS = 200;
@@ -89,10 +90,10 @@ export class Cell {
   variables: JsonObject | null = null;
   hint: string | null = null;
   outputs: Output[] = [];
+  calls = new ToolCalls();
   /** Outputs between the first and the last ones that are not kept. */
   omitted = 0;
-  /** What all outputs take, about, in characters; streams left aside. */
-  chars = 0;
+  private outputChars = 0;
   /** All outputs were dropped for lack of room. */
   dropped = false;
   private clearNext = false;
@@ -118,6 +119,11 @@ export class Cell {
     this.incarnation = begin.incarnation;
   }
 
+  /** What all outputs and calls take, about, in characters; streams left aside. */
+  get chars(): number {
+    return this.outputChars + this.calls.chars;
+  }
+
   get isOver(): boolean {
     return this.status !== 'queued' && this.status !== 'running';
   }
@@ -129,6 +135,7 @@ export class Cell {
     this.ended = null;
     this.count = null;
     this.question = null;
+    this.calls = new ToolCalls();
     this.clear();
   }
 
@@ -159,7 +166,7 @@ export class Cell {
     let found = false;
     for (const [at, output] of this.outputs.entries()) {
       if (output.type !== 'display' || output.displayId !== displayId) continue;
-      this.chars += weight({ data }) - weight(output);
+      this.outputChars += weight({ data }) - weight(output);
       this.outputs[at] = { ...output, data, metadata };
       found = true;
     }
@@ -188,9 +195,16 @@ export class Cell {
     if (!wait) this.clearIfDue();
   }
 
+  /** A call of a tool by its code. */
+  call(record: LogRecord, detail: JsonObject): void {
+    this.calls.apply(record, detail);
+    if (this.dropped) this.calls.drop();
+  }
+
   /** Gives up all outputs, those to come included. */
   drop(): void {
     this.clear();
+    this.calls.drop();
     this.dropped = true;
   }
 
@@ -199,11 +213,11 @@ export class Cell {
   }
 
   private keep(output: Output): void {
-    this.chars += weight(output);
+    this.outputChars += weight(output);
     this.outputs.push(output);
     if (this.outputs.length <= MAX_OUTPUTS) return;
     const [oldest] = this.outputs.splice(MAX_OUTPUTS / 2, 1);
-    if (oldest) this.chars -= weight(oldest);
+    if (oldest) this.outputChars -= weight(oldest);
     this.omitted += 1;
   }
 
@@ -215,7 +229,7 @@ export class Cell {
     this.clearNext = false;
     this.outputs = [];
     this.omitted = 0;
-    this.chars = 0;
+    this.outputChars = 0;
   }
 }
 

@@ -11,7 +11,7 @@ export interface LogRecord {
   seq: number;
   /** When it was stored, UTC. */
   at: string;
-  kind: 'message' | 'request' | 'lifecycle' | 'gap' | 'execution' | 'network' | 'prompt';
+  kind: 'message' | 'request' | 'lifecycle' | 'gap' | 'execution' | 'network' | 'prompt' | 'tool_call';
   incarnation: number;
   /** Of a message or a request. */
   channel?: string;
@@ -25,7 +25,7 @@ export interface LogRecord {
   execution?: number;
 }
 
-const KINDS = ['message', 'request', 'lifecycle', 'gap', 'execution', 'network', 'prompt'];
+const KINDS = ['message', 'request', 'lifecycle', 'gap', 'execution', 'network', 'prompt', 'tool_call'];
 
 /** A record that was read; null if it is none that this viewer knows. */
 export function parseRecord(value: unknown): LogRecord | null {

@@ -103,6 +103,9 @@ export class SessionLog {
         break;
       case 'prompt':
         this.prompts += 1;
+        break;
+      case 'tool_call':
+        this.toolCall(record);
     }
   }
 
@@ -421,6 +424,25 @@ export class SessionLog {
       this.changedCells.add(cell);
     }
     if (running.length === 0) this.life(record, said, true);
+  }
+
+  /** A call of a tool has begun, has ended or was refused. Those that no cell makes are a client's of the gateway. */
+  private toolCall(record: LogRecord): void {
+    const detail = object(record.detail);
+    const cell =
+      record.execution === undefined
+        ? this.open.findLast(other => other.execution === null && other.began)
+        : this.cells.get(`x${record.execution}`);
+    if (cell && text(detail.caller) !== 'model') {
+      const before = cell.chars;
+      cell.call(record, detail);
+      this.displayChars += cell.chars - before;
+      this.changedCells.add(cell);
+      this.fit();
+    } else if (text(detail.state) !== 'ended') {
+      const refused = text(detail.state) === 'refused' ? ` was refused: ${text(detail.reason)}` : '';
+      this.life(record, `A client called ${text(detail.tool)}${refused}`, false);
+    }
   }
 
   /** A connection to the network that has ended or was refused. */

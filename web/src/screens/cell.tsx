@@ -11,6 +11,7 @@ import type { SessionView } from '../state/session-view';
 import { clock, duration } from '../ui/format';
 import { useNow } from '../ui/hooks';
 import { Pill } from '../ui/parts';
+import { CallRows } from './tool-calls';
 
 /** How the code came, in words. */
 const WAYS: Record<Asker, string> = { viewer: 'in a viewer', native: 'over the API', jupyter: 'by a Jupyter client' };
@@ -58,6 +59,7 @@ export const CellCard = memo(function CellCard({ view, cell, session, isOpen, on
         <Time cell={cell} revision={revision} />
       </header>
       <Code text={cell.code} language={cell.language} isOpen={isOpen} onToggle={onToggle} />
+      <CallRows calls={cell.calls} revision={revision} />
       {(cell.outputs.length > 0 || cell.dropped) && (
         <div class="outputs">
           {cell.outputs.map((output, at) => (

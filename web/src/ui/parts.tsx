@@ -49,6 +49,9 @@ const TONES: Record<string, Tone> = {
   error: 'bad',
   dead: 'bad',
   refused: 'bad',
+  failed: 'bad',
+  not_done: 'bad',
+  unknown: 'warn',
   kernel_died: 'bad',
   oom_killed: 'bad'
 };

@@ -106,6 +106,7 @@ async fn call_all(engine: &Engine, who: &Principal) {
         timeout_s: None,
         approval: None,
         approval_key: None,
+        line: None,
     };
     let work = async {
         let prompt = PromptId { kernel, seq: 1 };

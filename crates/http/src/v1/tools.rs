@@ -102,6 +102,7 @@ pub(crate) async fn call(
         timeout_s: call.timeout_s,
         approval: call.approval,
         approval_key: call.approval_key,
+        line: None,
     };
     let reply = app.engine().call_tool(&principal, kernel, call).await;
     Ok(Fresh(reply.map_err(|error| of_session(error, &id))?))

@@ -23,8 +23,8 @@ use super::unproven::Unproven;
 use crate::{Connection, Endpoint};
 
 /// Connections of one socket that have not proven the key yet. One more, and the oldest is closed: a shim says its hello as soon as
-/// it is connected, so those that are old are not shims.
-const UNPROVEN_MAX: usize = 16;
+/// it is connected, so those that are old are not shims. More than a program in the sandbox opens at once by the library for tools.
+const UNPROVEN_MAX: usize = 64;
 /// How long the head of a hello may take, and how long its rest.
 const PROOF_TIME: Duration = Duration::from_secs(1);
 /// How long a hello waits for room in the budget of all sandboxes.

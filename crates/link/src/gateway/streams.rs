@@ -9,8 +9,8 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::stream::StreamConnection;
 
-/// Streams of the network that wait until they are served; more are closed.
-const NETWORK_WAITING: usize = 16;
+/// Streams of the network that wait until they are served; more are closed. As many as a session may have.
+const NETWORK_WAITING: usize = 256;
 
 /// The streams of one link.
 #[derive(Debug, Default)]

@@ -165,6 +165,7 @@ async fn call_tool(mut call: Call) -> Answer {
         timeout_s: None,
         approval: wanted.approval,
         approval_key: None,
+        line: None,
     };
     let reply = call.engine.call_tool(&call.principal, kernel, order).await?;
     let text = match &reply.content {

@@ -94,6 +94,7 @@ impl Tools {
             timeout_s,
             approval,
             approval_key,
+            line,
         } = call;
         let time = match timeout_s {
             None => Duration::MAX,
@@ -118,6 +119,7 @@ impl Tools {
                 None => "(not shown: the gateway cannot read its credentials now)".to_owned(),
             },
             arguments_bytes: arguments.to_string().len() as u64,
+            line,
         };
         let found = match found {
             Ok(found) => found,

@@ -7,7 +7,7 @@ use futures_util::future::BoxFuture;
 use himalia_executions::{Ask, DEFAULT_PROMPT_TIME, PromptId, PromptInfo};
 use himalia_kernel::{Answer, Command};
 use himalia_model::{
-    ApiServers, CallTool, EngineError, FoundTools, Session, ToolCaller, ToolInfo, ToolReply,
+    ApiServers, CallTool, EngineError, FoundTools, ServerToolsPage, Session, ToolCaller, ToolInfo, ToolReply,
 };
 use himalia_sandbox_api::{AskPerson, Door, SessionApi};
 use serde_json::Value;
@@ -59,6 +59,14 @@ impl Inside {
 impl SessionApi for Inside {
     fn tool_servers(&self) -> BoxFuture<'_, Result<ApiServers, EngineError>> {
         Box::pin(async { Ok(self.tools.list(&self.session()?)) })
+    }
+
+    fn tools_of_server(
+        &self,
+        server: String,
+        after: String,
+    ) -> BoxFuture<'_, Result<ServerToolsPage, EngineError>> {
+        Box::pin(async move { self.tools.schemas(&self.session()?, &server, &after) })
     }
 
     fn search_tools(

@@ -4,11 +4,11 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use himalia_model::{
-    ApiServer, ApiServers, EngineError, FoundTool, FoundTools, Session, ToolCaller, ToolError, ToolErrorCode,
-    ToolInfo,
+    ApiServer, ApiServers, EngineError, FoundTool, FoundTools, ServerToolsPage, Session, ToolCaller,
+    ToolError, ToolErrorCode, ToolInfo, ToolSchema,
 };
 use himalia_tool_servers::ServerState;
-use himalia_tools::{Catalog, Found, Unknown, describe, list_found, list_servers};
+use himalia_tools::{Catalog, Found, Tool, Unknown, describe, list_found, list_servers};
 
 use super::Tools;
 use super::policy::{Decision, decide};
@@ -17,6 +17,8 @@ use super::policy::{Decision, decide};
 const SERVERS_CHARS: usize = 1500;
 const FOUND_CHARS: usize = 1500;
 const INFO_CHARS: usize = 4000;
+/// Bytes of the schemas of a page, after which no tool is added to it.
+const PAGE_BYTES: usize = 512 * 1024;
 /// Tools of an answer.
 pub(super) const MAX_FOUND: usize = 100;
 
@@ -103,6 +105,43 @@ impl Tools {
             tools: tools.collect(),
             text,
         })
+    }
+
+    /// The tools of a server with their schemas: those after a name, as many as a page has.
+    pub fn schemas(
+        &self,
+        session: &Arc<Session>,
+        server: &str,
+        after: &str,
+    ) -> Result<ServerToolsPage, EngineError> {
+        let catalog = self.catalog(session);
+        let found = catalog.server(server);
+        let found = found.map_err(|unknown| self.unknown(session, &unknown))?;
+        let mut rest: Vec<_> = catalog.tools(found).map(Tool::definition).collect();
+        rest.retain(|tool| tool.name.as_str() > after);
+        rest.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+        let mut bytes = 0;
+        let page = rest.iter().take_while(|tool| {
+            let fits = bytes < PAGE_BYTES;
+            bytes += tool.description.len() + tool.input_schema.to_string().len();
+            bytes += tool
+                .output_schema
+                .as_ref()
+                .map_or(0, |schema| schema.to_string().len());
+            fits
+        });
+        let tools: Vec<_> = page
+            .map(|tool| ToolSchema {
+                name: tool.name.clone(),
+                description: tool.description.clone(),
+                input_schema: tool.input_schema.clone(),
+                output_schema: tool.output_schema.clone(),
+                read_only: tool.effect.read_only,
+            })
+            .collect();
+        let last = tools.last().filter(|_| tools.len() < rest.len());
+        let next = last.map(|tool| tool.name.clone());
+        Ok(ServerToolsPage { tools, next })
     }
 
     /// All about a tool.

@@ -4,8 +4,8 @@ Only the standard library. Requests go to `http://himalia.internal/` by the prox
 which session it is of.
 """
 
-from himalia_inside import connections, people, sync
-from himalia_inside.api import answer_of, info_request, search_request, servers_request, value_of
+from himalia_inside import connections, people, saving, sync
+from himalia_inside.api import answer_of, calling_line, info_request, search_request, servers_request, value_of
 from himalia_inside.errors import (
     ApprovalNeeded,
     InvalidArguments,
@@ -38,6 +38,7 @@ __all__ = [
     "Withdrawn",
     "ask",
     "call",
+    "call_to_file",
     "call_tool",
     "get_tool_info",
     "list_api_servers",
@@ -65,12 +66,24 @@ async def get_tool_info(tool):
     return await _ask(info_request(tool))
 
 
-async def call_tool(tool, arguments=None, timeout=None):
-    """Call a tool with a dict of arguments; `timeout` is in seconds. Return the whole `Reply`.
+def call_tool(tool, arguments=None, timeout=None, retries=0):
+    """Call a tool with a dict of arguments; `timeout` is in seconds. To be awaited; returns the whole `Reply`.
 
-    If a person has to approve the call, it waits for that; the time of the execution stands still meanwhile.
+    If a person has to approve the call, it waits for that; the time of the execution stands still meanwhile. It is called again, up to
+    `retries` times, if nothing was done, and if it is not known whether it was done and a second call changes nothing.
     """
-    return await people.run(people.calling(tool, arguments, timeout), _ask)
+    # The line is that of the call, also if the coroutine runs later, in a task.
+    return people.run(people.calling(tool, arguments, timeout, retries, calling_line()), _ask)
+
+
+def call_to_file(tool, path, /, **arguments):
+    """Call a tool and write what it returns to a file. To be awaited; returns a `Saved`: path, bytes, rows, and the files of the reply.
+
+    `.arrow` and `.parquet` are tables, `.jsonl` has a line for each row: the reply is a list of objects, or has one as a member. All other
+    files are JSON, or the text of the reply.
+    """
+    path = saving.check(path)
+    return _then(call_tool(tool, arguments), lambda reply: saving.save(path, reply))
 
 
 async def ask(text, options=None, timeout=None):
@@ -81,10 +94,14 @@ async def ask(text, options=None, timeout=None):
     return await people.run(people.asking(text, options, timeout), _ask)
 
 
-async def call(tool, /, **arguments):
-    """Call a tool, as `await call("orders.list_orders", limit=5)`. Return what it returns.
+def call(tool, /, **arguments):
+    """Call a tool, as `await call("orders.list_orders", limit=5)`. To be awaited; returns what the tool returns.
 
     That is its content; if there are files too, it is the whole `Reply`. Many calls at once: `asyncio.gather`. A call is made once: if it
     is not known whether it was done, `OutcomeUnknown` says so.
     """
-    return value_of(await call_tool(tool, arguments))
+    return _then(call_tool(tool, arguments), value_of)
+
+
+async def _then(awaited, function):
+    return function(await awaited)

@@ -3,6 +3,7 @@
 import base64
 import json
 import os
+import sys
 from typing import NamedTuple, Optional
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -86,6 +87,10 @@ def servers_request():
     return Request("GET", f"{base()[0]}/v1/servers", None, _texted("servers"))
 
 
+def schemas_request(server, after):
+    return Request("GET", f"{base()[0]}/v1/servers/{quote(server, safe='')}/tools?{urlencode({'after': after})}", None, dict)
+
+
 def search_request(query, server, limit):
     asked = {"query": query, "limit": limit}
     if server is not None:
@@ -97,8 +102,8 @@ def info_request(tool):
     return Request("GET", f"{base()[0]}/v1/tools/{quote(tool, safe='')}", None, ToolInfo)
 
 
-def call_request(tool, arguments, timeout, approval=None, key=None):
-    asked = {"tool": tool, "arguments": {} if arguments is None else arguments, "approval": approval, "approval_key": key}
+def call_request(tool, arguments, timeout, line=None, approval=None, key=None):
+    asked = {"tool": tool, "arguments": {} if arguments is None else arguments, "line": line, "approval": approval, "approval_key": key}
     if timeout is not None:
         asked["timeout_s"] = timeout
     # What is no JSON is an error of the caller.
@@ -113,6 +118,18 @@ def ask_request(text, options, timeout, key):
 
 def prompt_request(prompt, wait):
     return Request("GET", f"{base()[0]}/v1/prompts/{quote(prompt, safe='')}?wait_s={wait}", None, dict)
+
+
+def calling_line():
+    """The line of the cell from which this is called; None outside of cells."""
+    # The module of the cells; that of the kernel's own program has the same name, and is not there any more.
+    cells = vars(sys.modules["__main__"])
+    frame, line = sys._getframe(1), None
+    while frame is not None:
+        if frame.f_globals is cells:
+            line = frame.f_lineno
+        frame = frame.f_back
+    return line
 
 
 def answer_of(request, response):

@@ -9,8 +9,8 @@ from urllib.parse import urlsplit
 from himalia_inside.api import base
 from himalia_inside.errors import lost, unreachable
 
-# New connections of a sandbox at once that the gateway is sure to take: it closes those that it has no place for.
-_MOST = 12
+# The gateway answers 64 requests of a session at once, and closes new connections of a sandbox if there are more than 64 at once.
+_MOST = 48
 # The gateway closes a connection that is idle for a minute.
 _IDLE_SECONDS = 30
 _HEAD_BYTES = 64 * 1024

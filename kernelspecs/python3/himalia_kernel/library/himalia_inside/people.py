@@ -8,13 +8,14 @@ import time
 import uuid
 from typing import NamedTuple
 
-from himalia_inside.api import ask_request, call_request, prompt_request
-from himalia_inside.errors import ApprovalNeeded, ToolUnavailable, Withdrawn
+from himalia_inside.api import ask_request, call_request, info_request, prompt_request
+from himalia_inside.errors import ApprovalNeeded, OutcomeUnknown, ToolUnavailable, Withdrawn
 
-# Seconds that one request waits for an answer; that a gateway may be away; between two attempts to reach it.
+# Seconds that one request waits for an answer; that a gateway may be away; between two attempts, and at most between two calls.
 _WAIT = 50
 _AWAY = 600
 _PAUSE = 1
+_LONG_PAUSE = 30
 
 
 class _Pause(NamedTuple):
@@ -49,16 +50,34 @@ def asking(text, options, timeout):
     return prompt["answer"]
 
 
-def calling(tool, arguments, timeout):
+def calling(tool, arguments, timeout, retries=0, line=None):
+    """Call a tool, up to so many times again if nothing was done by it, or if it may be done twice; the reply."""
+    pause = _PAUSE
+    while True:
+        try:
+            return (yield from _calling(tool, arguments, timeout, line))
+        except (ToolUnavailable, OutcomeUnknown) as error:
+            if retries <= 0:
+                raise
+            if isinstance(error, OutcomeUnknown):
+                info = yield from _persistent(info_request(tool))
+                if not (info["read_only"] or info["idempotent"]):
+                    raise
+        retries -= 1
+        yield _Pause(pause)
+        pause = min(pause * 2, _LONG_PAUSE)
+
+
+def _calling(tool, arguments, timeout, line):
     """Call a tool, once a person has approved it if one has to; the reply."""
     key = uuid.uuid4().hex
     try:
-        return (yield call_request(tool, arguments, timeout, None, key))
+        return (yield call_request(tool, arguments, timeout, line, None, key))
     except ApprovalNeeded as needed:
         prompt = needed.prompt
     yield from _ended({"id": prompt, "state": "open"})
     # Whatever came of it: the gateway says so.
-    return (yield call_request(tool, arguments, timeout, prompt, key))
+    return (yield call_request(tool, arguments, timeout, line, prompt, key))
 
 
 async def run(flow, ask, pause=asyncio.sleep):

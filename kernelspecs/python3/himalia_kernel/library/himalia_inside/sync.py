@@ -1,9 +1,9 @@
 """The same functions for code that does not await. They block the thread, and with it the event loop that runs in it."""
 
-from himalia_inside import blocking, people
-from himalia_inside.api import answer_of, info_request, search_request, servers_request, value_of
+from himalia_inside import blocking, people, saving
+from himalia_inside.api import answer_of, calling_line, info_request, search_request, servers_request, value_of
 
-__all__ = ["ask", "call", "call_tool", "get_tool_info", "list_api_servers", "tools_search"]
+__all__ = ["ask", "call", "call_to_file", "call_tool", "get_tool_info", "list_api_servers", "tools_search"]
 
 
 def _ask(request):
@@ -25,9 +25,15 @@ def get_tool_info(tool):
     return _ask(info_request(tool))
 
 
-def call_tool(tool, arguments=None, timeout=None):
-    """Call a tool with a dict of arguments; `timeout` is in seconds. Return the whole `Reply`."""
-    return people.run_blocking(people.calling(tool, arguments, timeout), _ask)
+def call_tool(tool, arguments=None, timeout=None, retries=0):
+    """Call a tool with a dict of arguments; `timeout` is in seconds. Return the whole `Reply`. `retries` as for the function that awaits."""
+    return people.run_blocking(people.calling(tool, arguments, timeout, retries, calling_line()), _ask)
+
+
+def call_to_file(tool, path, /, **arguments):
+    """Call a tool and write what it returns to a file, as the function that awaits does."""
+    path = saving.check(path)
+    return saving.save(path, call_tool(tool, arguments))
 
 
 def ask(text, options=None, timeout=None):
