@@ -868,6 +868,8 @@ export interface ListedSession {
   template: string;
   /** Tools that it may use: servers, and patterns of their tools. */
   tools: string[];
+  /** Its place in a tree, if code of another session has started it, or null. */
+  tree: SessionTree | null;
   /** Set if its process runs and does not respond; null if it responds, or is only busy. */
   unresponsive: Unresponsive | null;
 }
@@ -1281,6 +1283,8 @@ export interface NewSkill {
     })[] | undefined;
     /** JSON Schema of what `main` returns. Code has one. */
     outputs?: unknown | undefined;
+    /** Skills that it runs, each with a requirement of its version: `^1.2`. */
+    skills?: { [name: string]: string } | undefined;
     /** The template of the session that it runs in. Default: that of the caller. */
     template?: string | null | undefined;
     /** Runs with a known result. */
@@ -1296,6 +1300,8 @@ export interface NewSkill {
     })[] | undefined;
     /** Seconds that a run may take. Default: 600. */
     timeout_s?: number | null | undefined;
+    /** Tools that a run may use: `SERVER`, or `SERVER.TOOL` with `*`. It has those of them that template and caller have too. */
+    tools?: string[] | undefined;
     /** A semantic version: `1.2.0`. */
     version: string;
   } | null | undefined;
@@ -1738,6 +1744,8 @@ export interface Session {
   template: string;
   /** Tools that it may use: servers, and patterns of their tools. */
   tools: string[];
+  /** Its place in a tree, if code of another session has started it, or null. */
+  tree: SessionTree | null;
   /** Set if its process runs and does not respond; null if it responds, or is only busy. */
   unresponsive: Unresponsive | null;
 }
@@ -1880,6 +1888,18 @@ export interface SessionPage {
   unanswered?: string[] | undefined;
 }
 
+/** The place of a session that code of another session has started. */
+export interface SessionTree {
+  /** Sessions above it, from 1. */
+  depth: number;
+  /** The session whose code has started this one. */
+  parent: SessionId;
+  /** The session at the top, which a client has started. */
+  root: SessionId;
+  /** The execution there whose code, through sessions between, has started this one; null: there was none. */
+  root_execution: string | null;
+}
+
 /**
  * The effect of a hazard on a fork.
  * - `refuse`: It prevents the fork under every policy.
@@ -1926,12 +1946,16 @@ export interface SkillManifest {
   network?: AllowList | undefined;
   /** JSON Schema of what `main` returns. Code has one. */
   outputs?: unknown | undefined;
+  /** Skills that it runs, each with a requirement of its version: `^1.2`. */
+  skills?: { [name: string]: string } | undefined;
   /** The template of the session that it runs in. Default: that of the caller. */
   template?: string | null | undefined;
   /** Runs with a known result. */
   tests?: SkillTest[] | undefined;
   /** Seconds that a run may take. Default: 600. */
   timeout_s?: number | null | undefined;
+  /** Tools that a run may use: `SERVER`, or `SERVER.TOOL` with `*`. It has those of them that template and caller have too. */
+  tools?: string[] | undefined;
   /** A semantic version: `1.2.0`. */
   version: string;
 }

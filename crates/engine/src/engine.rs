@@ -29,7 +29,7 @@ use himalia_shim_protocol::RunProcess;
 use himalia_skills::{Draft, Skill};
 use uuid::Uuid;
 
-use crate::api::{Commands, Drain, NewCredential, RunSkill, SessionUsage, SkillInfo, SkillRun};
+use crate::api::{BegunRun, Commands, Drain, NewCredential, RunSkill, SessionUsage, SkillInfo, SkillRun};
 use crate::audit::{Audit, Effect, Subject};
 use crate::traced::Traced;
 
@@ -316,7 +316,7 @@ commands! {
         /// Runs a code skill as an execution in a new session, which ends with it. Inputs that do not fit its schema:
         /// [`EngineError::BadRequest`] on `inputs`. It has no more rights than both the principal's session of that template and what the
         /// skill says that it needs.
-        Change run_skill(name: &str, wanted: RunSkill) -> (ExecutionId, SessionInfo), Subject::Skill(name), |made| Some(made.1.kernel.id);
+        Change run_skill(name: &str, wanted: RunSkill) -> BegunRun, Subject::Skill(name), |made| Some(made.session.kernel.id);
         /// What came of a run so far: its outputs, checked against the schema. [`EngineError::Gone`] when the skill was deleted.
         Look skill_run(id: ExecutionId) -> SkillRun, Subject::Kernel(id.kernel);
         /// A skill, not published, made of code in the history of a session, by the numbers that entries of the history have.

@@ -13,7 +13,7 @@ mod tokens;
 mod traced;
 
 pub use api::{
-    Drain, MAX_INPUT_BYTES, MAX_SKILL_VERSIONS, MAX_SKILLS_BYTES, NewCredential, RunSkill, Search,
+    BegunRun, Drain, MAX_INPUT_BYTES, MAX_SKILL_VERSIONS, MAX_SKILLS_BYTES, NewCredential, RunSkill, Search,
     SessionUsage, SkillInfo, SkillRun, SkillRunStatus,
 };
 pub use audit::{Audit, AuditRecord, AuditSink, AuditTarget, Door, Effect};
@@ -48,9 +48,10 @@ pub use himalia_model::{
     PoolConfig, PoolStatus, Principal, ProvisionerChoice, ProvisionerInfo, RemovedBy, Retention, Role,
     SandboxConfig, Scope, Secrets, Session, SessionChange, SessionEnd, SessionId, SessionInfo, SessionLimits,
     SessionModel, SessionOwner, SessionPatch, Share, SharedStore, Sought, SpecFile, StartPath, StartSession,
-    Template, TemplateInfo, TenantLimits, TimeChange, TimeSource, ToolCallLimits, ToolCaller, ToolError,
-    ToolErrorCode, ToolFile, ToolInfo, ToolPattern, ToolPolicy, ToolReply, ToolServerConfig,
-    ToolServerFields, TraceContext, Unanswered, Unresponsive, Used, UsualSizes, Via, from_micros,
+    Starter, Template, TemplateInfo, TenantLimits, TimeChange, TimeSource, ToolCallLimits, ToolCaller,
+    ToolError, ToolErrorCode, ToolFile, ToolInfo, ToolPattern, ToolPolicy, ToolReply, ToolServerConfig,
+    ToolServerFields, TraceContext, TreeLimits, TreePlace, Unanswered, Unresponsive, Used, UsualSizes, Via,
+    from_micros,
 };
 pub use himalia_sandbox::inside::{DATA_DIR, WORK_DIR};
 pub use himalia_session::{
@@ -58,7 +59,7 @@ pub use himalia_session::{
     GivenSecrets, GrantAnswer, ListedFile, MAX_LISTED, MAX_NAME_CHARS, MAX_PROCESSES, MAX_SESSION_KERNELS,
     MAX_START_KEY_BYTES, MAX_TRANSFER_BYTES, MAX_TRANSFERS, NAME_PATTERN, ObjectStoreUrl, PackedFiles,
     PostgresUrl, Process, ProcessEvent, ProcessEvents, ProcessWriter, Provisioners, REPLICA_FILE,
-    RemovedFiles, SecretText, StartedGrant, WrittenFiles, check_replica_name, name_of_key,
+    RemovedFiles, SecretText, StartedGrant, WrittenFiles, check_replica_name, name_of_key, name_of_run,
 };
 pub use himalia_shim_protocol::{
     BRANCHES, ProcessExit, ProcessOrder, ProcessSource, RunProcess, TerminalSize,

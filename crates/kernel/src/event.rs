@@ -137,6 +137,8 @@ pub enum Command {
     NoteConnection(Box<NetworkRecord>),
     /// Write into the log that a tool is about to be called, if the limits permit it.
     BeginToolCall(Box<ToolCallBegin>, ToolCallLimits),
+    /// Count a call of a tool that a session below this one is about to make, if the limits permit it.
+    CountTreeCall(ToolCallLimits),
     /// Write into the log how a call of a tool has ended.
     EndToolCall(u64, Box<ToolCallEnd>),
     /// Write into the log that a call of a tool was refused.

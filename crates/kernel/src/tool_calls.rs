@@ -151,6 +151,8 @@ impl ToolCallTotals {
 pub enum ToolLimit {
     /// Of what runs in the kernel.
     Execution(u32),
+    /// Of what runs in the kernel at the top of a tree of sessions.
+    Tree(u32),
     /// Of the session.
     Session(u64),
     /// So many calls have not ended.
@@ -194,20 +196,26 @@ impl ToolCalls {
 
     /// Whether one more is too many, of those that run with this request.
     fn count(&mut self, running: Option<RequestId>, limits: ToolCallLimits) -> Result<(), ToolLimit> {
-        if self.running.0 != running {
-            self.running = (running, 0);
-        }
         if self.open.len() >= MAX_OPEN {
             return Err(ToolLimit::Open(MAX_OPEN));
         }
         if self.totals.calls >= limits.per_session {
             return Err(ToolLimit::Session(limits.per_session));
         }
-        if self.running.1 >= limits.per_execution {
+        if !self.count_running(running, limits.per_execution) {
             return Err(ToolLimit::Execution(limits.per_execution));
         }
-        self.running.1 += 1;
         Ok(())
+    }
+
+    /// Counts a call of those that run with this request, unless there are so many already.
+    fn count_running(&mut self, running: Option<RequestId>, most: u32) -> bool {
+        if self.running.0 != running {
+            self.running = (running, 0);
+        }
+        let permitted = self.running.1 < most;
+        self.running.1 += u32::from(permitted);
+        permitted
     }
 
     /// Whether one more refusal has a record of its own.
@@ -261,6 +269,18 @@ impl Core {
         let body = event_body(&ToolCallRecord::Begun { call, what });
         self.log().tool_call(owner, body, Next::ToolCall { waiter, call });
         Ok(false)
+    }
+
+    /// A session below this one is about to call a tool, on behalf of what runs here. Says whether it may.
+    pub(super) fn count_tree_call(&mut self, waiter: u64, limits: ToolCallLimits, out: &mut Vec<Effect>) {
+        let running = self.stopwatch.running().map(|(id, _)| id);
+        let most = limits.per_execution;
+        let answer = if self.tool_calls.count_running(running, most) {
+            Answer::Done
+        } else {
+            Answer::ToolCallOverLimit(ToolLimit::Tree(most))
+        };
+        out.push(Effect::Done(waiter, Ok(answer)));
     }
 
     /// The record of a call could not be written: it is not sent.

@@ -98,6 +98,26 @@ fn what_a_gateway_leaves_open_is_unknown_to_the_next_one_once() {
 }
 
 #[test]
+fn calls_of_sessions_below_count_with_those_of_the_session_at_the_top() {
+    let mut bench = Bench::running();
+    let counted = |bench: &mut Bench, waiter: u64| {
+        bench.order(waiter, Command::CountTreeCall(LIMITS));
+        let done = bench.done.iter().find(|(of, _)| *of == waiter);
+        done.unwrap().1.clone().unwrap()
+    };
+    assert_eq!(counted(&mut bench, 10), Answer::Done);
+    assert_eq!(begin(&mut bench, 11, ToolCaller::Code), Answer::ToolCallBegun(1));
+    assert_eq!(counted(&mut bench, 12), Answer::Done);
+    let over = Answer::ToolCallOverLimit(ToolLimit::Tree(3));
+    assert_eq!(counted(&mut bench, 13), over);
+    let over = Answer::ToolCallOverLimit(ToolLimit::Execution(3));
+    assert_eq!(begin(&mut bench, 14, ToolCaller::Code), over);
+    // They are in the logs of their own sessions.
+    assert_eq!(records(&bench).len(), 1);
+    assert_eq!(bench.core.snapshot().tool_calls.calls, 1);
+}
+
+#[test]
 fn calls_are_limited_for_what_runs_and_for_the_session() {
     let mut bench = Bench::running();
     for waiter in 10..13 {

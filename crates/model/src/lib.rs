@@ -21,6 +21,7 @@ mod packages;
 mod peer_sessions;
 mod principal;
 mod session;
+mod skill_access;
 mod status;
 mod template;
 mod time;
@@ -29,6 +30,7 @@ mod tool_call;
 mod tool_policy;
 mod tool_server;
 mod trace;
+mod tree;
 mod usage;
 
 pub use clock::{Clock, Looks, TimeSource};
@@ -54,6 +56,7 @@ pub use session::{
     GivenVariables, Origin, Role, SandboxConfig, Secrets, Session, SessionChange, SessionEnd, SessionInfo,
     SessionOwner, Sought, StartKey, StartPath, StartSession, TimeChange,
 };
+pub use skill_access::SkillAccess;
 pub use status::{PoolStatus, ProvisionerInfo};
 pub use template::{
     FilesMode, PoolConfig, ProvisionerChoice, SessionLimits, Template, TemplateInfo, UsualSizes,
@@ -64,9 +67,10 @@ pub use tool_call::{
     ApiServer, ApiServers, ArgumentViolation, CallTool, FoundTool, FoundTools, ServerToolsPage, ToolCaller,
     ToolError, ToolErrorCode, ToolFile, ToolInfo, ToolReply, ToolSchema,
 };
-pub use tool_policy::{MAX_TOOL_PATTERNS, ToolCallLimits, ToolPattern, ToolPolicy};
+pub use tool_policy::{MAX_TOOL_PATTERNS, ToolCallLimits, ToolPattern, ToolPolicy, common_tools};
 pub use tool_server::{
     AllowedCallers, DescriptionSource, HttpUrl, ToolServerConfig, ToolServerFields, ToolServerKind,
 };
 pub use trace::{NoTraceContext, TraceContext};
+pub use tree::{Starter, TreeLimits, TreePlace};
 pub use usage::{CallerUsage, OwnerUsage, Used};

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::hash::{Hash, Hasher};
 use std::net::SocketAddr;
 
-use crate::{EngineError, HeldKernel, JupyterSessionId, KernelId, TraceContext};
+use crate::{EngineError, HeldKernel, JupyterSessionId, KernelId, Session, TraceContext};
 
 /// The owner of what the holder of the gateway's token makes. No tenant has this name.
 pub const OPERATOR: &str = "operator";
@@ -157,6 +157,14 @@ impl Principal {
             expires_micros: None,
             via: None,
         })
+    }
+
+    /// Who acts where code in a session does: the caller who started it, who runs code and no more.
+    pub fn of_session(session: &Session) -> Self {
+        let of_caller = Self::of_owner(&session.owner, &session.started_by);
+        // The operator itself, or a caller that was not noted.
+        let made = of_caller.unwrap_or_else(|_| Self::operator().in_place_of(&session.owner));
+        made.with_scope(Scope::Execute)
     }
 
     /// The same, within this scope.

@@ -14,7 +14,8 @@ use crate::credential::Intercept;
 use crate::network::AllowList;
 use crate::tool_policy::{ToolPattern, ToolPolicy};
 use crate::{
-    FilesMode, JupyterSessionId, KernelId, KernelModel, MAX_LOST_NAMES, SessionId, SessionLimits, from_micros,
+    FilesMode, JupyterSessionId, KernelId, KernelModel, MAX_LOST_NAMES, SessionId, SessionLimits,
+    SkillAccess, Starter, TreeLimits, TreePlace, from_micros,
 };
 
 /// Through which interface a kernel was made. It decides what follows a crash.
@@ -92,6 +93,8 @@ pub struct StartSession {
     pub credentials: Option<Vec<String>>,
     /// Tools: fewer than those of the template.
     pub tools: Option<Vec<ToolPattern>>,
+    /// Skills: fewer than those of the template. `None`: all of them.
+    pub skills: Option<SkillAccess>,
     /// Idle for so long, it is ended.
     pub idle_timeout: Option<Duration>,
     /// Ended after this time, whatever it does.
@@ -104,6 +107,11 @@ pub struct StartSession {
     /// A start with the same key is this session, as long as it lives, if it is the same start. Without a name, the session gets one that
     /// is made of the key.
     pub key: Option<String>,
+    /// The key is good for one session, also when that has ended ([`EngineError::NameEnded`](crate::EngineError::NameEnded)). This text
+    /// says what was asked for, in place of all other members.
+    pub once: Option<String>,
+    /// The session whose code starts it.
+    pub starter: Option<Box<Starter>>,
 }
 
 /// What is stored of the key of a start.
@@ -189,12 +197,22 @@ pub struct Session {
     /// The key of its start, if it had one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start_key: Option<StartKey>,
+    /// Where it is in a tree of sessions, if code of another session has started it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tree: Option<TreePlace>,
+    /// How far the tree of sessions may grow that its code starts.
+    pub tree_limits: TreeLimits,
 }
 
 impl Session {
     /// When its start was requested, UTC.
     pub fn created(&self) -> OffsetDateTime {
         from_micros(self.created_micros)
+    }
+
+    /// Sessions above it in its tree; 0: a client has started it.
+    pub fn depth(&self) -> u32 {
+        self.tree.map_or(0, |place| place.depth)
     }
 
     /// When it is ended whatever it does, UTC.
@@ -253,6 +271,8 @@ pub struct SandboxConfig {
     pub intercept: Intercept,
     /// Tools that it may use.
     pub tools: ToolPolicy,
+    /// Skills that its code may run.
+    pub skills: SkillAccess,
     /// Its programs reach the services of the gateway, although it has no network.
     pub door: bool,
     /// Its image, where one was named.
@@ -322,6 +342,8 @@ pub enum Sought {
     Kernel(KernelId),
     /// The session with this id or name.
     Session(String),
+    /// The session with this name, or the latest one that had it: that of a run with an idempotency key.
+    Run(String),
     /// The Jupyter session with this id.
     JupyterSession(JupyterSessionId),
     /// The Jupyter session of this document.

@@ -11,6 +11,7 @@ use crate::MountTemplate;
 use crate::credential::{Intercept, TemplateCredential};
 use crate::network::AllowList;
 use crate::tool_policy::ToolPolicy;
+use crate::tree::TreeLimits;
 
 /// What a kernel is made from: a kernelspec, the sandbox around it, its limits, and how many are kept warm.
 ///
@@ -42,6 +43,10 @@ pub struct Template {
     pub intercept: Intercept,
     /// Tools that its sessions may use. Callers may ask for fewer.
     pub tools: ToolPolicy,
+    /// Whether code of its sessions may run skills.
+    pub skills: bool,
+    /// How far the tree of sessions may grow that code of its sessions starts.
+    pub tree: TreeLimits,
     /// Networks that callers may ask for instead, in [`EngineConfig::networks`](crate::EngineConfig::networks); as
     /// [`Self::images`].
     pub networks: Vec<String>,
@@ -86,6 +91,8 @@ impl Default for Template {
             credentials: Vec::new(),
             intercept: Intercept::None,
             tools: ToolPolicy::default(),
+            skills: false,
+            tree: TreeLimits::default(),
             networks: Vec::new(),
             mounts: Vec::new(),
             limits: SessionLimits::default(),

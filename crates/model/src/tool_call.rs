@@ -193,6 +193,8 @@ pub enum ToolErrorCode {
     UnknownServer,
     /// The server has no tool of this name that the session may use.
     UnknownTool,
+    /// The session has no skill of this name.
+    UnknownSkill,
     /// The arguments do not fit the schema. Nothing was sent.
     InvalidArguments,
     /// The policy does not let it be called. Nothing was sent.
@@ -219,6 +221,7 @@ impl ToolErrorCode {
         match self {
             Self::UnknownServer => "unknown_server",
             Self::UnknownTool => "unknown_tool",
+            Self::UnknownSkill => "unknown_skill",
             Self::InvalidArguments => "invalid_arguments",
             Self::Denied => "tool_denied",
             Self::ApprovalNeeded => "approval_needed",
@@ -234,7 +237,7 @@ impl ToolErrorCode {
     /// The status of an HTTP response with it.
     pub fn status(self) -> u16 {
         match self {
-            Self::UnknownServer | Self::UnknownTool => 404,
+            Self::UnknownServer | Self::UnknownTool | Self::UnknownSkill => 404,
             Self::InvalidArguments => 400,
             Self::Denied => 403,
             Self::ApprovalNeeded => 409,

@@ -36,6 +36,19 @@ impl ToolPattern {
         glob(&self.server, &other.server) && glob(&self.tool, &other.tool)
     }
 
+    /// What both stand for, if one stands for a part of the other, server and tool each for itself. Of others it is not said.
+    fn common(&self, other: &Self) -> Option<Self> {
+        let narrower = |one: &String, other: &String| match () {
+            () if glob(one, other) => Some(other.clone()),
+            () if glob(other, one) => Some(one.clone()),
+            () => None,
+        };
+        Some(Self {
+            server: narrower(&self.server, &other.server)?,
+            tool: narrower(&self.tool, &other.tool)?,
+        })
+    }
+
     /// Whether it may stand for a tool of this server.
     pub fn is_of(&self, server: &str) -> bool {
         glob(&self.server, server)
@@ -123,6 +136,19 @@ pub(crate) fn glob(pattern: &str, text: &str) -> bool {
     pattern[at..].iter().all(|byte| *byte == b'*')
 }
 
+/// What two lists have in common. A pair of patterns of which neither has the other as a part, as `a*` and `*b`, has nothing.
+pub fn common_tools(one: &[ToolPattern], other: &[ToolPattern]) -> Vec<ToolPattern> {
+    let mut both = Vec::new();
+    for pattern in one {
+        for common in other.iter().filter_map(|other| pattern.common(other)) {
+            if both.len() < MAX_TOOL_PATTERNS && !both.contains(&common) {
+                both.push(common);
+            }
+        }
+    }
+    both
+}
+
 /// How many calls a session may make. Those that were refused by the policy count too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -206,6 +232,17 @@ impl ToolPolicy {
         self.write.iter().any(|pattern| pattern.matches(server, tool))
     }
 
+    /// The same for a session that may do nothing that another one may not. The numbers of calls stay.
+    #[must_use]
+    pub fn within(&self, other: &Self) -> Self {
+        Self {
+            tools: common_tools(&self.tools, &other.tools),
+            write: common_tools(&self.write, &other.write),
+            approval: self.approval && other.approval,
+            limits: self.limits,
+        }
+    }
+
     /// One of these patterns that is not a part of this policy.
     pub fn exceeded_by<'a>(&self, patterns: &'a [ToolPattern]) -> Option<&'a ToolPattern> {
         let covered = |one: &ToolPattern| self.tools.iter().any(|has| has.covers(one));
@@ -267,6 +304,30 @@ mod tests {
             let wider = [pattern(outside)];
             assert_eq!(policy.exceeded_by(&wider), wider.first(), "{outside}");
         }
+    }
+
+    #[test]
+    fn two_policies_have_no_more_in_common_than_each_has() {
+        let list = |texts: &[&str]| texts.iter().map(|text| pattern(text)).collect::<Vec<_>>();
+        let common = |one: &[&str], other: &[&str]| {
+            let both = common_tools(&list(one), &list(other));
+            both.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(common(&["orders"], &["orders.list_*"]), ["orders.list_*"]);
+        assert_eq!(common(&["*.get_*"], &["orders"]), ["orders.get_*"]);
+        assert_eq!(common(&["orders", "stripe"], &["*"]), ["orders", "stripe"]);
+        assert_eq!(common(&["orders.a*"], &["orders.*b"]), [""; 0]);
+        assert_eq!(common(&["orders"], &["stripe"]), [""; 0]);
+        assert_eq!(common(&["orders"], &[]), [""; 0]);
+        let policy = |tools: &[&str], write: &[&str], approval| ToolPolicy {
+            tools: list(tools),
+            write: list(write),
+            approval,
+            ..ToolPolicy::default()
+        };
+        let (wide, narrow) = (policy(&["*"], &["*"], true), policy(&["orders"], &[], false));
+        assert_eq!(wide.within(&narrow), narrow);
+        assert_eq!(narrow.within(&wide), narrow);
     }
 
     #[test]

@@ -9,6 +9,11 @@
 //! POST /v1/calls {tool, arguments, timeout_s, ...}   -> SessionApi::call_tool
 //! POST /v1/prompts {text, options, timeout_s, key}   -> SessionApi::ask
 //! GET  /v1/prompts/{id}?wait_s=                      -> SessionApi::prompt
+//! GET  /v1/skills                                    -> SessionApi::skills
+//! GET  /v1/skills/{name}?version=                    -> SessionApi::skill
+//! POST /v1/skills/{name}/runs {inputs, version, ...} -> SessionApi::run_skill
+//! GET  /v1/runs/{id}?wait_s=                         -> SessionApi::skill_run
+//! DELETE /v1/runs/{id}                               -> SessionApi::stop_skill_run
 //! each: Door (door.rs), an InternalService of the session's proxy; answer.rs: JSON, and errors {code, message, hint}
 //! ```
 //!
@@ -26,7 +31,7 @@ use futures_util::future::BoxFuture;
 use himalia_model::{ApiServers, CallTool, EngineError, FoundTools, ServerToolsPage, ToolInfo, ToolReply};
 
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 pub use door::{Door, MAX_BODY_BYTES, MAX_REQUESTS};
 
@@ -46,6 +51,23 @@ pub struct AskPerson {
     pub timeout_s: Option<f64>,
     /// The same key is the same prompt.
     pub key: Option<String>,
+}
+
+/// A skill that is to be run.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunOfSkill {
+    /// Its version. `None`: the latest one that the session may run.
+    pub version: Option<String>,
+    /// The arguments of `main`.
+    #[serde(default)]
+    pub inputs: Map<String, Value>,
+    /// Seconds that it may take, if that is less than the skill says.
+    pub timeout_s: Option<f64>,
+    /// The same key is the same run.
+    pub key: Option<String>,
+    /// Seconds that the answer waits for its end.
+    pub wait_s: Option<f64>,
 }
 
 /// What a session may ask for.
@@ -76,6 +98,26 @@ pub trait SessionApi: Send + Sync {
 
     /// A prompt of the session, when it has ended or after this time.
     fn prompt(&self, id: String, wait: Duration) -> BoxFuture<'_, Result<Value, EngineError>>;
+
+    /// The skills that it may run or read.
+    fn skills(&self) -> BoxFuture<'_, Result<Value, EngineError>>;
+
+    /// One of them.
+    fn skill(&self, name: String, version: Option<String>) -> BoxFuture<'_, Result<Value, EngineError>>;
+
+    /// Begins a run of a skill, or finds the one with the same key. The run, when it has ended or after this time.
+    fn run_skill(
+        &self,
+        name: String,
+        wanted: RunOfSkill,
+        wait: Duration,
+    ) -> BoxFuture<'_, Result<Value, EngineError>>;
+
+    /// A run that the session has begun, when it has ended or after this time.
+    fn skill_run(&self, id: String, wait: Duration) -> BoxFuture<'_, Result<Value, EngineError>>;
+
+    /// Interrupts such a run.
+    fn stop_skill_run(&self, id: String) -> BoxFuture<'_, Result<Value, EngineError>>;
 
     /// Calls a tool. When this is dropped, the call is given up, and its outcome is unknown.
     fn call_tool(&self, call: CallTool) -> BoxFuture<'_, Result<ToolReply, EngineError>>;

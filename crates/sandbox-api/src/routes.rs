@@ -14,17 +14,18 @@ use url::form_urlencoded;
 
 use crate::answer::{Problem, json, problem};
 use crate::door::MAX_BODY_BYTES;
-use crate::{NAME, SessionApi};
+use crate::{NAME, RunOfSkill, SessionApi};
 
 /// Tools of an answer, if the request does not say how many, and at most.
 const LIMIT: usize = 10;
 const MAX_LIMIT: usize = 100;
 
-/// How long a request may wait for the end of a prompt.
+/// How long a request may wait for the end of a prompt or a run.
 const MAX_WAIT: Duration = Duration::from_mins(1);
 
 const PATHS: &str = "GET /v1/servers, GET /v1/servers/{server}/tools?after=, GET /v1/tools?server=&query=&limit=, GET /v1/tools/{id}, POST /v1/calls, \
-                     POST /v1/prompts, GET /v1/prompts/{id}?wait_s=";
+                     POST /v1/prompts, GET /v1/prompts/{id}?wait_s=, GET /v1/skills, GET /v1/skills/{name}?version=, \
+                     POST /v1/skills/{name}/runs, GET /v1/runs/{id}?wait_s=, DELETE /v1/runs/{id}";
 
 /// A call as it is sent.
 #[derive(Deserialize)]
@@ -111,20 +112,29 @@ async fn answer(api: &dyn SessionApi, head: &Parts, body: Body) -> Result<Respon
         }
         (&Method::POST, ["v1", "prompts"]) => Ok(json(&api.ask(read(body).await?).await?)),
         (&Method::GET, ["v1", "prompts", id]) => {
-            let query = query(head, &["wait_s"])?;
-            let wait = match query.first() {
-                None => Duration::ZERO,
-                Some((_, text)) => {
-                    let seconds = text.parse().ok();
-                    let wait = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-                    let wait = wait.filter(|wait| *wait <= MAX_WAIT);
-                    wait.ok_or_else(|| {
-                        Problem::member("wait_s", format_args!("is not 0 to {}", MAX_WAIT.as_secs()))
-                    })?
-                }
-            };
+            let wait = wait(head)?;
             Ok(json(&api.prompt((*id).to_owned(), wait).await?))
         }
+        (&Method::GET, ["v1", "skills"]) => Ok(json(&api.skills().await?)),
+        (&Method::GET, ["v1", "skills", name]) => {
+            let query = query(head, &["version"])?;
+            let version = query.into_iter().next().map(|(_, version)| version);
+            Ok(json(&api.skill((*name).to_owned(), version).await?))
+        }
+        (&Method::POST, ["v1", "skills", rest]) if rest.ends_with("/runs") => {
+            let name = rest.trim_end_matches("/runs").to_owned();
+            let wanted: RunOfSkill = read(body).await?;
+            let wait = match wanted.wait_s {
+                None => Duration::ZERO,
+                Some(seconds) => seconds_of_wait(Some(seconds))?,
+            };
+            Ok(json(&api.run_skill(name, wanted, wait).await?))
+        }
+        (&Method::GET, ["v1", "runs", id]) => {
+            let wait = wait(head)?;
+            Ok(json(&api.skill_run((*id).to_owned(), wait).await?))
+        }
+        (&Method::DELETE, ["v1", "runs", id]) => Ok(json(&api.stop_skill_run((*id).to_owned()).await?)),
         _ => Err(no_path()),
     }
 }
@@ -132,6 +142,21 @@ async fn answer(api: &dyn SessionApi, head: &Parts, body: Body) -> Result<Respon
 fn no_path() -> Problem {
     let message = format!("http://{NAME} has {PATHS}");
     Problem::new(StatusCode::NOT_FOUND, "not_found", &message)
+}
+
+/// The `wait_s` of a request.
+fn wait(head: &Parts) -> Result<Duration, Problem> {
+    let query = query(head, &["wait_s"])?;
+    match query.first() {
+        None => Ok(Duration::ZERO),
+        Some((_, text)) => seconds_of_wait(text.parse().ok()),
+    }
+}
+
+fn seconds_of_wait(seconds: Option<f64>) -> Result<Duration, Problem> {
+    let wait = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    let wait = wait.filter(|wait| *wait <= MAX_WAIT);
+    wait.ok_or_else(|| Problem::member("wait_s", format_args!("is not 0 to {}", MAX_WAIT.as_secs())))
 }
 
 fn query(head: &Parts, known: &[&str]) -> Result<Vec<(String, String)>, Problem> {

@@ -14,7 +14,7 @@ use http_body_util::{BodyExt as _, Full};
 use serde_json::{Value, json};
 
 use crate::door::MAX_BODY_BYTES;
-use crate::{AskPerson, SessionApi, routes};
+use crate::{AskPerson, RunOfSkill, SessionApi, routes};
 
 /// Answers with what it was asked.
 struct Echo;
@@ -69,6 +69,31 @@ impl SessionApi for Echo {
 
     fn prompt(&self, id: String, wait: Duration) -> BoxFuture<'_, Result<Value, EngineError>> {
         Box::pin(async move { Ok(json!([id, wait.as_secs()])) })
+    }
+
+    fn skills(&self) -> BoxFuture<'_, Result<Value, EngineError>> {
+        Box::pin(async { Ok(json!(["fetch"])) })
+    }
+
+    fn skill(&self, name: String, version: Option<String>) -> BoxFuture<'_, Result<Value, EngineError>> {
+        Box::pin(async move { Ok(json!([name, version])) })
+    }
+
+    fn run_skill(
+        &self,
+        name: String,
+        wanted: RunOfSkill,
+        wait: Duration,
+    ) -> BoxFuture<'_, Result<Value, EngineError>> {
+        Box::pin(async move { Ok(json!([name, wanted.inputs, wanted.key, wait.as_secs()])) })
+    }
+
+    fn skill_run(&self, id: String, wait: Duration) -> BoxFuture<'_, Result<Value, EngineError>> {
+        Box::pin(async move { Ok(json!([id, wait.as_secs()])) })
+    }
+
+    fn stop_skill_run(&self, id: String) -> BoxFuture<'_, Result<Value, EngineError>> {
+        Box::pin(async move { Ok(json!([id, "stopped"])) })
     }
 
     fn call_tool(&self, call: CallTool) -> BoxFuture<'_, Result<ToolReply, EngineError>> {
@@ -133,6 +158,18 @@ async fn each_path_asks_for_something() {
     assert_eq!((status, asked), (200, json!(["May it?", ["yes"], null, "k"])));
     assert_eq!(get("/v1/prompts/prm_1?wait_s=50").await.1, json!(["prm_1", 50]));
     assert_eq!(get("/v1/prompts/prm_1").await.1, json!(["prm_1", 0]));
+    assert_eq!(get("/v1/skills").await.1, json!(["fetch"]));
+    assert_eq!(get("/v1/skills/fetch").await.1, json!(["fetch", null]));
+    assert_eq!(
+        get("/v1/skills/fetch?version=1.0.0").await.1,
+        json!(["fetch", "1.0.0"])
+    );
+    let body = json!({"inputs": {"x": 1}, "key": "k", "wait_s": 5});
+    let (status, run) = ask("POST", "/v1/skills/fetch/runs", body.to_string().into_bytes()).await;
+    assert_eq!((status, run), (200, json!(["fetch", {"x": 1}, "k", 5])));
+    assert_eq!(get("/v1/runs/exe_1?wait_s=7").await.1, json!(["exe_1", 7]));
+    let stopped = ask("DELETE", "/v1/runs/exe_1", Vec::new()).await;
+    assert_eq!(stopped.1, json!(["exe_1", "stopped"]));
 }
 
 #[tokio::test]
@@ -157,6 +194,21 @@ async fn what_cannot_be_used_is_named() {
             "wait_s: is not 0 to 60",
         ),
         ("POST", "/v1/prompts", "{}", 400, "missing field `text`"),
+        (
+            "POST",
+            "/v1/skills/a/runs",
+            r#"{"wait_s": 61}"#,
+            400,
+            "wait_s: is not 0 to 60",
+        ),
+        (
+            "POST",
+            "/v1/skills/a/runs",
+            r#"{"input": {}}"#,
+            400,
+            "unknown field `input`",
+        ),
+        ("POST", "/v1/skills/a", "{}", 404, "POST /v1/skills/{name}/runs"),
         ("POST", "/v1/calls", "{", 400, "body: "),
         (
             "POST",

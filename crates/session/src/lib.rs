@@ -32,6 +32,7 @@ mod registry;
 mod sandbox_error;
 mod sandbox_lease;
 mod session_kernel;
+mod skills;
 mod start;
 mod templates;
 #[cfg(test)]
@@ -50,6 +51,7 @@ pub use files::{
 pub use gate::{Gate, Turn};
 // What a credential is set with.
 pub use himalia_credentials::{CredentialValue, GivenSecrets, SecretText};
+pub use himalia_sandbox_api::RunOfSkill;
 // A stream that a sandbox has opened.
 pub use himalia_link::StreamConnection as SandboxStream;
 pub use log_cache::{Remembered, Shared};
@@ -67,6 +69,9 @@ pub use session_kernel::SessionKernel;
 // What a program checks before it opens a shared store.
 pub use himalia_shared_log::ObjectStoreUrl;
 pub use himalia_store::{PostgresUrl, REPLICA_FILE, check_replica_name};
-pub use start::{MAX_NAME_CHARS, MAX_SESSION_KERNELS, MAX_START_KEY_BYTES, NAME_PATTERN, Pool, name_of_key};
+pub use skills::SessionSkills;
+pub use start::{
+    MAX_NAME_CHARS, MAX_SESSION_KERNELS, MAX_START_KEY_BYTES, NAME_PATTERN, Pool, name_of_key, name_of_run,
+};
 pub use templates::Templates;
-pub use tools::Tools;
+pub use tools::{OpenCall, Tools};

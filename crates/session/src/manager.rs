@@ -28,6 +28,7 @@ use tokio_util::task::TaskTracker;
 use crate::end::OpenLogs;
 use crate::readiness::LastCheck;
 use crate::sandbox_lease::Share;
+use crate::skills::SessionSkills;
 use crate::start::{KernelLimits, Taking};
 use crate::{
     Credentials, EndedSessions, Gate, Lease, MemoryGauge, Meter, Pool, Provisioners, Registry, Remembered,
@@ -88,6 +89,8 @@ pub struct SessionManager {
     pub credentials: Arc<Credentials>,
     /// The tools of sessions.
     pub tools: Arc<Tools>,
+    /// What runs skills for code of sessions.
+    pub(crate) skills: Arc<OnceLock<Arc<dyn SessionSkills>>>,
     /// What programs verify hosts by, where TLS of sessions is read.
     pub(crate) certificates: Option<Trusted>,
     /// What sessions reach the network by.
@@ -237,6 +240,12 @@ impl SessionManager {
         leases.retain(|lease| lease.strong_count() > 0);
         leases.push(Arc::downgrade(first.lease()));
         first
+    }
+
+    /// From now on, this runs skills for code of sessions.
+    pub fn serve_skills(&self, skills: Arc<dyn SessionSkills>) {
+        // It is said once, when the engine opens.
+        let _ = self.skills.set(skills);
     }
 
     /// Refuses commands while the engine stops.

@@ -25,7 +25,7 @@ impl SessionManager {
         if !kernel.session().sandbox.has_proxy() {
             return;
         }
-        let door = self.tools.door(kernel);
+        let door = self.door(kernel);
         kernel.network().set_own_service(Arc::new(door));
         self.set_account(kernel);
         kernel.count_connections(self.metrics.network().clone());

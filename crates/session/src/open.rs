@@ -88,7 +88,8 @@ impl SessionManager {
         let egress = egress(&config).await?;
         let (egress, certificates) = with_credentials(egress, &config, &credentials).await?;
         let credentials = Arc::new(credentials);
-        let tools = Tools::open(&config.tool_servers, &credentials, &config.clock).await?;
+        let registry = Arc::new(Registry::default());
+        let tools = Tools::open(&config.tool_servers, &credentials, &registry, &config.clock).await?;
         let ended = store.ended_sessions(Scope::Own).await;
         let ended =
             ended.map_err(|error| EngineError::internal("cannot read the list of ended sessions", error))?;
@@ -106,7 +107,7 @@ impl SessionManager {
             taking: Taking::default(),
             store,
             shared_logs,
-            registry: Arc::new(Registry::default()),
+            registry,
             ended: Arc::new(EndedSessions::new(config.retention, ended).with_clock(config.clock.clone())),
             open_logs: OpenLogs::default(),
             executions: Remembered::default(),
@@ -119,6 +120,7 @@ impl SessionManager {
             unproven: Arc::default(),
             credentials,
             tools: Arc::new(tools),
+            skills: Arc::default(),
             certificates,
             egress: Arc::new(egress),
             budget: Budget::of(&config),

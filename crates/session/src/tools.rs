@@ -24,7 +24,9 @@ use himalia_credentials::CredentialSource;
 use himalia_model::{Clock, EngineError, OPERATOR, Session, ToolServerConfig};
 use himalia_tool_servers::ToolServers;
 
-use crate::Credentials;
+pub use call::OpenCall;
+
+use crate::{Credentials, Registry, SessionKernel};
 
 /// The tools of a gateway.
 pub struct Tools {
@@ -32,6 +34,8 @@ pub struct Tools {
     /// By name.
     configs: BTreeMap<String, ToolServerConfig>,
     credentials: Arc<Credentials>,
+    /// Where the sessions at the top of trees are.
+    registry: Arc<Registry>,
 }
 
 impl Tools {
@@ -42,6 +46,7 @@ impl Tools {
     pub(crate) async fn open(
         configs: &[ToolServerConfig],
         credentials: &Arc<Credentials>,
+        registry: &Arc<Registry>,
         clock: &Clock,
     ) -> Result<Self, EngineError> {
         let (all, source, clock) = (configs.to_vec(), Arc::clone(credentials), clock.clone());
@@ -60,12 +65,19 @@ impl Tools {
                 .map(|one| (one.name.clone(), one.clone()))
                 .collect(),
             credentials: Arc::clone(credentials),
+            registry: Arc::clone(registry),
         })
     }
 
     /// Whether there are no servers.
     pub fn is_empty(&self) -> bool {
         self.configs.is_empty()
+    }
+
+    /// The session at the top of a session's tree, if it is another one that lives at this gateway.
+    pub(crate) fn root_of(&self, session: &Session) -> Option<Arc<SessionKernel>> {
+        let root = session.tree?.root.first_kernel();
+        self.registry.get(root).filter(|root| !root.is_over())
     }
 
     /// Whether a session may use tools of a server, whatever its template says of them.

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use himalia_model::MAX_TOOL_PATTERNS;
 use himalia_tools::Schema;
 use serde_json::Value;
 
@@ -19,6 +20,8 @@ const MAX_SCHEMA: usize = 64 << 10;
 const MAX_MANIFEST: usize = 256 << 10;
 /// Tests of a skill.
 const MAX_TESTS: usize = 32;
+/// Skills that a skill runs.
+const MAX_SKILLS: usize = 32;
 /// Bytes of the path of a file.
 const MAX_PATH: usize = 200;
 /// Seconds of a run.
@@ -144,6 +147,8 @@ fn check_instructions(manifest: &Manifest, files: &Files) -> Result<(), Invalid>
         ("template", manifest.template.is_some()),
         ("environment", manifest.environment.is_some()),
         ("network", !manifest.network.is_empty()),
+        ("tools", !manifest.tools.is_empty()),
+        ("skills", !manifest.skills.is_empty()),
         ("timeout_s", manifest.timeout_s.is_some()),
         ("tests", !manifest.tests.is_empty()),
     ] {
@@ -167,6 +172,27 @@ fn check_code(manifest: &Manifest, files: &Files) -> Result<(), Invalid> {
     if of_object != Some(&Value::from("object")) {
         let reason = "must have \"type\": \"object\": its members are the arguments of main";
         return Err(Invalid::new("inputs", reason));
+    }
+    if manifest.tools.len() > MAX_TOOL_PATTERNS {
+        let reason = format!(
+            "are {}, at most {MAX_TOOL_PATTERNS} are allowed",
+            manifest.tools.len()
+        );
+        return Err(Invalid::new("tools", reason));
+    }
+    if manifest.skills.len() > MAX_SKILLS {
+        let reason = format!("are {}, at most {MAX_SKILLS} are allowed", manifest.skills.len());
+        return Err(Invalid::new("skills", reason));
+    }
+    for name in manifest.skills.keys() {
+        let shown: String = name.chars().take(MAX_NAME).flat_map(char::escape_debug).collect();
+        if check_name(name).is_err() {
+            return Err(Invalid::new("skills", format!("{shown} is no name of a skill")));
+        }
+        if *name == manifest.name {
+            let reason = format!("{shown} is this skill: its code calls itself without a run");
+            return Err(Invalid::new("skills", reason));
+        }
     }
     if manifest.tests.len() > MAX_TESTS {
         let reason = format!("are {}, at most {MAX_TESTS} are allowed", manifest.tests.len());

@@ -95,6 +95,8 @@ pub fn draft(wanted: &Draft) -> Result<Skill, Invalid> {
         template: None,
         environment: None,
         network: himalia_model::network::AllowList::default(),
+        tools: Vec::new(),
+        skills: std::collections::BTreeMap::new(),
         timeout_s: None,
         tests: if has_all { vec![test] } else { Vec::new() },
     };

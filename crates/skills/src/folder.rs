@@ -84,6 +84,8 @@ fn of_instructions(files: &Files) -> Result<Manifest, Invalid> {
         template: None,
         environment: None,
         network: himalia_model::network::AllowList::default(),
+        tools: Vec::new(),
+        skills: std::collections::BTreeMap::new(),
         timeout_s: None,
         tests: Vec::new(),
     })

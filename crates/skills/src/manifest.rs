@@ -1,8 +1,11 @@
 //! What a skill says of itself.
 
+use std::collections::BTreeMap;
+
+use himalia_model::ToolPattern;
 use himalia_model::network::AllowList;
 use schemars::JsonSchema;
-use semver::Version;
+use semver::{Version, VersionReq};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -55,6 +58,14 @@ pub struct Manifest {
     /// What it needs of the network. A run reaches what is both here and in the template.
     #[serde(default, skip_serializing_if = "AllowList::is_empty")]
     pub network: AllowList,
+    /// Tools that a run may use: `SERVER`, or `SERVER.TOOL` with `*`. It has those of them that template and caller have too.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(with = "Vec<String>")]
+    pub tools: Vec<ToolPattern>,
+    /// Skills that it runs, each with a requirement of its version: `^1.2`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(with = "BTreeMap<String, String>")]
+    pub skills: BTreeMap<String, VersionReq>,
     /// Seconds that a run may take. Default: 600.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 86_400))]

@@ -66,6 +66,13 @@ pub enum Lookup {
     },
     /// An ended session of this id whose log is kept; the latest, if the id was used again.
     Ended(Uuid),
+    /// The latest session that had this name and has ended, if its log is kept.
+    EndedName {
+        /// The principal that owned it.
+        owner: String,
+        /// Its name.
+        name: String,
+    },
     /// The Jupyter session of this id.
     JupyterSession(Uuid),
     /// The Jupyter session of this document.

@@ -114,6 +114,25 @@ def test_a_run_is_an_execution_of_a_session_that_ends_with_it(shared, skill):
     assert len(run(shared, inputs={"month": "long"})["outputs"]["text"]) == 5000
 
 
+def test_a_repeated_request_with_a_key_is_the_same_run(shared, skill):
+    def keyed(key, **inputs):
+        headers = {"Idempotency-Key": key}
+        return shared.http.post("v1/skills/reconcile/runs", json={"inputs": {"month": "x", **inputs}}, headers=headers, timeout=120)
+
+    first = keyed("one")
+    assert first.status_code == 200 and "idempotency-replayed" not in first.headers, first.text
+    session = first.json()["execution"]["session"]
+    # Also when its session has ended, and another version is the latest one.
+    eventually(lambda: shared.http.get(f"v1/sessions/{session}").json()["ended"] is not None, lambda: "it lives")
+    assert publish(shared, version="1.0.1").status_code == 201
+    again = keyed("one")
+    assert again.status_code == 200 and again.headers["idempotency-replayed"] == "true", again.text
+    assert again.json() == first.json()
+    other = keyed("one", limit=4)
+    assert (other.status_code, other.json()["code"]) == (422, "idempotency_key_reused"), other.text
+    assert keyed("two").json()["id"] != first.json()["id"]
+
+
 def test_inputs_and_outputs_are_checked_at_both_ends(shared, skill):
     for inputs, path in [({"month": 1}, "/month"), ({}, "required"), ({"month": "x", "limit": -1}, "/limit")]:
         reply = shared.http.post("v1/skills/reconcile/runs", json={"inputs": inputs})

@@ -37,11 +37,11 @@ def place(level):
     return f'provisioner = "{"docker" if engine else "local"}"\nisolation = "{isolation}"\n{more}'
 
 
-def config(level, pool=1):
-    """The configuration file of a gateway at one level."""
+def config(level, pool=1, keeps=False):
+    """The configuration file of a gateway at one level. `keeps`: it has the logs of ended sessions."""
     engine = level in CONTAINERS
     # Tests look for what a session leaves behind.
-    text = "retention = 0\n"
+    text = "" if keeps else "retention = 0\n"
     text += f'[docker]\nhost = "{ENGINE}"\nimage = "{IMAGE}"\n[docker.runtimes]\nrunc = "container"\nrunsc = "gvisor"\n' if engine else ""
     templates = (("plain", "64MiB", ""), ("pooled", "64MiB", f"[templates.pooled.pool]\nsize = {pool}\nmax = {pool}"), ("kept", "24MiB", 'files = "session"'))
     for name, disk, extra in templates:
@@ -54,12 +54,12 @@ class AtLevel(Himalia):
 
     isolation = ()
 
-    def __init__(self, directory, level, *options, pool=1, extra="", **more):
+    def __init__(self, directory, level, *options, pool=1, keeps=False, extra="", **more):
         """`extra` follows the configuration of the level."""
         self.level = level
         Path(directory).mkdir(parents=True, exist_ok=True)
         file = Path(directory) / "himalia.toml"
-        file.write_text(config(level, pool) + extra)
+        file.write_text(config(level, pool, keeps) + extra)
         super().__init__(directory, "--config", str(file), *options, **more)
 
     def session(self, template="plain", **body):

@@ -31,7 +31,9 @@ pub use credentials::NewCredential;
 pub use executions::MAX_INPUT_BYTES;
 pub use pooled::Search;
 pub use sandboxes::SessionUsage;
-pub use skills::{MAX_SKILL_VERSIONS, MAX_SKILLS_BYTES, RunSkill, SkillInfo, SkillRun, SkillRunStatus};
+pub use skills::{
+    BegunRun, MAX_SKILL_VERSIONS, MAX_SKILLS_BYTES, RunSkill, SkillInfo, SkillRun, SkillRunStatus,
+};
 
 use himalia_model::{Action, EngineError, Object, Principal};
 use himalia_session::SessionManager;

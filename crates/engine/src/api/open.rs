@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use himalia_model::{Action, EngineConfig, EngineError, GatewayStatus, Object, Principal, from_micros};
 use himalia_session::{Provisioners, SessionManager};
 
+use super::skills::Inside;
 use super::{Commands, Drain};
 use crate::Engine;
 use crate::access::authorise;
@@ -34,6 +35,7 @@ impl Engine {
             jupyter,
             tokens: Arc::new(tokens),
         };
+        commands.inner.serve_skills(Arc::new(Inside::of(&commands)));
         Ok(Self { commands, audit })
     }
 

@@ -28,6 +28,7 @@ impl Commands {
                 Ok(id) => id.first_kernel(),
                 Err(_) => return false,
             },
+            Sought::Run(name) => return self.inner.has_run(principal, name),
             Sought::JupyterSession(_) | Sought::JupyterPath(_) => return false,
         };
         let absent = || self.inner.ended.absent(principal, kernel);
@@ -56,6 +57,14 @@ impl Commands {
                     None,
                 ],
             },
+            Sought::Run(name) => {
+                let (of_ended, name) = (owner.clone(), name.clone());
+                let ended = Lookup::EndedName {
+                    owner: of_ended,
+                    name: name.clone(),
+                };
+                [Some(Lookup::Name { owner, name }), Some(ended)]
+            }
             Sought::JupyterSession(id) => [Some(Lookup::JupyterSession(id.0)), None],
             Sought::JupyterPath(path) => [
                 Some(Lookup::JupyterPath {

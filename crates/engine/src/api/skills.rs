@@ -1,5 +1,6 @@
-//! Commands on skills: publish, find, delete, run (`run`), and draft one of a session's history.
+//! Commands on skills: publish, find, delete, run (`run`, and for code of sessions `inside`), and draft one of a session's history.
 
+mod inside;
 mod run;
 
 use std::collections::BTreeMap;
@@ -9,13 +10,14 @@ use base64::engine::general_purpose::STANDARD;
 use himalia_executions::MAX_HISTORY_PAGE;
 use himalia_journal::may_block;
 use himalia_kernel::Language;
-use himalia_model::{Action, EngineError, KernelId, Object, Principal};
-use himalia_skills::{Draft, Files, Invalid, Skill, Version, draft};
+use himalia_model::{Action, ArgumentViolation, EngineError, KernelId, Object, Principal};
+use himalia_skills::{Draft, Files, Invalid, Kind, Manifest, Skill, Version, Violation, draft};
 use himalia_store::{SkillAdded, SkillBrief, SkillQuota, SkillRecord, StoreError};
 use serde_json::{Map, Value};
 
 use super::Commands;
-pub use run::{RunSkill, SkillRun, SkillRunStatus};
+pub(crate) use inside::Inside;
+pub use run::{BegunRun, RunSkill, SkillRun, SkillRunStatus};
 
 /// Versions of skills of an owner.
 pub const MAX_SKILL_VERSIONS: usize = 1000;
@@ -49,6 +51,7 @@ impl Commands {
         self.allow(principal, Action::Create, Object::Skills)?;
         self.inner.check_open()?;
         let manifest = skill.manifest();
+        self.check_needed(principal, manifest).await?;
         let json =
             serde_json::to_string(manifest).map_err(|error| EngineError::internal("a manifest", error))?;
         let bytes = skill.bytes() + json.len();
@@ -177,6 +180,20 @@ impl Commands {
         may_block(|| draft(&Draft { cells, ..wanted })).map_err(invalid)
     }
 
+    /// Refuses a skill that runs skills of which no version is there.
+    async fn check_needed(&self, principal: &Principal, manifest: &Manifest) -> Result<(), EngineError> {
+        for (name, required) in &manifest.skills {
+            let there = self.skills(principal, Some(name)).await?;
+            let fits =
+                |info: &&SkillInfo| info.kind == Kind::Code.as_str() && required.matches(&info.version);
+            if !there.iter().any(|info| fits(&info)) {
+                let reason = format!("there is no skill {name} {required} that runs");
+                return Err(EngineError::bad_request("skills", reason));
+            }
+        }
+        Ok(())
+    }
+
     async fn check_python(&self, kernelspec: &str) -> Result<(), EngineError> {
         let spec = self.inner.catalog.get(kernelspec).await?;
         if spec.spec.language.eq_ignore_ascii_case("python") {
@@ -262,6 +279,14 @@ fn info(brief: SkillBrief) -> Result<SkillInfo, EngineError> {
 
 fn invalid(wrong: Invalid) -> EngineError {
     EngineError::bad_request(wrong.field, wrong.reason)
+}
+
+fn violation(one: Violation) -> ArgumentViolation {
+    ArgumentViolation {
+        path: one.path,
+        rule: one.rule,
+        text: one.text,
+    }
 }
 
 fn unknown(name: &str, version: Option<&str>) -> EngineError {

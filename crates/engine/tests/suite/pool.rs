@@ -258,3 +258,30 @@ fn processes(run: &str, program: &str) -> Vec<rustix::process::Pid> {
     mine.filter_map(|process| rustix::process::Pid::from_raw(process.file_name().to_str()?.parse().ok()?))
         .collect()
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claim_has_the_tools_that_it_asks_for_and_no_others() {
+    let place = TestEngine::with(|config| {
+        pooled(config, "warm", "late", 1);
+        let template = config.templates.get_mut("warm").unwrap();
+        template.tools.tools = vec!["orders".parse().unwrap(), "stripe".parse().unwrap()];
+    });
+    let engine = place.open().await;
+    until_ready(&engine, 1).await;
+    let start = StartSession {
+        tools: Some(vec!["orders.list_*".parse().unwrap()]),
+        ..named("warm")
+    };
+    let info = session(&engine, start).await;
+    assert_eq!(info.session.start_path, StartPath::Pool);
+    let tools: Vec<String> = info
+        .session
+        .sandbox
+        .tools
+        .tools
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    assert_eq!(tools, ["orders.list_*"]);
+    stop(engine).await;
+}

@@ -9,7 +9,7 @@ use std::time::Duration;
 use common::{Client, TestEngine, op, state, stop, until_state};
 use himalia_engine::{
     Drain, EngineError, HistoryStatus, NotOffered, Origin, Provisioners, SessionChange, SessionId,
-    SessionLimits, StartSession, Template, TimeChange,
+    SessionLimits, StartSession, Starter, Template, TimeChange, TreeLimits, TreePlace,
 };
 use himalia_sandbox::Isolation;
 use himalia_testkit::assert_eventually;
@@ -299,5 +299,78 @@ async fn a_kernel_is_asked_and_no_client_sees_it() {
         .map(|entry| (entry.code.as_str(), entry.status))
         .collect();
     assert_eq!(told, [("kill KILL", HistoryStatus::KernelDied)]);
+    stop(engine).await;
+}
+
+fn below(above: &himalia_engine::SessionInfo) -> StartSession {
+    StartSession {
+        starter: Some(Box::new(Starter::new(above.id(), &above.session, Some(5)))),
+        ..of_v1()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tree_of_sessions_has_a_depth_and_a_number_also_after_a_gateway_has_gone() {
+    let place = TestEngine::with(|config| {
+        config.defaults.tree = TreeLimits {
+            depth: 2,
+            sessions: 2,
+        };
+    });
+    let engine = place.open().await;
+    let top = engine.start_session(&op(), of_v1()).await.unwrap();
+    assert_eq!((top.session.tree, top.session.depth()), (None, 0));
+    let first = engine.start_session(&op(), below(&top)).await.unwrap();
+    let second = engine.start_session(&op(), below(&first)).await.unwrap();
+    let wanted = TreePlace {
+        root: top.id(),
+        root_execution: Some(5),
+        parent: first.id(),
+        depth: 2,
+    };
+    assert_eq!(second.session.tree, Some(wanted));
+    let refused = |error: EngineError| match error {
+        EngineError::Tool(error) => error.message,
+        other => panic!("{other}"),
+    };
+    let deep = engine.start_session(&op(), below(&second)).await.unwrap_err();
+    assert!(refused(deep).contains("tree_depth"));
+    engine.drain(&op(), Drain::KeepKernels).await.unwrap();
+    drop(engine);
+
+    let engine = place.open().await;
+    let kept = engine.session_info(&op(), second.kernel.id).unwrap();
+    assert_eq!(kept.session.tree, Some(wanted));
+    let many = engine.start_session(&op(), below(&top)).await.unwrap_err();
+    assert!(refused(many).contains("tree_sessions"));
+    engine.shutdown_kernel(&op(), second.kernel.id).await.unwrap();
+    engine.start_session(&op(), below(&top)).await.unwrap();
+    stop(engine).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_that_is_good_once_names_one_session_also_after_its_end() {
+    let place = TestEngine::with(|config| config.retention.time = Duration::from_hours(1));
+    let engine = place.open().await;
+    let start = |asked: &str| StartSession {
+        session_name: Some("run-1".to_owned()),
+        key: Some("k".to_owned()),
+        once: Some(asked.to_owned()),
+        ..of_v1()
+    };
+    let first = engine.start_session(&op(), start("a")).await.unwrap();
+    let again = engine.start_session(&op(), start("a")).await.unwrap();
+    assert_eq!(first.kernel.id, again.kernel.id);
+    let other = engine.start_session(&op(), start("b")).await.unwrap_err();
+    assert!(matches!(other, EngineError::KeyReused), "{other}");
+    engine.shutdown_kernel(&op(), first.kernel.id).await.unwrap();
+    for _ in 0..2 {
+        match engine.start_session(&op(), start("a")).await.unwrap_err() {
+            EngineError::NameEnded { last, .. } => assert_eq!(last.id, first.id()),
+            other => panic!("{other}"),
+        }
+    }
+    let other = engine.start_session(&op(), start("b")).await.unwrap_err();
+    assert!(matches!(other, EngineError::KeyReused), "{other}");
     stop(engine).await;
 }

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use himalia_engine::{
-    FilesMode, Intercept, ProvisionerChoice, SessionLimits, Template, ToolCallLimits, ToolPolicy, UsualSizes,
+    FilesMode, Intercept, ProvisionerChoice, SessionLimits, Template, ToolCallLimits, ToolPolicy, TreeLimits,
+    UsualSizes,
 };
 use himalia_sandbox::{Isolation, Network, ProvisionerKind};
 
@@ -100,6 +101,18 @@ impl Reader<'_> {
                 ConfigError::new(format!("{key}.{member}"), reason)
             })?,
         };
+        let skills = own.skills.or(base.skills).unwrap_or(false);
+        if matches!(network, Network::Open(_)) && own.skills == Some(true) {
+            return bad("skills", "need network = \"none\" or \"allow\"".to_owned());
+        }
+        let tree = TreeLimits::new(
+            own.tree_depth.or(base.tree_depth),
+            own.tree_sessions.or(base.tree_sessions),
+        );
+        let tree = tree.map_err(|reason| {
+            let (member, reason) = reason.split_once(": ").unwrap_or(("tree_depth", &reason));
+            ConfigError::new(format!("{key}.{member}"), reason)
+        })?;
         if matches!(network, Network::Open(_)) && own.tools.is_some() && !tools.is_empty() {
             return bad("tools", "need network = \"none\" or \"allow\"".to_owned());
         }
@@ -168,6 +181,8 @@ impl Reader<'_> {
             credentials: if is_allow { credentials } else { Vec::new() },
             intercept: if is_allow { intercept } else { Intercept::None },
             tools: if is_open { ToolPolicy::default() } else { tools },
+            skills: skills && !is_open,
+            tree,
             networks,
             mounts: mounts.cloned().unwrap_or_default(),
             limits,

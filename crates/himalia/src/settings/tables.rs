@@ -120,6 +120,12 @@ pub(crate) struct TemplateTable {
     pub(crate) tool_calls_per_execution: Option<u32>,
     /// Calls of tools of a session.
     pub(crate) tool_calls: Option<u64>,
+    /// Whether code of its sessions may run skills.
+    pub(crate) skills: Option<bool>,
+    /// Sessions below each other that code starts.
+    pub(crate) tree_depth: Option<u32>,
+    /// Sessions of such a tree that live at once.
+    pub(crate) tree_sessions: Option<u32>,
     /// Networks that callers may ask for instead.
     pub(crate) networks: Option<Vec<String>>,
     /// At least.

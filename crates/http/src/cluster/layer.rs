@@ -4,7 +4,7 @@ use axum::extract::{MatchedPath, Request, State};
 use axum::http::{Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use himalia_engine::{Principal, name_of_key};
+use himalia_engine::{Principal, name_of_key, name_of_run};
 
 use super::forward::{Served, Trip, forward};
 use super::served_at::{Named, ServedAt, served_at};
@@ -42,6 +42,10 @@ pub(crate) async fn relay(State(app): State<App>, request: Request, next: Next) 
         ServedAt::Here => Ok(next.run(request).await),
         ServedAt::Keyed(key) => {
             let sought = Sought::Kernel(e2b_sandbox_of_key(&principal, &key));
+            at_name(&app, &cluster, &principal, sought, None, request, next).await
+        }
+        ServedAt::Run(key) => {
+            let sought = Sought::Run(name_of_run(&principal, &key));
             at_name(&app, &cluster, &principal, sought, None, request, next).await
         }
         ServedAt::Start(StartBody::Session) => at_key(&app, &cluster, &principal, request, next).await,

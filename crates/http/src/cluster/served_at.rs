@@ -19,6 +19,8 @@ pub(super) enum ServedAt {
     Owner(Sought),
     /// At the owner of the sandbox that a start with this key of E2B's API has made; where it can be started, if there is none.
     Keyed(Vec<u8>),
+    /// At the owner of the session of the run with this idempotency key; here, if there is none.
+    Run(String),
     /// At the owner of what the body names.
     Body(Named),
     /// At all replicas: their answers are one list.
@@ -62,6 +64,10 @@ pub(super) fn served_at(method: &Method, pattern: &str, uri: &Uri, headers: &Hea
         "/api/sessions" => return ServedAt::Body(Named::JupyterSession),
         "/mcp" => return ServedAt::Body(Named::Mcp),
         "/v1/artifacts/{sha256}" => return ServedAt::First,
+        "/v1/skills/{skill}/runs" => {
+            let key = headers.get("idempotency-key").and_then(|key| key.to_str().ok());
+            return key.map_or(ServedAt::Here, |key| ServedAt::Run(key.to_owned()));
+        }
         _ if pattern.starts_with("/azure/") => {
             let session = azure::session(uri);
             return session.map_or(ServedAt::Here, |name| ServedAt::Owner(Sought::Session(name)));

@@ -6,9 +6,9 @@ use std::fmt;
 use std::time::Duration;
 
 use himalia_engine::{
-    AllowList, ExecutionState, FilesMode, Isolation, KernelId, MAX_LABELS, MAX_NAME_CHARS,
+    AllowList, ExecutionId, ExecutionState, FilesMode, Isolation, KernelId, MAX_LABELS, MAX_NAME_CHARS,
     MAX_START_KEY_BYTES, NAME_PATTERN, Network, Origin, Secrets, SessionId, SessionInfo, SessionLimits,
-    StartPath, StartSession, ToolPattern,
+    StartPath, StartSession, ToolPattern, TreePlace,
 };
 use himalia_wire::build::timestamp;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -231,6 +231,9 @@ impl<I> NewSession<I> {
             labels: self.labels,
             session_name: self.name,
             key: self.idempotency_key.map(|Text(key)| key),
+            skills: None,
+            once: None,
+            starter: None,
         })
     }
 }
@@ -261,6 +264,35 @@ fn filled(text: Option<String>) -> Option<String> {
 /// The time.
 pub(super) fn seconds(Whole(seconds): Seconds) -> Duration {
     Duration::from_secs(seconds)
+}
+
+/// The place of a session that code of another session has started.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "SessionTree")]
+struct Tree {
+    /// The session at the top, which a client has started.
+    root: SessionId,
+    /// The execution there whose code, through sessions between, has started this one; null: there was none.
+    #[schemars(with = "Option<String>")]
+    root_execution: Option<ExecutionId>,
+    /// The session whose code has started this one.
+    parent: SessionId,
+    /// Sessions above it, from 1.
+    depth: u32,
+}
+
+impl From<TreePlace> for Tree {
+    fn from(place: TreePlace) -> Self {
+        Self {
+            root: place.root,
+            root_execution: place.root_execution.map(|seq| ExecutionId {
+                kernel: place.root.first_kernel(),
+                seq,
+            }),
+            parent: place.parent,
+            depth: place.depth,
+        }
+    }
 }
 
 /// A session: a kernel and its sandbox.
@@ -304,6 +336,8 @@ pub(crate) struct Session {
     start_reason: Option<String>,
     start_ms: u64,
     parent: Option<SessionId>,
+    /// Its place in a tree, if code of another session has started it, or null.
+    tree: Option<Tree>,
     connections: u32,
     #[schemars(extend("format" = "date-time"))]
     created: String,
@@ -357,6 +391,7 @@ impl From<SessionInfo> for Session {
             start_reason: session.start_reason,
             start_ms: session.start_ms,
             parent: session.parent,
+            tree: session.tree.map(Tree::from),
             connections: kernel.connections,
             created: timestamp(created),
             last_activity: timestamp(kernel.last_activity),
@@ -418,6 +453,12 @@ mod tests {
                 start_ms: 9,
                 idle_timeout: Some(Duration::from_mins(1)),
                 expires_micros: Some(1_767_323_045_000_000),
+                tree: Some(TreePlace {
+                    root: "11111111-2222-3333-4444-666666666666".parse().unwrap(),
+                    root_execution: Some(7),
+                    parent: "11111111-2222-3333-4444-777777777777".parse().unwrap(),
+                    depth: 2,
+                }),
                 ..himalia_engine::Session::default()
             },
             end: None,
@@ -441,6 +482,12 @@ mod tests {
             ("/idle_timeout_s", json!(60)),
             ("/expires", json!("2026-01-02T03:04:05.000000Z")),
             ("/parent", Value::Null),
+            ("/tree/depth", json!(2)),
+            ("/tree/root", json!("11111111-2222-3333-4444-666666666666")),
+            (
+                "/tree/root_execution",
+                json!("exe_11111111222233334444666666666666_7"),
+            ),
             ("/ended", Value::Null),
             ("/name", json!("eda")),
             ("/owner", json!("operator")),

@@ -29,6 +29,10 @@ impl Core {
                 Ok(true)
             }
             Command::BeginToolCall(what, limits) => self.begin_tool_call(waiter, *what, limits, out),
+            Command::CountTreeCall(limits) => {
+                self.count_tree_call(waiter, limits, out);
+                Ok(false)
+            }
             Command::EndToolCall(call, end) => {
                 self.end_tool_call(call, *end);
                 Ok(true)
@@ -99,6 +103,7 @@ impl Core {
             | Command::ListPrompts
             | Command::NoteConnection(_)
             | Command::BeginToolCall(..)
+            | Command::CountTreeCall(_)
             | Command::EndToolCall(..)
             | Command::RefuseToolCall { .. } => false,
         };

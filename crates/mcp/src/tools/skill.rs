@@ -100,8 +100,9 @@ async fn run(mut call: Call) -> Answer {
                 inputs: wanted.inputs.clone(),
                 timeout: None,
                 client: call.client(),
+                key: None,
             };
-            let (id, _) = call.engine.run_skill(&call.principal, name()?, run).await?;
+            let id = call.engine.run_skill(&call.principal, name()?, run).await?.id;
             follow::wait(&call, id, None, limits::WAIT).await?;
             let run = call.engine.skill_run(&call.principal, id).await?;
             Ok(ended(&run).into())

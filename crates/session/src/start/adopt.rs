@@ -170,7 +170,8 @@ impl SessionManager {
         let spec = self.catalog.get(&session.kernelspec).await.ok();
         let cull_timeout = spec.as_ref().and_then(cull_timeout);
 
-        let permit = (lives || session.outlives_sandbox()).then(|| self.kernel_limits.adopt(&session.owner));
+        let permit = (lives || session.outlives_sandbox())
+            .then(|| self.kernel_limits.adopt(&session.owner, session.tree.as_ref()));
         let rules = self.rules(session.origin, &session.sandbox);
         let limits = session.sandbox.limits.clone();
         let (inner, dir) = (Arc::clone(self), row.paths.session_dir.clone());

@@ -26,6 +26,11 @@ pub fn name_of_key(principal: &Principal, key: &str) -> String {
     format!("key-{}", hash(&[principal.name(), key]))
 }
 
+/// The name of the session of a run with this key.
+pub fn name_of_run(principal: &Principal, key: &str) -> String {
+    format!("run-{}", hash(&[principal.name(), key]))
+}
+
 /// What is stored of the key of a start. Values of secrets are no part of it.
 ///
 /// # Errors
@@ -43,7 +48,10 @@ pub(crate) fn start_key(
     }
     Ok(Some(StartKey {
         key: hash(&[principal.name(), key]),
-        print: hash(&[&format!("{start:?}")]),
+        print: match &start.once {
+            Some(asked) => hash(&[asked]),
+            None => hash(&[&format!("{start:?}")]),
+        },
     }))
 }
 

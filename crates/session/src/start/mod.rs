@@ -44,7 +44,7 @@ mod turn;
 
 pub use additional::MAX_SESSION_KERNELS;
 pub(crate) use kernel_limit::{KernelLimits, KernelPermit};
-pub use keyed::{MAX_START_KEY_BYTES, name_of_key};
+pub use keyed::{MAX_START_KEY_BYTES, name_of_key, name_of_run};
 pub use named::{MAX_NAME_CHARS, NAME_PATTERN};
 pub use pool::Pool;
 pub(crate) use pool::late_binding;

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use himalia_kernel::Phase;
 use himalia_model::{EngineError, KernelId, Principal, StartSession};
+use himalia_store::EndedRecord;
 
 use super::keyed::{name_of_key, start_key};
-use crate::{SessionKernel, SessionManager};
+use crate::{EndedSessionSnapshot, SessionKernel, SessionManager, ended_session};
 
 /// Characters of a name, as of a label of the DNS.
 pub const MAX_NAME_CHARS: usize = 63;
@@ -107,9 +108,59 @@ impl SessionManager {
                 }
             };
         }
+        if start.once.is_some()
+            && let Some(row) = self.ended_once(principal, name, &start)?
+        {
+            return Err(EngineError::NameEnded {
+                name: name.to_owned(),
+                last: ended_session(&row),
+            });
+        }
         self.start_kernel(principal, start)
             .await
             .map(|handle| (handle, true))
+    }
+
+    /// The session that an earlier start with this key has made, whether it lives or has ended, if the key is good for one
+    /// ([`StartSession::once`]). [`EngineError::KeyReused`] if that was another start.
+    pub fn started_once(
+        &self,
+        principal: &Principal,
+        name: &str,
+        start: &StartSession,
+    ) -> Result<Option<KernelId>, EngineError> {
+        let Some(handle) = self.named(principal.owner(), name) else {
+            let ended = self.ended_once(principal, name, start)?;
+            return Ok(ended.map(|row| KernelId(row.id)));
+        };
+        if handle.session().start_key == start_key(principal, start)? {
+            Ok(Some(handle.id()))
+        } else {
+            Err(EngineError::KeyReused)
+        }
+    }
+
+    /// Whether this replica has a session of this name, or the log of one that had it.
+    pub fn has_run(&self, principal: &Principal, name: &str) -> bool {
+        self.named(principal.owner(), name).is_some() || self.ended.named(principal.owner(), name).is_some()
+    }
+
+    /// The same of those that have ended.
+    fn ended_once(
+        &self,
+        principal: &Principal,
+        name: &str,
+        start: &StartSession,
+    ) -> Result<Option<EndedRecord>, EngineError> {
+        let Some(row) = self.ended.named(principal.owner(), name) else {
+            return Ok(None);
+        };
+        let known = EndedSessionSnapshot::of_record(&row).session.start_key;
+        if known == start_key(principal, start)? {
+            Ok(Some(row))
+        } else {
+            Err(EngineError::KeyReused)
+        }
     }
 }
 

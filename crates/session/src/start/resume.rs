@@ -192,10 +192,10 @@ impl SessionManager {
         plan.session.started_by.clone_from(&before.started_by);
         let names = &mut plan.session.sandbox.credentials;
         names.retain(|name| sandbox.credentials.contains(name));
-        let tools = plan.session.sandbox.tools.clone();
-        let mut kept = sandbox.tools.tools.clone();
-        kept.retain(|pattern| tools.exceeded_by(std::slice::from_ref(pattern)).is_none());
-        plan.session.sandbox.tools.tools = kept;
+        plan.session.sandbox.tools = plan.session.sandbox.tools.within(&sandbox.tools);
+        if !plan.session.sandbox.skills.is_none() {
+            plan.session.sandbox.skills = sandbox.skills.clone();
+        }
         if plan.provisioner.kind().as_str() != before.provisioner {
             return Err(EngineError::unavailable(format!(
                 "the provisioner {} of this session is not there any more",

@@ -8,7 +8,8 @@ use himalia_model::credential::{Intercept, placeholder};
 use himalia_model::network::AllowList;
 use himalia_model::{
     EngineConfig, EngineError, FilesMode, GivenVariables, KernelSpec, MountTemplate, NotOffered, Origin,
-    ProvisionerChoice, SandboxConfig, Session, SessionLimits, StartSession, Template, ToolPolicy,
+    ProvisionerChoice, SandboxConfig, Session, SessionLimits, SkillAccess, StartSession, Starter, Template,
+    ToolPolicy,
 };
 use himalia_sandbox::{
     Capabilities, Isolation, LimitChange, MAX_LABEL_BYTES, MAX_LABELS, MountKind, Network, Provisioner,
@@ -109,14 +110,19 @@ pub(crate) fn plan(
     owner: Option<&str>,
 ) -> Result<Plan, EngineError> {
     let Chosen { name, template, spec } = chosen;
+    let starter = start.starter.as_deref();
     let isolation = start.isolation.unwrap_or_default().max(template.isolation);
-    let network = start.network.clone().unwrap_or_else(|| template.network.clone());
-    let allow = match network {
+    let network = match start.network.clone().unwrap_or_else(|| template.network.clone()) {
+        // What is there is not known.
+        Network::Open(_) if starter.is_some() => Network::None,
+        network => network,
+    };
+    let mut allow = match network {
         Network::Allow => start.allow.clone().unwrap_or_else(|| template.allow.clone()),
         Network::None | Network::Open(_) => AllowList::default(),
     };
     let of_template = template.credentials.iter().map(|one| one.name.clone());
-    let (credentials, intercept) = match network {
+    let (mut credentials, intercept) = match network {
         Network::Allow => {
             let names = start.credentials.clone().unwrap_or_else(|| of_template.collect());
             (names, template.intercept.clone())
@@ -124,13 +130,26 @@ pub(crate) fn plan(
         Network::None | Network::Open(_) => (Vec::new(), Intercept::None),
     };
     let is_open = matches!(network, Network::Open(_));
-    let tools = ToolPolicy {
+    let mut tools = ToolPolicy {
         tools: start
             .tools
             .clone()
             .unwrap_or_else(|| template.tools.tools.clone()),
         ..template.tools.clone()
     };
+    let skills = match &start.skills {
+        // Such a network has no door.
+        _ if is_open || !template.skills => SkillAccess::None,
+        Some(fewer) => fewer.clone(),
+        None => SkillAccess::All,
+    };
+    let mut tree_limits = template.tree;
+    if let Some(starter) = starter {
+        allow = allow.within(&starter.allow);
+        credentials.retain(|name| starter.credentials.contains(name));
+        tools = tools.within(&starter.tools);
+        tree_limits = tree_limits.within(starter.limits);
+    }
     let image = start.image.clone().or_else(|| template.image.clone());
     let mounts = template
         .mounts
@@ -148,6 +167,9 @@ pub(crate) fn plan(
     };
     let provisioner = Arc::clone(choose(offer.provisioners, &wants)?);
     refuse(&wants, &*provisioner)?;
+    if let Some(starter) = starter {
+        refuse_weaker(&wants, &*provisioner, starter)?;
+    }
     let grants = Grants {
         config: offer.config,
         name: &name,
@@ -159,10 +181,13 @@ pub(crate) fn plan(
     let limits = limits::settle(&template, &start.limits)?;
     // That of what waits in a pool, too.
     let door = network == Network::None
-        && !template.tools.is_empty()
-        && !offer.config.tool_servers.is_empty()
+        && (template.skills || !template.tools.is_empty() && !offer.config.tool_servers.is_empty())
         && provisioner.capabilities().proxy;
-    let unlike_pool = unlike(&template, &limits, &wants, start, &*provisioner);
+    let fewer = !credentials
+        .iter()
+        .eq(template.credentials.iter().map(|one| &one.name));
+    let unlike_pool = unlike(&template, &limits, &wants, start, &*provisioner)
+        .or_else(|| fewer.then(|| "it has fewer credentials".to_owned()));
     let trust_domain = trust_domain(offer.config, &template, owner);
     // A kernel of `/api` is never started from its row.
     let given = match start.origin {
@@ -185,6 +210,7 @@ pub(crate) fn plan(
             credentials,
             intercept,
             tools: if is_open { ToolPolicy::default() } else { tools },
+            skills,
             door,
             image,
             files: template.files,
@@ -193,6 +219,8 @@ pub(crate) fn plan(
         },
         idle_timeout: duration("idle_timeout", template.idle_timeout, start.idle_timeout)?,
         labels: start.labels.clone(),
+        tree: starter.map(|starter| starter.place),
+        tree_limits,
         ..Session::default()
     };
     Ok(Plan {
@@ -305,6 +333,28 @@ fn refuse(wants: &Wants<'_>, provisioner: &dyn Provisioner) -> Result<(), Engine
     Ok(())
 }
 
+/// Refuses a level of isolation that is less than that of the session whose code starts this one.
+fn refuse_weaker(
+    wants: &Wants<'_>,
+    provisioner: &dyn Provisioner,
+    starter: &Starter,
+) -> Result<(), EngineError> {
+    let given = provisioner.capabilities().isolation;
+    // As in `refuse`: a runtime is at least a container.
+    if wants.runtime.is_some() || given >= starter.isolation {
+        return Ok(());
+    }
+    let reason = format!(
+        "it would be {given}, and the session whose code starts it has {}",
+        starter.isolation
+    );
+    Err(EngineError::not_offered(
+        NotOffered::Isolation,
+        "isolation",
+        reason,
+    ))
+}
+
 /// A time that is asked for, or that of the template; not longer than that.
 pub(crate) fn duration(
     field: &'static str,
@@ -331,14 +381,6 @@ fn unlike(
     }
     if *wants.network != template.network {
         return Some("it has a network of its own".to_owned());
-    }
-    let of_template = template.credentials.iter().map(|one| &one.name);
-    if start
-        .credentials
-        .as_ref()
-        .is_some_and(|names| !names.iter().eq(of_template))
-    {
-        return Some("it has fewer credentials".to_owned());
     }
     let change = LimitChange {
         from: limits::of_sandbox(&of_pool),

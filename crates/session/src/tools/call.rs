@@ -1,5 +1,6 @@
 //! One call of a tool.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,8 +28,41 @@ const ARGUMENTS_CHARS: usize = 2000;
 const REPLY_CHARS: usize = 4000;
 /// Characters of the name of a tool in the log.
 const NAME_CHARS: usize = 200;
+/// In the place of arguments whose secrets are not known.
+const NOT_SHOWN: &str = "(not shown: the gateway cannot read its credentials now)";
 /// Characters of what a tool says about its failure.
 const FAILURE_CHARS: usize = 2000;
+
+/// What code does that is no tool and counts as a call of one: it is in the log, and has no end there yet.
+#[must_use]
+pub struct OpenCall {
+    begun: Begun,
+    mask: Mask,
+}
+
+impl fmt::Debug for OpenCall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OpenCall")
+            .field("call", &self.begun.call)
+            .finish_non_exhaustive()
+    }
+}
+
+impl OpenCall {
+    /// Writes its end.
+    pub async fn end(self, outcome: ToolOutcome, reason: Option<String>, reply: Option<&Value>) {
+        let reason = reason.map(|reason| cut(&reason, FAILURE_CHARS));
+        let failure = reason.map(|reason| ToolError::new(ToolErrorCode::Failed, reason));
+        let mut end = self
+            .begun
+            .end(outcome, failure.as_ref().filter(|_| outcome != ToolOutcome::Done));
+        if let Some(reply) = reply {
+            end.reply = Some(shown(reply, None, &self.mask, REPLY_CHARS));
+            end.reply_bytes = reply.to_string().len() as u64;
+        }
+        self.begun.write(end).await;
+    }
+}
 
 /// A call that is in the log and has no end there yet. One that is dropped without an end has an unknown outcome.
 struct Begun {
@@ -116,7 +150,7 @@ impl Tools {
             caller,
             arguments: match &mask {
                 Some(mask) => shown(&arguments, schema, mask, ARGUMENTS_CHARS),
-                None => "(not shown: the gateway cannot read its credentials now)".to_owned(),
+                None => NOT_SHOWN.to_owned(),
             },
             arguments_bytes: arguments.to_string().len() as u64,
             line,
@@ -168,25 +202,7 @@ impl Tools {
                 return Err(refuse(kernel, what, error).await);
             }
         }
-        let limits = session.sandbox.tools.limits;
-        let begun = kernel
-            .order(Command::BeginToolCall(Box::new(what.clone()), limits))
-            .await;
-        let number = match begun {
-            Some(Ok(Answer::ToolCallBegun(number))) => number,
-            Some(Ok(Answer::ToolCallOverLimit(limit))) => {
-                return Err(refuse(kernel, what, over(limit)).await);
-            }
-            Some(Err(error)) => return Err(EngineError::unavailable(error.to_string())),
-            Some(Ok(_)) | None => return Err(EngineError::unavailable("the session has ended")),
-        };
-        let begun = Begun {
-            handle: Arc::clone(kernel.handle()),
-            call: number,
-            tool: what.tool,
-            began: Instant::now(),
-            ended: false,
-        };
+        let begun = self.begin(kernel, what).await?;
         let id = found.id();
         let reply = self.servers.call(
             id.server,
@@ -200,6 +216,67 @@ impl Tools {
         let reply = reply.await;
         let mask = mask.unwrap_or_else(|| Mask::new([]));
         finish(begun, reply, &mask).await
+    }
+
+    /// Writes that a call is about to be made, within the limits.
+    async fn begin(&self, kernel: &SessionKernel, what: ToolCallBegin) -> Result<Begun, EngineError> {
+        let session = kernel.session();
+        if let Some(error) = self.over_in_tree(&session).await {
+            return Err(refuse(kernel, what, error).await);
+        }
+        let limits = session.sandbox.tools.limits;
+        let begun = kernel
+            .order(Command::BeginToolCall(Box::new(what.clone()), limits))
+            .await;
+        let number = match begun {
+            Some(Ok(Answer::ToolCallBegun(number))) => number,
+            Some(Ok(Answer::ToolCallOverLimit(limit))) => {
+                return Err(refuse(kernel, what, over(limit)).await);
+            }
+            Some(Err(error)) => return Err(EngineError::unavailable(error.to_string())),
+            Some(Ok(_)) | None => return Err(EngineError::unavailable("the session has ended")),
+        };
+        Ok(Begun {
+            handle: Arc::clone(kernel.handle()),
+            call: number,
+            tool: what.tool,
+            began: Instant::now(),
+            ended: false,
+        })
+    }
+
+    /// The same for something that code does and that is no tool: `what` names it.
+    pub async fn begin_other(
+        &self,
+        kernel: &SessionKernel,
+        what: String,
+        arguments: &Value,
+        schema: Option<&Value>,
+    ) -> Result<OpenCall, EngineError> {
+        let mask = self.mask(&kernel.session(), &what).await;
+        let what = ToolCallBegin {
+            tool: cut(&what, NAME_CHARS),
+            caller: ToolCaller::Code,
+            arguments: match &mask {
+                Some(mask) => shown(arguments, schema, mask, ARGUMENTS_CHARS),
+                None => NOT_SHOWN.to_owned(),
+            },
+            arguments_bytes: arguments.to_string().len() as u64,
+            line: None,
+        };
+        let begun = self.begin(kernel, what).await?;
+        let mask = mask.unwrap_or_else(|| Mask::new([]));
+        Ok(OpenCall { begun, mask })
+    }
+
+    /// Counts a call of a session below another one with those of what runs in that. Why it may not be made, if it may not.
+    async fn over_in_tree(&self, session: &Session) -> Option<ToolError> {
+        let root = self.root_of(session)?;
+        let limits = root.session().sandbox.tools.limits;
+        match root.order(Command::CountTreeCall(limits)).await {
+            Some(Ok(Answer::ToolCallOverLimit(limit))) => Some(over(limit)),
+            _ => None,
+        }
     }
 
     /// What hides the values of the credentials of a session and of the tool's server. `None`: they cannot be read.
@@ -241,6 +318,12 @@ fn over(limit: ToolLimit) -> ToolError {
         ToolLimit::Execution(most) => (
             format!("what runs has called tools {most} times, as often as it may (tool_calls_per_execution)"),
             "Call them fewer times: fetch more with each call, or continue in another execution.",
+        ),
+        ToolLimit::Tree(most) => (
+            format!(
+                "the sessions of this tree have called tools {most} times for what runs at its top, as often as they may (tool_calls_per_execution)"
+            ),
+            "Call them fewer times: fetch more with each call.",
         ),
         ToolLimit::Session(most) => (
             format!("this session has called tools {most} times, as often as it may (tool_calls)"),

@@ -1,33 +1,37 @@
 //! What code in a sandbox asks for: the kernel whose connection it is, is the caller.
 
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use himalia_executions::{Ask, DEFAULT_PROMPT_TIME, PromptId, PromptInfo};
 use himalia_kernel::{Answer, Command};
 use himalia_model::{
-    ApiServers, CallTool, EngineError, FoundTools, ServerToolsPage, Session, ToolCaller, ToolInfo, ToolReply,
+    ApiServers, CallTool, EngineError, FoundTools, ServerToolsPage, Session, ToolCaller, ToolError,
+    ToolErrorCode, ToolInfo, ToolReply,
 };
-use himalia_sandbox_api::{AskPerson, Door, SessionApi};
+use himalia_sandbox_api::{AskPerson, Door, RunOfSkill, SessionApi};
 use serde_json::Value;
 
 use super::Tools;
-use crate::SessionKernel;
 use crate::prompts::prompt_error;
+use crate::skills::SessionSkills;
+use crate::{SessionKernel, SessionManager};
 
 /// A kernel, as the door of its sandbox sees it.
 struct Inside {
     kernel: Weak<SessionKernel>,
     tools: Arc<Tools>,
+    skills: Arc<OnceLock<Arc<dyn SessionSkills>>>,
 }
 
-impl Tools {
+impl SessionManager {
     /// The door of a kernel's sandbox.
-    pub(crate) fn door(self: &Arc<Self>, kernel: &Arc<SessionKernel>) -> Door {
+    pub(crate) fn door(&self, kernel: &Arc<SessionKernel>) -> Door {
         Door::new(Arc::new(Inside {
             kernel: Arc::downgrade(kernel),
-            tools: Arc::clone(self),
+            tools: Arc::clone(&self.tools),
+            skills: Arc::clone(&self.skills),
         }))
     }
 }
@@ -40,6 +44,19 @@ impl Inside {
 
     fn session(&self) -> Result<Arc<Session>, EngineError> {
         Ok(self.kernel()?.session())
+    }
+
+    /// The kernel, if its session may run skills, and what runs them.
+    fn with_skills(&self) -> Result<(Arc<SessionKernel>, &Arc<dyn SessionSkills>), EngineError> {
+        let kernel = self.kernel()?;
+        if kernel.session().sandbox.skills.is_none() {
+            let error = ToolError::new(ToolErrorCode::Denied, "this session may not run skills");
+            let hint = "The operator permits it in the template (skills); code of a skill may run those that it declares.";
+            return Err(EngineError::tool(error.with_hint(hint)));
+        }
+        let skills = self.skills.get();
+        let skills = skills.ok_or_else(|| EngineError::unavailable("the gateway is starting"))?;
+        Ok((kernel, skills))
     }
 
     /// Gives an order that brings a prompt.
@@ -115,6 +132,46 @@ impl SessionApi for Inside {
                 EngineError::NotFound { .. } => EngineError::no_prompt(&id),
                 other => other,
             })
+        })
+    }
+
+    fn skills(&self) -> BoxFuture<'_, Result<Value, EngineError>> {
+        Box::pin(async {
+            let (kernel, skills) = self.with_skills()?;
+            skills.list(kernel).await
+        })
+    }
+
+    fn skill(&self, name: String, version: Option<String>) -> BoxFuture<'_, Result<Value, EngineError>> {
+        Box::pin(async move {
+            let (kernel, skills) = self.with_skills()?;
+            skills.show(kernel, name, version).await
+        })
+    }
+
+    fn run_skill(
+        &self,
+        name: String,
+        wanted: RunOfSkill,
+        wait: Duration,
+    ) -> BoxFuture<'_, Result<Value, EngineError>> {
+        Box::pin(async move {
+            let (kernel, skills) = self.with_skills()?;
+            skills.run(kernel, name, wanted, wait).await
+        })
+    }
+
+    fn skill_run(&self, id: String, wait: Duration) -> BoxFuture<'_, Result<Value, EngineError>> {
+        Box::pin(async move {
+            let (kernel, skills) = self.with_skills()?;
+            skills.look(kernel, id, wait).await
+        })
+    }
+
+    fn stop_skill_run(&self, id: String) -> BoxFuture<'_, Result<Value, EngineError>> {
+        Box::pin(async move {
+            let (kernel, skills) = self.with_skills()?;
+            skills.stop(kernel, id).await
         })
     }
 

@@ -33,6 +33,10 @@ const ENDED: &str = located!(
     "ended_sessions",
     "t.id = $1 AND t.removed_micros IS NULL ORDER BY t.ended_micros DESC LIMIT 1"
 );
+const ENDED_NAME: &str = located!(
+    "ended_sessions",
+    "t.owner = $1 AND t.name = $2 AND t.removed_micros IS NULL ORDER BY t.ended_micros DESC LIMIT 1"
+);
 const JUPYTER: &str = located!("jupyter_sessions", "t.id = $1");
 const JUPYTER_PATH: &str = located!(
     "jupyter_sessions",
@@ -82,6 +86,7 @@ impl PostgresStore {
                     Lookup::Kernel(id) => link.query_opt(BY_ID, &[id]).await?,
                     Lookup::Name { owner, name } => link.query_opt(BY_NAME, &[owner, name]).await?,
                     Lookup::Ended(id) => link.query_opt(ENDED, &[id]).await?,
+                    Lookup::EndedName { owner, name } => link.query_opt(ENDED_NAME, &[owner, name]).await?,
                     Lookup::JupyterSession(id) => link.query_opt(JUPYTER, &[id]).await?,
                     Lookup::JupyterPath { owner, path } => {
                         link.query_opt(JUPYTER_PATH, &[owner, path]).await?

@@ -11,6 +11,9 @@ const BY_NAME: &str = "SELECT id, owner FROM kernels WHERE owner = ?1 AND name =
 const BY_ID: &str = "SELECT id, owner FROM kernels WHERE id = ?1";
 const ENDED: &str = "
 SELECT id, owner FROM ended_sessions WHERE id = ?1 AND removed_micros IS NULL ORDER BY ended_micros DESC LIMIT 1";
+const ENDED_NAME: &str = "
+SELECT id, owner FROM ended_sessions WHERE owner = ?1 AND name = ?2 AND removed_micros IS NULL
+ORDER BY ended_micros DESC LIMIT 1";
 const JUPYTER: &str = "SELECT id, owner FROM jupyter_sessions WHERE id = ?1";
 const JUPYTER_PATH: &str = "
 SELECT id, owner FROM jupyter_sessions WHERE owner = ?1 AND path = ?2 ORDER BY created_micros, id LIMIT 1";
@@ -31,6 +34,7 @@ impl SqliteStore {
             Lookup::Kernel(id) => (BY_ID, vec![id.to_string()]),
             Lookup::Name { owner, name } => (BY_NAME, vec![owner, name]),
             Lookup::Ended(id) => (ENDED, vec![id.to_string()]),
+            Lookup::EndedName { owner, name } => (ENDED_NAME, vec![owner, name]),
             Lookup::JupyterSession(id) => (JUPYTER, vec![id.to_string()]),
             Lookup::JupyterPath { owner, path } => (JUPYTER_PATH, vec![owner, path]),
         };

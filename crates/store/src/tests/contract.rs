@@ -444,6 +444,13 @@ pub(crate) async fn each_thing_is_found_with_the_replica_that_has_it<P: Fixture>
             },
         ),
         (2, Lookup::Ended(Uuid::from_u128(2))),
+        (
+            2,
+            Lookup::EndedName {
+                owner: owner.clone(),
+                name: "session-2".to_owned(),
+            },
+        ),
         (3, Lookup::JupyterSession(Uuid::from_u128(3))),
         (
             3,

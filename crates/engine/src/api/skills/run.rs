@@ -1,17 +1,21 @@
 //! Runs of code skills: a session that ends with its execution, and the outputs in its log.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
-use himalia_executions::{Execute, ExecutionId, ExecutionResult, Until};
+use himalia_executions::{Execute, ExecutionFeed, ExecutionId, ExecutionResult, Submitted, Until};
 use himalia_journal::may_block;
+use himalia_kernel::ToolOutcome;
 use himalia_model::network::AllowList;
 use himalia_model::{
-    Action, EngineError, KernelId, Object, Origin, Principal, Session, SessionInfo, StartSession, Template,
+    Action, EngineError, KernelId, Object, Origin, Principal, Session, SessionInfo, SkillAccess,
+    StartSession, Starter, Template, common_tools,
 };
 use himalia_outcome::ArtifactReference;
 use himalia_sandbox::Network;
-use himalia_skills::{MAX_OUTPUT_BYTES, Manifest, OUTPUT_TYPE, Skill, Violation, code, outputs};
+use himalia_session::{OpenCall, SessionKernel, name_of_run};
+use himalia_skills::{MAX_OUTPUT_BYTES, Manifest, OUTPUT_TYPE, Skill, Violation, code as run_code, outputs};
 use serde_json::{Map, Value, json};
 
 use super::{Commands, invalid};
@@ -38,6 +42,19 @@ pub struct RunSkill {
     pub timeout: Option<Duration>,
     /// What the client calls itself.
     pub client: Option<String>,
+    /// A request with the same key is this run, if it is the same request, as long as the run's log is kept.
+    pub key: Option<String>,
+}
+
+/// A run that was begun.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BegunRun {
+    /// The execution that it is.
+    pub id: ExecutionId,
+    /// The session that it runs in, or ran in.
+    pub session: SessionInfo,
+    /// It was there already, under the same key.
+    pub repeated: bool,
 }
 
 /// How far a run is.
@@ -72,27 +89,171 @@ impl Commands {
         principal: &Principal,
         name: &str,
         wanted: RunSkill,
-    ) -> Result<(ExecutionId, SessionInfo), EngineError> {
+    ) -> Result<BegunRun, EngineError> {
         self.allow(principal, Action::Execute, Object::Skills)?;
         self.inner.check_open()?;
+        let keyed = keyed(principal, name, &wanted);
+        if let Some(run) = self.run_before(principal, keyed.as_ref()).await? {
+            return Ok(run);
+        }
         let (_, skill) = self.skill(principal, name, wanted.version.as_deref()).await?;
-        let code = may_block(|| {
-            check_inputs(&skill, &wanted.inputs)?;
-            code(&skill, &wanted.inputs).map_err(invalid)
+        self.begin_run(principal, keyed, &skill, wanted, None).await
+    }
+
+    /// Begins a run that was not begun yet. `keyed` says what identifies it, `code` is the kernel whose code asks for it.
+    pub(super) async fn begin_run(
+        &self,
+        principal: &Principal,
+        keyed: Option<StartSession>,
+        skill: &Skill,
+        wanted: RunSkill,
+        code: Option<(&Arc<SessionKernel>, Starter)>,
+    ) -> Result<BegunRun, EngineError> {
+        let text = may_block(|| {
+            check_inputs(skill, &wanted.inputs)?;
+            run_code(skill, &wanted.inputs).map_err(invalid)
         })?;
-        let start = self.start_of(skill.manifest(), &wanted)?;
-        let session = self.start_session(principal, start).await?;
-        let kernel = session.kernel.id;
-        match self
-            .begin(principal, &skill, &session.session, wanted, code, kernel)
-            .await
-        {
-            Ok(id) => Ok((id, session)),
+        let (caller, starter) = match code {
+            Some((caller, starter)) => (Some(caller), Some(Box::new(starter))),
+            None => (None, None),
+        };
+        let start = StartSession {
+            session_name: keyed.as_ref().and_then(|start| start.session_name.clone()),
+            key: wanted.key.clone(),
+            once: keyed.as_ref().and_then(|start| start.once.clone()),
+            starter,
+            ..self.start_of(skill.manifest(), &wanted)?
+        };
+        let noted = match caller {
+            Some(caller) => Some(self.note_run(caller, skill.manifest(), &wanted).await?),
+            None => None,
+        };
+        let session = match self.start_session_once(principal, start).await {
+            Ok(session) => session,
             Err(error) => {
-                self.end_of_run(principal, kernel).await;
+                if let Some(noted) = noted {
+                    noted.not_begun(&error).await;
+                }
+                return match error {
+                    // It has begun and ended since.
+                    EngineError::NameEnded { .. } => self.run_of_key(principal, keyed.as_ref()).await,
+                    other => Err(other),
+                };
+            }
+        };
+        let (session, started) = session;
+        let begun = match self.begin(principal, skill, &session, wanted, text).await {
+            Ok(Submitted { id, repeated }) => {
+                let feed = self.watch_execution(principal, id).await;
+                feed.map(|feed| {
+                    (
+                        BegunRun {
+                            id,
+                            session: session.clone(),
+                            repeated,
+                        },
+                        feed,
+                    )
+                })
+            }
+            Err(error) => Err(error),
+        };
+        match begun {
+            Ok((run, feed)) => {
+                let watch = Watch {
+                    id: run.id,
+                    feed,
+                    noted,
+                    caller: caller.map(Arc::clone),
+                };
+                self.inner
+                    .background
+                    .spawn(self.clone().watch_run(principal.clone(), watch));
+                Ok(run)
+            }
+            Err(error) => {
+                if let Some(noted) = noted {
+                    noted.not_begun(&error).await;
+                }
+                if started {
+                    self.end_of_run(principal, session.kernel.id).await;
+                }
                 Err(error)
             }
         }
+    }
+
+    /// Ends the session of a run with the run, or with the session whose code runs it.
+    async fn watch_run(self, principal: Principal, watch: Watch) {
+        let Watch {
+            id,
+            mut feed,
+            noted,
+            caller,
+        } = watch;
+        let settled = tokio::select! {
+            settled = feed.wait(Until::Settled) => settled.is_ok().then_some(true),
+            () = ended(caller) => Some(false),
+        };
+        // When the gateway stops, the run continues in its sandbox, which then ends when it is idle.
+        let Some(settled) = settled.filter(|_| self.inner.check_open().is_ok()) else {
+            return;
+        };
+        if let Some(noted) = noted {
+            let run = self.skill_run(&principal, id).await;
+            noted.ended(run.ok().filter(|_| settled)).await;
+        }
+        self.end_of_run(&principal, id.kernel).await;
+    }
+
+    /// The session of a run; `true`: it was started now.
+    async fn start_session_once(
+        &self,
+        principal: &Principal,
+        start: StartSession,
+    ) -> Result<(SessionInfo, bool), EngineError> {
+        self.allow(principal, Action::Create, Object::Kernels)?;
+        let (handle, started) = match start.session_name {
+            None => (self.inner.start_kernel(principal, start).await?, true),
+            Some(_) => self.inner.start_named(principal, start, false).await?,
+        };
+        Ok((handle.info(), started))
+    }
+
+    /// The run that an earlier request with this key has begun.
+    pub(super) async fn run_before(
+        &self,
+        principal: &Principal,
+        keyed: Option<&StartSession>,
+    ) -> Result<Option<BegunRun>, EngineError> {
+        let Some(keyed) = keyed else {
+            return Ok(None);
+        };
+        let name = keyed.session_name.as_deref().unwrap_or_default();
+        let Some(kernel) = self.inner.started_once(principal, name, keyed)? else {
+            return Ok(None);
+        };
+        let all = self.executions(principal, kernel).await?;
+        let run = all.into_iter().find(|one| one.metadata.contains_key(MEMBER));
+        let session = self.session_info(principal, kernel)?;
+        Ok(run.map(|run| BegunRun {
+            id: run.id,
+            session,
+            repeated: true,
+        }))
+    }
+
+    /// The same where there has been a session.
+    async fn run_of_key(
+        &self,
+        principal: &Principal,
+        keyed: Option<&StartSession>,
+    ) -> Result<BegunRun, EngineError> {
+        let found = self.run_before(principal, keyed).await?;
+        found.ok_or_else(|| EngineError::Conflict {
+            reason: "the session of the run with this key has ended before the run began; use another key"
+                .into(),
+        })
     }
 
     pub(crate) async fn skill_run(
@@ -147,12 +308,11 @@ impl Commands {
         &self,
         principal: &Principal,
         skill: &Skill,
-        session: &Session,
+        info: &SessionInfo,
         wanted: RunSkill,
         code: String,
-        kernel: KernelId,
-    ) -> Result<ExecutionId, EngineError> {
-        let manifest = skill.manifest();
+    ) -> Result<Submitted, EngineError> {
+        let (manifest, session, kernel) = (skill.manifest(), &info.session, info.kernel.id);
         self.check_python(&session.kernelspec).await?;
         check_environment(manifest, session)?;
         let of_skill = manifest
@@ -165,19 +325,28 @@ impl Commands {
             code,
             timeout: Some(wanted.timeout.map_or(of_skill, |time| time.min(of_skill))),
             client: wanted.client,
+            // The session is of one run.
+            key: wanted.key.map(|_| MEMBER.to_owned()),
             metadata: [(MEMBER.to_owned(), named)].into_iter().collect(),
             ..Execute::default()
         };
-        let id = self.execute(principal, kernel, execute).await?.id;
-        let mut feed = self.watch_execution(principal, id).await?;
-        let (commands, principal) = (self.clone(), principal.clone());
-        self.inner.background.spawn(async move {
-            // When the gateway stops, the run continues in its sandbox, which then ends when it is idle.
-            if feed.wait(Until::Settled).await.is_ok() {
-                commands.end_of_run(&principal, kernel).await;
-            }
-        });
-        Ok(id)
+        self.execute(principal, kernel, execute).await
+    }
+
+    /// Writes into the log of the session whose code runs a skill that it does, within its limits of calls.
+    async fn note_run(
+        &self,
+        caller: &Arc<SessionKernel>,
+        manifest: &Manifest,
+        wanted: &RunSkill,
+    ) -> Result<NotedRun, EngineError> {
+        let tool = format!("skill:{}@{}", manifest.name, manifest.version);
+        let inputs = Value::Object(wanted.inputs.clone());
+        let call = self
+            .inner
+            .tools
+            .begin_other(caller, tool, &inputs, manifest.inputs.as_ref());
+        Ok(NotedRun(call.await?))
     }
 
     async fn end_of_run(&self, principal: &Principal, kernel: KernelId) {
@@ -197,14 +366,17 @@ impl Commands {
             (of_caller, of_skill) => of_caller.clone().or_else(|| of_skill.clone()),
         };
         let config = &self.inner.config;
-        let template = name.as_ref().and_then(|name| config.templates.get(name));
-        let template = template.unwrap_or(&config.defaults);
+        let chosen = name.as_ref().unwrap_or(&config.default_kernel);
+        let template = config.templates.get(chosen).unwrap_or(&config.defaults);
         let (network, allow) = network_of(template, manifest);
+        let skills = skills_of(chosen, template, manifest)?;
         Ok(StartSession {
             name,
             origin: Origin::V1,
             network,
             allow,
+            tools: Some(common_tools(&template.tools.tools, &manifest.tools)),
+            skills: Some(skills),
             idle_timeout: Some(template.idle_timeout.map_or(LEFT, |time| time.min(LEFT))),
             labels: BTreeMap::from([(
                 LABEL.to_owned(),
@@ -243,6 +415,21 @@ impl Commands {
     }
 }
 
+/// What identifies a run with a key: the name of its session, and what was asked for.
+pub(super) fn keyed(principal: &Principal, name: &str, wanted: &RunSkill) -> Option<StartSession> {
+    let key = wanted.key.clone()?;
+    let asked = json!({
+        "skill": name, "version": wanted.version, "template": wanted.template, "inputs": wanted.inputs,
+        "timeout_ms": wanted.timeout.map(|time| time.as_millis().to_string()),
+    });
+    Some(StartSession {
+        session_name: Some(name_of_run(principal, &key)),
+        key: Some(key),
+        once: Some(asked.to_string()),
+        ..StartSession::default()
+    })
+}
+
 fn check_inputs(skill: &Skill, inputs: &Map<String, Value>) -> Result<(), EngineError> {
     let wrong = skill.check_inputs(inputs).map_err(invalid)?;
     if wrong.is_empty() {
@@ -263,6 +450,74 @@ fn network_of(template: &Template, manifest: &Manifest) -> (Option<Network>, Opt
         // What it says that it needs are hosts; that network knows none.
         Network::Open(_) => (Some(Network::None), None),
         Network::None => (None, None),
+    }
+}
+
+/// The skills that a run may run: those that it declares.
+fn skills_of(name: &str, template: &Template, manifest: &Manifest) -> Result<SkillAccess, EngineError> {
+    if manifest.skills.is_empty() {
+        return Ok(SkillAccess::None);
+    }
+    if !template.skills {
+        let reason =
+            format!("the skill runs other skills, and sessions of the template {name} may not (skills)");
+        return Err(EngineError::bad_request("template", reason));
+    }
+    let named = manifest.skills.iter();
+    Ok(SkillAccess::Named(
+        named
+            .map(|(name, required)| (name.clone(), required.to_string()))
+            .collect(),
+    ))
+}
+
+/// A run that has begun, whose end is waited for.
+struct Watch {
+    id: ExecutionId,
+    feed: ExecutionFeed,
+    /// The call that it is for the session whose code runs it.
+    noted: Option<NotedRun>,
+    /// That session. The run ends with it.
+    caller: Option<Arc<SessionKernel>>,
+}
+
+/// The end of a session, if there is one.
+async fn ended(session: Option<Arc<SessionKernel>>) {
+    match session {
+        Some(session) => session.gone().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// A run in the log of the session whose code runs it.
+struct NotedRun(OpenCall);
+
+impl NotedRun {
+    /// It was not begun.
+    async fn not_begun(self, error: &EngineError) {
+        self.0
+            .end(ToolOutcome::NotDone, Some(error.to_string()), None)
+            .await;
+    }
+
+    /// It has ended. `None`: its session has ended before.
+    async fn ended(self, run: Option<SkillRun>) {
+        let Some(run) = run else {
+            let reason = "the run was ended with the session whose code ran it".to_owned();
+            self.0.end(ToolOutcome::Failed, Some(reason), None).await;
+            return;
+        };
+        let outcome = match run.status {
+            SkillRunStatus::Succeeded => ToolOutcome::Done,
+            SkillRunStatus::Running | SkillRunStatus::Failed => ToolOutcome::Failed,
+        };
+        let error = run.execution.error.as_ref();
+        let reason = error.map(|error| format!("{}: {}", error.name, error.value));
+        let reason = reason.or_else(|| {
+            let wrong = run.violations.first()?;
+            Some(format!("the outputs do not fit: {} {}", wrong.path, wrong.text))
+        });
+        self.0.end(outcome, reason, run.outputs.as_ref()).await;
     }
 }
 

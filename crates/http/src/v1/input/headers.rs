@@ -88,7 +88,7 @@ impl Part for Key {
     fn describe(operation: &mut Operation<'_>) {
         let schema = json!({
             "type": "string", "minLength": 1, "maxLength": MAX_KEY_BYTES,
-            "description": "The same as the member `idempotency_key`.",
+            "description": "A repeated request with this key has what the first one made. The same as the member `idempotency_key`, where there is one.",
         });
         operation.parameter("header", "Idempotency-Key", false, schema);
     }

@@ -7,7 +7,7 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use himalia_engine::{
-    ExecutionId, ExecutionResult, Principal, RunSkill, SkillRun, SkillRunStatus, Until, Violation,
+    BegunRun, ExecutionId, ExecutionResult, Principal, RunSkill, SkillRun, SkillRunStatus, Until, Violation,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -19,7 +19,7 @@ use crate::error::ApiError;
 use crate::openapi::{Answer, Operation};
 use crate::v1::answers::With;
 use crate::v1::executions::{WAIT_MOST, execution_id, waited};
-use crate::v1::input::{Client, Members, Parameters, Wait, Whole};
+use crate::v1::input::{Client, Key, Members, Parameters, Wait, Whole};
 
 /// How long the response to a new run waits by default.
 const WAIT: Duration = Duration::from_mins(5);
@@ -134,6 +134,8 @@ impl From<SkillRun> for ShownRun {
 #[derive(Debug)]
 pub(crate) struct Begun {
     location: String,
+    /// It was there already, under the same idempotency key.
+    repeated: bool,
     run: ShownRun,
 }
 
@@ -147,6 +149,10 @@ impl IntoResponse for Begun {
         if let Ok(location) = HeaderValue::from_str(&self.location) {
             response.headers_mut().insert(header::LOCATION, location);
         }
+        if self.repeated {
+            let yes = HeaderValue::from_static("true");
+            response.headers_mut().insert("idempotency-replayed", yes);
+        }
         response
     }
 }
@@ -157,6 +163,11 @@ impl Answer for Begun {
         With::<202, ShownRun>::describe(operation);
         for status in [200, 202] {
             operation.header(status, "Location", "Address of the run.");
+            operation.header(
+                status,
+                "Idempotency-Replayed",
+                "`true` for a run that was there already.",
+            );
         }
     }
 }
@@ -167,6 +178,7 @@ pub(crate) async fn create(
     Caller(principal): Caller,
     Path(name): Path<String>,
     Client(client): Client,
+    Key(header): Key,
     Members(wanted): Members<NewSkillRun>,
 ) -> Result<Begun, ApiError> {
     let run = RunSkill {
@@ -177,11 +189,13 @@ pub(crate) async fn create(
             .timeout_s
             .map(|Whole(seconds)| Duration::from_secs(seconds)),
         client,
+        key: header,
     };
-    let (id, _) = app.engine().run_skill(&principal, &name, run).await?;
+    let BegunRun { id, repeated, .. } = app.engine().run_skill(&principal, &name, run).await?;
     let wait = wanted.wait_s.map_or(WAIT, |Wait(wait)| wait);
     Ok(Begun {
         location: app.url(&format!("/v1/executions/{id}/skill")),
+        repeated,
         run: after(&app, &principal, id, wait).await?,
     })
 }

@@ -159,6 +159,8 @@ fn claimed(waiting: &Session, accepted: &Accepted, enforcement: LimitReport, cre
             limits: planned.sandbox.limits,
             allow: planned.sandbox.allow,
             given: planned.sandbox.given,
+            tools: planned.sandbox.tools,
+            skills: planned.sandbox.skills,
             enforcement,
             ..waiting.sandbox.clone()
         },

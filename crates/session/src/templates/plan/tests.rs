@@ -1,3 +1,4 @@
+use himalia_model::{SessionId, TreeLimits};
 use himalia_sandbox::ProvisionerKind;
 
 use super::*;
@@ -211,4 +212,96 @@ fn tenants_share_no_zygote_unless_the_template_says_so() {
     for owner in [None, Some("acme"), Some("other")] {
         assert_eq!(domain(&config, &named, owner).as_deref(), Some("all"));
     }
+}
+
+#[test]
+fn a_session_that_code_starts_has_no_more_than_the_session_of_that_code() {
+    let offer = place(&[Isolation::Namespaces]);
+    let credential = |name: &str| serde_json::from_value(serde_json::json!({ "name": name })).unwrap();
+    let patterns = |all: &[&str]| all.iter().map(|text| text.parse().unwrap()).collect::<Vec<_>>();
+    let allow = |all: &[&str]| serde_json::from_value::<AllowList>(serde_json::json!(all)).unwrap();
+    let template = Template {
+        network: Network::Allow,
+        allow: allow(&["*.example.org"]),
+        credentials: vec![credential("a"), credential("b")],
+        tools: ToolPolicy {
+            tools: patterns(&["orders", "stripe"]),
+            write: patterns(&["*"]),
+            ..ToolPolicy::default()
+        },
+        ..Template::default()
+    };
+    let id = SessionId::random();
+    let code = Session {
+        sandbox: SandboxConfig {
+            isolation: Isolation::Namespaces,
+            network: Network::Allow,
+            allow: allow(&["api.example.org"]),
+            credentials: vec!["b".to_owned(), "c".to_owned()],
+            tools: ToolPolicy {
+                tools: patterns(&["orders.list_*", "other"]),
+                approval: false,
+                ..ToolPolicy::default()
+            },
+            ..SandboxConfig::default()
+        },
+        tree_limits: TreeLimits {
+            depth: 2,
+            sessions: 9,
+        },
+        ..Session::default()
+    };
+    let below = |code: &Session| StartSession {
+        starter: Some(Box::new(Starter::new(id, code, Some(5)))),
+        ..StartSession::default()
+    };
+    let plan = offer.plan(&template, &below(&code)).unwrap();
+    let sandbox = &plan.session.sandbox;
+    assert_eq!(sandbox.allow, allow(&["api.example.org"]));
+    assert_eq!(sandbox.credentials, ["b"]);
+    assert_eq!(sandbox.tools.tools, patterns(&["orders.list_*"]));
+    assert_eq!((sandbox.tools.write.len(), sandbox.tools.approval), (0, false));
+    let place = plan.session.tree.unwrap();
+    assert_eq!((place.root, place.root_execution, place.depth), (id, Some(5), 1));
+    assert_eq!(
+        plan.session.tree_limits,
+        TreeLimits {
+            depth: 2,
+            sessions: 9
+        }
+    );
+    assert!(plan.unlike_pool.unwrap().contains("credentials"));
+    // One without a network has nothing to give.
+    let none = Session {
+        sandbox: SandboxConfig {
+            network: Network::None,
+            allow: AllowList::default(),
+            ..code.sandbox.clone()
+        },
+        ..code.clone()
+    };
+    assert!(
+        offer
+            .plan(&template, &below(&none))
+            .unwrap()
+            .session
+            .sandbox
+            .allow
+            .is_empty()
+    );
+    // Nor is one started that is separated less.
+    let strong = Session {
+        sandbox: SandboxConfig {
+            isolation: Isolation::Container,
+            ..code.sandbox.clone()
+        },
+        ..code
+    };
+    assert!(matches!(
+        offer.plan(&template, &below(&strong)),
+        Err(EngineError::NotOffered {
+            field: "isolation",
+            ..
+        })
+    ));
 }

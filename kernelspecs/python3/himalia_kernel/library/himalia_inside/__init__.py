@@ -11,6 +11,7 @@ from himalia_inside.errors import (
     InvalidArguments,
     OutcomeUnknown,
     ReplyTooLarge,
+    SkillFailed,
     ToolDenied,
     ToolError,
     ToolFailed,
@@ -18,15 +19,18 @@ from himalia_inside.errors import (
     ToolTimeout,
     ToolUnavailable,
     UnknownServer,
+    UnknownSkill,
     UnknownTool,
     Withdrawn,
 )
+from himalia_inside.skill_runs import skills
 
 __all__ = [
     "ApprovalNeeded",
     "InvalidArguments",
     "OutcomeUnknown",
     "ReplyTooLarge",
+    "SkillFailed",
     "ToolDenied",
     "ToolError",
     "ToolFailed",
@@ -34,6 +38,7 @@ __all__ = [
     "ToolTimeout",
     "ToolUnavailable",
     "UnknownServer",
+    "UnknownSkill",
     "UnknownTool",
     "Withdrawn",
     "ask",
@@ -42,6 +47,7 @@ __all__ = [
     "call_tool",
     "get_tool_info",
     "list_api_servers",
+    "skills",
     "sync",
     "tools_search",
 ]

@@ -132,6 +132,29 @@ def calling_line():
     return line
 
 
+def skills_request():
+    return Request("GET", f"{base()[0]}/v1/skills", None, _texted("skills"))
+
+
+def skill_request(name, version):
+    asked = "" if version is None else "?" + urlencode({"version": version})
+    return Request("GET", f"{base()[0]}/v1/skills/{quote(name, safe='')}{asked}", None, dict)
+
+
+def run_request(name, version, inputs, timeout, key):
+    asked = {"version": version, "inputs": inputs, "timeout_s": timeout, "key": key}
+    body = json.dumps(asked, allow_nan=False).encode()
+    return Request("POST", f"{base()[0]}/v1/skills/{quote(name, safe='')}/runs", body, dict)
+
+
+def run_state_request(run, wait):
+    return Request("GET", f"{base()[0]}/v1/runs/{quote(run, safe='')}?wait_s={wait}", None, dict)
+
+
+def stop_run_request(run):
+    return Request("DELETE", f"{base()[0]}/v1/runs/{quote(run, safe='')}", None, dict)
+
+
 def answer_of(request, response):
     """The value of a response, which is (status, body)."""
     status, body = response

@@ -28,9 +28,10 @@ def _take():
     return connection
 
 
-def ask(request):
-    """Send a request once. Return (status, body)."""
+def ask(request, timeout=None):
+    """Send a request once. Return (status, body). `timeout` is in seconds."""
     connection = _take()
+    connection.sock.settimeout(timeout)
     headers = {"Content-Type": "application/json"} if request.body is not None else {}
     keep = False
     try:

@@ -41,6 +41,31 @@ class InvalidArguments(ToolError):
     """The arguments do not fit the schema: `violations` has each path and rule. Nothing was sent."""
 
 
+class UnknownSkill(ToolError):
+    """The session has no skill of this name."""
+
+
+class SkillFailed(ToolError):
+    """A skill raised, or its outputs do not fit.
+
+    `traceback` is the text of its own traceback, `error_name` the name of the exception, `text` the end of what it printed, `run` the id of
+    its execution.
+    """
+
+    def __init__(self, message, code="skill_failed", violations=(), run=None, traceback="", text="", error_name=None):
+        super().__init__(message, code, 0, None, violations)
+        self.run = run
+        self.traceback = traceback
+        self.text = text
+        self.error_name = error_name
+
+    def __reduce__(self):
+        return type(self), (self.message, self.code, self.violations, self.run, self.traceback, self.text, self.error_name)
+
+    def __str__(self):
+        return "\n".join(part for part in (super().__str__(), self.traceback) if part)
+
+
 class ToolDenied(ToolError):
     """The policy does not let it be called. Nothing was sent."""
 
@@ -80,6 +105,7 @@ class ToolTimeout(OutcomeUnknown):
 _CLASSES = {
     "unknown_server": UnknownServer,
     "unknown_tool": UnknownTool,
+    "unknown_skill": UnknownSkill,
     "invalid_arguments": InvalidArguments,
     "tool_denied": ToolDenied,
     "approval_needed": ApprovalNeeded,

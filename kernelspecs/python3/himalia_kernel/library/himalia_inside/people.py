@@ -22,7 +22,7 @@ class _Pause(NamedTuple):
     seconds: float
 
 
-def _persistent(request):
+def persistent(request):
     """A request that may be sent again, for as long as a gateway may be away."""
     until = time.monotonic() + _AWAY
     while True:
@@ -37,13 +37,13 @@ def _persistent(request):
 def _ended(prompt):
     """A prompt when it has ended."""
     while prompt["state"] == "open":
-        prompt = yield from _persistent(prompt_request(prompt["id"], _WAIT))
+        prompt = yield from persistent(prompt_request(prompt["id"], _WAIT))
     return prompt
 
 
 def asking(text, options, timeout):
     """Ask a person; the answer."""
-    prompt = yield from _persistent(ask_request(text, options, timeout, uuid.uuid4().hex))
+    prompt = yield from persistent(ask_request(text, options, timeout, uuid.uuid4().hex))
     prompt = yield from _ended(prompt)
     if prompt["state"] != "answered":
         raise Withdrawn(f"the prompt was withdrawn: {prompt.get('reason')}", "prompt_withdrawn")
@@ -60,7 +60,7 @@ def calling(tool, arguments, timeout, retries=0, line=None):
             if retries <= 0:
                 raise
             if isinstance(error, OutcomeUnknown):
-                info = yield from _persistent(info_request(tool))
+                info = yield from persistent(info_request(tool))
                 if not (info["read_only"] or info["idempotent"]):
                     raise
         retries -= 1

@@ -2,8 +2,9 @@
 
 from himalia_inside import blocking, people, saving
 from himalia_inside.api import answer_of, calling_line, info_request, search_request, servers_request, value_of
+from himalia_inside.skill_runs import blocking_skills as skills
 
-__all__ = ["ask", "call", "call_to_file", "call_tool", "get_tool_info", "list_api_servers", "tools_search"]
+__all__ = ["ask", "call", "call_to_file", "call_tool", "get_tool_info", "list_api_servers", "skills", "tools_search"]
 
 
 def _ask(request):
