@@ -527,6 +527,22 @@ export interface ExecutionUsage {
    * tell, when it has come to its end.
    */
   cpu_ms: number | null;
+  /** Calls of models that its code has made, those that were refused or answered from the cache included. */
+  model_calls: number;
+  /** Those that were answered from the cache. */
+  model_calls_cached: number;
+  /** Those that failed. */
+  model_calls_failed: number;
+  /** Those that were refused: they were not sent. */
+  model_calls_refused: number;
+  /** Those that may have been done or not. */
+  model_calls_unknown: number;
+  /** Tokens that models have read for it. */
+  model_input_tokens: number;
+  /** Tokens that models have written for it. */
+  model_output_tokens: number;
+  /** What that costs by the prices of the configuration, in its currency unit. */
+  model_spend: number;
   /** The same of bytes from hosts. */
   network_received_bytes: number;
   /** Bytes that its connections to the network sent to hosts, of those that have ended. */
@@ -1661,6 +1677,20 @@ export interface SandboxUsage {
   cpu_ms: number;
   /** Resident memory of all its processes; shared pages count in each process. */
   memory_bytes: number;
+  /** Calls of models, those that were refused or answered from the cache included. */
+  model_calls: number;
+  /** Calls that were answered from the cache. */
+  model_calls_cached: number;
+  model_calls_failed: number;
+  model_calls_refused: number;
+  /** Calls that may have been done or not. */
+  model_calls_unknown: number;
+  /** Tokens that models have read. */
+  model_input_tokens: number;
+  /** Tokens that models have written. */
+  model_output_tokens: number;
+  /** What that costs by the prices of the configuration, in its currency unit. */
+  model_spend: number;
   /** Connections to the network that have ended or were refused, of the session's kernel and its sandbox. */
   network_connections: number;
   /** Their bytes from hosts. */

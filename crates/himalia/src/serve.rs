@@ -253,6 +253,7 @@ pub(crate) fn engine_config(config: &Config) -> EngineConfig {
         networks: config.sandboxes.docker.networks.clone(),
         mounts: config.mounts.clone(),
         tool_servers: config.tool_servers.clone(),
+        models: config.models.clone(),
         private_addresses: config.private_addresses.clone(),
         // Their clients name files by this path.
         show_data: config.facades.azure_sessions || config.facades.openai_containers,

@@ -61,7 +61,17 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("himalia-skills", &["himalia-model", "himalia-tools"]),
     (
         "himalia-tool-servers",
-        &["himalia-credentials", "himalia-model", "himalia-tools"],
+        &[
+            "himalia-credentials",
+            "himalia-model",
+            "himalia-tools",
+            "himalia-upstream",
+        ],
+    ),
+    ("himalia-upstream", &["himalia-credentials", "himalia-model"]),
+    (
+        "himalia-llm",
+        &["himalia-credentials", "himalia-model", "himalia-upstream"],
     ),
     ("himalia-packages", &["himalia-egress", "himalia-model"]),
     ("himalia-sandbox-api", &["himalia-egress", "himalia-model"]),
@@ -105,6 +115,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "himalia-journal",
             "himalia-lease",
             "himalia-link",
+            "himalia-llm",
             "himalia-outcome",
             "himalia-packages",
             "himalia-sandbox",

@@ -26,7 +26,7 @@ use super::requests::state::Requests;
 use super::rules::Rules;
 use super::shim::outbox::Outbox;
 use super::time_limit::stopwatch::Stopwatch;
-use super::tool_calls::{ToolCallTotals, ToolCalls};
+use super::tool_calls::{ModelCallTotals, ToolCallTotals, ToolCalls};
 use super::writes::{Next, Writes};
 
 /// What does not change while a kernel lives.
@@ -72,6 +72,8 @@ pub struct Snapshot {
     pub network: NetworkTotals,
     /// Its calls of tools.
     pub tool_calls: ToolCallTotals,
+    /// Its calls of models.
+    pub model_calls: ModelCallTotals,
 }
 
 /// Bytes that may wait for a slow disk before the driver stops reading output.
@@ -331,6 +333,7 @@ impl Core {
         Snapshot {
             network: self.network,
             tool_calls: self.tool_calls.totals,
+            model_calls: self.tool_calls.models,
             phase: self.life.phase(),
             state: self.state(),
             incarnation: self.life.incarnation(),

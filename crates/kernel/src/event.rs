@@ -5,7 +5,8 @@ use std::sync::Arc;
 use himalia_journal::{NewRecord, Record};
 use himalia_model::{DiskUse, ToolCallLimits};
 use himalia_shim_protocol::{
-    Bind, Fork, ForkFailed, Forked, Hello, KernelSpec, Lane, Open, Pending, Resume, StartPath, ToGateway,
+    Bind, Fork, ForkFailed, Forked, Hello, KernelSpec, Lane, Open, Pending, RequestId, Resume, StartPath,
+    ToGateway,
 };
 use himalia_wire::Channel;
 use himalia_wire::v1::Frame;
@@ -135,6 +136,8 @@ pub enum Command {
     Open(Box<Open>),
     /// Write into the log that a connection to the network has ended.
     NoteConnection(Box<NetworkRecord>),
+    /// Tell what runs.
+    TellRunning,
     /// Write into the log that a tool is about to be called, if the limits permit it.
     BeginToolCall(Box<ToolCallBegin>, ToolCallLimits),
     /// Count a call of a tool that a session below this one is about to make, if the limits permit it.
@@ -185,6 +188,13 @@ pub enum Answer {
     Prompts(Vec<PromptStatus>),
     /// What the kernel says to a question.
     Replied(Box<Reply>),
+    /// What runs: the native execution, by the number of its first record; or else the request of a client.
+    Running {
+        /// The execution.
+        execution: Option<u64>,
+        /// The request.
+        request: Option<RequestId>,
+    },
     /// That a tool is about to be called is in the log: the number of the call.
     ToolCallBegun(u64),
     /// No tool may be called.

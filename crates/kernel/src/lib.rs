@@ -82,7 +82,10 @@ pub use questions::question::{Question, Reply};
 pub use requests::kind::{RequestKind, parent_key};
 pub use rules::Rules;
 pub use synthetic::notice;
-pub use tool_calls::{ToolCallBegin, ToolCallEnd, ToolCallRecord, ToolCallTotals, ToolLimit, ToolOutcome};
+pub use tool_calls::{
+    Callee, ModelCallTotals, ToolCallBegin, ToolCallEnd, ToolCallRecord, ToolCallTotals, ToolLimit,
+    ToolOutcome,
+};
 pub use trace::Traced;
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
-//! Calls of tools, as the log has them: one record before a call is sent, one when its outcome is known. A call that a gateway left
-//! without the second one is recorded as unknown by the next gateway, and repeated by none.
+//! Calls of tools and of models, as the log has them: one record before a call is sent, one when its outcome is known. A call that a gateway
+//! left without the second one is recorded as unknown by the next gateway, and repeated by none.
 
 use std::collections::BTreeMap;
 
 use himalia_journal::Record;
-use himalia_model::{ToolCallLimits, ToolCaller};
+use himalia_model::{ModelUse, ToolCallLimits, ToolCaller};
 use himalia_shim_protocol::RequestId;
 use serde::{Deserialize, Serialize};
 
@@ -63,9 +63,30 @@ pub enum ToolCallRecord {
 }
 
 /// What is called.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Callee {
+    /// A tool.
+    #[default]
+    Tool,
+    /// A model.
+    Model,
+}
+
+impl Callee {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+    fn is_tool(&self) -> bool {
+        *self == Self::Tool
+    }
+}
+
+/// What is called.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolCallBegin {
-    /// `server.tool`.
+    /// Of which kind.
+    #[serde(default, skip_serializing_if = "Callee::is_tool")]
+    pub callee: Callee,
+    /// `server.tool`, or the name of a model.
     pub tool: String,
     /// Who calls.
     pub caller: ToolCaller,
@@ -81,7 +102,10 @@ pub struct ToolCallBegin {
 /// How a call has ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolCallEnd {
-    /// `server.tool`.
+    /// Of which kind it is.
+    #[serde(default, skip_serializing_if = "Callee::is_tool")]
+    pub callee: Callee,
+    /// `server.tool`, or the name of a model.
     pub tool: String,
     /// What became of it.
     pub outcome: ToolOutcome,
@@ -98,6 +122,9 @@ pub struct ToolCallEnd {
     pub reply_bytes: u64,
     /// From its begin to its end.
     pub duration_ms: u64,
+    /// What the call of a model took, as far as it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model_use: Option<ModelUse>,
 }
 
 /// What became of a call.
@@ -131,7 +158,13 @@ pub struct ToolCallTotals {
 }
 
 impl ToolCallTotals {
-    fn ended(&mut self, end: &ToolCallEnd) {
+    /// One was begun.
+    pub fn begun(&mut self) {
+        self.calls = self.calls.saturating_add(1);
+    }
+
+    /// One has ended.
+    pub fn ended(&mut self, end: &ToolCallEnd) {
         match end.outcome {
             ToolOutcome::Done => {}
             ToolOutcome::Failed | ToolOutcome::NotDone => self.failed = self.failed.saturating_add(1),
@@ -140,9 +173,47 @@ impl ToolCallTotals {
         self.reply_bytes = self.reply_bytes.saturating_add(end.reply_bytes);
     }
 
-    fn refused(&mut self, omitted: u64) {
+    /// One was refused, and so many others since the record before.
+    pub fn refused(&mut self, omitted: u64) {
         self.calls = self.calls.saturating_add(omitted).saturating_add(1);
         self.refused = self.refused.saturating_add(omitted).saturating_add(1);
+    }
+}
+
+/// The calls of models of a session so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ModelCallTotals {
+    /// As of tools; `reply_bytes` too.
+    pub calls: ToolCallTotals,
+    /// Those that were answered from the cache.
+    pub cached: u64,
+    /// What they took.
+    pub used: ModelUse,
+}
+
+impl ModelCallTotals {
+    /// One was begun.
+    pub fn begun(&mut self) {
+        self.calls.begun();
+    }
+
+    /// One has ended.
+    pub fn ended(&mut self, end: &ToolCallEnd) {
+        self.calls.ended(end);
+        if let Some(took) = &end.model_use {
+            self.cached = self.cached.saturating_add(u64::from(took.cached));
+            self.used.add(took);
+        }
+    }
+
+    /// One was refused, and so many others since the record before.
+    pub fn refused(&mut self, omitted: u64) {
+        self.calls.refused(omitted);
+    }
+
+    fn is_empty(&self) -> bool {
+        *self == Self::default()
     }
 }
 
@@ -164,6 +235,9 @@ pub enum ToolLimit {
 #[serde(default)]
 pub(super) struct ToolCalls {
     pub(super) totals: ToolCallTotals,
+    /// Of models.
+    #[serde(skip_serializing_if = "ModelCallTotals::is_empty")]
+    pub(super) models: ModelCallTotals,
     /// Of the latest call.
     number: u64,
     open: BTreeMap<u64, OpenCall>,
@@ -181,6 +255,8 @@ pub(super) struct ToolCalls {
 /// A call that has not ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct OpenCall {
+    #[serde(default, skip_serializing_if = "Callee::is_tool")]
+    callee: Callee,
     tool: String,
     /// The execution, as records name it.
     owner: u64,
@@ -194,11 +270,17 @@ impl ToolCalls {
         *self == Self::default()
     }
 
-    /// Whether one more is too many, of those that run with this request.
-    fn count(&mut self, running: Option<RequestId>, limits: ToolCallLimits) -> Result<(), ToolLimit> {
+    /// Whether one more is too many at once.
+    fn has_place(&self) -> Result<(), ToolLimit> {
         if self.open.len() >= MAX_OPEN {
             return Err(ToolLimit::Open(MAX_OPEN));
         }
+        Ok(())
+    }
+
+    /// Whether one more is too many, of those of tools that run with this request.
+    fn count(&mut self, running: Option<RequestId>, limits: ToolCallLimits) -> Result<(), ToolLimit> {
+        self.has_place()?;
         if self.totals.calls >= limits.per_session {
             return Err(ToolLimit::Session(limits.per_session));
         }
@@ -216,6 +298,27 @@ impl ToolCalls {
         let permitted = self.running.1 < most;
         self.running.1 += u32::from(permitted);
         permitted
+    }
+
+    fn begun(&mut self, callee: Callee) {
+        match callee {
+            Callee::Tool => self.totals.begun(),
+            Callee::Model => self.models.begun(),
+        }
+    }
+
+    fn ended(&mut self, end: &ToolCallEnd) {
+        match end.callee {
+            Callee::Tool => self.totals.ended(end),
+            Callee::Model => self.models.ended(end),
+        }
+    }
+
+    fn refused(&mut self, callee: Callee, omitted: u64) {
+        match callee {
+            Callee::Tool => self.totals.refused(omitted),
+            Callee::Model => self.models.refused(omitted),
+        }
     }
 
     /// Whether one more refusal has a record of its own.
@@ -251,15 +354,21 @@ impl Core {
         }
         let running = self.stopwatch.running().map(|(id, _)| id);
         let running = running.filter(|_| what.caller == ToolCaller::Code);
-        if let Err(limit) = self.tool_calls.count(running, limits) {
+        let counted = match what.callee {
+            Callee::Tool => self.tool_calls.count(running, limits),
+            // What else limits them is that of a tree of sessions.
+            Callee::Model => self.tool_calls.has_place(),
+        };
+        if let Err(limit) = counted {
             out.push(Effect::Done(waiter, Ok(Answer::ToolCallOverLimit(limit))));
             return Ok(false);
         }
         let owner = self.tool_owner(what.caller);
         self.tool_calls.number += 1;
         let call = self.tool_calls.number;
-        self.tool_calls.totals.calls = self.tool_calls.totals.calls.saturating_add(1);
+        self.tool_calls.begun(what.callee);
         let open = OpenCall {
+            callee: what.callee,
             tool: what.tool.clone(),
             owner,
             began: self.now.wall,
@@ -285,8 +394,12 @@ impl Core {
 
     /// The record of a call could not be written: it is not sent.
     pub(super) fn tool_call_not_begun(&mut self, waiter: u64, call: u64, out: &mut Vec<Effect>) {
-        if self.tool_calls.open.remove(&call).is_some() {
-            self.tool_calls.totals.calls = self.tool_calls.totals.calls.saturating_sub(1);
+        if let Some(open) = self.tool_calls.open.remove(&call) {
+            let totals = match open.callee {
+                Callee::Tool => &mut self.tool_calls.totals,
+                Callee::Model => &mut self.tool_calls.models.calls,
+            };
+            totals.calls = totals.calls.saturating_sub(1);
         }
         out.push(Effect::Done(waiter, Err(CommandError::DiskFailing)));
     }
@@ -296,7 +409,7 @@ impl Core {
         let Some(open) = self.tool_calls.open.remove(&call) else {
             return;
         };
-        self.tool_calls.totals.ended(&end);
+        self.tool_calls.ended(&end);
         self.changed = true;
         let body = event_body(&ToolCallRecord::Ended { call, end });
         self.log().tool_call(open.owner, body, Next::Nothing);
@@ -306,12 +419,11 @@ impl Core {
     pub(super) fn refuse_tool_call(&mut self, what: ToolCallBegin, code: String, reason: String) {
         self.changed = true;
         let calls = &mut self.tool_calls;
+        calls.refused(what.callee, 0);
         if !calls.has_record(self.now.mono) {
-            calls.totals.refused(0);
             calls.omitted += 1;
             return;
         }
-        calls.totals.refused(0);
         let omitted = std::mem::take(&mut calls.omitted);
         let owner = self.tool_owner(what.caller);
         let record = ToolCallRecord::Refused {
@@ -329,8 +441,9 @@ impl Core {
         match serde_json::from_slice(&record.body) {
             Ok(ToolCallRecord::Begun { call, what }) => {
                 calls.number = calls.number.max(call);
-                calls.totals.calls = calls.totals.calls.saturating_add(1);
+                calls.begun(what.callee);
                 let open = OpenCall {
+                    callee: what.callee,
                     tool: what.tool,
                     owner: meta.owner,
                     began: record.at_micros,
@@ -339,9 +452,9 @@ impl Core {
             }
             Ok(ToolCallRecord::Ended { call, end }) => {
                 calls.open.remove(&call);
-                calls.totals.ended(&end);
+                calls.ended(&end);
             }
-            Ok(ToolCallRecord::Refused { omitted, .. }) => calls.totals.refused(omitted),
+            Ok(ToolCallRecord::Refused { what, omitted, .. }) => calls.refused(what.callee, omitted),
             Ok(ToolCallRecord::Unknown) | Err(_) => {}
         }
     }
@@ -351,6 +464,7 @@ impl Core {
         let left: Vec<(u64, OpenCall)> = self.tool_calls.open.clone().into_iter().collect();
         for (call, open) in left {
             let end = ToolCallEnd {
+                callee: open.callee,
                 tool: open.tool,
                 outcome: ToolOutcome::Unknown,
                 code: Some("outcome_unknown".to_owned()),
@@ -358,6 +472,7 @@ impl Core {
                 reply: None,
                 reply_bytes: 0,
                 duration_ms: self.now.wall.saturating_sub(open.began) / 1000,
+                model_use: None,
             };
             self.end_tool_call(call, end);
         }

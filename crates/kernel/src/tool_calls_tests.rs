@@ -1,3 +1,4 @@
+use himalia_model::Spend;
 use serde_json::Value;
 
 use super::*;
@@ -12,6 +13,7 @@ const LIMITS: ToolCallLimits = ToolCallLimits {
 
 fn what(tool: &str, caller: ToolCaller) -> ToolCallBegin {
     ToolCallBegin {
+        callee: Callee::Tool,
         tool: tool.to_owned(),
         caller,
         arguments: "{}".to_owned(),
@@ -22,6 +24,7 @@ fn what(tool: &str, caller: ToolCaller) -> ToolCallBegin {
 
 fn end(outcome: ToolOutcome) -> ToolCallEnd {
     ToolCallEnd {
+        callee: Callee::Tool,
         tool: "a.b".to_owned(),
         outcome,
         code: None,
@@ -29,6 +32,7 @@ fn end(outcome: ToolOutcome) -> ToolCallEnd {
         reply: None,
         reply_bytes: 10,
         duration_ms: 1,
+        model_use: None,
     }
 }
 
@@ -144,6 +148,63 @@ fn calls_are_limited_for_what_runs_and_for_the_session() {
         bench.core.tool_calls.count(running, LIMITS),
         Err(ToolLimit::Session(5))
     );
+}
+
+#[test]
+fn calls_of_models_count_for_themselves_and_a_left_one_is_one_of_a_model() {
+    let mut bench = Bench::running();
+    let model = || ToolCallBegin {
+        callee: Callee::Model,
+        ..what("small", ToolCaller::Code)
+    };
+    // The limits of tools are not theirs.
+    for waiter in 10..14 {
+        bench.order(waiter, Command::BeginToolCall(Box::new(model()), LIMITS));
+        let done = bench.done.iter().find(|(of, _)| *of == waiter).unwrap();
+        assert!(matches!(done.1, Ok(Answer::ToolCallBegun(_))), "{done:?}");
+    }
+    let used = ModelUse {
+        input_tokens: 5,
+        output_tokens: 2,
+        spend: Spend::of_nanos(7),
+        ..ModelUse::default()
+    };
+    let done = ToolCallEnd {
+        callee: Callee::Model,
+        model_use: Some(used),
+        ..end(ToolOutcome::Done)
+    };
+    bench.order(20, Command::EndToolCall(1, Box::new(done)));
+    let refused = Command::RefuseToolCall {
+        what: Box::new(model()),
+        code: "model_limit".to_owned(),
+        reason: "no".to_owned(),
+    };
+    bench.order(21, refused);
+    assert_eq!(records(&bench)[0]["callee"], "model");
+    assert_eq!(records(&bench)[4]["model_use"]["input_tokens"], 5);
+    bench.recover();
+    bench.step(crate::event::Event::Tick);
+    let last = records(&bench).pop().unwrap();
+    assert_eq!(
+        (&last["callee"], &last["outcome"]),
+        (&"model".into(), &"unknown".into())
+    );
+    let snapshot = bench.core.snapshot();
+    assert_eq!(snapshot.tool_calls, ToolCallTotals::default());
+    let models = snapshot.model_calls;
+    assert_eq!(
+        (models.calls.calls, models.calls.refused, models.calls.unknown),
+        (5, 1, 3)
+    );
+    assert_eq!(
+        (models.used.input_tokens, models.used.spend),
+        (5, Spend::of_nanos(7))
+    );
+    let checkpoint = bench.core.checkpoint();
+    let mut next = Core::new(crate::bench::settings(1), crate::event::Now::default());
+    next.restore(&checkpoint).unwrap();
+    assert_eq!(next.snapshot().model_calls, models);
 }
 
 #[test]

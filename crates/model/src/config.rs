@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use crate::credential::CredentialSettings;
 use crate::network::PrivateAddresses;
-use crate::{Clock, MountTemplate, PackageIndex, Principal, Retention, Template, ToolServerConfig};
+use crate::{
+    Clock, LlmConfig, MountTemplate, PackageIndex, Principal, Retention, Template, ToolServerConfig,
+};
 
 /// Settings of an engine.
 #[derive(Clone, Debug)]
@@ -78,6 +80,8 @@ pub struct EngineConfig {
     pub credentials: CredentialSettings,
     /// Servers of tools, whose names differ.
     pub tool_servers: Vec<ToolServerConfig>,
+    /// Language models that code in sessions calls.
+    pub models: Vec<LlmConfig>,
     /// Limits of single tenants, by their names.
     pub tenants: BTreeMap<String, TenantLimits>,
     /// What ages are counted by; tests have their own.
@@ -227,6 +231,7 @@ impl EngineConfig {
             network: NetworkLimits::default(),
             credentials: CredentialSettings::default(),
             tool_servers: Vec::new(),
+            models: Vec::new(),
             tenants: BTreeMap::new(),
             clock: Clock::default(),
             min_free_bytes: 1 << 30,

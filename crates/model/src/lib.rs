@@ -15,6 +15,7 @@ mod ids;
 mod jupyter_session;
 mod kernel;
 mod kernelspec;
+mod llm;
 mod mount;
 pub mod network;
 mod packages;
@@ -48,6 +49,10 @@ pub use kernel::{
     ExecutionState, GatewayStatus, KernelModel, MAX_LOST_NAMES, NewKernel, Unanswered, Unresponsive,
 };
 pub use kernelspec::{InterruptMode, KernelJson, KernelSpec, KernelSpecs, SpecFile};
+pub use llm::{
+    LlmCap, LlmConfig, LlmEndpoint, LlmError, LlmErrorCode, LlmFields, LlmLimitFields, LlmLimits, LlmPolicy,
+    MAX_LLMS_OF_TEMPLATE, ModelUse, OutputLimitName, Prices, Spend,
+};
 pub use mount::MountTemplate;
 pub use packages::PackageIndex;
 pub use peer_sessions::PeerSessions;

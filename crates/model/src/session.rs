@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 use time::OffsetDateTime;
 
 use crate::credential::Intercept;
+use crate::llm::LlmPolicy;
 use crate::network::AllowList;
 use crate::tool_policy::{ToolPattern, ToolPolicy};
 use crate::{
@@ -273,6 +274,8 @@ pub struct SandboxConfig {
     pub tools: ToolPolicy,
     /// Skills that its code may run.
     pub skills: SkillAccess,
+    /// Models that it may use.
+    pub models: Box<LlmPolicy>,
     /// Its programs reach the services of the gateway, although it has no network.
     pub door: bool,
     /// Its image, where one was named.

@@ -7,11 +7,11 @@ use himalia_sandbox::{Isolation, Network, ProvisionerKind, SandboxError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::MountTemplate;
 use crate::credential::{Intercept, TemplateCredential};
 use crate::network::AllowList;
 use crate::tool_policy::ToolPolicy;
 use crate::tree::TreeLimits;
+use crate::{LlmPolicy, MountTemplate};
 
 /// What a kernel is made from: a kernelspec, the sandbox around it, its limits, and how many are kept warm.
 ///
@@ -47,6 +47,8 @@ pub struct Template {
     pub skills: bool,
     /// How far the tree of sessions may grow that code of its sessions starts.
     pub tree: TreeLimits,
+    /// Models that its sessions may use.
+    pub models: Box<LlmPolicy>,
     /// Networks that callers may ask for instead, in [`EngineConfig::networks`](crate::EngineConfig::networks); as
     /// [`Self::images`].
     pub networks: Vec<String>,
@@ -93,6 +95,7 @@ impl Default for Template {
             tools: ToolPolicy::default(),
             skills: false,
             tree: TreeLimits::default(),
+            models: Box::default(),
             networks: Vec::new(),
             mounts: Vec::new(),
             limits: SessionLimits::default(),

@@ -27,6 +27,17 @@ impl Problem {
         }
     }
 
+    /// Its status.
+    pub(crate) fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    /// Its message.
+    pub(crate) fn message(&self) -> String {
+        let message = self.body["message"].as_str();
+        message.unwrap_or_default().to_owned()
+    }
+
     /// A member of the request that cannot be used.
     pub(crate) fn member(name: &str, reason: impl std::fmt::Display) -> Self {
         Self::new(
@@ -71,6 +82,11 @@ pub(crate) fn json(value: &impl Serialize) -> Response<Body> {
             &error.to_string(),
         )),
     }
+}
+
+/// A response of this status with this as JSON.
+pub(crate) fn with_status(status: StatusCode, value: &Value) -> Response<Body> {
+    response(status, value.to_string().into_bytes())
 }
 
 /// A response that says why there is no other one.

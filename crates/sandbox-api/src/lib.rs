@@ -14,6 +14,7 @@
 //! POST /v1/skills/{name}/runs {inputs, version, ...} -> SessionApi::run_skill
 //! GET  /v1/runs/{id}?wait_s=                         -> SessionApi::skill_run
 //! DELETE /v1/runs/{id}                               -> SessionApi::stop_skill_run
+//! below /llm: `OpenAI`'s API (llm.rs)                  -> SessionApi::models, SessionApi::ask_model
 //! each: Door (door.rs), an InternalService of the session's proxy; answer.rs: JSON, and errors {code, message, hint}
 //! ```
 //!
@@ -21,15 +22,21 @@
 
 mod answer;
 mod door;
+mod llm;
 mod routes;
 #[cfg(test)]
 mod tests;
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use himalia_model::{ApiServers, CallTool, EngineError, FoundTools, ServerToolsPage, ToolInfo, ToolReply};
-
+use himalia_egress::Body;
+use himalia_model::{
+    ApiServers, CallTool, EngineError, FoundTools, LlmEndpoint, LlmError, ServerToolsPage, ToolInfo,
+    ToolReply,
+};
+use http::Response;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -68,6 +75,17 @@ pub struct RunOfSkill {
     pub key: Option<String>,
     /// Seconds that the answer waits for its end.
     pub wait_s: Option<f64>,
+}
+
+/// What a model is asked.
+#[derive(Clone, Debug)]
+pub struct AskModel {
+    /// Which kind of answer.
+    pub endpoint: LlmEndpoint,
+    /// The request, as `OpenAI`'s API has it.
+    pub body: Bytes,
+    /// Whether the answer may be that to the same request before. `None`: if the temperature is 0.
+    pub cache: Option<bool>,
 }
 
 /// What a session may ask for.
@@ -118,6 +136,12 @@ pub trait SessionApi: Send + Sync {
 
     /// Interrupts such a run.
     fn stop_skill_run(&self, id: String) -> BoxFuture<'_, Result<Value, EngineError>>;
+
+    /// The names of the models that it may use; the first one is for requests that name none.
+    fn models(&self) -> BoxFuture<'_, Result<Vec<String>, LlmError>>;
+
+    /// Asks a model. The response is that of its server. When this is dropped, or the body of the response, the call is given up.
+    fn ask_model(&self, asked: AskModel) -> BoxFuture<'_, Result<Response<Body>, LlmError>>;
 
     /// Calls a tool. When this is dropped, the call is given up, and its outcome is unknown.
     fn call_tool(&self, call: CallTool) -> BoxFuture<'_, Result<ToolReply, EngineError>>;

@@ -14,7 +14,7 @@ use url::form_urlencoded;
 
 use crate::answer::{Problem, json, problem};
 use crate::door::MAX_BODY_BYTES;
-use crate::{NAME, RunOfSkill, SessionApi};
+use crate::{NAME, RunOfSkill, SessionApi, llm};
 
 /// Tools of an answer, if the request does not say how many, and at most.
 const LIMIT: usize = 10;
@@ -25,7 +25,8 @@ const MAX_WAIT: Duration = Duration::from_mins(1);
 
 const PATHS: &str = "GET /v1/servers, GET /v1/servers/{server}/tools?after=, GET /v1/tools?server=&query=&limit=, GET /v1/tools/{id}, POST /v1/calls, \
                      POST /v1/prompts, GET /v1/prompts/{id}?wait_s=, GET /v1/skills, GET /v1/skills/{name}?version=, \
-                     POST /v1/skills/{name}/runs, GET /v1/runs/{id}?wait_s=, DELETE /v1/runs/{id}";
+                     POST /v1/skills/{name}/runs, GET /v1/runs/{id}?wait_s=, DELETE /v1/runs/{id}, \
+                     and OpenAI's API below /llm/v1";
 
 /// A call as it is sent.
 #[derive(Deserialize)]
@@ -47,6 +48,9 @@ struct CallBody {
 /// Answers a request, whatever it is.
 pub(crate) async fn respond(api: &dyn SessionApi, request: Request<Body>) -> Response<Body> {
     let (head, body) = request.into_parts();
+    if let Some(path) = head.uri.path().trim_matches('/').strip_prefix("llm/") {
+        return llm::respond(api, path, &head, body).await;
+    }
     answer(api, &head, body)
         .await
         .unwrap_or_else(|error| problem(&error))
@@ -185,7 +189,12 @@ fn decode(part: &str) -> Option<String> {
     (whole && !name.contains('\u{fffd}')).then(|| name.into_owned())
 }
 
-async fn read<T: DeserializeOwned>(mut body: Body) -> Result<T, Problem> {
+async fn read<T: DeserializeOwned>(body: Body) -> Result<T, Problem> {
+    serde_json::from_slice(&whole(body).await?).map_err(|error| Problem::member("body", error))
+}
+
+/// All of the body of a request.
+pub(crate) async fn whole(mut body: Body) -> Result<Vec<u8>, Problem> {
     let mut whole = Vec::new();
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|_| Problem::member("body", "ended early"))?;
@@ -200,5 +209,5 @@ async fn read<T: DeserializeOwned>(mut body: Body) -> Result<T, Problem> {
         }
         whole.extend_from_slice(&data);
     }
-    serde_json::from_slice(&whole).map_err(|error| Problem::member("body", error))
+    Ok(whole)
 }

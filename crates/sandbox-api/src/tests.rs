@@ -6,15 +6,15 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use himalia_egress::Body;
 use himalia_model::{
-    ApiServers, CallTool, EngineError, FoundTools, ServerToolsPage, ToolError, ToolErrorCode, ToolInfo,
-    ToolReply,
+    ApiServers, CallTool, EngineError, FoundTools, LlmError, LlmErrorCode, ServerToolsPage, ToolError,
+    ToolErrorCode, ToolInfo, ToolReply,
 };
 use http::{Request, Response};
 use http_body_util::{BodyExt as _, Full};
 use serde_json::{Value, json};
 
 use crate::door::MAX_BODY_BYTES;
-use crate::{AskPerson, RunOfSkill, SessionApi, routes};
+use crate::{AskModel, AskPerson, RunOfSkill, SessionApi, answer, routes};
 
 /// Answers with what it was asked.
 struct Echo;
@@ -94,6 +94,20 @@ impl SessionApi for Echo {
 
     fn stop_skill_run(&self, id: String) -> BoxFuture<'_, Result<Value, EngineError>> {
         Box::pin(async move { Ok(json!([id, "stopped"])) })
+    }
+
+    fn models(&self) -> BoxFuture<'_, Result<Vec<String>, LlmError>> {
+        Box::pin(async { Ok(vec!["small".to_owned(), "large".to_owned()]) })
+    }
+
+    fn ask_model(&self, asked: AskModel) -> BoxFuture<'_, Result<Response<Body>, LlmError>> {
+        Box::pin(async move {
+            if asked.body.is_empty() {
+                return Err(LlmError::new(LlmErrorCode::Limit, "no more"));
+            }
+            let text = String::from_utf8_lossy(&asked.body).into_owned();
+            Ok(answer::json(&json!([asked.endpoint.path(), text, asked.cache])))
+        })
     }
 
     fn call_tool(&self, call: CallTool) -> BoxFuture<'_, Result<ToolReply, EngineError>> {
@@ -234,4 +248,61 @@ async fn what_cannot_be_used_is_named() {
     }
     let (status, error) = ask("POST", "/v1/calls", vec![b' '; MAX_BODY_BYTES + 1]).await;
     assert_eq!((status, &error["code"]), (413, &json!("request_too_large")));
+}
+
+#[tokio::test]
+async fn below_llm_is_the_api_of_openai_with_its_errors() {
+    let (status, list) = get("/llm/v1/models").await;
+    assert_eq!((status, &list["object"]), (200, &json!("list")));
+    let ids: Vec<&Value> = list["data"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| &one["id"])
+        .collect();
+    assert_eq!(ids, ["small", "large"]);
+    assert_eq!(get("/llm/v1/models/large").await.1["object"], "model");
+    let (status, error) = get("/llm/v1/models/other").await;
+    assert_eq!(
+        (status, &error["error"]["code"]),
+        (404, &json!("model_not_found"))
+    );
+    let chat = ask("POST", "/llm/v1/chat/completions", b"{}".to_vec()).await;
+    assert_eq!(chat, (200, json!(["chat/completions", "{}", null])));
+    let vectors = ask("POST", "/llm/v1/embeddings", b"{}".to_vec()).await;
+    assert_eq!(vectors.1[0], "embeddings");
+    let (status, error) = ask("POST", "/llm/v1/chat/completions", Vec::new()).await;
+    assert_eq!((status, &error["error"]["type"]), (429, &json!("model_limit")));
+    let (status, error) = ask("POST", "/llm/v1/completions", b"{}".to_vec()).await;
+    assert_eq!((status, &error["error"]["code"]), (404, &json!("not_found")));
+    let long = vec![b' '; MAX_BODY_BYTES + 1];
+    let (status, error) = ask("POST", "/llm/v1/embeddings", long).await;
+    assert_eq!(
+        (status, &error["error"]["code"]),
+        (413, &json!("request_too_large"))
+    );
+}
+
+#[tokio::test]
+async fn a_header_says_whether_the_cache_is_used_and_one_whether_to_try_again() {
+    let respond = async |body: &'static [u8], cache: &str| {
+        let body: Body = Full::new(Bytes::from_static(body))
+            .map_err(|never: Infallible| match never {})
+            .boxed();
+        let request = Request::post("http://himalia.internal/llm/v1/chat/completions");
+        let request = request.header("x-himalia-cache", cache).body(body).unwrap();
+        routes::respond(&Echo, request).await
+    };
+    for (said, cache) in [("true", true), ("false", false)] {
+        let body = respond(b"{}", said)
+            .await
+            .into_body()
+            .collect()
+            .await
+            .unwrap()
+            .to_bytes();
+        assert_eq!(serde_json::from_slice::<Value>(&body).unwrap()[2], cache);
+    }
+    assert_eq!(respond(b"{}", "yes").await.status(), 400);
+    assert_eq!(respond(b"", "true").await.headers()["x-should-retry"], "false");
 }

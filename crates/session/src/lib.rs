@@ -15,6 +15,7 @@ mod disk;
 mod end;
 mod files;
 mod gate;
+mod llm;
 mod log_cache;
 mod log_sync;
 mod manager;
@@ -54,6 +55,7 @@ pub use himalia_credentials::{CredentialValue, GivenSecrets, SecretText};
 pub use himalia_sandbox_api::RunOfSkill;
 // A stream that a sandbox has opened.
 pub use himalia_link::StreamConnection as SandboxStream;
+pub(crate) use llm::Llm;
 pub use log_cache::{Remembered, Shared};
 pub use manager::SessionManager;
 pub use memory_gauge::MemoryGauge;

@@ -31,8 +31,8 @@ use crate::sandbox_lease::Share;
 use crate::skills::SessionSkills;
 use crate::start::{KernelLimits, Taking};
 use crate::{
-    Credentials, EndedSessions, Gate, Lease, MemoryGauge, Meter, Pool, Provisioners, Registry, Remembered,
-    Templates, Tools,
+    Credentials, EndedSessions, Gate, Lease, Llm, MemoryGauge, Meter, Pool, Provisioners, Registry,
+    Remembered, Templates, Tools,
 };
 
 /// Memory for the newest records of a log that is only read.
@@ -91,6 +91,8 @@ pub struct SessionManager {
     pub tools: Arc<Tools>,
     /// What runs skills for code of sessions.
     pub(crate) skills: Arc<OnceLock<Arc<dyn SessionSkills>>>,
+    /// Language models.
+    pub(crate) llm: Arc<Llm>,
     /// What programs verify hosts by, where TLS of sessions is read.
     pub(crate) certificates: Option<Trusted>,
     /// What sessions reach the network by.

@@ -29,7 +29,7 @@ use crate::readiness::LastCheck;
 use crate::start::KernelLimits;
 use crate::start::{Taking, WANTS};
 use crate::{
-    Credentials, EndedSessions, MemoryGauge, Pool, Provisioners, Registry, Remembered, SessionManager,
+    Credentials, EndedSessions, Llm, MemoryGauge, Pool, Provisioners, Registry, Remembered, SessionManager,
     Templates, Tools, templates,
 };
 
@@ -90,6 +90,7 @@ impl SessionManager {
         let credentials = Arc::new(credentials);
         let registry = Arc::new(Registry::default());
         let tools = Tools::open(&config.tool_servers, &credentials, &registry, &config.clock).await?;
+        let llm = Llm::open(&config.models, &credentials).await?;
         let ended = store.ended_sessions(Scope::Own).await;
         let ended =
             ended.map_err(|error| EngineError::internal("cannot read the list of ended sessions", error))?;
@@ -121,6 +122,7 @@ impl SessionManager {
             credentials,
             tools: Arc::new(tools),
             skills: Arc::default(),
+            llm: Arc::new(llm),
             certificates,
             egress: Arc::new(egress),
             budget: Budget::of(&config),

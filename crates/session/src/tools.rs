@@ -10,6 +10,7 @@
 //! ```
 
 mod approval;
+mod begun;
 mod call;
 mod door;
 mod find;
@@ -25,6 +26,9 @@ use himalia_model::{Clock, EngineError, OPERATOR, Session, ToolServerConfig};
 use himalia_tool_servers::ToolServers;
 
 pub use call::OpenCall;
+
+pub(crate) use begun::Begun;
+pub(crate) use shown::{cut, mask, shown};
 
 use crate::{Credentials, Registry, SessionKernel};
 
@@ -79,12 +83,12 @@ impl Tools {
         let root = session.tree?.root.first_kernel();
         self.registry.get(root).filter(|root| !root.is_over())
     }
+}
 
-    /// Whether a session may use tools of a server, whatever its template says of them.
-    fn sees(session: &Session, owner: &str) -> bool {
-        // What waits in a pool has no owner.
-        !session.owner.is_empty() && (owner == OPERATOR || owner == session.owner)
-    }
+/// Whether a session may use what has this owner, whatever its template says of it.
+pub(crate) fn sees(session: &Session, owner: &str) -> bool {
+    // What waits in a pool has no owner.
+    !session.owner.is_empty() && (owner == OPERATOR || owner == session.owner)
 }
 
 impl fmt::Debug for Tools {

@@ -4,11 +4,9 @@ use std::fmt;
 use std::time::Duration;
 
 use bytes::Bytes;
+use himalia_upstream::{BodyError, Incoming, SendError, clip};
 use serde_json::Value;
 use thiserror::Error;
-
-/// Characters of a text of a server in an error.
-const TEXT_CHARS: usize = 2000;
 
 /// The bounds of one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,32 +110,34 @@ impl CallError {
     }
 }
 
-/// A text of a server, short enough for an error, on one line.
-pub(crate) fn clip(text: &str) -> String {
-    let plain = text
-        .chars()
-        .map(|letter| if letter.is_control() { ' ' } else { letter });
-    let mut cut: String = plain.take(TEXT_CHARS).collect();
-    if cut.len() < text.len() && text.chars().nth(TEXT_CHARS).is_some() {
-        cut.push('…');
+/// What a response that is no success says.
+pub(crate) async fn refusal(incoming: Incoming) -> CallError {
+    let code = i64::from(incoming.status.as_u16());
+    CallError::refused(code, &incoming.refusal().await)
+}
+
+impl From<SendError> for CallError {
+    fn from(error: SendError) -> Self {
+        match error {
+            SendError::NotSent(reason) => Self::Unavailable(reason),
+            SendError::Lost(reason) => Self::Lost(reason),
+            SendError::Unreadable(reason) => Self::Failed(reason),
+        }
     }
-    cut
+}
+
+impl From<BodyError> for CallError {
+    fn from(error: BodyError) -> Self {
+        match error {
+            BodyError::TooLong(most) => Self::too_long(most),
+            BodyError::Lost => Self::Lost("the connection ended within the reply".to_owned()),
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn texts_of_servers_are_cut_and_have_no_control_characters() {
-        let CallError::Refused { code, text } = CallError::refused(500, &"\u{1b}[31mé\n".repeat(TEXT_CHARS))
-        else {
-            panic!()
-        };
-        assert_eq!((code, text.chars().count()), (500, TEXT_CHARS + 1));
-        assert!(!text.contains(char::is_control) && text.ends_with('…'));
-        assert_eq!(clip("short"), "short");
-    }
 
     #[test]
     fn the_smaller_limits_hold() {

@@ -7,18 +7,15 @@
 //!   `- call                   a turn (at most 64 at once), then Upstream::call (upstream.rs)
 //!        |- mcp.rs            rmcp has the life of a connection; transport.rs sends what it says; a Ticket takes the answer as bytes
 //!        `- openapi.rs        description.rs -> operation.rs, schema.rs: tools;   request.rs, reply.rs: a call
-//! both -> Http (http.rs)      one request, sent once: the credential of now (CredentialSource, crate credentials), no redirects;
-//!                               sent.rs: whether it was sent;   body.rs: its response, counted and without secrets
+//! both -> Http (crate upstream)   one request, sent once
 //! ```
 //!
 //! Servers are hostile. Of what they say, everything has a bound: the bytes of a response and of a list, the values of a JSON text
-//! (`json.rs`), the requests that they make, the time of all of it. Nothing that may have been sent is sent again: a [`CallError`] says
+//! (crate `upstream`), the requests that they make, the time of all of it. Nothing that may have been sent is sent again: a [`CallError`] says
 //! whether the outcome of a call is unknown. A server that hangs keeps its own calls waiting, and nothing else.
 
 mod backoff;
 mod call;
-mod http;
-mod json;
 mod listing;
 mod mcp;
 mod openapi;

@@ -1,8 +1,7 @@
 //! What a server lists, within its bounds.
 
 use himalia_tools::{BadTools, MAX_SCHEMA_BYTES, Rejected, ServerTools, ToolDefinition};
-
-use crate::call::clip;
+use himalia_upstream::clip;
 
 /// Bytes of all schemas and descriptions of a server. The tools behind them are left out.
 pub(crate) const MAX_LIST_BYTES: usize = 32 << 20;

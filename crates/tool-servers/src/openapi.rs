@@ -11,11 +11,11 @@ use std::fmt;
 use std::sync::Arc;
 
 use himalia_model::{DescriptionSource, HttpUrl};
+use himalia_upstream::{Http, Secret, Sent};
 use serde_json::{Map, Value};
 use tokio::time::{Instant, timeout_at};
 
 use crate::call::{CallError, Limits, Reply};
-use crate::http::{Http, Secret, Sent};
 use crate::listing::Listing;
 use description::Description;
 use operation::Operation;

@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use himalia_credentials::CredentialSource;
 use himalia_model::{Clock, ToolServerConfig};
+use himalia_upstream::Http;
 use serde_json::{Map, Value};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, timeout_at};
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::call::{CallError, Limits, Reply};
-use crate::http::Http;
 use crate::state::{OwnedTools, ServerState, ServerStatus, View};
 use crate::task::{Task, Timing};
 use crate::upstream::{described, uses_tls};
@@ -63,8 +63,13 @@ impl ToolServers {
             if by_name.contains_key(&name) {
                 return Err(format!("{name}: there are two servers of this name"));
             }
-            let http = Http::new(&config, credentials, uses_tls(&config))
-                .map_err(|reason| format!("{name}: {reason}"))?;
+            let http = Http::new(
+                &config.owner,
+                config.credential.as_deref(),
+                credentials,
+                uses_tls(&config),
+            );
+            let http = http.map_err(|reason| format!("{name}: {reason}"))?;
             let config = Arc::new(config);
             let (sender, view) = watch::channel(View {
                 state: ServerState::Connecting,

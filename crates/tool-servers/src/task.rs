@@ -4,12 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use himalia_model::{Clock, ToolServerConfig};
+use himalia_upstream::{Http, clip};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::backoff::{Backoff, chance};
-use crate::call::clip;
-use crate::http::Http;
 use crate::listing::Listing;
 use crate::mcp::Signals;
 use crate::state::{ServerState, View};

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use himalia_model::{DescriptionSource, ToolServerConfig, ToolServerKind};
+use himalia_upstream::{Http, needs_tls};
 use serde_json::{Map, Value};
 use tokio::time::Instant;
 
 use crate::call::{CallError, Limits, Reply};
-use crate::http::{Http, needs_tls};
 use crate::listing::Listing;
 use crate::mcp::{Mcp, Signals};
 use crate::openapi::OpenApi;

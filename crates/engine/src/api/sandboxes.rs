@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use himalia_kernel::{NetworkTotals, ToolCallTotals};
+use himalia_kernel::{ModelCallTotals, NetworkTotals, ToolCallTotals};
 use himalia_model::{
     Action, Branch, EngineError, ForkKernel, KernelId, Object, PoolStatus, Principal, ProvisionerInfo, Role,
     SessionChange, SessionId, SessionInfo, StartSession, TemplateInfo,
@@ -27,6 +27,8 @@ pub struct SessionUsage {
     pub network: NetworkTotals,
     /// Its calls of tools.
     pub tool_calls: ToolCallTotals,
+    /// Its calls of models.
+    pub model_calls: ModelCallTotals,
 }
 
 impl Commands {
@@ -139,6 +141,7 @@ impl Commands {
                 sandbox,
                 network: handle.snapshot.borrow().network,
                 tool_calls: handle.snapshot.borrow().tool_calls,
+                model_calls: handle.snapshot.borrow().model_calls,
             }),
             Ok(None) if lease.provisioner().capabilities().measured_by == MeasuredBy::Shim => Err(
                 EngineError::unavailable("the sandbox has not been measured yet; that happens every 10 s"),

@@ -23,7 +23,7 @@ use crate::{ExecutionEvent, ExecutionEventKind as Kind, ExecutionId, ExecutionKe
 pub(crate) use mark::Mark;
 use network::Network;
 use prompts::Prompts;
-use tools::ToolCalls;
+use tools::Calls;
 
 /// Follows one execution. `S` is what becomes of its text.
 #[derive(Clone, Debug)]
@@ -56,7 +56,7 @@ pub struct Follower<S = Excerpt> {
     /// What a person is asked on its behalf.
     prompts: Prompts,
     /// What its calls of tools did.
-    tool_calls: ToolCalls,
+    calls: Calls,
     /// Records that the quota took.
     removed: u64,
     seq: u64,
@@ -196,7 +196,7 @@ impl<S: Sink + Clone> Follower<S> {
             bytes_out: 0,
             network: Network::default(),
             prompts: Prompts::default(),
-            tool_calls: ToolCalls::default(),
+            calls: Calls::default(),
             removed: 0,
             seq: 0,
         }
@@ -304,7 +304,7 @@ impl<S: Sink + Clone> Follower<S> {
                 prompt.map(|prompt| Kind::Prompt(Box::new(prompt)))
             }
             Some(RecordKind::ToolCall) if mine => {
-                self.tool_calls.add(record);
+                self.calls.add(record);
                 None
             }
             Some(RecordKind::Gap) if self.sent => self.loss(record),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use himalia_kernel::{Brief, End, Language, LostVariables, OnTimeout, Replaced, Submission};
-use himalia_model::{EngineError, KernelId, Principal, TraceContext, from_micros};
+use himalia_model::{EngineError, KernelId, Principal, Spend, TraceContext, from_micros};
 use himalia_outcome::{Failure, Input, Output, VariableChanges, WrittenFiles, is_bidi_control};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -226,6 +226,22 @@ pub struct ExecutionUsage {
     pub tool_calls_unknown: u64,
     /// Bytes that tools have returned.
     pub tool_reply_bytes: u64,
+    /// Calls of models that its code has made, those that were refused or answered from the cache included.
+    pub model_calls: u64,
+    /// Those that were refused: they were not sent.
+    pub model_calls_refused: u64,
+    /// Those that failed.
+    pub model_calls_failed: u64,
+    /// Those that may have been done or not.
+    pub model_calls_unknown: u64,
+    /// Those that were answered from the cache.
+    pub model_calls_cached: u64,
+    /// Tokens that models have read for it.
+    pub model_input_tokens: u64,
+    /// Tokens that models have written for it.
+    pub model_output_tokens: u64,
+    /// What that costs by the prices of the configuration, in its currency unit.
+    pub model_spend: Spend,
 }
 
 /// What came of an execution so far: the one result of every interface.

@@ -3,6 +3,7 @@
 mod credentials;
 mod error;
 mod kubernetes;
+mod models;
 mod mounts;
 mod oidc;
 mod replica;
@@ -19,8 +20,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use himalia_engine::{
-    AuditTarget, CullConfig, MountTemplate, NetworkLimits, PackageIndex, PrivateAddresses, Retention,
-    ToolServerConfig,
+    AuditTarget, CullConfig, LlmConfig, MountTemplate, NetworkLimits, PackageIndex, PrivateAddresses,
+    Retention, ToolServerConfig,
 };
 use himalia_otlp::{BadCollector, Collector};
 
@@ -75,6 +76,7 @@ pub(crate) struct Config {
     pub(crate) network: NetworkLimits,
     pub(crate) credentials: Credentials,
     pub(crate) tool_servers: Vec<ToolServerConfig>,
+    pub(crate) models: Vec<LlmConfig>,
     pub(crate) kernelspec_dirs: Vec<PathBuf>,
     pub(crate) only_these_kernelspecs: bool,
     pub(crate) allowed_kernelspecs: Vec<String>,
@@ -146,6 +148,7 @@ impl Config {
             &tenants.limits,
         )?;
         let tool_servers = tools::servers(settings.tool_servers.unwrap_or_default(), &tenants.limits)?;
+        let models = models::models(settings.models.unwrap_or_default(), &tenants.limits)?;
         if settings.default_kernel.is_empty() {
             return Err(ConfigError::new("default_kernel", "is empty"));
         }
@@ -203,6 +206,7 @@ impl Config {
             mounts,
             credentials,
             tool_servers,
+            models,
             private_addresses: private_addresses(&settings.private_addresses.unwrap_or_default())?,
             packages: packages(settings.package_index, settings.package_cache)?,
             network: NetworkLimits {

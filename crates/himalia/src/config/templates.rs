@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use himalia_engine::{
-    FilesMode, Intercept, ProvisionerChoice, SessionLimits, Template, ToolCallLimits, ToolPolicy, TreeLimits,
-    UsualSizes,
+    FilesMode, Intercept, LlmLimitFields, LlmLimits, LlmPolicy, ProvisionerChoice, SessionLimits, Template,
+    ToolCallLimits, ToolPolicy, TreeLimits, UsualSizes,
 };
 use himalia_sandbox::{Isolation, Network, ProvisionerKind};
 
@@ -113,6 +113,23 @@ impl Reader<'_> {
             let (member, reason) = reason.split_once(": ").unwrap_or(("tree_depth", &reason));
             ConfigError::new(format!("{key}.{member}"), reason)
         })?;
+        let models = own.models.as_ref().or(base.models.as_ref());
+        let model_limits = LlmLimits::new(LlmLimitFields {
+            calls: own.model_calls.or(base.model_calls),
+            tokens: own.model_tokens.or(base.model_tokens),
+            spend: own.model_spend.or(base.model_spend),
+            parallel: own.model_parallel.or(base.model_parallel),
+        });
+        let models = Box::new(LlmPolicy {
+            models: models.cloned().unwrap_or_default(),
+            limits: model_limits.map_err(|reason| {
+                let (member, reason) = reason.split_once(": ").unwrap_or(("models", &reason));
+                ConfigError::new(format!("{key}.{member}"), reason)
+            })?,
+        });
+        if matches!(network, Network::Open(_)) && own.models.is_some() && !models.is_empty() {
+            return bad("models", "need network = \"none\" or \"allow\"".to_owned());
+        }
         if matches!(network, Network::Open(_)) && own.tools.is_some() && !tools.is_empty() {
             return bad("tools", "need network = \"none\" or \"allow\"".to_owned());
         }
@@ -183,6 +200,7 @@ impl Reader<'_> {
             tools: if is_open { ToolPolicy::default() } else { tools },
             skills: skills && !is_open,
             tree,
+            models: if is_open { Box::default() } else { models },
             networks,
             mounts: mounts.cloned().unwrap_or_default(),
             limits,

@@ -241,6 +241,12 @@ fn tables_that_cannot_work_name_their_key() {
         ("[templates.x]\ntrust_domain = \"\"", "templates.x.trust_domain"),
         ("[templates.x]\nnetworks = [\"lab\"]", "templates.x.networks"),
         ("[defaults]\nimages = [\"tools\"]", "defaults.images"),
+        ("[models.a]\nurl = \"ftp://a.test\"", "models.a.url"),
+        (
+            "[models.a]\nurl = \"https://a.test\"\ntenant = \"b\"",
+            "models.a.tenant",
+        ),
+        ("[defaults]\nmodel_calls = 0", "defaults.model_calls"),
         ("[templates.x.pool]\nsize = 3\nmax = 2", "templates.x.pool.max"),
         ("[templates.x.pool]\nsize = 1000", "templates.x.pool.max"),
         ("[templates.x.pool]\nmax_age = 0", "templates.x.pool.max_age"),

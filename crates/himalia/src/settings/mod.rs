@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use himalia_engine::ToolServerFields;
+use himalia_engine::{LlmFields, ToolServerFields};
 
 pub(crate) use credentials::CredentialTable;
 pub(crate) use declare::Flags;
@@ -182,6 +182,8 @@ settings! {
         credentials: BTreeMap<String, CredentialTable>;
         /// Servers of tools that sessions use, by name
         tool_servers: BTreeMap<String, ToolServerFields>;
+        /// Language models that code in sessions calls, by name
+        models: BTreeMap<String, LlmFields>;
         /// The Docker engine
         docker: DockerTable;
         /// A Kubernetes cluster: sandboxes are its pods

@@ -126,6 +126,13 @@ pub(crate) struct TemplateTable {
     pub(crate) tree_depth: Option<u32>,
     /// Sessions of such a tree that live at once.
     pub(crate) tree_sessions: Option<u32>,
+    /// Models that its sessions may use.
+    pub(crate) models: Option<Vec<String>>,
+    /// Caps on calls of models, of one execution.
+    pub(crate) model_calls: Option<u64>,
+    pub(crate) model_tokens: Option<u64>,
+    pub(crate) model_spend: Option<f64>,
+    pub(crate) model_parallel: Option<u32>,
     /// Networks that callers may ask for instead.
     pub(crate) networks: Option<Vec<String>>,
     /// At least.

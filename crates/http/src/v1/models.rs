@@ -1,7 +1,7 @@
 //! JSON of the native API beside sessions ([`super::session_json`]): limits, branches, usage, pools.
 
 use himalia_engine::{
-    Enforcement, Hazard, Isolation, LimitReport, PoolStatus, SessionLimits, SessionUsage, Unanswered,
+    Enforcement, Hazard, Isolation, LimitReport, PoolStatus, SessionLimits, SessionUsage, Spend, Unanswered,
     Unresponsive,
 };
 use himalia_wire::build::timestamp;
@@ -188,6 +188,20 @@ pub(crate) struct SandboxUsage {
     tool_calls_unknown: u64,
     /// Bytes that tools have returned.
     tool_reply_bytes: u64,
+    /// Calls of models, those that were refused or answered from the cache included.
+    model_calls: u64,
+    model_calls_refused: u64,
+    model_calls_failed: u64,
+    /// Calls that may have been done or not.
+    model_calls_unknown: u64,
+    /// Calls that were answered from the cache.
+    model_calls_cached: u64,
+    /// Tokens that models have read.
+    model_input_tokens: u64,
+    /// Tokens that models have written.
+    model_output_tokens: u64,
+    /// What that costs by the prices of the configuration, in its currency unit.
+    model_spend: Spend,
 }
 
 impl From<SessionUsage> for SandboxUsage {
@@ -196,6 +210,7 @@ impl From<SessionUsage> for SandboxUsage {
             sandbox,
             network,
             tool_calls,
+            model_calls,
         } = usage;
         Self {
             memory_bytes: sandbox.rss_bytes,
@@ -209,6 +224,14 @@ impl From<SessionUsage> for SandboxUsage {
             tool_calls_failed: tool_calls.failed,
             tool_calls_unknown: tool_calls.unknown,
             tool_reply_bytes: tool_calls.reply_bytes,
+            model_calls: model_calls.calls.calls,
+            model_calls_refused: model_calls.calls.refused,
+            model_calls_failed: model_calls.calls.failed,
+            model_calls_unknown: model_calls.calls.unknown,
+            model_calls_cached: model_calls.cached,
+            model_input_tokens: model_calls.used.input_tokens,
+            model_output_tokens: model_calls.used.output_tokens,
+            model_spend: model_calls.used.spend,
         }
     }
 }

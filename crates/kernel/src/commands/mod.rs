@@ -28,6 +28,14 @@ impl Core {
                 self.note_connection(&record);
                 Ok(true)
             }
+            Command::TellRunning => {
+                let answer = Answer::Running {
+                    execution: self.executions.sent(),
+                    request: self.stopwatch.running().map(|(id, _)| id),
+                };
+                out.push(Effect::Done(waiter, Ok(answer)));
+                Ok(false)
+            }
             Command::BeginToolCall(what, limits) => self.begin_tool_call(waiter, *what, limits, out),
             Command::CountTreeCall(limits) => {
                 self.count_tree_call(waiter, limits, out);
@@ -102,6 +110,7 @@ impl Core {
             | Command::UseApproval { .. }
             | Command::ListPrompts
             | Command::NoteConnection(_)
+            | Command::TellRunning
             | Command::BeginToolCall(..)
             | Command::CountTreeCall(_)
             | Command::EndToolCall(..)

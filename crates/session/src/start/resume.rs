@@ -196,6 +196,8 @@ impl SessionManager {
         if !plan.session.sandbox.skills.is_none() {
             plan.session.sandbox.skills = sandbox.skills.clone();
         }
+        let models = &mut plan.session.sandbox.models.models;
+        models.retain(|model| sandbox.models.models.contains(model));
         if plan.provisioner.kind().as_str() != before.provisioner {
             return Err(EngineError::unavailable(format!(
                 "the provisioner {} of this session is not there any more",

@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use himalia_kernelspecs::check_variables;
 use himalia_model::credential::MAX_CREDENTIALS_OF_TEMPLATE;
 use himalia_model::{
-    EngineConfig, EngineError, FilesMode, MAX_TOOL_PATTERNS, ProvisionerChoice, SessionLimits, Template,
+    EngineConfig, EngineError, FilesMode, LlmPolicy, MAX_LLMS_OF_TEMPLATE, MAX_TOOL_PATTERNS,
+    ProvisionerChoice, SessionLimits, Template,
 };
 use himalia_sandbox::Network;
 
@@ -93,6 +94,7 @@ fn one(config: &EngineConfig, provisioners: &Provisioners, template: &Template) 
             return Err(format!("{list} has {name:?}, which is not in [tool_servers]"));
         }
     }
+    check_models(config, template)?;
     if template.credentials.len() > MAX_CREDENTIALS_OF_TEMPLATE {
         return Err(format!("credentials are more than {MAX_CREDENTIALS_OF_TEMPLATE}"));
     }
@@ -150,6 +152,32 @@ fn one(config: &EngineConfig, provisioners: &Provisioners, template: &Template) 
         if value.is_some_and(|value| value.is_zero()) {
             return Err(format!("{field} must be above 0"));
         }
+    }
+    Ok(())
+}
+
+/// Models that a template names: they are there, and have prices where they are needed.
+fn check_models(config: &EngineConfig, template: &Template) -> Result<(), String> {
+    let LlmPolicy { models, limits } = &*template.models;
+    if matches!(template.network, Network::Open(_)) && !models.is_empty() {
+        return Err("models need network = \"none\" or \"allow\"".to_owned());
+    }
+    if models.len() > MAX_LLMS_OF_TEMPLATE {
+        return Err(format!("models are more than {MAX_LLMS_OF_TEMPLATE}"));
+    }
+    for name in models {
+        let Some(model) = config.models.iter().find(|model| model.name == *name) else {
+            return Err(format!("models has {name:?}, which is not in [models]"));
+        };
+        if limits.spend.is_some() && model.prices.is_none() {
+            return Err(format!(
+                "model_spend needs the prices of {name:?}: input_price and output_price"
+            ));
+        }
+    }
+    let names: BTreeSet<&String> = models.iter().collect();
+    if names.len() < models.len() {
+        return Err("models has a name twice".to_owned());
     }
     Ok(())
 }
@@ -244,6 +272,7 @@ mod tests {
             .contains("a.pool")
         );
         assert!(refused(|one| drop(one.env.insert("a b".to_owned(), String::new()))).contains("a.env"));
+        assert!(refused(|one| one.models.models = vec!["m".to_owned()]).contains("not in [models]"));
         let mut config = EngineConfig::new("/nowhere");
         config.templates.insert("a/b".to_owned(), Template::default());
         assert!(

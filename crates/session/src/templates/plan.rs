@@ -181,7 +181,9 @@ pub(crate) fn plan(
     let limits = limits::settle(&template, &start.limits)?;
     // That of what waits in a pool, too.
     let door = network == Network::None
-        && (template.skills || !template.tools.is_empty() && !offer.config.tool_servers.is_empty())
+        && (template.skills
+            || !template.models.is_empty()
+            || !template.tools.is_empty() && !offer.config.tool_servers.is_empty())
         && provisioner.capabilities().proxy;
     let fewer = !credentials
         .iter()
@@ -211,6 +213,11 @@ pub(crate) fn plan(
             intercept,
             tools: if is_open { ToolPolicy::default() } else { tools },
             skills,
+            models: if is_open {
+                Box::default()
+            } else {
+                template.models.clone()
+            },
             door,
             image,
             files: template.files,

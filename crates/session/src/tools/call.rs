@@ -1,13 +1,12 @@
 //! One call of a tool.
 
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use himalia_credentials::{CredentialSource as _, Mask};
-use himalia_kernel::{Answer, Command, Handle, ToolCallBegin, ToolCallEnd, ToolLimit, ToolOutcome};
+use himalia_credentials::Mask;
+use himalia_kernel::{Answer, Callee, Command, ToolCallBegin, ToolLimit, ToolOutcome};
 use himalia_model::{
     ArgumentViolation, CallTool, EngineError, Session, ToolCaller, ToolError, ToolErrorCode, ToolFile,
     ToolReply,
@@ -15,12 +14,12 @@ use himalia_model::{
 use himalia_tool_servers::{CallError, Limits, Reply};
 use himalia_tools::ToolId;
 use serde_json::Value;
-use tokio::time::Instant;
 
 use super::Tools;
 use super::approval::{Wanted, approved};
+use super::begun::{Begun, Reason};
 use super::policy::{Decision, decide};
-use super::shown::{cut, shown};
+use super::shown::{cut, mask, shown};
 use crate::SessionKernel;
 
 /// Characters of arguments and of a reply in the log.
@@ -52,64 +51,16 @@ impl OpenCall {
     /// Writes its end.
     pub async fn end(self, outcome: ToolOutcome, reason: Option<String>, reply: Option<&Value>) {
         let reason = reason.map(|reason| cut(&reason, FAILURE_CHARS));
-        let failure = reason.map(|reason| ToolError::new(ToolErrorCode::Failed, reason));
+        let failure = reason.filter(|_| outcome != ToolOutcome::Done);
+        let code = ToolErrorCode::Failed.as_str();
         let mut end = self
             .begun
-            .end(outcome, failure.as_ref().filter(|_| outcome != ToolOutcome::Done));
+            .end(outcome, failure.as_deref().map(|reason| (code, reason)));
         if let Some(reply) = reply {
             end.reply = Some(shown(reply, None, &self.mask, REPLY_CHARS));
             end.reply_bytes = reply.to_string().len() as u64;
         }
         self.begun.write(end).await;
-    }
-}
-
-/// A call that is in the log and has no end there yet. One that is dropped without an end has an unknown outcome.
-struct Begun {
-    handle: Arc<Handle>,
-    call: u64,
-    tool: String,
-    began: Instant,
-    ended: bool,
-}
-
-impl Begun {
-    fn end(&self, outcome: ToolOutcome, error: Option<&ToolError>) -> ToolCallEnd {
-        ToolCallEnd {
-            tool: self.tool.clone(),
-            outcome,
-            code: error.map(|error| error.code.as_str().to_owned()),
-            reason: error.map(|error| error.message.clone()),
-            reply: None,
-            reply_bytes: 0,
-            duration_ms: u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX),
-        }
-    }
-
-    async fn write(mut self, end: ToolCallEnd) {
-        self.ended = true;
-        // A kernel that has ended has no log to write to.
-        let _ = self
-            .handle
-            .order(Command::EndToolCall(self.call, Box::new(end)))
-            .await;
-    }
-}
-
-impl Drop for Begun {
-    fn drop(&mut self) {
-        if self.ended {
-            return;
-        }
-        let error = ToolError::new(
-            ToolErrorCode::OutcomeUnknown,
-            "the caller has gone before the reply; whether it was done is unknown",
-        );
-        let end = self.end(ToolOutcome::Unknown, Some(&error));
-        let (handle, call) = (Arc::clone(&self.handle), self.call);
-        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            runtime.spawn(async move { handle.order(Command::EndToolCall(call, Box::new(end))).await });
-        }
     }
 }
 
@@ -146,6 +97,7 @@ impl Tools {
             .map(|found| &found.tool.definition().input_schema);
         let mask = self.mask(&session, &tool).await;
         let what = ToolCallBegin {
+            callee: Callee::Tool,
             tool: cut(&tool, NAME_CHARS),
             caller,
             arguments: match &mask {
@@ -236,13 +188,7 @@ impl Tools {
             Some(Err(error)) => return Err(EngineError::unavailable(error.to_string())),
             Some(Ok(_)) | None => return Err(EngineError::unavailable("the session has ended")),
         };
-        Ok(Begun {
-            handle: Arc::clone(kernel.handle()),
-            call: number,
-            tool: what.tool,
-            began: Instant::now(),
-            ended: false,
-        })
+        Ok(Begun::new(kernel.handle(), number, &what))
     }
 
     /// The same for something that code does and that is no tool: `what` names it.
@@ -255,6 +201,7 @@ impl Tools {
     ) -> Result<OpenCall, EngineError> {
         let mask = self.mask(&kernel.session(), &what).await;
         let what = ToolCallBegin {
+            callee: Callee::Tool,
             tool: cut(&what, NAME_CHARS),
             caller: ToolCaller::Code,
             arguments: match &mask {
@@ -281,16 +228,10 @@ impl Tools {
 
     /// What hides the values of the credentials of a session and of the tool's server. `None`: they cannot be read.
     async fn mask(&self, session: &Session, tool: &str) -> Option<Mask> {
-        let mut found = Vec::new();
-        let names = &session.sandbox.credentials;
-        if !names.is_empty() {
-            found.extend(self.credentials.find(&session.owner, names).await.ok()?);
-        }
         let config = ToolId::parse(tool).and_then(|id| self.configs.get(id.server));
-        if let Some((config, name)) = config.and_then(|config| Some((config, config.credential.clone()?))) {
-            found.extend(self.credentials.find(&config.owner, &[name]).await.ok()?);
-        }
-        Some(Mask::new(&found))
+        let of_server =
+            config.and_then(|config| Some((config.owner.as_str(), config.credential.as_deref()?)));
+        mask(&self.credentials, session, of_server).await
     }
 }
 
@@ -360,7 +301,7 @@ async fn finish(
             } else {
                 ToolOutcome::Done
             };
-            let mut end = begun.end(outcome, failure.as_ref());
+            let mut end = begun.end(outcome, failure.as_ref().map(reason));
             end.reply = Some(shown(&reply.content, None, mask, REPLY_CHARS));
             end.reply_bytes = reply.bytes as u64;
             let duration_ms = end.duration_ms;
@@ -384,11 +325,15 @@ async fn finish(
         Err(error) => {
             let (outcome, mut failure) = failure(&begun.tool, &error);
             failure.call = Some(call);
-            let end = begun.end(outcome, Some(&failure));
+            let end = begun.end(outcome, Some(reason(&failure)));
             begun.write(end).await;
             Err(EngineError::tool(failure))
         }
     }
+}
+
+fn reason(error: &ToolError) -> Reason<'_> {
+    (error.code.as_str(), &error.message)
 }
 
 fn failure(tool: &str, error: &CallError) -> (ToolOutcome, ToolError) {

@@ -4,25 +4,28 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+use himalia_egress::Body;
 use himalia_executions::{Ask, DEFAULT_PROMPT_TIME, PromptId, PromptInfo};
 use himalia_kernel::{Answer, Command};
 use himalia_model::{
-    ApiServers, CallTool, EngineError, FoundTools, ServerToolsPage, Session, ToolCaller, ToolError,
-    ToolErrorCode, ToolInfo, ToolReply,
+    ApiServers, CallTool, EngineError, FoundTools, LlmError, LlmErrorCode, ServerToolsPage, Session,
+    ToolCaller, ToolError, ToolErrorCode, ToolInfo, ToolReply,
 };
-use himalia_sandbox_api::{AskPerson, Door, RunOfSkill, SessionApi};
+use himalia_sandbox_api::{AskModel, AskPerson, Door, RunOfSkill, SessionApi};
+use http::Response;
 use serde_json::Value;
 
 use super::Tools;
 use crate::prompts::prompt_error;
 use crate::skills::SessionSkills;
-use crate::{SessionKernel, SessionManager};
+use crate::{Llm, SessionKernel, SessionManager};
 
 /// A kernel, as the door of its sandbox sees it.
 struct Inside {
     kernel: Weak<SessionKernel>,
     tools: Arc<Tools>,
     skills: Arc<OnceLock<Arc<dyn SessionSkills>>>,
+    llm: Arc<Llm>,
 }
 
 impl SessionManager {
@@ -32,6 +35,7 @@ impl SessionManager {
             kernel: Arc::downgrade(kernel),
             tools: Arc::clone(&self.tools),
             skills: Arc::clone(&self.skills),
+            llm: Arc::clone(&self.llm),
         }))
     }
 }
@@ -181,4 +185,20 @@ impl SessionApi for Inside {
             self.tools.call(&kernel, ToolCaller::Code, call).await
         })
     }
+
+    fn models(&self) -> BoxFuture<'_, Result<Vec<String>, LlmError>> {
+        Box::pin(async { Ok(self.llm.names(&*self.session().map_err(|error| ended(&error))?)) })
+    }
+
+    fn ask_model(&self, asked: AskModel) -> BoxFuture<'_, Result<Response<Body>, LlmError>> {
+        Box::pin(async move {
+            self.llm
+                .ask(&self.kernel().map_err(|error| ended(&error))?, asked)
+                .await
+        })
+    }
+}
+
+fn ended(error: &EngineError) -> LlmError {
+    LlmError::new(LlmErrorCode::Unavailable, error.to_string())
 }

@@ -10,8 +10,8 @@ use himalia_model::{
 use himalia_tool_servers::ServerState;
 use himalia_tools::{Catalog, Found, Tool, Unknown, describe, list_found, list_servers};
 
-use super::Tools;
 use super::policy::{Decision, decide};
+use super::{Tools, sees};
 
 /// Characters of the text about servers, about what was found, and about one tool.
 const SERVERS_CHARS: usize = 1500;
@@ -29,7 +29,7 @@ impl Tools {
         let servers = self.servers.snapshot().into_iter();
         let servers = servers.filter(|server| {
             let name = server.tools.name();
-            Self::sees(session, &server.owner) && policy.tools.iter().any(|one| one.is_of(name))
+            sees(session, &server.owner) && policy.tools.iter().any(|one| one.is_of(name))
         });
         let session = Arc::clone(session);
         Catalog::new(servers.map(|server| server.tools).collect(), move |id| {
@@ -45,7 +45,7 @@ impl Tools {
         let mut servers = Vec::new();
         for status in self.servers.states() {
             let name = status.name;
-            if !Self::sees(session, &status.owner) || !policy.tools.iter().any(|one| one.is_of(&name)) {
+            if !sees(session, &status.owner) || !policy.tools.iter().any(|one| one.is_of(&name)) {
                 continue;
             }
             let known = catalog.server(&name).ok();

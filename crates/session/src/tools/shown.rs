@@ -1,7 +1,10 @@
 //! What of arguments and replies is written into the log: a part, without secrets.
 
-use himalia_credentials::Mask;
+use himalia_credentials::{CredentialSource as _, Mask};
+use himalia_model::Session;
 use serde_json::{Map, Value, json};
+
+use crate::Credentials;
 
 /// Characters of a string, and parts of a list or an object.
 const STRING_CHARS: usize = 500;
@@ -25,13 +28,30 @@ const SECRET_NAMES: [&str; 9] = [
 
 /// JSON of a value, at most `chars` characters. A member whose name says that it is a secret, or whose schema does, is hidden, and so is what
 /// the mask knows.
-pub(super) fn shown(value: &Value, schema: Option<&Value>, mask: &Mask, chars: usize) -> String {
+pub(crate) fn shown(value: &Value, schema: Option<&Value>, mask: &Mask, chars: usize) -> String {
     let masked = (!mask.is_empty())
         .then(|| mask.text(value.to_string().as_bytes()))
         .flatten()
         .map(|text| serde_json::from_slice(&text).unwrap_or_else(|_| HIDDEN.into()));
     let text = part(masked.as_ref().unwrap_or(value), schema, DEPTH).to_string();
     cut(&text, chars)
+}
+
+/// What hides the values of the credentials of a session, and of one more, which has an owner and a name. `None`: they cannot be read.
+pub(crate) async fn mask(
+    credentials: &Credentials,
+    session: &Session,
+    also: Option<(&str, &str)>,
+) -> Option<Mask> {
+    let mut found = Vec::new();
+    let names = &session.sandbox.credentials;
+    if !names.is_empty() {
+        found.extend(credentials.find(&session.owner, names).await.ok()?);
+    }
+    if let Some((owner, name)) = also {
+        found.extend(credentials.find(owner, &[name.to_owned()]).await.ok()?);
+    }
+    Some(Mask::new(&found))
 }
 
 fn part(value: &Value, schema: Option<&Value>, depth: usize) -> Value {
@@ -86,7 +106,7 @@ fn is_secret_schema(schema: &Value) -> bool {
 }
 
 /// At most so many characters.
-pub(super) fn cut(text: &str, chars: usize) -> String {
+pub(crate) fn cut(text: &str, chars: usize) -> String {
     match text.char_indices().nth(chars) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use himalia_model::HttpUrl;
 use himalia_tools::{Effect, MAX_TOOLS, ToolDefinition};
+use himalia_upstream::{Http, json};
 use rmcp::ClientHandler;
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, ClientCapabilities, ClientConfig, ClientRequest,
@@ -30,8 +31,6 @@ use super::ticket::{Answer, Ticket};
 use super::transport::Transport;
 use crate::MAX_CALLS;
 use crate::call::{CallError, Limits, Reply};
-use crate::http::Http;
-use crate::json;
 use crate::listing::{Listing, MAX_LIST_BYTES};
 
 /// Longest wait for all pages of a list.

@@ -4,9 +4,8 @@ use std::pin::Pin;
 
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt, stream};
+use himalia_upstream::{Body, BodyError};
 use sse_stream::{Sse, SseStream};
-
-use crate::http::{Body, BodyError};
 
 /// The events of a body.
 pub(super) type Events = Pin<Box<dyn Stream<Item = Result<Sse, EventError>> + Send>>;

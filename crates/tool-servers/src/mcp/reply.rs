@@ -2,12 +2,12 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use himalia_upstream::json;
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::ticket::Answer;
 use crate::call::{Blob, CallError, Reply};
-use crate::json;
 
 /// What a tool returned.
 #[derive(Deserialize)]

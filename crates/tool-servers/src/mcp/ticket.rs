@@ -3,10 +3,10 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
+use himalia_upstream::Sent;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::call::CallError;
-use crate::http::Sent;
 
 /// The result of a request as JSON, and the bytes of its response.
 #[derive(Debug)]

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use futures_util::StreamExt as _;
 use futures_util::stream::BoxStream;
 use himalia_model::HttpUrl;
+use himalia_upstream::{Http, Incoming, Secret, SendError, Sent, is_json, json};
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderName, HeaderValue, Method, Request, StatusCode};
 use rmcp::model::{
@@ -26,9 +27,7 @@ use super::connection::Signals;
 use super::events::{data, events};
 use super::message::{Kind, Message};
 use super::ticket::Ticket;
-use crate::call::CallError;
-use crate::http::{Http, Incoming, Secret, SendError, Sent, is_json};
-use crate::json;
+use crate::call::{CallError, refusal};
 
 const EVENT_STREAM: &str = "text/event-stream";
 const JSON: &str = "application/json";
@@ -189,7 +188,7 @@ impl Transport {
             return if status.is_success() {
                 Ok(StreamableHttpPostResponse::Accepted)
             } else {
-                Err(failed(&incoming.refusal().await))
+                Err(failed(&refusal(incoming).await))
             };
         };
         let new_session = incoming.header(&SESSION).map(str::to_owned);
@@ -200,7 +199,7 @@ impl Transport {
             ));
         }
         if !status.is_success() && !is_json(&media_type) || status.is_redirection() {
-            let refusal = incoming.refusal().await;
+            let refusal = refusal(incoming).await;
             return older(message, status, id).ok_or_else(|| failed(&refusal));
         }
         let answer = if media_type == EVENT_STREAM {

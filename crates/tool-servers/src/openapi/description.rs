@@ -5,15 +5,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use himalia_model::{DescriptionSource, HttpUrl};
+use himalia_upstream::{Http, Secret, Sent, json};
 use http::header::ACCEPT;
 use http::{HeaderValue, Request};
 use serde_json::Value;
 use tokio::io::AsyncReadExt as _;
 use tokio::time::timeout;
 
-use crate::call::CallError;
-use crate::http::{Http, Secret, Sent};
-use crate::json;
+use crate::call::{CallError, refusal};
 use crate::listing::MAX_LIST_BYTES;
 
 /// Longest wait for a description.
@@ -64,7 +63,7 @@ async fn from_url(http: &Http, url: &HttpUrl) -> Result<Bytes, String> {
         .await;
     let mut incoming = sent.map_err(|error| failed(&error))?;
     if !incoming.status.is_success() {
-        return Err(failed(&incoming.refusal().await));
+        return Err(failed(&refusal(incoming).await));
     }
     incoming
         .body

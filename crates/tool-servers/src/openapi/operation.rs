@@ -5,12 +5,12 @@ mod parameter;
 use std::collections::HashMap;
 
 use himalia_tools::{Effect, ToolDefinition};
+use himalia_upstream::is_json;
 use http::Method;
 use serde_json::{Map, Value, json};
 
 use super::description::Description;
 use super::schema::{Schema, Schemas};
-use crate::http::is_json;
 use crate::listing::Listing;
 pub(super) use parameter::{Parameter, Position, Style};
 

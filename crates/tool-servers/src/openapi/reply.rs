@@ -1,15 +1,15 @@
 //! The response to a call as a reply.
 
+use himalia_upstream::json::{self, NotRead};
+use himalia_upstream::{Incoming, is_json};
 use serde_json::Value;
 
-use crate::call::{Blob, CallError, Reply};
-use crate::http::{Incoming, is_json};
-use crate::json::{self, NotRead};
+use crate::call::{Blob, CallError, Reply, refusal};
 
 /// Reads a response. One that is no success is a refusal.
 pub(super) async fn reply(mut incoming: Incoming) -> Result<Reply, CallError> {
     if !incoming.status.is_success() {
-        return Err(incoming.refusal().await);
+        return Err(refusal(incoming).await);
     }
     let media_type = incoming.media_type();
     let body = incoming.body.all().await?;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use himalia_upstream::Http;
 use rmcp::ServerHandler;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData, JsonObject,
@@ -16,7 +17,6 @@ use tokio::net::TcpListener;
 
 use super::support::*;
 use crate::call::CallError;
-use crate::http::Http;
 use crate::mcp::{Mcp, Signals};
 
 #[derive(Clone, Default)]
@@ -146,7 +146,7 @@ async fn a_real_server_with_sessions_says_that_its_list_has_changed() {
     let server = start("127.0.0.1:0", false).await;
     let fields = config("calc", json!({"url": server.url}));
     let source: Arc<dyn himalia_credentials::CredentialSource> = Arc::new(Source::default());
-    let http = Arc::new(Http::new(&fields, &source, false).unwrap());
+    let http = Arc::new(Http::new(&fields.owner, None, &source, false).unwrap());
     let signals = Arc::new(Signals::default());
     let url = himalia_model::HttpUrl::parse(&server.url).unwrap();
     let mcp = Mcp::connect(http, url, Arc::clone(&signals), true).await.unwrap();

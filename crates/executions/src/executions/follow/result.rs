@@ -38,6 +38,7 @@ impl Follower<Excerpt> {
                 variables_lost: ended.variables_lost.clone(),
             })
         });
+        let models = &self.calls.models;
         ExecutionResult {
             id: self.id,
             session: self.id.kernel,
@@ -69,11 +70,19 @@ impl Follower<Excerpt> {
                 bytes_out: self.bytes_out,
                 network_sent_bytes: self.network.sent_bytes,
                 network_received_bytes: self.network.received_bytes,
-                tool_calls: self.tool_calls.calls,
-                tool_calls_refused: self.tool_calls.refused,
-                tool_calls_failed: self.tool_calls.failed,
-                tool_calls_unknown: self.tool_calls.unknown,
-                tool_reply_bytes: self.tool_calls.reply_bytes,
+                tool_calls: self.calls.tools.calls,
+                tool_calls_refused: self.calls.tools.refused,
+                tool_calls_failed: self.calls.tools.failed,
+                tool_calls_unknown: self.calls.tools.unknown,
+                tool_reply_bytes: self.calls.tools.reply_bytes,
+                model_calls: models.calls.calls,
+                model_calls_refused: models.calls.refused,
+                model_calls_failed: models.calls.failed,
+                model_calls_unknown: models.calls.unknown,
+                model_calls_cached: models.cached,
+                model_input_tokens: models.used.input_tokens,
+                model_output_tokens: models.used.output_tokens,
+                model_spend: models.used.spend,
             },
             input: outcome.input.filter(|_| over.is_none()),
             prompts: self.prompts.open(self.id.kernel),

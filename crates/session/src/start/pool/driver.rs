@@ -245,7 +245,7 @@ impl Task {
             Effect::Start(member) => {
                 let (inner, template, me) = (Arc::clone(&self.inner), self.template.clone(), self.me.clone());
                 self.ends.spawn(async move {
-                    let started = inner.start_pooled(&template).await;
+                    let started = Box::pin(inner.start_pooled(&template)).await;
                     let started = started.map_err(|error| error.to_string());
                     let message = Message::Started(member, Box::new(started));
                     if let Err(unheard) = me.send(message).await

@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::StreamExt as _;
+use himalia_upstream::{BodyError, ERROR_BYTES, Incoming, Sent, is_json};
 use http::StatusCode;
 use rmcp::model::RequestId;
 use serde_json::json;
 use tokio::time::{sleep, timeout};
 
 use super::{CONTROL_TIME, EVENT_STREAM, Headers, MAX_REQUESTS, Transport};
-use crate::call::CallError;
-use crate::http::{BodyError, ERROR_BYTES, Incoming, Sent, is_json};
+use crate::call::{CallError, refusal};
 use crate::mcp::events::{EventError, data, events};
 use crate::mcp::message::{Kind, Message};
 use crate::mcp::ticket::{Answer, Ticket};
@@ -49,10 +49,10 @@ impl Transport {
                     "the answer is neither JSON nor events, but {media_type:?}"
                 )));
             }
-            return Err(incoming.refusal().await);
+            return Err(refusal(incoming).await);
         }
         if !incoming.status.is_success() && incoming.status.is_redirection() {
-            return Err(incoming.refusal().await);
+            return Err(refusal(incoming).await);
         }
         let body = incoming.body.all().await?;
         let bytes = incoming.body.read();

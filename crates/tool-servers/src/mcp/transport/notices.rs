@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use futures_util::StreamExt as _;
 use futures_util::stream::{self, BoxStream};
+use himalia_upstream::Incoming;
 use rmcp::transport::streamable_http_client::SseError;
 use sse_stream::Sse;
 
 use super::{MAX_REQUESTS, Transport};
-use crate::http::Incoming;
 use crate::mcp::events::{data, events};
 use crate::mcp::message::{Kind, Message};
 

@@ -4,11 +4,13 @@ Only the standard library. Requests go to `http://himalia.internal/` by the prox
 which session it is of.
 """
 
-from himalia_inside import connections, people, saving, sync
+from himalia_inside import connections, models, people, saving, sync
 from himalia_inside.api import answer_of, calling_line, info_request, search_request, servers_request, value_of
 from himalia_inside.errors import (
     ApprovalNeeded,
     InvalidArguments,
+    ModelError,
+    ModelLimit,
     OutcomeUnknown,
     ReplyTooLarge,
     SkillFailed,
@@ -18,6 +20,7 @@ from himalia_inside.errors import (
     ToolLimit,
     ToolTimeout,
     ToolUnavailable,
+    UnknownModel,
     UnknownServer,
     UnknownSkill,
     UnknownTool,
@@ -28,6 +31,8 @@ from himalia_inside.skill_runs import skills
 __all__ = [
     "ApprovalNeeded",
     "InvalidArguments",
+    "ModelError",
+    "ModelLimit",
     "OutcomeUnknown",
     "ReplyTooLarge",
     "SkillFailed",
@@ -37,6 +42,7 @@ __all__ = [
     "ToolLimit",
     "ToolTimeout",
     "ToolUnavailable",
+    "UnknownModel",
     "UnknownServer",
     "UnknownSkill",
     "UnknownTool",
@@ -47,6 +53,8 @@ __all__ = [
     "call_tool",
     "get_tool_info",
     "list_api_servers",
+    "llm",
+    "llm_map",
     "skills",
     "sync",
     "tools_search",
@@ -111,3 +119,25 @@ def call(tool, /, **arguments):
 
 async def _then(awaited, function):
     return function(await awaited)
+
+
+async def llm(prompt, model=None, system=None, max_tokens=None, temperature=None, schema=None, cache=None):
+    """Ask a language model of the gateway, and return its text. `prompt` is a text, or a list of messages as OpenAI's API has them.
+
+    `model` is by default the first one of the session. With `schema`, a JSON Schema, the answer is a value that fits it. The same request
+    with the temperature 0 is answered once, and with `cache=True` any request. A server that is busy is asked again for a minute.
+    """
+    request = models.request(prompt, model, system, max_tokens, temperature, schema, cache)
+    return await models.ask(request, connections.ask)
+
+
+async def llm_map(prompts, parallel=models.PARALLEL, return_errors=False, **options):
+    """The answers of `llm` to many prompts, in their order, so many at once.
+
+    `options` are those of `llm`. The first error ends the map; with `return_errors` errors stand in the place of their answers.
+    """
+
+    async def one(prompt):
+        return await llm(prompt, **options)
+
+    return await models.map_all(one, prompts, parallel, return_errors)

@@ -20,6 +20,7 @@ class Request(NamedTuple):
     body: Optional[bytes]
     read: object
     changes: bool = False
+    headers: dict = {}
 
 
 class Texted(list):

@@ -32,7 +32,7 @@ def ask(request, timeout=None):
     """Send a request once. Return (status, body). `timeout` is in seconds."""
     connection = _take()
     connection.sock.settimeout(timeout)
-    headers = {"Content-Type": "application/json"} if request.body is not None else {}
+    headers = {"Content-Type": "application/json", **request.headers} if request.body is not None else {}
     keep = False
     try:
         connection.request(request.method, request.url, request.body, headers)

@@ -76,6 +76,7 @@ def _head(request):
     lines = [f"{request.method} {request.url} HTTP/1.1", f"Host: {urlsplit(request.url).netloc}"]
     if request.body is not None:
         lines += ["Content-Type: application/json", f"Content-Length: {len(request.body)}"]
+    lines += [f"{name}: {value}" for name, value in request.headers.items()]
     return "\r\n".join([*lines, "", ""]).encode()
 
 

@@ -102,6 +102,18 @@ class ToolTimeout(OutcomeUnknown):
     """No reply in time."""
 
 
+class ModelError(ToolError):
+    """A language model gives no answer."""
+
+
+class UnknownModel(ModelError):
+    """The session has no model of this name."""
+
+
+class ModelLimit(ModelError):
+    """A cap of the template would be exceeded: the message names it, what is used and what is allowed. Nothing was sent."""
+
+
 _CLASSES = {
     "unknown_server": UnknownServer,
     "unknown_tool": UnknownTool,

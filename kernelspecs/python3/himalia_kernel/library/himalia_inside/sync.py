@@ -1,10 +1,12 @@
 """The same functions for code that does not await. They block the thread, and with it the event loop that runs in it."""
 
-from himalia_inside import blocking, people, saving
+import time
+
+from himalia_inside import blocking, models, people, saving
 from himalia_inside.api import answer_of, calling_line, info_request, search_request, servers_request, value_of
 from himalia_inside.skill_runs import blocking_skills as skills
 
-__all__ = ["ask", "call", "call_to_file", "call_tool", "get_tool_info", "list_api_servers", "skills", "tools_search"]
+__all__ = ["ask", "call", "call_to_file", "call_tool", "get_tool_info", "list_api_servers", "llm", "llm_map", "skills", "tools_search"]
 
 
 def _ask(request):
@@ -45,3 +47,14 @@ def ask(text, options=None, timeout=None):
 def call(tool, /, **arguments):
     """Call a tool, as `call("orders.list_orders", limit=5)`. Return what it returns: its content, or a `Reply` if there are files."""
     return value_of(call_tool(tool, arguments))
+
+
+def llm(prompt, model=None, system=None, max_tokens=None, temperature=None, schema=None, cache=None):
+    """Ask a language model of the gateway, and return its text, or with a schema a value."""
+    request = models.request(prompt, model, system, max_tokens, temperature, schema, cache)
+    return models.ask_blocking(request, blocking.ask, time.sleep)
+
+
+def llm_map(prompts, parallel=models.PARALLEL, return_errors=False, **options):
+    """The answers of `llm` to many prompts, in their order, so many at once."""
+    return models.map_blocking(lambda prompt: llm(prompt, **options), prompts, parallel, return_errors)

@@ -12,15 +12,16 @@ use hyper::body::{Body, Frame, SizeHint};
 /// Set when the body of a request is taken, which is when its connection is made and its head is about to be written. A request without a
 /// body counts as sent from the start.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Sent(Arc<AtomicBool>);
+pub struct Sent(Arc<AtomicBool>);
 
 impl Sent {
-    pub(crate) fn is_sent(&self) -> bool {
+    /// Whether it may.
+    pub fn is_sent(&self) -> bool {
         self.0.load(Ordering::Acquire)
     }
 
     /// A body that notes when it is taken.
-    pub(super) fn watched(&self, body: Bytes) -> reqwest::Body {
+    pub(crate) fn watched(&self, body: Bytes) -> reqwest::Body {
         if body.is_empty() {
             self.0.store(true, Ordering::Release);
             return reqwest::Body::from(body);

@@ -1,12 +1,12 @@
 //! The body of a response: counted, without secrets, never longer in memory than its bound.
 
+use std::fmt;
+
 use bytes::{Bytes, BytesMut};
 use himalia_credentials::{LiveMask, MaskStream};
 
-use crate::call::CallError;
-
 /// A body that is read piece by piece. When it is dropped before its end, its connection is closed.
-pub(crate) struct Body {
+pub struct Body {
     response: reqwest::Response,
     mask: Option<LiveMask>,
     held: MaskStream,
@@ -17,24 +17,21 @@ pub(crate) struct Body {
 
 /// Why a body ends early.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum BodyError {
+pub enum BodyError {
     /// It is longer than this.
     TooLong(usize),
     /// The connection ended.
     Lost,
 }
 
-impl From<BodyError> for CallError {
-    fn from(error: BodyError) -> Self {
-        match error {
-            BodyError::TooLong(most) => Self::too_long(most),
-            BodyError::Lost => Self::Lost("the connection ended within the reply".to_owned()),
-        }
+impl fmt::Debug for Body {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Body({} bytes read)", self.read)
     }
 }
 
 impl Body {
-    pub(super) fn new(response: reqwest::Response, mask: Option<LiveMask>, most: usize) -> Self {
+    pub(crate) fn new(response: reqwest::Response, mask: Option<LiveMask>, most: usize) -> Self {
         Self {
             response,
             mask,
@@ -46,12 +43,15 @@ impl Body {
     }
 
     /// Bytes that were read.
-    pub(crate) fn read(&self) -> usize {
+    pub fn read(&self) -> usize {
         self.read
     }
 
     /// The next piece, or `None` at the end.
-    pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, BodyError> {
+    ///
+    /// # Errors
+    /// It is too long, or the connection has ended.
+    pub async fn next(&mut self) -> Result<Option<Bytes>, BodyError> {
         while !self.ended {
             let length = self.response.content_length();
             if length.is_some_and(|length| length > self.most as u64) {
@@ -78,7 +78,10 @@ impl Body {
     }
 
     /// All of it.
-    pub(crate) async fn all(&mut self) -> Result<Bytes, BodyError> {
+    ///
+    /// # Errors
+    /// As [`Self::next`].
+    pub async fn all(&mut self) -> Result<Bytes, BodyError> {
         let mut all = BytesMut::new();
         while let Some(piece) = self.next().await? {
             all.extend_from_slice(&piece);
@@ -87,7 +90,7 @@ impl Body {
     }
 
     /// Its first bytes, as far as they come.
-    pub(crate) async fn start(mut self, most: usize) -> Bytes {
+    pub async fn start(mut self, most: usize) -> Bytes {
         let mut start = BytesMut::new();
         // Of an endless one too.
         self.most = usize::MAX;

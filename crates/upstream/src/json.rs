@@ -7,7 +7,7 @@ const MAX_VALUES: usize = 1_000_000;
 
 /// Why a text is not read.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum NotRead {
+pub enum NotRead {
     /// It has too many values.
     TooMany,
     /// It is not what was expected.
@@ -25,7 +25,10 @@ impl std::fmt::Display for NotRead {
 }
 
 /// Reads a text, which may be hostile. It is at most as deep as `serde_json` permits.
-pub(crate) fn parse<T: DeserializeOwned>(text: &[u8]) -> Result<T, NotRead> {
+///
+/// # Errors
+/// [`NotRead`] says why, without a part of the text.
+pub fn parse<T: DeserializeOwned>(text: &[u8]) -> Result<T, NotRead> {
     if values(text) > MAX_VALUES {
         return Err(NotRead::TooMany);
     }

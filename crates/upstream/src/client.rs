@@ -1,8 +1,5 @@
 //! Requests to one server: with its credential, without redirects, and with what is read of a response in bounds.
 
-mod body;
-mod sent;
-
 use std::error::Error as _;
 use std::fmt;
 use std::sync::Arc;
@@ -10,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use himalia_credentials::{Applied, Credential, CredentialSource, LiveMask, Mask};
-use himalia_model::{HttpUrl, ToolServerConfig, credential::UrlScheme};
+use himalia_model::{HttpUrl, credential::UrlScheme};
 use http::header::{
     ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, HOST, LOCATION, USER_AGENT, WWW_AUTHENTICATE,
 };
@@ -19,20 +16,17 @@ use reqwest::{Client, redirect};
 use sha2::{Digest, Sha256};
 use time::OffsetDateTime;
 
-pub(crate) use body::{Body, BodyError};
-pub(crate) use sent::Sent;
-
-use crate::call::{CallError, clip};
+use crate::{Body, Sent, clip};
 
 /// Longest wait for a connection, its TLS handshake included.
 const CONNECT_TIME: Duration = Duration::from_secs(10);
 /// How long a connection without a request is kept.
 const KEPT_TIME: Duration = Duration::from_secs(30);
 /// Bytes of a response that is an error, which are read for its text.
-pub(crate) const ERROR_BYTES: usize = 16 * 1024;
+pub const ERROR_BYTES: usize = 16 * 1024;
 
 /// The client of one server.
-pub(crate) struct Http {
+pub struct Http {
     client: Client,
     credential: Option<CredentialRef>,
 }
@@ -45,15 +39,17 @@ struct CredentialRef {
 }
 
 /// A response whose head has come.
-pub(crate) struct Incoming {
-    pub(crate) status: StatusCode,
+pub struct Incoming {
+    /// Its status.
+    pub status: StatusCode,
     headers: HeaderMap,
-    pub(crate) body: Body,
+    /// Its body.
+    pub body: Body,
 }
 
 /// Whether a request goes without the credential to a host that it is not bound to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Secret {
+pub enum Secret {
     /// It does not.
     Needed,
     /// It does.
@@ -62,7 +58,7 @@ pub(crate) enum Secret {
 
 /// Why there is no response.
 #[derive(Debug)]
-pub(crate) enum SendError {
+pub enum SendError {
     /// Nothing was sent.
     NotSent(String),
     /// Something may have been sent.
@@ -79,21 +75,14 @@ impl fmt::Display for SendError {
     }
 }
 
-impl From<SendError> for CallError {
-    fn from(error: SendError) -> Self {
-        match error {
-            SendError::NotSent(reason) => Self::Unavailable(reason),
-            SendError::Lost(reason) => Self::Lost(reason),
-            SendError::Unreadable(reason) => Self::Failed(reason),
-        }
-    }
-}
-
 impl Http {
+    /// The client of a server of this owner (a tenant, or the operator), with the credential of this name, if it has one.
+    ///
     /// # Errors
     /// When TLS cannot be set up.
-    pub(crate) fn new(
-        config: &ToolServerConfig,
+    pub fn new(
+        owner: &str,
+        credential: Option<&str>,
         credentials: &Arc<dyn CredentialSource>,
         needs_tls: bool,
     ) -> Result<Self, String> {
@@ -115,17 +104,21 @@ impl Http {
         let client = builder
             .build()
             .map_err(|error| format!("TLS cannot be set up: {}", innermost(&error)))?;
-        let credential = config.credential.clone().map(|name| CredentialRef {
-            owner: config.owner.clone(),
-            names: [name],
+        let credential = credential.map(|name| CredentialRef {
+            owner: owner.to_owned(),
+            names: [name.to_owned()],
             source: Arc::clone(credentials),
         });
         Ok(Self { client, credential })
     }
 
     /// Sends a request whose URL is whole, to the host of `url`, once, with the credential, and waits for the head of the response, of
-    /// whose body at most so many bytes are read. A wait ends when this is dropped, and the connection with it.
-    pub(crate) async fn send(
+    /// whose body at most so many bytes are read. A wait ends when this is dropped, and the connection with it. A request whose token
+    /// the server refuses is sent once more with another token, if there is one.
+    ///
+    /// # Errors
+    /// [`SendError`] says whether something may have been sent.
+    pub async fn send(
         &self,
         url: &HttpUrl,
         mut request: Request<Bytes>,
@@ -247,9 +240,15 @@ impl fmt::Debug for Http {
     }
 }
 
+impl fmt::Debug for Incoming {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Incoming({}, {:?})", self.status, self.body)
+    }
+}
+
 impl Incoming {
     /// The value of a header, without secrets.
-    pub(crate) fn header(&self, name: impl http::header::AsHeaderName) -> Option<&str> {
+    pub fn header(&self, name: impl http::header::AsHeaderName) -> Option<&str> {
         self.headers.get(name).and_then(|value| value.to_str().ok())
     }
 
@@ -262,7 +261,7 @@ impl Incoming {
     }
 
     /// The type of the body, without parameters, in lower case.
-    pub(crate) fn media_type(&self) -> String {
+    pub fn media_type(&self) -> String {
         let whole = self.header(CONTENT_TYPE).unwrap_or_default();
         whole
             .split(';')
@@ -272,23 +271,19 @@ impl Incoming {
             .to_ascii_lowercase()
     }
 
-    /// What a response that is no success says.
-    pub(crate) async fn refusal(self) -> CallError {
-        let code = i64::from(self.status.as_u16());
+    /// What a response that is no success says, cut, and without secrets.
+    pub async fn refusal(self) -> String {
         if self.status.is_redirection() {
             let to = self.header(LOCATION).unwrap_or("nowhere");
-            return CallError::refused(
-                code,
-                &format!("a redirect to {}, which is not followed", clip(to)),
-            );
+            return format!("a redirect to {}, which is not followed", clip(to));
         }
         let text = self.body.start(ERROR_BYTES).await;
-        CallError::refused(code, &String::from_utf8_lossy(&text))
+        String::from_utf8_lossy(&text).into_owned()
     }
 }
 
 /// Whether a type of a body is JSON.
-pub(crate) fn is_json(media_type: &str) -> bool {
+pub fn is_json(media_type: &str) -> bool {
     media_type == "application/json" || media_type.ends_with("+json") || media_type == "text/json"
 }
 
@@ -321,7 +316,7 @@ fn host_of(url: &HttpUrl) -> Result<HeaderValue, String> {
 }
 
 /// Whether TLS is needed for one of these.
-pub(crate) fn needs_tls<'a>(urls: impl IntoIterator<Item = &'a HttpUrl>) -> bool {
+pub fn needs_tls<'a>(urls: impl IntoIterator<Item = &'a HttpUrl>) -> bool {
     urls.into_iter().any(|url| url.scheme() == UrlScheme::Https)
 }
 

@@ -1,0 +1,47 @@
+//! Why a call has no reply.
+
+use std::time::Duration;
+
+use himalia_upstream::{BodyError, SendError};
+use thiserror::Error;
+
+/// Why a call has no reply. What a server of the operator's network says of itself is not for sessions: it is in the log of the gateway.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum Failure {
+    /// Nothing was sent.
+    #[error("{0}")]
+    Unavailable(String),
+    /// No reply in time. Whether it was done is unknown.
+    #[error("no reply within {:.1} s", .0.as_secs_f64())]
+    Timeout(Duration),
+    /// The connection ended before the reply. Whether it was done is unknown.
+    #[error("the connection ended before the reply")]
+    Lost,
+    /// The reply is longer than this, and was not read further.
+    #[error("the reply has more than {0} bytes")]
+    TooLarge(usize),
+    /// The server answered something that is no reply.
+    #[error("{0}")]
+    Failed(String),
+}
+
+impl From<SendError> for Failure {
+    fn from(error: SendError) -> Self {
+        match error {
+            SendError::NotSent(_) => Self::Unavailable(
+                "its server cannot be called now; the log of the gateway says why".to_owned(),
+            ),
+            SendError::Lost(_) => Self::Lost,
+            SendError::Unreadable(reason) => Self::Failed(reason),
+        }
+    }
+}
+
+impl From<BodyError> for Failure {
+    fn from(error: BodyError) -> Self {
+        match error {
+            BodyError::TooLong(most) => Self::TooLarge(most),
+            BodyError::Lost => Self::Lost,
+        }
+    }
+}
