@@ -13,7 +13,9 @@ pub(crate) fn authorise(
         _ if principal.is_read_only() && action != Action::Read => false,
         Object::Tokens | Object::Credentials => principal.scope() >= Scope::Admin,
         // A token that runs code does not approve what that code does.
-        Object::Kernel(_) if action == Action::Approve => principal.scope() >= Scope::Admin,
+        Object::Kernel(_) | Object::Workflows if action == Action::Approve => {
+            principal.scope() >= Scope::Admin
+        }
         // What all tenants share is changed by few.
         Object::Upkeep | Object::Gateway if action != Action::Read && principal.scope() < Scope::Admin => {
             false
@@ -22,7 +24,7 @@ pub(crate) fn authorise(
         Object::Gateway | Object::Kernelspec(_) => action == Action::Read,
         Object::Kernels | Object::JupyterSessions => action == Action::Create,
         // Its own; others are not found.
-        Object::Skills | Object::Kernel(_) | Object::JupyterSession(_) => true,
+        Object::Skills | Object::Workflows | Object::Kernel(_) | Object::JupyterSession(_) => true,
         Object::Upkeep => false,
     };
     if allowed {
@@ -120,6 +122,10 @@ mod tests {
             |principal: &Principal| authorise(principal, Action::Approve, Object::Kernel(id)).is_ok();
         assert!(approves(&Principal::operator()) && approves(&ada.clone().with_scope(Scope::Admin)));
         assert!(!approves(&ada) && !approves(&reader));
+        let ada = ada.with_scope(Scope::Execute);
+        assert!(authorise(&ada, Action::Execute, Object::Workflows).is_ok());
+        assert!(authorise(&ada, Action::Approve, Object::Workflows).is_err());
+        assert!(authorise(&ada.with_scope(Scope::Admin), Action::Approve, Object::Workflows).is_ok());
         assert!(reader.sees("acme") && !reader.sees("other"));
     }
 }

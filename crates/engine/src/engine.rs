@@ -27,9 +27,13 @@ use himalia_session::{
 };
 use himalia_shim_protocol::RunProcess;
 use himalia_skills::{Draft, Skill};
+use himalia_workflows::{Definition, Workflow};
 use uuid::Uuid;
 
-use crate::api::{BegunRun, Commands, Drain, NewCredential, RunSkill, SessionUsage, SkillInfo, SkillRun};
+use crate::api::{
+    BegunRun, Commands, Drain, NewCredential, RunFilter, RunInfo, RunSkill, RunView, SessionUsage, SkillInfo, SkillRun,
+    StartRun, StepView, WorkflowInfo,
+};
 use crate::audit::{Audit, Effect, Subject};
 use crate::traced::Traced;
 
@@ -325,6 +329,31 @@ commands! {
         Content skill(name: &str, version: Option<&str>) -> (SkillInfo, Skill), Subject::Skill(name);
         /// All versions of the tenant's skills, or of one, by name, the latest version first.
         Look skills(name: Option<&str>) -> Vec<SkillInfo>, Subject::Gateway;
+        /// Adds a version of a workflow to those of the principal's tenant, with the versions of its skills as they are now; whether it is
+        /// new. What is wrong with it: [`EngineError::BadRequest`]. [`EngineError::Conflict`] for a version that is there with another
+        /// content, or when there are too many.
+        Change publish_workflow(definition: Definition) -> (WorkflowInfo, Workflow, bool), Subject::Gateway;
+        /// A version of a workflow, or its latest one.
+        Content workflow(name: &str, version: Option<&str>) -> (WorkflowInfo, Workflow), Subject::Workflow(name);
+        /// All versions of the tenant's workflows, by name, the latest version first.
+        Look workflows() -> Vec<WorkflowInfo>, Subject::Gateway;
+        /// Deletes a version of a workflow, or all of them; how many. Runs that began continue.
+        Change delete_workflow(name: &str, version: Option<&str>) -> usize, Subject::Workflow(name);
+        /// Starts a run of a workflow, or finds the one that has its key ([`EngineError::KeyReused`] if that was another start): its id, and
+        /// whether it was started. Once this returns, the run continues across ends of gateways, with the rights of the principal. Inputs that do
+        /// not fit: [`EngineError::BadRequest`] on `inputs`. [`EngineError::OverBudget`] when as many runs are in progress as may be.
+        Change run_workflow(name: &str, wanted: StartRun) -> (String, bool), Subject::Workflow(name);
+        /// Runs of the tenant's workflows, the latest first.
+        Look workflow_runs(filter: RunFilter) -> Vec<RunInfo>, Subject::Gateway;
+        /// A run with its steps, when it has ended or after this time.
+        Content workflow_run(id: &str, wait: Duration) -> RunView, Subject::WorkflowRun(id);
+        /// A step of a run with all its attempts; of a step with a list also what this item got and returned.
+        Content workflow_step(id: &str, step: &str, item: u32) -> StepView, Subject::WorkflowRun(id);
+        /// Ends a run, and what of it runs. It may continue for a moment after this. Nothing changes if it has ended.
+        Change cancel_workflow_run(id: &str) -> RunView, Subject::WorkflowRun(id);
+        /// Answers a step that waits for a person, once: [`EngineError::Conflict`] if it does not wait. Needs the scope `admin`: a caller who
+        /// runs code may not approve what that code does.
+        Change answer_workflow_step(id: &str, step: &str, value: String) -> RunView, Subject::WorkflowRun(id);
     }
     immediate {
         /// What each tenant and the operator use now, and what they were refused, by their names. For the operator.

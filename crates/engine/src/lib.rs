@@ -13,8 +13,10 @@ mod tokens;
 mod traced;
 
 pub use api::{
-    BegunRun, Drain, MAX_INPUT_BYTES, MAX_SKILL_VERSIONS, MAX_SKILLS_BYTES, NewCredential, RunSkill, Search,
-    SessionUsage, SkillInfo, SkillRun, SkillRunStatus,
+    BegunRun, Drain, MAX_INPUT_BYTES, MAX_RUNS, MAX_RUNS_IN_PROGRESS, MAX_SKILL_VERSIONS, MAX_SKILLS_BYTES,
+    MAX_WORKFLOW_VERSIONS, MAX_WORKFLOWS_BYTES, NewCredential, RunFilter, RunInfo, RunSkill, RunView, Search,
+    SessionUsage, SkillInfo, SkillRun, SkillRunStatus, SkillStep, StartRun, StepState, StepView,
+    WorkflowInfo,
 };
 pub use audit::{Audit, AuditRecord, AuditSink, AuditTarget, Door, Effect};
 pub use engine::{COMMANDS, Engine};
@@ -70,6 +72,10 @@ pub use himalia_skills::{
 };
 pub use himalia_store::{copy_database, detach_sandboxes};
 pub use himalia_traces::{Span, SpanKind, Traces};
+pub use himalia_workflows::{
+    Approval, Attempt, AttemptStatus, Definition as WorkflowDefinition, Failure as StepFailure,
+    MAX_ANSWER_BYTES as MAX_STEP_ANSWER_BYTES, RunStatus, SkillRef, Workflow,
+};
 pub use tokens::{
     IssuedTokens, MAX_DESCRIPTION_CHARS, MAX_SIGN_INS, MAX_SIGN_INS_OF_PERSON, MAX_TOKEN_LIFETIME,
     MAX_TOKENS, MAX_TOKENS_OF_OWNER, TOKEN_PREFIX,

@@ -26,7 +26,11 @@ impl Traced {
         let mut span = engine.traces().begin(name, SpanKind::Internal, Some(parent))?;
         span.set("himalia.tenant", principal.owner().to_owned());
         match subject {
-            Subject::Gateway | Subject::Credential(_) | Subject::Skill(_) => {}
+            Subject::Gateway
+            | Subject::Credential(_)
+            | Subject::Skill(_)
+            | Subject::Workflow(_)
+            | Subject::WorkflowRun(_) => {}
             Subject::Kernel(id) => span.set("himalia.kernel.id", id.to_string()),
             Subject::JupyterSession(id) => span.set("himalia.jupyter_session.id", id.to_string()),
         }

@@ -6,6 +6,7 @@
 )]
 
 mod skills;
+mod workflows;
 
 use std::path::PathBuf;
 
@@ -13,6 +14,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::settings::{Flags, Seconds, Secret};
 pub(crate) use skills::{NewKind, SkillCommand, SkillRunArgs};
+pub(crate) use workflows::{WorkflowCommand, WorkflowRunArgs};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -148,6 +150,9 @@ pub(crate) enum Command {
     /// Skills: typed, versioned instructions and code that agents share
     #[command(subcommand, after_help = skills::EXAMPLES)]
     Skill(SkillCommand),
+    /// Workflows: steps that are skills, wired output to input, and their durable runs
+    #[command(subcommand, after_help = workflows::EXAMPLES)]
+    Workflow(WorkflowCommand),
     /// Grant a credential of kind oauth2: prints the page where you consent, and waits
     #[command(after_help = AUTH_EXAMPLES)]
     Auth(AuthArgs),

@@ -78,6 +78,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Token(command) => client::token(command),
         Command::Credential(command) => client::credential(command),
         Command::Skill(command) => client::skill(command),
+        Command::Workflow(command) => client::workflow(command),
         Command::Auth(args) => client::auth(args),
         Command::Exec(args) => client::exec(args),
         Command::Connect(args) => client::attach(args),

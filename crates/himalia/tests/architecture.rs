@@ -59,6 +59,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("himalia-splice", &[]),
     ("himalia-tools", &[]),
     ("himalia-skills", &["himalia-model", "himalia-tools"]),
+    ("himalia-workflows", &["himalia-skills", "himalia-tools"]),
     (
         "himalia-tool-servers",
         &[
@@ -146,6 +147,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "himalia-store",
             "himalia-wire",
             "himalia-traces",
+            "himalia-workflows",
         ],
     ),
     ("himalia-relay", &[]),

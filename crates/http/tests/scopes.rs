@@ -92,7 +92,8 @@ fn may(scope: Scope, operator: bool, route: &Route) -> bool {
         | "/v1/credentials"
         | "/v1/credentials/{credential}"
         | "/v1/credentials/{credential}/grant"
-        | "/v1/grants" => scope == Scope::Admin,
+        | "/v1/grants"
+        | "/v1/workflow-runs/{run_id}/steps/{step}/answer" => scope == Scope::Admin,
         "/v1/pools" | "/metrics" => operator,
         "/v1/gc" => operator && scope == Scope::Admin,
         _ => reads || scope >= Scope::Execute,
@@ -133,6 +134,7 @@ async fn every_route_with_every_scope() {
                 ("POST", "/v1/credentials/{credential}/grant") => {
                     r#"{"redirect_uri": "http://127.0.0.1:1/"}"#
                 }
+                ("POST", "/v1/workflow-runs/{run_id}/steps/{step}/answer") => r#"{"value": "x"}"#,
                 ("POST", "/v1/grants") => r#"{"state": "x"}"#,
                 ("GET" | "DELETE", _) => "",
                 _ => "{}",

@@ -350,6 +350,8 @@ pub enum Object<'a> {
     Credentials,
     /// Skills of a tenant.
     Skills,
+    /// Workflows of a tenant, and their runs.
+    Workflows,
     /// All kernels, for creating one.
     Kernels,
     /// One kernel.

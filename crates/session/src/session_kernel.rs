@@ -144,7 +144,7 @@ impl SessionKernel {
     }
 
     /// Whether it has ended, or is ending.
-    pub(crate) fn ends(&self) -> bool {
+    pub fn ends(&self) -> bool {
         self.is_over() || self.snapshot.borrow().phase == Phase::Stopping
     }
 

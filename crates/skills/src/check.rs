@@ -37,7 +37,8 @@ pub struct Invalid {
 }
 
 impl Invalid {
-    pub(crate) fn new(field: &'static str, reason: impl Into<String>) -> Self {
+    /// What is wrong with a field.
+    pub fn new(field: &'static str, reason: impl Into<String>) -> Self {
         Self {
             field,
             reason: reason.into(),
@@ -90,7 +91,10 @@ pub(crate) fn check(manifest: &Manifest, files: &Files) -> Result<(), Invalid> {
 }
 
 /// Refuses what is no name of a skill.
-pub(crate) fn check_name(name: &str) -> Result<(), Invalid> {
+///
+/// # Errors
+/// On `name`.
+pub fn check_name(name: &str) -> Result<(), Invalid> {
     let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     let good = name.len() <= MAX_NAME
         && name.bytes().all(plain)

@@ -13,8 +13,12 @@ pub(crate) fn digest(manifest: &Manifest, files: &Files) -> String {
         .map(|(path, content)| (path.clone(), hex::encode(Sha256::digest(content)).into()))
         .collect();
     let manifest = serde_json::to_value(manifest).unwrap_or_default();
-    let canonical = sorted(json!({ "manifest": manifest, "files": files }));
-    let hash = Sha256::digest(canonical.to_string());
+    address(json!({ "manifest": manifest, "files": files }))
+}
+
+/// The address of a value: `sha256:` and the SHA-256 of its JSON without white space, whose members are sorted.
+pub fn address(value: Value) -> String {
+    let hash = Sha256::digest(sorted(value).to_string());
     format!("sha256:{}", hex::encode(hash))
 }
 

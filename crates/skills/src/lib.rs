@@ -18,7 +18,8 @@ mod manifest;
 mod run;
 mod skill;
 
-pub use check::Invalid;
+pub use check::{Invalid, check_name};
+pub use digest::address;
 pub use draft::{Draft, draft};
 pub use folder::{MANIFEST_FILE, SKILL_FILE};
 pub use himalia_tools::Violation;

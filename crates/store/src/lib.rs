@@ -31,6 +31,7 @@ mod skills;
 mod sqlite;
 mod tokens;
 mod usage;
+mod workflows;
 
 use std::fmt::Debug;
 use std::future::Future;
@@ -50,10 +51,15 @@ pub use measured::Measured;
 pub use postgres::{LogPart, LogSegment, LogTable, StoredLog};
 pub use postgres::{PostgresOptions, PostgresStore, PostgresUrl, REPLICA_FILE, check_replica_name};
 pub use replicas::{Location, Lookup, PLACE, ReadyReplica, ReplicaRecord, Scope, Taken};
-pub use skills::{SkillAdded, SkillBrief, SkillQuota, SkillRecord};
+pub use skills::{SkillBrief, SkillRecord, VersionAdded, VersionQuota};
 pub use sqlite::{QUEUE, SCHEMA_VERSION, SqliteStore, copy_database, detach_sandboxes};
 pub use tokens::TokenRecord;
 pub use usage::UsageRecord;
+pub use workflows::{
+    ANSWERED, RUNNING, StepAnswer, StepsWritten, WAITING, WorkflowBrief, WorkflowRecord, WorkflowRunAdded,
+    WorkflowRunBrief, WorkflowRunEnd, WorkflowRunFilter, WorkflowRunQuota, WorkflowRunRecord,
+    WorkflowStepRecord,
+};
 
 /// A boxed future, so that the trait can be used as an object.
 pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
@@ -208,7 +214,7 @@ pub trait Store: Debug + Send + Sync + 'static {
     fn credentials(&self) -> StoreFuture<'_, Vec<CredentialRecord>>;
 
     /// Adds a version of a skill, if its owner has less than the quota. A version that is there stays as it is.
-    fn add_skill(&self, record: SkillRecord, quota: SkillQuota) -> StoreFuture<'_, SkillAdded>;
+    fn add_skill(&self, record: SkillRecord, quota: VersionQuota) -> StoreFuture<'_, VersionAdded>;
 
     /// One version of a skill.
     fn skill(&self, owner: String, name: String, version: String) -> StoreFuture<'_, Option<SkillRecord>>;
@@ -218,6 +224,66 @@ pub trait Store: Debug + Send + Sync + 'static {
 
     /// Forgets one version of a skill, or all; gives back how many.
     fn delete_skill(&self, owner: String, name: String, version: Option<String>) -> StoreFuture<'_, usize>;
+
+    /// Adds a version of a workflow, if its owner has less than the quota. A version that is there stays as it is.
+    fn add_workflow(&self, record: WorkflowRecord, quota: VersionQuota) -> StoreFuture<'_, VersionAdded>;
+
+    /// One version of a workflow.
+    fn workflow(
+        &self,
+        owner: String,
+        name: String,
+        version: String,
+    ) -> StoreFuture<'_, Option<WorkflowRecord>>;
+
+    /// All versions of an owner's workflows, or of that of one name, by name.
+    fn workflows(&self, owner: String, name: Option<String>) -> StoreFuture<'_, Vec<WorkflowBrief>>;
+
+    /// Forgets one version of a workflow, or all; gives back how many.
+    fn delete_workflow(&self, owner: String, name: String, version: Option<String>)
+    -> StoreFuture<'_, usize>;
+
+    /// Adds a run of a workflow, which this process has then, if its owner has fewer than the quota and none has its key.
+    fn add_workflow_run(
+        &self,
+        record: WorkflowRunRecord,
+        quota: WorkflowRunQuota,
+    ) -> StoreFuture<'_, WorkflowRunAdded>;
+
+    /// One run of a workflow, of any owner.
+    fn workflow_run(&self, id: String) -> StoreFuture<'_, Option<WorkflowRunRecord>>;
+
+    /// Runs of an owner, the latest first.
+    fn workflow_runs(
+        &self,
+        owner: String,
+        filter: WorkflowRunFilter,
+    ) -> StoreFuture<'_, Vec<WorkflowRunBrief>>;
+
+    /// All attempts of all steps of a run, by step, item and attempt.
+    fn workflow_steps(&self, run: String) -> StoreFuture<'_, Vec<WorkflowStepRecord>>;
+
+    /// Writes attempts of a run that this process has, each in the place of the one with its step, item and number.
+    fn write_workflow_steps(
+        &self,
+        run: String,
+        steps: Vec<WorkflowStepRecord>,
+    ) -> StoreFuture<'_, StepsWritten>;
+
+    /// The answer to a step that waits; `false` when it does not wait: it was answered or has ended.
+    fn answer_workflow_step(&self, given: StepAnswer) -> StoreFuture<'_, bool>;
+
+    /// Notes that a run is to end; `false` when it has ended.
+    fn cancel_workflow_run(&self, run: String, by: String) -> StoreFuture<'_, bool>;
+
+    /// A run that this process has has ended; `false` when it has it not, or it had ended.
+    fn end_workflow_run(&self, run: String, end: WorkflowRunEnd) -> StoreFuture<'_, bool>;
+
+    /// Takes the runs that continue and whose process has gone; gives back all that this process has, oldest first.
+    fn claim_workflow_runs(&self) -> StoreFuture<'_, Vec<String>>;
+
+    /// Forgets runs that ended before `micros`; gives back how many.
+    fn forget_workflow_runs(&self, micros: i64) -> StoreFuture<'_, usize>;
 
     /// Kernels of this owner, of all replicas, those included that have no process.
     fn count_kernels(&self, owner: String) -> StoreFuture<'_, usize>;

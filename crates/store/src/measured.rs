@@ -9,9 +9,11 @@ use uuid::Uuid;
 
 use crate::{
     CredentialRecord, DeadReplica, EndedRecord, JupyterSessionRecord, KernelLife, KernelRecord, Location,
-    Lookup, Owner, PutCredential, ReadyReplica, ReplicaLease, ReplicaRecord, RuntimePaths, Scope, SkillAdded,
-    SkillBrief, SkillQuota, SkillRecord, Space, Store, StoreError, StoreFuture, TakeOver, Taken, TokenRecord,
-    UsageRecord,
+    Lookup, Owner, PutCredential, ReadyReplica, ReplicaLease, ReplicaRecord, RuntimePaths, Scope, SkillBrief,
+    SkillRecord, Space, StepAnswer, StepsWritten, Store, StoreError, StoreFuture, TakeOver, Taken,
+    TokenRecord, UsageRecord, VersionAdded, VersionQuota, WorkflowBrief, WorkflowRecord, WorkflowRunAdded,
+    WorkflowRunBrief, WorkflowRunEnd, WorkflowRunFilter, WorkflowRunQuota, WorkflowRunRecord,
+    WorkflowStepRecord,
 };
 
 /// Times each call of another store, the wait in its queue included. Calls whose caller stopped waiting are not counted.
@@ -115,10 +117,24 @@ timed! {
     fn delete_credential(owner: String, name: String) -> bool;
     fn find_credentials(owners: Vec<String>, names: Vec<String>) -> Vec<CredentialRecord>;
     fn credentials() -> Vec<CredentialRecord>;
-    fn add_skill(record: SkillRecord, quota: SkillQuota) -> SkillAdded;
+    fn add_skill(record: SkillRecord, quota: VersionQuota) -> VersionAdded;
     fn skill(owner: String, name: String, version: String) -> Option<SkillRecord>;
     fn skills(owner: String, name: Option<String>) -> Vec<SkillBrief>;
     fn delete_skill(owner: String, name: String, version: Option<String>) -> usize;
+    fn add_workflow(record: WorkflowRecord, quota: VersionQuota) -> VersionAdded;
+    fn workflow(owner: String, name: String, version: String) -> Option<WorkflowRecord>;
+    fn workflows(owner: String, name: Option<String>) -> Vec<WorkflowBrief>;
+    fn delete_workflow(owner: String, name: String, version: Option<String>) -> usize;
+    fn add_workflow_run(record: WorkflowRunRecord, quota: WorkflowRunQuota) -> WorkflowRunAdded;
+    fn workflow_run(id: String) -> Option<WorkflowRunRecord>;
+    fn workflow_runs(owner: String, filter: WorkflowRunFilter) -> Vec<WorkflowRunBrief>;
+    fn workflow_steps(run: String) -> Vec<WorkflowStepRecord>;
+    fn write_workflow_steps(run: String, steps: Vec<WorkflowStepRecord>) -> StepsWritten;
+    fn answer_workflow_step(given: StepAnswer) -> bool;
+    fn cancel_workflow_run(run: String, by: String) -> bool;
+    fn end_workflow_run(run: String, end: WorkflowRunEnd) -> bool;
+    fn claim_workflow_runs() -> Vec<String>;
+    fn forget_workflow_runs(micros: i64) -> usize;
     fn count_kernels(owner: String) -> usize;
     fn add_usage(day: i64, used: Vec<UsageRecord>) -> ();
     fn usage(day: i64) -> Vec<UsageRecord>;

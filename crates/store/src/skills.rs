@@ -36,7 +36,7 @@ pub struct SkillBrief {
 
 /// How much an owner may have.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct SkillQuota {
+pub struct VersionQuota {
     /// Versions of skills.
     pub versions: i64,
     /// [`SkillBrief::bytes`] of all.
@@ -45,7 +45,7 @@ pub struct SkillQuota {
 
 /// What came of adding a skill.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum SkillAdded {
+pub enum VersionAdded {
     /// It is there.
     Added,
     /// This version was there already, with this digest.

@@ -101,6 +101,8 @@ macro_rules! with_contract {
             a_token_is_kept_until_it_is_revoked_or_expires
             a_credential_is_its_owners_and_all_replicas_have_the_latest
             a_version_of_a_skill_is_there_once_and_within_its_owners_quota
+            a_workflow_is_there_once_and_within_its_owners_quota
+            a_run_of_a_workflow_is_its_process_and_an_answer_counts_once
             what_was_used_adds_up_over_replicas_and_is_forgotten
             each_thing_is_found_with_the_replica_that_has_it
         );

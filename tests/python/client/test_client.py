@@ -22,6 +22,7 @@ from himalia import (
     NotFound,
     Session,
 )
+from waiting import eventually
 
 PLOT = "import matplotlib.pyplot as plt\nplt.plot([1, 2, 3])\nplt.show()"
 
@@ -326,3 +327,37 @@ def test_what_answers_in_the_place_of_a_gateway_is_a_typed_error(tmp_path):
     finally:
         server.shutdown()
         server.server_close()
+
+
+def test_a_workflow_runs_and_asks_a_person(shared, connected):
+    manifest = {
+        "name": "double",
+        "version": "1.0.0",
+        "kind": "code",
+        "description": "Doubles.",
+        "inputs": {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]},
+        "outputs": {"type": "integer"},
+    }
+    files = {"main.py": {"text": "def main(n):\n    return 2 * n\n"}}
+    assert shared.http.post("v1/skills", json={"manifest": manifest, "files": files}).status_code == 201
+    definition = {
+        "name": "ask-and-double",
+        "version": "1.0.0",
+        "description": "Asks, and doubles.",
+        "inputs": {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]},
+        "steps": [
+            {"id": "ask", "approval": {"text": "May it?"}},
+            {"id": "double", "skill": {"name": "double"}, "after": ["ask"], "inputs": {"n": {"from": "inputs.n"}}},
+        ],
+        "outputs": {"twice": {"from": "steps.double.outputs"}},
+    }
+    assert connected.publish_workflow(definition)["digest"] == connected.publish_workflow(definition)["digest"]
+    with pytest.raises(BadRequest, match="inputs"):
+        connected.run_workflow("ask-and-double", {"n": "x"})
+    run = connected.run_workflow("ask-and-double", {"n": 21})
+    eventually(lambda: connected.workflow_run(run["id"])["steps"][0]["status"] == "waiting", "it asks")
+    connected.answer_workflow(run["id"], "ask", "approve")
+    done = connected.workflow_run(run["id"], wait_s=100)
+    assert (done["status"], done["outputs"]) == ("succeeded", {"twice": 42})
+    assert [one["id"] for one in connected.workflow_runs("ask-and-double", status="succeeded")] == [run["id"]]
+    assert connected.cancel_workflow(run["id"])["status"] == "succeeded"

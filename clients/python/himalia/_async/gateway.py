@@ -106,3 +106,47 @@ class AsyncGateway:
         found: dict[str, Any] = await self._transport.call("GET", "/v1/usage")
         return found
 
+    async def publish_workflow(self, definition: dict[str, Any]) -> dict[str, Any]:
+        """Publishes a version of a workflow: what is wrong with it is a `BadRequest`. The same content again changes nothing."""
+        return await self._dict("POST", "/v1/workflows", body={"definition": definition}, repeat=True)
+
+    async def run_workflow(
+        self,
+        name: str,
+        inputs: dict[str, Any] | None = None,
+        *,
+        version: str | None = None,
+        idempotency_key: str | None = None,
+        wait_s: float = 0.0,
+    ) -> dict[str, Any]:
+        """Starts a run of a workflow, which continues by itself; `wait_s` is how long to wait for its end, at most 600.
+
+        >>> gateway.run_workflow("monthly", {"month": "2026-10"}, wait_s=300)["outputs"]  # doctest: +SKIP
+        """
+        body: dict[str, Any] = {"inputs": inputs or {}, "idempotency_key": idempotency_key or uuid.uuid4().hex, "wait_s": wait_s}
+        if version is not None:
+            body["version"] = version
+        return await self._dict("POST", f"/v1/workflows/{quote(name, safe='')}/runs", body=body, wait_s=wait_s, repeat=True)
+
+    async def workflow_run(self, run: str, *, wait_s: float = 0.0) -> dict[str, Any]:
+        """A run of a workflow with its steps, by its id; `wait_s` is how long to wait for its end, at most 600."""
+        params = {"wait_s": wait_s} if wait_s else None
+        return await self._dict("GET", f"/v1/workflow-runs/{quote(run, safe='')}", params=params, wait_s=wait_s)
+
+    async def workflow_runs(self, workflow: str | None = None, *, status: str | None = None) -> list[dict[str, Any]]:
+        """Runs of workflows, the latest first."""
+        params = [(name, value) for name, value in (("workflow", workflow), ("status", status)) if value is not None]
+        return [run async for run in self._transport.pages("/v1/workflow-runs", "runs", params)]
+
+    async def answer_workflow(self, run: str, step: str, value: str) -> dict[str, Any]:
+        """Answers a step that waits for a person. `Conflict` if it was answered before."""
+        path = f"/v1/workflow-runs/{quote(run, safe='')}/steps/{quote(step, safe='')}/answer"
+        return await self._dict("POST", path, body={"value": value})
+
+    async def cancel_workflow(self, run: str) -> dict[str, Any]:
+        """Ends a run, and what of it runs."""
+        return await self._dict("POST", f"/v1/workflow-runs/{quote(run, safe='')}/cancel", repeat=True)
+
+    async def _dict(self, method: str, path: str, **options: Any) -> dict[str, Any]:
+        found: dict[str, Any] = await self._transport.call(method, path, **options)
+        return found

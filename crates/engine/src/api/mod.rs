@@ -24,6 +24,7 @@ mod specs;
 mod tokens;
 mod tools;
 mod usage;
+mod workflows;
 
 use std::sync::Arc;
 
@@ -32,7 +33,12 @@ pub use executions::MAX_INPUT_BYTES;
 pub use pooled::Search;
 pub use sandboxes::SessionUsage;
 pub use skills::{
-    BegunRun, MAX_SKILL_VERSIONS, MAX_SKILLS_BYTES, RunSkill, SkillInfo, SkillRun, SkillRunStatus,
+    BegunRun, MAX_SKILL_VERSIONS, MAX_SKILLS_BYTES, RunSkill, SkillInfo, SkillRun, SkillRunStatus, SkillStep,
+};
+pub(crate) use workflows::Drivers;
+pub use workflows::{
+    MAX_RUNS, MAX_RUNS_IN_PROGRESS, MAX_WORKFLOW_VERSIONS, MAX_WORKFLOWS_BYTES, RunFilter, RunInfo, RunView,
+    StartRun, StepState, StepView, WorkflowInfo,
 };
 
 use himalia_model::{Action, EngineError, Object, Principal};
@@ -57,6 +63,7 @@ pub(crate) struct Commands {
     inner: Arc<SessionManager>,
     jupyter: Arc<JupyterSessions>,
     tokens: Arc<AccessTokens>,
+    workflows: Arc<Drivers>,
 }
 
 impl std::fmt::Debug for Commands {

@@ -34,8 +34,10 @@ impl Engine {
             inner,
             jupyter,
             tokens: Arc::new(tokens),
+            workflows: Arc::default(),
         };
         commands.inner.serve_skills(Arc::new(Inside::of(&commands)));
+        commands.inner.background.spawn(commands.clone().keep_workflows());
         Ok(Self { commands, audit })
     }
 

@@ -12,12 +12,13 @@ use himalia_journal::may_block;
 use himalia_kernel::Language;
 use himalia_model::{Action, ArgumentViolation, EngineError, KernelId, Object, Principal};
 use himalia_skills::{Draft, Files, Invalid, Kind, Manifest, Skill, Version, Violation, draft};
-use himalia_store::{SkillAdded, SkillBrief, SkillQuota, SkillRecord, StoreError};
+use himalia_store::{SkillBrief, SkillRecord, StoreError, VersionAdded, VersionQuota};
 use serde_json::{Map, Value};
 
 use super::Commands;
 pub(crate) use inside::Inside;
-pub use run::{BegunRun, RunSkill, SkillRun, SkillRunStatus};
+pub(super) use run::STEP_MEMBER;
+pub use run::{BegunRun, RunSkill, SkillRun, SkillRunStatus, SkillStep};
 
 /// Versions of skills of an owner.
 pub const MAX_SKILL_VERSIONS: usize = 1000;
@@ -71,7 +72,7 @@ impl Commands {
             manifest: json,
             files: pack(skill.files()),
         };
-        let quota = SkillQuota {
+        let quota = VersionQuota {
             versions: i64::try_from(MAX_SKILL_VERSIONS).unwrap_or(i64::MAX),
             bytes: i64::try_from(MAX_SKILLS_BYTES).unwrap_or(i64::MAX),
         };
@@ -83,8 +84,8 @@ impl Commands {
             .await
             .map_err(stored)?
         {
-            SkillAdded::Added => Ok((info(brief)?, true)),
-            SkillAdded::Present(digest) if digest == skill.digest() => {
+            VersionAdded::Added => Ok((info(brief)?, true)),
+            VersionAdded::Present(digest) if digest == skill.digest() => {
                 let (name, version) = (brief.name, brief.version);
                 let there = self
                     .inner
@@ -95,11 +96,11 @@ impl Commands {
                 let same = there.into_iter().find(|one| one.version == version);
                 Ok((info(same.ok_or_else(|| unknown("", None))?)?, false))
             }
-            SkillAdded::Present(_) => conflict(format!(
+            VersionAdded::Present(_) => conflict(format!(
                 "version {} of {} is published with another content; a change needs another version",
                 brief.version, brief.name
             )),
-            SkillAdded::Full => conflict(format!(
+            VersionAdded::Full => conflict(format!(
                 "there are {MAX_SKILL_VERSIONS} versions of skills, or {MAX_SKILLS_BYTES} bytes of them: delete some"
             )),
         }
@@ -221,7 +222,7 @@ impl Commands {
             .ok_or_else(|| unknown(name, None))
     }
 
-    async fn stored_skill(
+    pub(super) async fn stored_skill(
         &self,
         owner: &str,
         name: &str,

@@ -52,6 +52,10 @@ pub(crate) enum Subject<'a> {
     Credential(&'a str),
     /// By its name.
     Skill(&'a str),
+    /// By its name.
+    Workflow(&'a str),
+    /// By its id.
+    WorkflowRun(&'a str),
     Kernel(KernelId),
     JupyterSession(JupyterSessionId),
 }
@@ -239,6 +243,8 @@ impl Call<'_> {
             Subject::Gateway => {}
             Subject::Credential(name) => entry.object = Some(format!("credential {}", shown(name))),
             Subject::Skill(name) => entry.object = Some(format!("skill {}", shown(name))),
+            Subject::Workflow(name) => entry.object = Some(format!("workflow {}", shown(name))),
+            Subject::WorkflowRun(id) => entry.object = Some(format!("workflow run {}", shown(id))),
             Subject::Kernel(id) => entry.session = Some(id.to_string()),
             Subject::JupyterSession(id) => entry.jupyter_session = Some(id.to_string()),
         }

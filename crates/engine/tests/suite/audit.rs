@@ -13,11 +13,12 @@ use common::{TestEngine, op, question, settled, start, stop};
 use himalia_engine::{
     Attach, Audit, AuditTarget, COMMANDS, CallTool, CredentialFields, Draft, Drain, Effect, Engine,
     EngineError, Execute, ForkKernel, GivenSecrets, GrantAnswer, JupyterSessionId, KernelId, NewCredential,
-    NewKernel, NewSession, NewToken, Principal, PromptId, RunProcess, RunSkill, Scope, SecretText,
-    SessionChange, SessionId, SessionPatch, Skill, Sought, StartSession, VariableQuery, Via,
+    NewKernel, NewSession, NewToken, Principal, PromptId, RunFilter, RunProcess, RunSkill, Scope, SecretText,
+    SessionChange, SessionId, SessionPatch, Skill, Sought, StartRun, StartSession, VariableQuery, Via,
+    WorkflowDefinition,
 };
 use himalia_testkit::patience::within;
-use serde_json::Value;
+use serde_json::{Value, json};
 use uuid::Uuid;
 
 /// Who may only read, and came from somewhere.
@@ -31,6 +32,14 @@ fn reader() -> Principal {
         held: None,
     };
     Principal::of_tenant("acme", "ada").unwrap().read_only().came(via)
+}
+
+fn workflow() -> WorkflowDefinition {
+    let definition = json!({
+        "name": "monthly", "version": "1.0.0", "description": "d", "inputs": {"type": "object"},
+        "steps": [{"id": "a", "approval": {"text": "?"}}],
+    });
+    serde_json::from_value(definition).unwrap()
 }
 
 fn skill() -> Skill {
@@ -215,9 +224,25 @@ async fn call_all(engine: &Engine, who: &Principal) {
                 .err(),
             engine.skill(who, "report", None).await.err(),
             engine.skills(who, None).await.err(),
+            engine.publish_workflow(who, workflow()).await.err(),
+            engine.workflow(who, "monthly", None).await.err(),
+            engine.workflows(who).await.err(),
+            engine.delete_workflow(who, "monthly", None).await.err(),
+            engine
+                .run_workflow(who, "monthly", StartRun::default())
+                .await
+                .err(),
+            engine.workflow_runs(who, RunFilter::default()).await.err(),
+            engine.workflow_run(who, "wfr_1", Duration::ZERO).await.err(),
+            engine.workflow_step(who, "wfr_1", "a", 0).await.err(),
+            engine.cancel_workflow_run(who, "wfr_1").await.err(),
+            engine
+                .answer_workflow_step(who, "wfr_1", "a", String::new())
+                .await
+                .err(),
         ]
     };
-    let worked: [Option<EngineError>; 80] = within("all commands", Box::pin(work)).await.unwrap();
+    let worked: [Option<EngineError>; 90] = within("all commands", Box::pin(work)).await.unwrap();
     assert_eq!(
         lists.len() + worked.len() + 1,
         COMMANDS.len(),

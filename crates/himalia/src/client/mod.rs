@@ -1,4 +1,4 @@
-//! `himalia session`, `himalia token`, `himalia credential`, `himalia auth`, `himalia skill`, `himalia exec`, `himalia connect`, `himalia gc` and `himalia mcp`: clients of a running gateway.
+//! `himalia session`, `himalia token`, `himalia credential`, `himalia auth`, `himalia skill`, `himalia workflow`, `himalia exec`, `himalia connect`, `himalia gc` and `himalia mcp`: clients of a running gateway.
 
 mod auth;
 mod connect;
@@ -16,6 +16,7 @@ mod stream;
 mod target;
 mod terminal;
 mod tokens;
+mod workflows;
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -26,7 +27,7 @@ use serde_json::{Value, json};
 
 use crate::cli::{
     AuthArgs, ConnectArgs, CredentialCommand, ExecArgs, GatewayArgs, SessionCommand, SkillCommand,
-    TokenCommand,
+    TokenCommand, WorkflowCommand,
 };
 use http::{Client, Reply};
 pub(crate) use target::find as find_gateway;
@@ -49,6 +50,11 @@ pub(crate) fn credential(command: CredentialCommand) -> anyhow::Result<ExitCode>
 /// Runs one command on skills.
 pub(crate) fn skill(command: SkillCommand) -> anyhow::Result<ExitCode> {
     runtime()?.block_on(Box::pin(skills::call(command)))
+}
+
+/// Runs one command on workflows.
+pub(crate) fn workflow(command: WorkflowCommand) -> anyhow::Result<ExitCode> {
+    runtime()?.block_on(Box::pin(workflows::call(command)))
 }
 
 /// Waits for the grant of a person; the exit code is 1 without one.

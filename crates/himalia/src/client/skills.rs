@@ -124,16 +124,20 @@ fn text(skill: &Value) -> String {
     )
 }
 
-async fn run(args: SkillRunArgs) -> anyhow::Result<ExitCode> {
-    let mut inputs = Map::new();
-    for given in &args.inputs {
+/// What `--input NAME=VALUE` gives: JSON, or else text.
+pub(super) fn inputs_of(given: &[String]) -> anyhow::Result<Map<String, Value>> {
+    let pair = |given: &String| {
         let (name, value) = given
             .split_once('=')
             .with_context(|| format!("--input {given:?}: expected NAME=VALUE"))?;
         let value = serde_json::from_str(value).unwrap_or_else(|_| value.into());
-        inputs.insert(name.to_owned(), value);
-    }
-    let mut body = json!({ "inputs": inputs, "wait_s": WAIT_S });
+        Ok((name.to_owned(), value))
+    };
+    given.iter().map(pair).collect()
+}
+
+async fn run(args: SkillRunArgs) -> anyhow::Result<ExitCode> {
+    let mut body = json!({ "inputs": inputs_of(&args.inputs)?, "wait_s": WAIT_S });
     for (member, given) in [
         ("version", args.version.map(Value::from)),
         ("template", args.template.map(Value::from)),

@@ -16,7 +16,7 @@ pub(crate) const EVERY: Group = &[
     (503, "unavailable"),
 ];
 /// Of one whose path has this parameter.
-pub(super) const OF_PARAMETERS: [(&str, Group); 9] = [
+pub(super) const OF_PARAMETERS: [(&str, Group); 12] = [
     (
         "session_id",
         &[(404, "kernel_not_found"), (404, "session_not_found")],
@@ -29,6 +29,9 @@ pub(super) const OF_PARAMETERS: [(&str, Group); 9] = [
     ("token_id", &[(404, "token_not_found")]),
     ("credential", &[(404, "credential_not_found")]),
     ("skill", &[(404, "skill_not_found")]),
+    ("workflow", &[(404, "workflow_not_found")]),
+    ("run_id", &[(404, "workflow_run_not_found")]),
+    ("step", &[(404, "workflow_step_not_found")]),
 ];
 /// Of one that reads a body.
 pub(crate) const BODY: Group = &[
@@ -101,6 +104,8 @@ pub(crate) const RESTART: Group = &[
     (422, "limit_exceeded"),
     (500, "kernel_start_failed"),
 ];
+/// Of one that a key makes repeatable.
+pub(crate) const KEYED: Group = &[(422, "idempotency_key_reused")];
 /// Of one that asks a person.
 pub(crate) const PROMPTS: Group = &[(422, "idempotency_key_reused")];
 /// Of one that starts an additional kernel in a session.

@@ -9,7 +9,7 @@ use super::schemas::Schemas;
 use crate::render::Problem;
 
 /// The groups of operations. The tag of an operation is the last of these words in its path.
-pub(super) const TAGS: [(&str, &str); 16] = [
+pub(super) const TAGS: [(&str, &str); 17] = [
     ("sessions", "Live kernels with their sandboxes."),
     ("kernels", "The kernels of a session."),
     ("executions", "Code that runs once, and its results."),
@@ -23,6 +23,7 @@ pub(super) const TAGS: [(&str, &str); 16] = [
     ("history", "What was run in a session."),
     ("code", "Completion and inspection."),
     ("tools", "Tools of upstream servers that sessions use."),
+    ("workflows", "Definitions whose steps are skills, and their runs."),
     ("templates", "What sessions can be started from."),
     ("tokens", "Access tokens."),
     (
@@ -35,7 +36,8 @@ pub(super) const TAGS: [(&str, &str); 16] = [
 ];
 
 /// Words of paths that stand for the tag of another word.
-const OTHER_WORDS: [(&str, &str); 9] = [
+const OTHER_WORDS: [(&str, &str); 10] = [
+    ("workflow-runs", "workflows"),
     ("upload", "files"),
     ("archive", "files"),
     ("notebook.ipynb", "history"),
@@ -61,7 +63,10 @@ fn tag_of(path: &str) -> &'static str {
 }
 
 /// The parameters that stand in paths.
-const IN_PATHS: [(&str, &str); 9] = [
+const IN_PATHS: [(&str, &str); 12] = [
+    ("workflow", "The workflow's name."),
+    ("run_id", "The run's id."),
+    ("step", "The step's id in its workflow."),
     ("session_id", "The session's id or name."),
     ("kernel_id", "The kernel's id."),
     ("execution_id", "The execution's id."),

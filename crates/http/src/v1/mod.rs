@@ -29,5 +29,6 @@ pub(crate) mod tools;
 pub(crate) mod usage;
 mod variable_json;
 pub(crate) mod variables;
+pub(crate) mod workflows;
 
 pub(crate) use sse::end as events_end;

@@ -88,7 +88,7 @@ fn operations_have_names_and_tags_for_generators_and_types_for_json() {
 }
 
 /// Lists that are no lists of things: they are bounded, and complete in each answer.
-const PARTS: [(&str, &str); 15] = [
+const PARTS: [(&str, &str); 18] = [
     ("/v1/executions/{execution_id}", "outputs"),
     ("/v1/executions/{execution_id}", "prompts"),
     ("/v1/executions/{execution_id}/skill", "violations"),
@@ -100,6 +100,9 @@ const PARTS: [(&str, &str); 15] = [
     ("/v1/sessions/{session_id}/tools", "tools"),
     ("/v1/sessions/{session_id}/tools/servers", "servers"),
     ("/v1/sessions/{session_id}/tools/{tool}", "callers"),
+    ("/v1/workflow-runs/{run_id}", "steps"),
+    ("/v1/workflow-runs/{run_id}/steps/{step}", "needs"),
+    ("/v1/workflow-runs/{run_id}/steps/{step}", "attempts"),
     ("/v1/templates", "tools"),
     ("/v1/sessions/{session_id}/events", "buffers"),
     ("/v1/sessions/{session_id}/events", "buffer_bytes"),

@@ -101,6 +101,7 @@ async fn run(mut call: Call) -> Answer {
                 timeout: None,
                 client: call.client(),
                 key: None,
+                step: None,
             };
             let id = call.engine.run_skill(&call.principal, name()?, run).await?.id;
             follow::wait(&call, id, None, limits::WAIT).await?;

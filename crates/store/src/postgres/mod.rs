@@ -32,6 +32,8 @@ mod tokens;
 mod url;
 mod usage;
 mod worker;
+mod workflow_runs;
+mod workflows;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -46,9 +48,11 @@ use uuid::Uuid;
 
 use crate::{
     CredentialRecord, DeadReplica, EndedRecord, JupyterSessionRecord, KernelLife, KernelRecord, Location,
-    Lookup, Owner, PutCredential, ReadyReplica, ReplicaLease, ReplicaRecord, RuntimePaths, Scope, SkillAdded,
-    SkillBrief, SkillQuota, SkillRecord, Space, Store, StoreError, StoreFuture, TakeOver, Taken, TokenRecord,
-    UsageRecord,
+    Lookup, Owner, PutCredential, ReadyReplica, ReplicaLease, ReplicaRecord, RuntimePaths, Scope, SkillBrief,
+    SkillRecord, Space, StepAnswer, StepsWritten, Store, StoreError, StoreFuture, TakeOver, Taken,
+    TokenRecord, UsageRecord, VersionAdded, VersionQuota, WorkflowBrief, WorkflowRecord, WorkflowRunAdded,
+    WorkflowRunBrief, WorkflowRunEnd, WorkflowRunFilter, WorkflowRunQuota, WorkflowRunRecord,
+    WorkflowStepRecord,
 };
 use claims::Claims;
 use connection::{Connector, Link};
@@ -440,7 +444,7 @@ impl Store for PostgresStore {
         Box::pin(self.do_credentials())
     }
 
-    fn add_skill(&self, record: SkillRecord, quota: SkillQuota) -> StoreFuture<'_, SkillAdded> {
+    fn add_skill(&self, record: SkillRecord, quota: VersionQuota) -> StoreFuture<'_, VersionAdded> {
         Box::pin(self.do_add_skill(record, quota))
     }
 
@@ -454,6 +458,84 @@ impl Store for PostgresStore {
 
     fn delete_skill(&self, owner: String, name: String, version: Option<String>) -> StoreFuture<'_, usize> {
         Box::pin(self.do_delete_skill(owner, name, version))
+    }
+
+    fn add_workflow(&self, record: WorkflowRecord, quota: VersionQuota) -> StoreFuture<'_, VersionAdded> {
+        Box::pin(self.do_add_workflow(record, quota))
+    }
+
+    fn workflow(
+        &self,
+        owner: String,
+        name: String,
+        version: String,
+    ) -> StoreFuture<'_, Option<WorkflowRecord>> {
+        Box::pin(self.do_workflow(owner, name, version))
+    }
+
+    fn workflows(&self, owner: String, name: Option<String>) -> StoreFuture<'_, Vec<WorkflowBrief>> {
+        Box::pin(self.do_workflows(owner, name))
+    }
+
+    fn delete_workflow(
+        &self,
+        owner: String,
+        name: String,
+        version: Option<String>,
+    ) -> StoreFuture<'_, usize> {
+        Box::pin(self.do_delete_workflow(owner, name, version))
+    }
+
+    fn add_workflow_run(
+        &self,
+        record: WorkflowRunRecord,
+        quota: WorkflowRunQuota,
+    ) -> StoreFuture<'_, WorkflowRunAdded> {
+        Box::pin(self.do_add_workflow_run(record, quota))
+    }
+
+    fn workflow_run(&self, id: String) -> StoreFuture<'_, Option<WorkflowRunRecord>> {
+        Box::pin(self.do_workflow_run(id))
+    }
+
+    fn workflow_runs(
+        &self,
+        owner: String,
+        filter: WorkflowRunFilter,
+    ) -> StoreFuture<'_, Vec<WorkflowRunBrief>> {
+        Box::pin(self.do_workflow_runs(owner, filter))
+    }
+
+    fn workflow_steps(&self, run: String) -> StoreFuture<'_, Vec<WorkflowStepRecord>> {
+        Box::pin(self.do_workflow_steps(run))
+    }
+
+    fn write_workflow_steps(
+        &self,
+        run: String,
+        steps: Vec<WorkflowStepRecord>,
+    ) -> StoreFuture<'_, StepsWritten> {
+        Box::pin(self.do_write_workflow_steps(run, steps))
+    }
+
+    fn answer_workflow_step(&self, given: StepAnswer) -> StoreFuture<'_, bool> {
+        Box::pin(self.do_answer_workflow_step(given))
+    }
+
+    fn cancel_workflow_run(&self, run: String, by: String) -> StoreFuture<'_, bool> {
+        Box::pin(self.do_cancel_workflow_run(run, by))
+    }
+
+    fn end_workflow_run(&self, run: String, end: WorkflowRunEnd) -> StoreFuture<'_, bool> {
+        Box::pin(self.do_end_workflow_run(run, end))
+    }
+
+    fn claim_workflow_runs(&self) -> StoreFuture<'_, Vec<String>> {
+        Box::pin(self.do_claim_workflow_runs())
+    }
+
+    fn forget_workflow_runs(&self, micros: i64) -> StoreFuture<'_, usize> {
+        Box::pin(self.do_forget_workflow_runs(micros))
     }
 
     fn count_kernels(&self, owner: String) -> StoreFuture<'_, usize> {

@@ -8,10 +8,10 @@ use super::failure::Failure;
 use crate::StoreError;
 
 /// The schema version that this code writes.
-pub(super) const SCHEMA_VERSION: i64 = 7;
+pub(super) const SCHEMA_VERSION: i64 = 8;
 
 /// Step `n` brings version `n` to `n + 1`. A released step never changes; a change is a new step.
-const MIGRATIONS: &[&str] = &[V1, V2, V3, V4, V5, V6, V7];
+const MIGRATIONS: &[&str] = &[V1, V2, V3, V4, V5, V6, V7, V8];
 
 /// "HIMA": held while a schema is made or changed, so that replicas that start at once do it once.
 const LOCK: i64 = 0x4849_4d41;
@@ -182,6 +182,65 @@ CREATE TABLE himalia.skills (
 );
 ";
 
+/// Workflows, their runs, and what came of each step.
+const V8: &str = "
+CREATE TABLE himalia.workflows (
+    owner            text NOT NULL,
+    name             text NOT NULL,
+    version          text NOT NULL,
+    description      text NOT NULL,
+    digest           text NOT NULL,
+    bytes            bigint NOT NULL,
+    definition       text NOT NULL,
+    published_by     text NOT NULL,
+    published_micros bigint NOT NULL,
+    PRIMARY KEY (owner, name, version)
+);
+
+CREATE TABLE himalia.workflow_runs (
+    id             text PRIMARY KEY,
+    owner          text NOT NULL,
+    workflow       text NOT NULL,
+    version        text NOT NULL,
+    digest         text NOT NULL,
+    status         text NOT NULL CHECK (status IN ('running', 'succeeded', 'failed', 'cancelled')),
+    definition     text NOT NULL,
+    principal      text NOT NULL,
+    started_by     text NOT NULL,
+    start_key      text,
+    start_print    text NOT NULL,
+    inputs         text NOT NULL,
+    outputs        text,
+    error          text,
+    cancelled_by   text,
+    created_micros bigint NOT NULL,
+    ended_micros   bigint,
+    epoch          bigint NOT NULL
+);
+CREATE UNIQUE INDEX workflow_runs_by_key ON himalia.workflow_runs (owner, start_key) WHERE start_key IS NOT NULL;
+CREATE INDEX workflow_runs_by_owner ON himalia.workflow_runs (owner, created_micros, id);
+CREATE INDEX workflow_runs_by_end ON himalia.workflow_runs (ended_micros);
+
+CREATE TABLE himalia.workflow_steps (
+    run          text NOT NULL,
+    step         text NOT NULL,
+    item         bigint NOT NULL,
+    attempt      bigint NOT NULL,
+    status       text NOT NULL
+        CHECK (status IN ('delayed', 'running', 'waiting', 'answered', 'succeeded', 'failed', 'cancelled')),
+    outputs      text,
+    error        text,
+    session      text,
+    execution    text,
+    answer       text,
+    answered_by  text,
+    due_micros   bigint,
+    begun_micros bigint,
+    ended_micros bigint,
+    PRIMARY KEY (run, step, item, attempt)
+);
+";
+
 /// Applies the steps that are missing, all in one transaction and under an advisory lock, so that a crash leaves the earlier version
 /// or the newest. `database` is named in errors.
 pub(super) async fn migrate(client: &mut Client, database: &str) -> Result<(), Failure> {
@@ -229,6 +288,6 @@ pub(super) async fn migrate(client: &mut Client, database: &str) -> Result<(), F
 }
 
 const _: () = assert!(
-    MIGRATIONS.len() == 7 && SCHEMA_VERSION == 7,
+    MIGRATIONS.len() == 8 && SCHEMA_VERSION == 8,
     "a step and its version come together"
 );

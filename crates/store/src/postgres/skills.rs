@@ -4,7 +4,7 @@ use tokio_postgres::Row;
 
 use super::PostgresStore;
 use super::failure::Failure;
-use crate::{SkillAdded, SkillBrief, SkillQuota, SkillRecord, StoreError};
+use crate::{SkillBrief, SkillRecord, StoreError, VersionAdded, VersionQuota};
 
 /// Two replicas that add at once can exceed the quota, each by one.
 const ADD: &str = "
@@ -34,8 +34,8 @@ impl PostgresStore {
     pub(super) async fn do_add_skill(
         &self,
         record: SkillRecord,
-        quota: SkillQuota,
-    ) -> Result<SkillAdded, StoreError> {
+        quota: VersionQuota,
+    ) -> Result<VersionAdded, StoreError> {
         self.check_lease()?;
         let me = self.me();
         self.any_worker()?
@@ -66,18 +66,18 @@ impl PostgresStore {
                     )
                     .await?;
                 if added == 1 {
-                    return Ok(SkillAdded::Added);
+                    return Ok(VersionAdded::Added);
                 }
                 let held = link
                     .query(DIGEST, &[&brief.owner, &brief.name, &brief.version])
                     .await?;
                 if let Some(row) = held.first() {
-                    return Ok(SkillAdded::Present(row.try_get("digest")?));
+                    return Ok(VersionAdded::Present(row.try_get("digest")?));
                 }
                 if link.query(MEMBER, &[&replica, &me.epoch]).await?.is_empty() {
                     return Err(StoreError::LeaseLost.into());
                 }
-                Ok(SkillAdded::Full)
+                Ok(VersionAdded::Full)
             })
             .await
     }

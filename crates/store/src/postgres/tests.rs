@@ -116,6 +116,39 @@ async fn replicas_learn_which_others_have_kernels_ready() {
 }
 
 #[tokio::test]
+async fn a_replica_that_lost_a_run_writes_nothing_more_to_it() {
+    let place = Shared::new().await;
+    let (a, b) = (place.open("a").await, place.open("b").await);
+    let quota = WorkflowRunQuota { running: 9, kept: 9 };
+    let run = crate::tests::contract::workflow_run("r1", "acme", 1, None);
+    assert_eq!(
+        a.add_workflow_run(run, quota).await.unwrap(),
+        WorkflowRunAdded::Added
+    );
+    assert!(
+        b.claim_workflow_runs().await.unwrap().is_empty(),
+        "its process lives"
+    );
+    let step = crate::tests::contract::workflow_step("x", 0, "running");
+    let write = |store: &Arc<dyn Store>| store.write_workflow_steps("r1".into(), vec![step.clone()]);
+    assert_eq!(write(&b).await.unwrap(), StepsWritten::Lost);
+    place.expire("a").await;
+    assert_eq!(b.claim_workflow_runs().await.unwrap(), ["r1"]);
+    assert_eq!(write(&b).await.unwrap(), StepsWritten::Done);
+    assert_eq!(write(&a).await.unwrap(), StepsWritten::Lost);
+    assert!(a.claim_workflow_runs().await.unwrap().is_empty());
+    let end = |status: &str| WorkflowRunEnd {
+        status: status.into(),
+        outputs: None,
+        error: None,
+        ended_micros: 1,
+    };
+    assert!(!a.end_workflow_run("r1".into(), end("failed")).await.unwrap());
+    assert!(b.end_workflow_run("r1".into(), end("succeeded")).await.unwrap());
+    place.close().await;
+}
+
+#[tokio::test]
 async fn one_of_two_replicas_takes_each_kernel_of_a_dead_one() {
     let place = Shared::new().await;
     let (a, b, c) = (

@@ -8,10 +8,10 @@ use super::failure::Failure;
 pub(super) const APPLICATION_ID: i64 = 0x4849_4d41;
 
 /// The schema version that this code writes (`PRAGMA user_version`).
-pub const SCHEMA_VERSION: i64 = 13;
+pub const SCHEMA_VERSION: i64 = 14;
 
 /// Step `n` brings version `n` to `n + 1`. A released step never changes; a change is a new step.
-pub(super) const MIGRATIONS: &[&str] = &[V1, V2, V3, V4, V5, V6, V7, V8, V9, V10, V11, V12, V13];
+pub(super) const MIGRATIONS: &[&str] = &[V1, V2, V3, V4, V5, V6, V7, V8, V9, V10, V11, V12, V13, V14];
 
 const V1: &str = "
 CREATE TABLE meta (
@@ -194,6 +194,65 @@ CREATE TABLE skills (
 ) STRICT, WITHOUT ROWID;
 ";
 
+/// Workflows, their runs, and what came of each step.
+const V14: &str = "
+CREATE TABLE workflows (
+    owner            TEXT NOT NULL,
+    name             TEXT NOT NULL,
+    version          TEXT NOT NULL,
+    description      TEXT NOT NULL,
+    digest           TEXT NOT NULL,
+    bytes            INTEGER NOT NULL,
+    definition       TEXT NOT NULL,
+    published_by     TEXT NOT NULL,
+    published_micros INTEGER NOT NULL,
+    PRIMARY KEY (owner, name, version)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE workflow_runs (
+    id             TEXT PRIMARY KEY,
+    owner          TEXT NOT NULL,
+    workflow       TEXT NOT NULL,
+    version        TEXT NOT NULL,
+    digest         TEXT NOT NULL,
+    status         TEXT NOT NULL CHECK (status IN ('running', 'succeeded', 'failed', 'cancelled')),
+    definition     TEXT NOT NULL,
+    principal      TEXT NOT NULL,
+    started_by     TEXT NOT NULL,
+    start_key      TEXT,
+    start_print    TEXT NOT NULL,
+    inputs         TEXT NOT NULL,
+    outputs        TEXT,
+    error          TEXT,
+    cancelled_by   TEXT,
+    created_micros INTEGER NOT NULL,
+    ended_micros   INTEGER,
+    epoch          INTEGER NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX workflow_runs_by_key ON workflow_runs (owner, start_key) WHERE start_key IS NOT NULL;
+CREATE INDEX workflow_runs_by_owner ON workflow_runs (owner, created_micros, id);
+CREATE INDEX workflow_runs_by_end ON workflow_runs (ended_micros);
+
+CREATE TABLE workflow_steps (
+    run          TEXT NOT NULL,
+    step         TEXT NOT NULL,
+    item         INTEGER NOT NULL,
+    attempt      INTEGER NOT NULL,
+    status       TEXT NOT NULL
+        CHECK (status IN ('delayed', 'running', 'waiting', 'answered', 'succeeded', 'failed', 'cancelled')),
+    outputs      TEXT,
+    error        TEXT,
+    session      TEXT,
+    execution    TEXT,
+    answer       TEXT,
+    answered_by  TEXT,
+    due_micros   INTEGER,
+    begun_micros INTEGER,
+    ended_micros INTEGER,
+    PRIMARY KEY (run, step, item, attempt)
+) STRICT;
+";
+
 /// The schema version of an open file.
 pub(super) fn version(connection: &Connection) -> Result<i64, rusqlite::Error> {
     connection.pragma_query_value(None, "user_version", |row| row.get(0))
@@ -223,6 +282,6 @@ pub(super) fn migrate(connection: &mut Connection, steps: &[&str]) -> Result<(),
 }
 
 const _: () = assert!(
-    MIGRATIONS.len() == 13 && SCHEMA_VERSION == 13,
+    MIGRATIONS.len() == 14 && SCHEMA_VERSION == 14,
     "a step and its version come together"
 );

@@ -3,7 +3,7 @@
 use rusqlite::{OptionalExtension as _, Row, named_params, params};
 
 use super::SqliteStore;
-use crate::{SkillAdded, SkillBrief, SkillQuota, SkillRecord, StoreError};
+use crate::{SkillBrief, SkillRecord, StoreError, VersionAdded, VersionQuota};
 
 const INSERT: &str = "
 INSERT INTO skills (owner, name, version, kind, description, digest, bytes, manifest, files, published_by, published_micros)
@@ -15,8 +15,8 @@ impl SqliteStore {
     pub(super) async fn do_add_skill(
         &self,
         record: SkillRecord,
-        quota: SkillQuota,
-    ) -> Result<SkillAdded, StoreError> {
+        quota: VersionQuota,
+    ) -> Result<VersionAdded, StoreError> {
         self.write(move |transaction| {
             let SkillRecord {
                 brief,
@@ -29,13 +29,13 @@ impl SqliteStore {
                 .query_row(key, |row| row.get(0))
                 .optional()?;
             if let Some(digest) = held {
-                return Ok(SkillAdded::Present(digest));
+                return Ok(VersionAdded::Present(digest));
             }
             let (versions, bytes): (i64, i64) = transaction
                 .prepare_cached("SELECT count(*), coalesce(sum(bytes), 0) FROM skills WHERE owner = ?1")?
                 .query_row([&brief.owner], |row| Ok((row.get(0)?, row.get(1)?)))?;
             if versions >= quota.versions || bytes.saturating_add(brief.bytes) > quota.bytes {
-                return Ok(SkillAdded::Full);
+                return Ok(VersionAdded::Full);
             }
             transaction.prepare_cached(INSERT)?.execute(named_params! {
                 ":owner": brief.owner,
@@ -50,7 +50,7 @@ impl SqliteStore {
                 ":published_by": brief.published_by,
                 ":published_micros": brief.published_micros,
             })?;
-            Ok(SkillAdded::Added)
+            Ok(VersionAdded::Added)
         })
         .await
     }

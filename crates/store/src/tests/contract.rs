@@ -514,7 +514,7 @@ pub(crate) async fn a_version_of_a_skill_is_there_once_and_within_its_owners_quo
         manifest: "{\"\u{fc}\"}".into(),
         files: vec![0, 255],
     };
-    let quota = SkillQuota {
+    let quota = VersionQuota {
         versions: 3,
         bytes: 10,
     };
@@ -525,18 +525,21 @@ pub(crate) async fn a_version_of_a_skill_is_there_once_and_within_its_owners_quo
         row("acme", "x", "1.1.0", 3),
         row("other", "x", "1.0.0", 9),
     ] {
-        assert_eq!(a.add_skill(record, quota).await.unwrap(), SkillAdded::Added);
+        assert_eq!(a.add_skill(record, quota).await.unwrap(), VersionAdded::Added);
     }
-    let present = SkillAdded::Present("sha256:1.0.0".into());
+    let present = VersionAdded::Present("sha256:1.0.0".into());
     let mut other = row("acme", "x", "1.0.0", 1);
     other.brief.digest = "sha256:other".into();
     assert_eq!(b.add_skill(other, quota).await.unwrap(), present);
     let too_big = row("acme", "y", "1.0.0", 4);
-    assert_eq!(b.add_skill(too_big, quota).await.unwrap(), SkillAdded::Full);
+    assert_eq!(b.add_skill(too_big, quota).await.unwrap(), VersionAdded::Full);
     let fits = row("acme", "y", "1.0.0", 3);
-    assert_eq!(b.add_skill(fits.clone(), quota).await.unwrap(), SkillAdded::Added);
+    assert_eq!(
+        b.add_skill(fits.clone(), quota).await.unwrap(),
+        VersionAdded::Added
+    );
     let too_many = row("acme", "z", "1.0.0", 0);
-    assert_eq!(a.add_skill(too_many, quota).await.unwrap(), SkillAdded::Full);
+    assert_eq!(a.add_skill(too_many, quota).await.unwrap(), VersionAdded::Full);
     let one = |owner: &str, name: &str, version: &str| a.skill(owner.into(), name.into(), version.into());
     assert_eq!(one("acme", "y", "1.0.0").await.unwrap(), Some(fits.clone()));
     assert_eq!(one("other", "y", "1.0.0").await.unwrap(), None);
@@ -556,4 +559,260 @@ pub(crate) async fn a_version_of_a_skill_is_there_once_and_within_its_owners_quo
     assert_eq!(delete("x", None).await.unwrap(), 1);
     assert_eq!(a.skills("acme".into(), None).await.unwrap(), briefs[2..]);
     assert_eq!(a.skills("other".into(), None).await.unwrap().len(), 1);
+}
+
+pub(crate) async fn a_workflow_is_there_once_and_within_its_owners_quota<P: Fixture>() {
+    let row = |owner: &str, name: &str, version: &str, bytes: i64| WorkflowRecord {
+        brief: WorkflowBrief {
+            owner: owner.into(),
+            name: name.into(),
+            version: version.into(),
+            description: "d\u{fc}".into(),
+            digest: format!("sha256:{version}"),
+            bytes,
+            published_by: "acme/ada".into(),
+            published_micros: bytes,
+        },
+        definition: "{\"\u{fc}\"}".into(),
+    };
+    let quota = VersionQuota {
+        versions: 2,
+        bytes: 10,
+    };
+    let place = P::new().await;
+    let (a, b) = (place.open("a").await, place.open("b").await);
+    for record in [row("acme", "x", "1.0.0", 4), row("other", "x", "1.0.0", 9)] {
+        assert_eq!(a.add_workflow(record, quota).await.unwrap(), VersionAdded::Added);
+    }
+    let mut other = row("acme", "x", "1.0.0", 1);
+    other.brief.digest = "sha256:other".into();
+    let present = VersionAdded::Present("sha256:1.0.0".into());
+    assert_eq!(b.add_workflow(other, quota).await.unwrap(), present);
+    let too_big = row("acme", "y", "1.0.0", 7);
+    assert_eq!(b.add_workflow(too_big, quota).await.unwrap(), VersionAdded::Full);
+    let fits = row("acme", "y", "1.0.0", 6);
+    assert_eq!(
+        b.add_workflow(fits.clone(), quota).await.unwrap(),
+        VersionAdded::Added
+    );
+    let too_many = row("acme", "z", "1.0.0", 0);
+    assert_eq!(a.add_workflow(too_many, quota).await.unwrap(), VersionAdded::Full);
+    let one = |owner: &str, name: &str| a.workflow(owner.into(), name.into(), "1.0.0".into());
+    assert_eq!(one("acme", "y").await.unwrap(), Some(fits.clone()));
+    assert_eq!(one("other", "y").await.unwrap(), None);
+    let listed = a.workflows("acme".into(), None).await.unwrap();
+    assert_eq!(listed, [row("acme", "x", "1.0.0", 4).brief, fits.brief]);
+    assert_eq!(
+        a.workflows("acme".into(), Some("y".into())).await.unwrap().len(),
+        1
+    );
+    let delete = |name: &str, version: Option<&str>| {
+        b.delete_workflow("acme".into(), name.into(), version.map(str::to_owned))
+    };
+    assert_eq!(delete("x", Some("2.0.0")).await.unwrap(), 0);
+    assert_eq!(delete("x", None).await.unwrap(), 1);
+    assert_eq!(a.workflows("other".into(), None).await.unwrap().len(), 1);
+}
+
+pub(crate) fn workflow_run(
+    id: &str,
+    owner: &str,
+    created_micros: i64,
+    key: Option<&str>,
+) -> WorkflowRunRecord {
+    WorkflowRunRecord {
+        brief: WorkflowRunBrief {
+            id: id.into(),
+            owner: owner.into(),
+            workflow: "monthly".into(),
+            version: "1.0.0".into(),
+            digest: "sha256:x".into(),
+            status: RUNNING.into(),
+            error: None,
+            started_by: "acme/ada".into(),
+            cancelled_by: None,
+            created_micros,
+            ended_micros: None,
+        },
+        definition: "{}".into(),
+        principal: "{\"\u{fc}\": 1}".into(),
+        start_key: key.map(str::to_owned),
+        start_print: format!("print of {id}"),
+        inputs: "{\"month\": \"\\u0000\"}".into(),
+        outputs: None,
+    }
+}
+
+pub(crate) fn workflow_step(step: &str, item: i64, status: &str) -> WorkflowStepRecord {
+    WorkflowStepRecord {
+        step: step.into(),
+        item,
+        attempt: 1,
+        status: status.into(),
+        outputs: None,
+        error: None,
+        session: None,
+        execution: None,
+        answer: None,
+        answered_by: None,
+        due_micros: Some(item),
+        begun_micros: None,
+        ended_micros: None,
+    }
+}
+
+pub(crate) async fn a_run_of_a_workflow_is_its_process_and_an_answer_counts_once<P: Fixture>() {
+    let quota = WorkflowRunQuota { running: 2, kept: 3 };
+    let place = P::new().await;
+    let a = place.open("a").await;
+    let (one, two) = (
+        workflow_run("r1", "acme", 1, Some("k")),
+        workflow_run("r2", "acme", 2, None),
+    );
+    for record in [
+        one.clone(),
+        workflow_run("r9", "other", 1, Some("k")),
+        two.clone(),
+    ] {
+        assert_eq!(
+            a.add_workflow_run(record, quota).await.unwrap(),
+            WorkflowRunAdded::Added
+        );
+    }
+    let present = WorkflowRunAdded::Present {
+        id: "r1".into(),
+        print: "print of r1".into(),
+    };
+    assert_eq!(
+        a.add_workflow_run(workflow_run("r3", "acme", 3, Some("k")), quota)
+            .await
+            .unwrap(),
+        present
+    );
+    let third = workflow_run("r3", "acme", 3, None);
+    assert_eq!(
+        a.add_workflow_run(third.clone(), quota).await.unwrap(),
+        WorkflowRunAdded::Full
+    );
+    assert_eq!(a.workflow_run("r1".into()).await.unwrap(), Some(one.clone()));
+    assert_eq!(a.claim_workflow_runs().await.unwrap(), ["r1", "r9", "r2"]);
+
+    let steps = |run: &str| a.workflow_steps(run.into());
+    let mut sleeps = workflow_step("b", 1, "running");
+    let asks = workflow_step("ask", 0, WAITING);
+    let written = a.write_workflow_steps("r1".into(), vec![sleeps.clone(), asks.clone()]);
+    assert_eq!(written.await.unwrap(), StepsWritten::Done);
+    sleeps.status = "succeeded".into();
+    sleeps.outputs = Some("{\"a\": \"\\u0000\"}".into());
+    (sleeps.session, sleeps.execution, sleeps.ended_micros) = (Some("s".into()), Some("e".into()), Some(7));
+    assert_eq!(
+        a.write_workflow_steps("r1".into(), vec![sleeps.clone()])
+            .await
+            .unwrap(),
+        StepsWritten::Done
+    );
+    assert_eq!(steps("r1").await.unwrap(), [asks.clone(), sleeps.clone()]);
+    let answer = |answer: &str| {
+        a.answer_workflow_step(StepAnswer {
+            run: "r1".into(),
+            step: "ask".into(),
+            answer: answer.into(),
+            by: "acme/bob".into(),
+        })
+    };
+    assert!(answer("yes").await.unwrap());
+    assert!(!answer("no").await.unwrap(), "it counts once");
+    let mut expired = asks.clone();
+    expired.status = "failed".into();
+    let late = a.write_workflow_steps("r1".into(), vec![expired]);
+    assert_eq!(late.await.unwrap(), StepsWritten::Stale);
+    let answered = steps("r1").await.unwrap().swap_remove(0);
+    let held = (
+        answered.status.as_str(),
+        answered.answer.as_deref(),
+        answered.answered_by.as_deref(),
+    );
+    assert_eq!(held, (ANSWERED, Some("yes"), Some("acme/bob")));
+    let seen = WorkflowStepRecord {
+        status: "succeeded".into(),
+        ..answered
+    };
+    assert_eq!(
+        a.write_workflow_steps("r1".into(), vec![seen]).await.unwrap(),
+        StepsWritten::Done
+    );
+
+    // Another process continues with it.
+    place.close().await;
+    let b = place.open("b").await;
+    assert_eq!(b.claim_workflow_runs().await.unwrap(), ["r1", "r9", "r2"]);
+    assert_eq!(b.workflow_steps("r1".into()).await.unwrap().len(), 2);
+    assert!(
+        b.cancel_workflow_run("r2".into(), "acme/eve".into())
+            .await
+            .unwrap()
+    );
+    let two = b.workflow_run("r2".into()).await.unwrap().unwrap();
+    assert_eq!(two.brief.cancelled_by.as_deref(), Some("acme/eve"));
+    let end = |status: &str, ended_micros: i64| WorkflowRunEnd {
+        status: status.into(),
+        outputs: Some("{}".into()),
+        error: None,
+        ended_micros,
+    };
+    assert!(
+        b.end_workflow_run("r2".into(), end("cancelled", 10))
+            .await
+            .unwrap()
+    );
+    assert!(!b.end_workflow_run("r2".into(), end("failed", 11)).await.unwrap());
+    assert!(
+        !b.cancel_workflow_run("r2".into(), "acme/eve".into())
+            .await
+            .unwrap()
+    );
+    let late = b.write_workflow_steps("r2".into(), vec![asks.clone()]);
+    assert_eq!(late.await.unwrap(), StepsWritten::Lost, "it has ended");
+    assert_eq!(
+        b.add_workflow_run(third, quota).await.unwrap(),
+        WorkflowRunAdded::Added
+    );
+
+    let list = |filter: WorkflowRunFilter| {
+        let b = &b;
+        async move {
+            let found = b.workflow_runs("acme".into(), filter).await.unwrap();
+            found.into_iter().map(|run| run.id).collect::<Vec<_>>()
+        }
+    };
+    let all = WorkflowRunFilter {
+        limit: 10,
+        ..WorkflowRunFilter::default()
+    };
+    assert_eq!(list(all.clone()).await, ["r3", "r2", "r1"]);
+    let after = WorkflowRunFilter {
+        after: Some((3, "r3".into())),
+        limit: 1,
+        ..all.clone()
+    };
+    assert_eq!(list(after).await, ["r2"]);
+    let status = WorkflowRunFilter {
+        status: Some("cancelled".into()),
+        ..all.clone()
+    };
+    assert_eq!(list(status).await, ["r2"]);
+    let workflow = WorkflowRunFilter {
+        workflow: Some("other".into()),
+        ..all.clone()
+    };
+    assert_eq!(list(workflow).await, [""; 0]);
+    assert!(
+        b.end_workflow_run("r1".into(), end("succeeded", 20))
+            .await
+            .unwrap()
+    );
+    assert_eq!(b.forget_workflow_runs(20).await.unwrap(), 1);
+    assert_eq!(b.forget_workflow_runs(21).await.unwrap(), 1);
+    assert_eq!(list(all).await, ["r3"]);
+    assert!(b.workflow_steps("r1".into()).await.unwrap().is_empty());
 }

@@ -26,6 +26,10 @@ const TIMEOUT: Duration = Duration::from_mins(10);
 const LEFT: Duration = Duration::from_mins(1);
 /// The member of an execution's metadata that names the skill.
 const MEMBER: &str = "skill";
+/// The member of an execution's metadata that says of which step of a workflow it is, by [`SkillStep::key`].
+pub(in crate::api) const STEP_MEMBER: &str = "workflow_step";
+/// The label of a session of a step of a workflow.
+const RUN_LABEL: &str = "himalia.workflow_run";
 /// The label of a session of a run.
 const LABEL: &str = "himalia.skill";
 
@@ -44,6 +48,19 @@ pub struct RunSkill {
     pub client: Option<String>,
     /// A request with the same key is this run, if it is the same request, as long as the run's log is kept.
     pub key: Option<String>,
+    /// The step of a workflow that it is.
+    pub step: Option<SkillStep>,
+}
+
+/// A run of a skill that is a step of a workflow: it is found again by these.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SkillStep {
+    /// The name of its session.
+    pub session: String,
+    /// The key of its execution.
+    pub key: String,
+    /// The run of the workflow.
+    pub run: String,
 }
 
 /// A run that was begun.
@@ -100,6 +117,25 @@ impl Commands {
         self.begin_run(principal, keyed, &skill, wanted, None).await
     }
 
+    /// Begins a run that is the step of a workflow, or finds it. Its session ends when what came of the step is written.
+    pub(in crate::api) async fn start_step(
+        &self,
+        principal: &Principal,
+        skill: &Skill,
+        wanted: RunSkill,
+    ) -> Result<(ExecutionId, SessionInfo), EngineError> {
+        let text = checked_code(skill, &wanted)?;
+        let start = self.start_of(skill.manifest(), &wanted)?;
+        let (session, _) = self.put_session(principal, start).await?;
+        match self.begin(principal, skill, &session, wanted, text).await {
+            Ok(submitted) => Ok((submitted.id, session)),
+            Err(error) => {
+                self.end_of_run(principal, session.kernel.id).await;
+                Err(error)
+            }
+        }
+    }
+
     /// Begins a run that was not begun yet. `keyed` says what identifies it, `code` is the kernel whose code asks for it.
     pub(super) async fn begin_run(
         &self,
@@ -109,10 +145,7 @@ impl Commands {
         wanted: RunSkill,
         code: Option<(&Arc<SessionKernel>, Starter)>,
     ) -> Result<BegunRun, EngineError> {
-        let text = may_block(|| {
-            check_inputs(skill, &wanted.inputs)?;
-            run_code(skill, &wanted.inputs).map_err(invalid)
-        })?;
+        let text = checked_code(skill, &wanted)?;
         let (caller, starter) = match code {
             Some((caller, starter)) => (Some(caller), Some(Box::new(starter))),
             None => (None, None),
@@ -321,13 +354,23 @@ impl Commands {
         let named = json!({
             "name": manifest.name, "version": manifest.version.to_string(), "digest": skill.digest(),
         });
+        // The session of a step ends when what came of it is written.
+        let ends = wanted.step.is_none();
+        let mut metadata = Map::from_iter([(MEMBER.to_owned(), named)]);
+        if let Some(step) = &wanted.step {
+            metadata.insert(STEP_MEMBER.to_owned(), step.key.as_str().into());
+        }
+        let mut metadata = Map::from_iter([(MEMBER.to_owned(), named)]);
+        if let Some(step) = &wanted.step {
+            metadata.insert(STEP_MEMBER.to_owned(), step.key.as_str().into());
+        }
         let execute = Execute {
             code,
             timeout: Some(wanted.timeout.map_or(of_skill, |time| time.min(of_skill))),
             client: wanted.client,
             // The session is of one run.
-            key: wanted.key.map(|_| MEMBER.to_owned()),
-            metadata: [(MEMBER.to_owned(), named)].into_iter().collect(),
+            key: wanted.step.map(|step| step.key).or(wanted.key.map(|_| MEMBER.to_owned())),
+            metadata,
             ..Execute::default()
         };
         self.execute(principal, kernel, execute).await
@@ -370,6 +413,11 @@ impl Commands {
         let template = config.templates.get(chosen).unwrap_or(&config.defaults);
         let (network, allow) = network_of(template, manifest);
         let skills = skills_of(chosen, template, manifest)?;
+        let skill = format!("{} {}", manifest.name, manifest.version);
+        let mut labels = BTreeMap::from([(LABEL.to_owned(), skill)]);
+        if let Some(step) = &wanted.step {
+            labels.insert(RUN_LABEL.to_owned(), step.run.clone());
+        }
         Ok(StartSession {
             name,
             origin: Origin::V1,
@@ -378,10 +426,8 @@ impl Commands {
             tools: Some(common_tools(&template.tools.tools, &manifest.tools)),
             skills: Some(skills),
             idle_timeout: Some(template.idle_timeout.map_or(LEFT, |time| time.min(LEFT))),
-            labels: BTreeMap::from([(
-                LABEL.to_owned(),
-                format!("{} {}", manifest.name, manifest.version),
-            )]),
+            labels,
+            session_name: wanted.step.as_ref().map(|step| step.session.clone()),
             ..StartSession::default()
         })
     }
@@ -427,6 +473,14 @@ pub(super) fn keyed(principal: &Principal, name: &str, wanted: &RunSkill) -> Opt
         key: Some(key),
         once: Some(asked.to_string()),
         ..StartSession::default()
+    })
+}
+
+/// The code of a run whose inputs fit.
+fn checked_code(skill: &Skill, wanted: &RunSkill) -> Result<String, EngineError> {
+    may_block(|| {
+        check_inputs(skill, &wanted.inputs)?;
+        run_code(skill, &wanted.inputs).map_err(invalid)
     })
 }
 

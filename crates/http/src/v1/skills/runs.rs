@@ -190,6 +190,7 @@ pub(crate) async fn create(
             .map(|Whole(seconds)| Duration::from_secs(seconds)),
         client,
         key: header,
+        step: None,
     };
     let BegunRun { id, repeated, .. } = app.engine().run_skill(&principal, &name, run).await?;
     let wait = wanted.wait_s.map_or(WAIT, |Wait(wait)| wait);

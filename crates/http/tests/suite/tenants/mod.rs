@@ -43,13 +43,14 @@ const SHARED: [&str; 7] = [
 ];
 
 /// Beginnings of routes that are tested elsewhere.
-const OTHERS: [&str; 7] = [
+const OTHERS: [&str; 8] = [
     "/e2b/",
     "/files",
     "/azure/",
     "/openai/",
     "/v1/credentials/",
     "/v1/skills",
+    "/v1/workflow",
     "/v1/grants",
 ];
 

@@ -1,0 +1,244 @@
+//! Commands on workflows: publish, find, delete; their runs are in `runs.rs`, what drives these in `driver.rs` and `step.rs`.
+
+mod driver;
+mod records;
+mod runs;
+mod step;
+mod view;
+
+use std::collections::BTreeMap;
+
+use himalia_journal::may_block;
+use himalia_model::{Action, EngineError, Object, Principal};
+use himalia_skills::{Kind, Version};
+use himalia_store::{StoreError, VersionAdded, VersionQuota, WorkflowBrief, WorkflowRecord};
+use himalia_workflows::{Definition, Invalid, PinnedSkill, Workflow, wanted_version};
+
+use super::Commands;
+pub(crate) use driver::Drivers;
+pub use runs::{MAX_RUNS, MAX_RUNS_IN_PROGRESS, RunFilter, StartRun};
+pub use view::{RunInfo, RunView, StepState, StepView};
+
+/// Versions of workflows of an owner.
+pub const MAX_WORKFLOW_VERSIONS: usize = 1000;
+/// Bytes of all definitions of an owner.
+pub const MAX_WORKFLOWS_BYTES: usize = 32 << 20;
+
+/// A workflow in a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkflowInfo {
+    /// Its name.
+    pub name: String,
+    /// Its version.
+    pub version: Version,
+    /// What it does.
+    pub description: String,
+    /// The address of its content.
+    pub digest: String,
+    /// Who published it.
+    pub published_by: String,
+    /// When, microseconds since 1970.
+    pub published_micros: i64,
+}
+
+impl Commands {
+    pub(crate) async fn publish_workflow(
+        &self,
+        principal: &Principal,
+        definition: Definition,
+    ) -> Result<(WorkflowInfo, Workflow, bool), EngineError> {
+        self.allow(principal, Action::Create, Object::Workflows)?;
+        self.inner.check_open()?;
+        may_block(|| Workflow::check(&definition)).map_err(invalid)?;
+        let skills = self.pinned(principal, &definition).await?;
+        let workflow = may_block(|| Workflow::new(definition, &skills)).map_err(invalid)?;
+        let definition = workflow.definition();
+        let json = serde_json::to_string(definition)
+            .map_err(|error| EngineError::internal("a definition", error))?;
+        let brief = WorkflowBrief {
+            owner: principal.owner().to_owned(),
+            name: definition.name.clone(),
+            version: definition.version.to_string(),
+            description: definition.description.clone(),
+            digest: workflow.digest().to_owned(),
+            bytes: i64::try_from(json.len()).unwrap_or(i64::MAX),
+            published_by: principal.name().to_owned(),
+            published_micros: self.inner.config.clock.stored_micros(),
+        };
+        let record = WorkflowRecord {
+            brief: brief.clone(),
+            definition: json,
+        };
+        let quota = VersionQuota {
+            versions: i64::try_from(MAX_WORKFLOW_VERSIONS).unwrap_or(i64::MAX),
+            bytes: i64::try_from(MAX_WORKFLOWS_BYTES).unwrap_or(i64::MAX),
+        };
+        let conflict = |reason: String| Err(EngineError::Conflict { reason });
+        match self
+            .inner
+            .store()
+            .add_workflow(record, quota)
+            .await
+            .map_err(stored)?
+        {
+            VersionAdded::Added => Ok((info(brief)?, workflow, true)),
+            VersionAdded::Present(digest) if digest == workflow.digest() => {
+                let (name, version) = (brief.name, brief.version);
+                let (info, workflow) = self.stored_workflow(principal.owner(), &name, &version).await?;
+                Ok((info, workflow, false))
+            }
+            VersionAdded::Present(_) => conflict(format!(
+                "version {} of {} is published with another content, or with other versions of its skills; a change needs another version",
+                brief.version, brief.name
+            )),
+            VersionAdded::Full => conflict(format!(
+                "there are {MAX_WORKFLOW_VERSIONS} versions of workflows, or {MAX_WORKFLOWS_BYTES} bytes of them: delete some"
+            )),
+        }
+    }
+
+    pub(crate) async fn workflows(&self, principal: &Principal) -> Result<Vec<WorkflowInfo>, EngineError> {
+        self.allow(principal, Action::Read, Object::Workflows)?;
+        let owner = principal.owner().to_owned();
+        let all = self.inner.store().workflows(owner, None).await.map_err(stored)?;
+        let mut all = all.into_iter().map(info).collect::<Result<Vec<_>, _>>()?;
+        all.sort_by(|one, other| (&one.name, &other.version).cmp(&(&other.name, &one.version)));
+        Ok(all)
+    }
+
+    pub(crate) async fn workflow(
+        &self,
+        principal: &Principal,
+        name: &str,
+        version: Option<&str>,
+    ) -> Result<(WorkflowInfo, Workflow), EngineError> {
+        self.allow(principal, Action::Read, Object::Workflows)?;
+        let version = match version {
+            Some(version) => version.to_owned(),
+            None => {
+                let owner = principal.owner().to_owned();
+                let there = self.inner.store().workflows(owner, Some(name.to_owned()));
+                let there = there.await.map_err(stored)?;
+                let versions = there
+                    .into_iter()
+                    .map(|brief| Ok(info(brief)?.version))
+                    .collect::<Result<Vec<_>, EngineError>>()?;
+                let latest = wanted_version(None, &versions).map_err(|_| unknown(name, None))?;
+                latest.to_string()
+            }
+        };
+        self.stored_workflow(principal.owner(), name, &version).await
+    }
+
+    pub(crate) async fn delete_workflow(
+        &self,
+        principal: &Principal,
+        name: &str,
+        version: Option<&str>,
+    ) -> Result<usize, EngineError> {
+        self.allow(principal, Action::Delete, Object::Workflows)?;
+        let owner = principal.owner().to_owned();
+        let deleting = self
+            .inner
+            .store()
+            .delete_workflow(owner, name.to_owned(), version.map(str::to_owned));
+        match deleting.await.map_err(stored)? {
+            0 => Err(unknown(name, version)),
+            deleted => Ok(deleted),
+        }
+    }
+
+    async fn stored_workflow(
+        &self,
+        owner: &str,
+        name: &str,
+        version: &str,
+    ) -> Result<(WorkflowInfo, Workflow), EngineError> {
+        let found = self
+            .inner
+            .store()
+            .workflow(owner.to_owned(), name.to_owned(), version.to_owned());
+        let record = found
+            .await
+            .map_err(stored)?
+            .ok_or_else(|| unknown(name, Some(version)))?;
+        Ok((info(record.brief)?, records::workflow(&record.definition)?))
+    }
+
+    /// The skills of a definition, by the ids of its steps. A step without one is left out.
+    async fn pinned(
+        &self,
+        principal: &Principal,
+        definition: &Definition,
+    ) -> Result<BTreeMap<String, PinnedSkill>, EngineError> {
+        let mut versions: BTreeMap<String, Vec<Version>> = BTreeMap::new();
+        let all = self.inner.store().skills(principal.owner().to_owned(), None);
+        for brief in all.await.map_err(stored)? {
+            if let Ok(version) = Version::parse(&brief.version) {
+                versions.entry(brief.name).or_default().push(version);
+            }
+        }
+        let mut read: BTreeMap<(String, String), PinnedSkill> = BTreeMap::new();
+        let mut pinned = BTreeMap::new();
+        for step in &definition.steps {
+            let Some(wanted) = &step.skill else {
+                continue;
+            };
+            let bad = |reason: String| {
+                EngineError::bad_request("steps", format!("{}.skill: {}: {reason}", step.id, wanted.name))
+            };
+            let there = versions.get(&wanted.name);
+            let there = there.ok_or_else(|| bad("there is no such skill".to_owned()))?;
+            let version = wanted_version(wanted.version.as_deref(), there).map_err(bad)?;
+            let key = (wanted.name.clone(), version.to_string());
+            if !read.contains_key(&key) {
+                let (_, skill) = self.stored_skill(principal.owner(), &key.0, &key.1).await?;
+                let manifest = skill.manifest();
+                if manifest.kind != Kind::Code {
+                    return Err(bad("is instructions, which do not run".to_owned()));
+                }
+                let made = PinnedSkill {
+                    version,
+                    digest: skill.digest().to_owned(),
+                    inputs: manifest.inputs.clone().unwrap_or_default(),
+                    outputs: manifest.outputs.clone().unwrap_or_default(),
+                };
+                read.insert(key.clone(), made);
+            }
+            if let Some(skill) = read.get(&key) {
+                pinned.insert(step.id.clone(), skill.clone());
+            }
+        }
+        Ok(pinned)
+    }
+}
+
+fn info(brief: WorkflowBrief) -> Result<WorkflowInfo, EngineError> {
+    let version = Version::parse(&brief.version)
+        .map_err(|error| EngineError::internal("reading the version of a workflow", error))?;
+    Ok(WorkflowInfo {
+        name: brief.name,
+        version,
+        description: brief.description,
+        digest: brief.digest,
+        published_by: brief.published_by,
+        published_micros: brief.published_micros,
+    })
+}
+
+fn invalid(wrong: Invalid) -> EngineError {
+    EngineError::bad_request(wrong.field, wrong.reason)
+}
+
+fn unknown(name: &str, version: Option<&str>) -> EngineError {
+    let id = version.map_or_else(|| name.to_owned(), |version| format!("{name} {version}"));
+    EngineError::NotFound {
+        what: "Workflow",
+        id: id.chars().take(128).collect(),
+    }
+}
+
+#[allow(clippy::needless_pass_by_value, reason = "as map_err wants it")]
+fn stored(error: StoreError) -> EngineError {
+    EngineError::internal("workflows in the store", error)
+}

@@ -1,0 +1,337 @@
+//! What drives runs: a task for each run that continues at this replica. It owns the state of the run, writes what changes, and starts and stops
+//! what the run says. Whatever happens to it, the next task reads the run from the store and continues.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use himalia_model::{EngineError, Principal};
+use himalia_store::{RUNNING, StepsWritten, StoreError, WorkflowRunRecord};
+use himalia_workflows::{AttemptId, AttemptStatus, Effect, Outcome, Run};
+use parking_lot::Mutex;
+use tokio::sync::{Notify, mpsc, watch};
+use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
+
+use super::records;
+use super::runs::LOOK;
+use crate::api::Commands;
+
+/// Reports of attempts that wait for the task of their run.
+const REPORTS: usize = 64;
+/// How often a replica looks for runs whose process has gone.
+const CLAIM: Duration = Duration::from_secs(5);
+/// How often runs are forgotten that ended too long ago.
+const FORGET: Duration = Duration::from_mins(10);
+/// How long a run is kept after its end.
+const KEPT: Duration = Duration::from_hours(30 * 24);
+/// Pauses after an error of the store: the first, and the longest.
+const PAUSE: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
+
+/// The runs that continue at this replica.
+#[derive(Debug, Default)]
+pub(crate) struct Drivers {
+    open: Mutex<HashMap<String, Driver>>,
+}
+
+#[derive(Debug)]
+struct Driver {
+    wake: Arc<Notify>,
+    changed: watch::Sender<()>,
+}
+
+impl Drivers {
+    /// Tells the task of a run to look at the store, if it is here.
+    pub(super) fn wake(&self, id: &str) {
+        if let Some(driver) = self.open.lock().get(id) {
+            driver.wake.notify_one();
+        }
+    }
+
+    /// Tells when something of a run has changed, if its task is here. It ends with the task.
+    pub(super) fn changed(&self, id: &str) -> Option<watch::Receiver<()>> {
+        self.open.lock().get(id).map(|driver| driver.changed.subscribe())
+    }
+
+    fn tell(&self, id: &str) {
+        if let Some(driver) = self.open.lock().get(id) {
+            driver.changed.send_replace(());
+        }
+    }
+}
+
+/// What the task of an attempt says.
+#[derive(Debug)]
+pub(super) enum Report {
+    /// Where it runs.
+    Started {
+        place: AttemptId,
+        session: String,
+        execution: Option<String>,
+    },
+    /// What came of it.
+    Finished(AttemptId, Outcome),
+}
+
+/// Why a task stops working on what it has read.
+enum Stop {
+    /// The run has ended, or another replica has it.
+    Over,
+    /// What it has read is old.
+    Stale,
+    /// The store does not work.
+    Store(EngineError),
+}
+
+impl From<StoreError> for Stop {
+    fn from(error: StoreError) -> Self {
+        Self::Store(super::stored(error))
+    }
+}
+
+/// The attempts of one run that have a task.
+struct Attempts {
+    tasks: JoinSet<()>,
+    open: HashMap<AttemptId, AbortHandle>,
+    reports: mpsc::Sender<Report>,
+}
+
+impl Commands {
+    /// Continues with the runs that an earlier process of this gateway left, or one of another replica, until the engine stops.
+    pub(crate) async fn keep_workflows(self) {
+        let mut claims = interval(CLAIM);
+        claims.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut forgets = interval(FORGET);
+        forgets.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                () = self.inner.draining.cancelled() => return,
+                _ = claims.tick() => match self.inner.store().claim_workflow_runs().await {
+                    Ok(ids) => ids.iter().for_each(|id| self.drive(id)),
+                    Err(StoreError::Closed | StoreError::LeaseLost) => return,
+                    Err(error) => tracing::warn!(%error, "cannot look for runs of workflows to continue with"),
+                },
+                _ = forgets.tick() => {
+                    let kept = i64::try_from(KEPT.as_micros()).unwrap_or(i64::MAX);
+                    let before = self.inner.config.clock.stored_micros().saturating_sub(kept);
+                    if let Err(error) = self.inner.store().forget_workflow_runs(before).await {
+                        tracing::warn!(%error, "cannot forget runs of workflows that ended long ago");
+                    }
+                }
+            }
+        }
+    }
+
+    /// Starts the task of a run, unless it is there.
+    pub(super) fn drive(&self, id: &str) {
+        let wake = Arc::new(Notify::new());
+        {
+            let mut open = self.workflows.open.lock();
+            if open.contains_key(id) {
+                return;
+            }
+            let driver = Driver {
+                wake: Arc::clone(&wake),
+                changed: watch::Sender::new(()),
+            };
+            open.insert(id.to_owned(), driver);
+        }
+        let (commands, id) = (self.clone(), id.to_owned());
+        self.inner.background.spawn(async move {
+            let stop = commands.inner.draining.clone();
+            tokio::select! {
+                biased;
+                // What runs continues in its sandbox, and the next gateway finds it.
+                () = stop.cancelled() => {}
+                () = Box::pin(commands.drive_run(&id, &wake)) => {}
+            }
+            commands.workflows.open.lock().remove(&id);
+        });
+    }
+
+    async fn drive_run(&self, id: &str, wake: &Notify) {
+        let (reports, mut reported) = mpsc::channel(REPORTS);
+        let mut attempts = Attempts {
+            tasks: JoinSet::new(),
+            open: HashMap::new(),
+            reports,
+        };
+        let mut pause = PAUSE.0;
+        loop {
+            match self.work_on(id, wake, &mut attempts, &mut reported).await {
+                Ok(()) | Err(Stop::Stale) => pause = PAUSE.0,
+                Err(Stop::Over) => return,
+                Err(Stop::Store(error)) => {
+                    tracing::warn!(run = id, %error, "the run of a workflow cannot continue now");
+                    sleep(pause).await;
+                    pause = PAUSE.1.min(pause * 2);
+                }
+            }
+        }
+    }
+
+    /// Reads a run, and works on it until that has to be done again.
+    async fn work_on(
+        &self,
+        id: &str,
+        wake: &Notify,
+        attempts: &mut Attempts,
+        reported: &mut mpsc::Receiver<Report>,
+    ) -> Result<(), Stop> {
+        let record = self.inner.store().workflow_run(id.to_owned()).await?;
+        let record = record
+            .filter(|record| record.brief.status == RUNNING)
+            .ok_or(Stop::Over)?;
+        let steps = self.inner.store().workflow_steps(id.to_owned()).await?;
+        let principal: Principal = records::json_of(&record.principal).map_err(Stop::Store)?;
+        let mut run = records::run(&record, steps).map_err(Stop::Store)?;
+        let begun = run.begin(self.now_micros(), record.brief.cancelled_by.is_some());
+        self.act(&record, &principal, &run, begun, attempts).await?;
+        let mut looks = interval(LOOK);
+        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        looks.tick().await;
+        loop {
+            let due = run.due().map(|due| self.until(due));
+            let tick = async {
+                match due {
+                    Some(due) => tokio::time::sleep_until(due).await,
+                    None => std::future::pending().await,
+                }
+            };
+            let mut over = None;
+            let effects = tokio::select! {
+                Some(report) = reported.recv() => match report {
+                    Report::Started { place, session, execution } => run.started(&place, &session, execution.as_deref()),
+                    Report::Finished(place, outcome) => {
+                        attempts.open.remove(&place);
+                        let effects = run.finished(&place, outcome, self.now_micros());
+                        over = Some(place);
+                        effects
+                    }
+                },
+                () = wake.notified() => self.signals(id, &mut run).await?,
+                // Another replica may have written an answer.
+                _ = looks.tick(), if self.inner.store().is_shared() => self.signals(id, &mut run).await?,
+                () = tick => run.tick(self.now_micros()),
+            };
+            while attempts.tasks.try_join_next().is_some() {}
+            let acted = self.act(&record, &principal, &run, effects, attempts).await;
+            if let (Some(place), Ok(()) | Err(Stop::Over)) = (over, &acted) {
+                // What came of it is written.
+                self.end_attempt(&principal, id, place);
+            }
+            acted?;
+        }
+    }
+
+    /// What others have written of a run: answers, and that it is to end.
+    async fn signals(&self, id: &str, run: &mut Run) -> Result<Vec<Effect>, Stop> {
+        let record = self.inner.store().workflow_run(id.to_owned()).await?;
+        let record = record
+            .filter(|record| record.brief.status == RUNNING)
+            .ok_or(Stop::Over)?;
+        let now = self.now_micros();
+        let mut effects = Vec::new();
+        let waits = |status: AttemptStatus| status == AttemptStatus::Waiting;
+        if run.attempts().any(|attempt| waits(attempt.status)) {
+            let steps = self.inner.store().workflow_steps(id.to_owned()).await?;
+            for step in steps
+                .into_iter()
+                .filter(|step| step.status == AttemptStatus::Answered.as_str())
+            {
+                let (answer, by) = (
+                    step.answer.unwrap_or_default(),
+                    step.answered_by.unwrap_or_default(),
+                );
+                effects.extend(run.answered(&step.step, &answer, &by, now));
+            }
+        }
+        if record.brief.cancelled_by.is_some() {
+            effects.extend(run.cancel(now));
+        }
+        Ok(effects)
+    }
+
+    /// Does what a run says: writes first, then starts and stops, and its end last.
+    async fn act(
+        &self,
+        record: &WorkflowRunRecord,
+        principal: &Principal,
+        run: &Run,
+        effects: Vec<Effect>,
+        attempts: &mut Attempts,
+    ) -> Result<(), Stop> {
+        let id = &record.brief.id;
+        let (mut written, mut others) = (Vec::new(), Vec::new());
+        for effect in effects {
+            match effect {
+                Effect::Write(attempt) => written.push(records::record(*attempt)),
+                other => others.push(other),
+            }
+        }
+        if !written.is_empty() {
+            match self
+                .inner
+                .store()
+                .write_workflow_steps(id.clone(), written)
+                .await?
+            {
+                StepsWritten::Done => self.workflows.tell(id),
+                StepsWritten::Stale => return Err(Stop::Stale),
+                StepsWritten::Lost => return Err(Stop::Over),
+            }
+        }
+        for effect in others {
+            match effect {
+                Effect::Write(_) => {}
+                Effect::Start(place, inputs) => {
+                    if attempts.open.contains_key(&place) {
+                        continue;
+                    }
+                    let known = run.attempts().find(|attempt| attempt.place == place);
+                    let Some(step) = self.step_run(record, principal, run, known, inputs) else {
+                        continue;
+                    };
+                    let (commands, reports) = (self.clone(), attempts.reports.clone());
+                    let task = attempts.tasks.spawn(async move {
+                        Box::pin(commands.run_step(step, &reports)).await;
+                    });
+                    attempts.open.insert(place, task);
+                }
+                Effect::Stop(place) => {
+                    if let Some(task) = attempts.open.remove(&place) {
+                        task.abort();
+                    }
+                    self.end_attempt(principal, id, place);
+                }
+                Effect::End(end) => {
+                    let status = end.status.as_str();
+                    let end = records::end(*end, self.now_micros());
+                    if self.inner.store().end_workflow_run(id.clone(), end).await? {
+                        tracing::info!(run = %id, workflow = record.brief.workflow, status, "a run of a workflow has ended");
+                    }
+                    self.workflows.tell(id);
+                    return Err(Stop::Over);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the session of an attempt, beside what else is to be done.
+    fn end_attempt(&self, principal: &Principal, run: &str, place: AttemptId) {
+        let (commands, principal, run) = (self.clone(), principal.clone(), run.to_owned());
+        self.inner.background.spawn(async move {
+            commands.stop_step(&principal, &run, &place).await;
+        });
+    }
+
+    pub(super) fn now_micros(&self) -> i64 {
+        self.inner.config.clock.stored_micros()
+    }
+
+    fn until(&self, micros: i64) -> Instant {
+        let wait = u64::try_from(micros.saturating_sub(self.now_micros())).unwrap_or(0);
+        Instant::now() + Duration::from_micros(wait)
+    }
+}

@@ -1,0 +1,278 @@
+//! Runs of workflows: start, look, cancel, answer.
+
+use std::time::Duration;
+
+use himalia_journal::may_block;
+use himalia_model::{Action, EngineError, Object, Principal};
+use himalia_skills::address;
+use himalia_store::{
+    RUNNING, StepAnswer, WorkflowRunAdded, WorkflowRunBrief, WorkflowRunFilter, WorkflowRunQuota,
+    WorkflowRunRecord,
+};
+use himalia_workflows::{MAX_INPUT_BYTES, RunStatus, Workflow};
+use serde_json::{Map, Value, json};
+use tokio::time::{Instant, sleep_until, timeout_at};
+use uuid::Uuid;
+
+use super::view::{self, RunInfo, RunView, StepView};
+use super::{invalid, records, stored};
+use crate::api::Commands;
+
+/// Runs of an owner that have not ended.
+pub const MAX_RUNS_IN_PROGRESS: u32 = 32;
+/// Runs of an owner that are kept.
+pub const MAX_RUNS: u32 = 10_000;
+/// Bytes of a key.
+const MAX_KEY_BYTES: usize = 256;
+/// How often a run is looked at that another replica may have changed.
+pub(super) const LOOK: Duration = Duration::from_secs(1);
+
+/// A run of a workflow that is asked for.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct StartRun {
+    /// Its version; `None`: the latest one.
+    pub version: Option<String>,
+    /// Its inputs.
+    pub inputs: Map<String, Value>,
+    /// The same key again is the same run, if it is the same start.
+    pub key: Option<String>,
+}
+
+/// Which runs are listed, the latest first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RunFilter {
+    /// Of this workflow.
+    pub workflow: Option<String>,
+    /// With this status.
+    pub status: Option<RunStatus>,
+    /// Those that come after the one with this start, microseconds since 1970, and this id.
+    pub after: Option<(i64, String)>,
+    /// At most so many.
+    pub limit: usize,
+}
+
+impl Commands {
+    pub(crate) async fn run_workflow(
+        &self,
+        principal: &Principal,
+        name: &str,
+        wanted: StartRun,
+    ) -> Result<(String, bool), EngineError> {
+        self.allow(principal, Action::Execute, Object::Workflows)?;
+        self.inner.check_open()?;
+        let (info, workflow) = self.workflow(principal, name, wanted.version.as_deref()).await?;
+        let definition = workflow.definition();
+        may_block(|| check_inputs(&workflow, &wanted.inputs))?;
+        let key = wanted.key.as_deref();
+        if key.is_some_and(|key| !(1..=MAX_KEY_BYTES).contains(&key.len())) {
+            let reason = format!("must have 1 to {MAX_KEY_BYTES} bytes");
+            return Err(EngineError::bad_request("idempotency_key", reason));
+        }
+        let print = address(json!({
+            "workflow": name, "version": wanted.version, "inputs": wanted.inputs,
+        }));
+        let inputs = Value::Object(wanted.inputs).to_string();
+        let id = format!("wfr_{}", Uuid::new_v4().simple());
+        let record = WorkflowRunRecord {
+            brief: WorkflowRunBrief {
+                id: id.clone(),
+                owner: principal.owner().to_owned(),
+                workflow: info.name,
+                version: info.version.to_string(),
+                digest: info.digest,
+                status: RUNNING.to_owned(),
+                error: None,
+                started_by: principal.name().to_owned(),
+                cancelled_by: None,
+                created_micros: self.inner.config.clock.stored_micros(),
+                ended_micros: None,
+            },
+            definition: serde_json::to_string(definition)
+                .map_err(|error| EngineError::internal("a definition", error))?,
+            principal: records::written_principal(principal)?,
+            start_key: key.map(|key| address(json!([principal.name(), key]))),
+            start_print: print.clone(),
+            inputs,
+            outputs: None,
+        };
+        let quota = WorkflowRunQuota {
+            running: MAX_RUNS_IN_PROGRESS.into(),
+            kept: MAX_RUNS.into(),
+        };
+        let adding = self.inner.store().add_workflow_run(record, quota);
+        match adding.await.map_err(stored)? {
+            WorkflowRunAdded::Added => {
+                self.drive(&id);
+                Ok((id, true))
+            }
+            WorkflowRunAdded::Present { id, print: held } if held == print => Ok((id, false)),
+            WorkflowRunAdded::Present { .. } => Err(EngineError::KeyReused),
+            WorkflowRunAdded::Full => Err(EngineError::OverBudget {
+                what: "workflow runs",
+                reason: format!(
+                    "{MAX_RUNS_IN_PROGRESS} runs of workflows are in progress, or {MAX_RUNS} are kept"
+                ),
+                gateways: false,
+                retry_after: 10,
+            }),
+        }
+    }
+
+    pub(crate) async fn workflow_runs(
+        &self,
+        principal: &Principal,
+        filter: RunFilter,
+    ) -> Result<Vec<RunInfo>, EngineError> {
+        self.allow(principal, Action::Read, Object::Workflows)?;
+        let filter = WorkflowRunFilter {
+            workflow: filter.workflow,
+            status: filter.status.map(|status| status.as_str().to_owned()),
+            after: filter.after,
+            limit: i64::try_from(filter.limit).unwrap_or(i64::MAX),
+        };
+        let listed = self
+            .inner
+            .store()
+            .workflow_runs(principal.owner().to_owned(), filter);
+        listed
+            .await
+            .map_err(stored)?
+            .into_iter()
+            .map(view::info)
+            .collect()
+    }
+
+    pub(crate) async fn workflow_run(
+        &self,
+        principal: &Principal,
+        id: &str,
+        wait: Duration,
+    ) -> Result<RunView, EngineError> {
+        self.allow(principal, Action::Read, Object::Workflows)?;
+        let until = Instant::now() + wait;
+        loop {
+            // Before the row is read: what changes afterwards is not missed.
+            let changed = self.workflows.changed(id);
+            let record = self.seen_run(principal, id).await?;
+            if record.brief.status != RUNNING || Instant::now() >= until {
+                let steps = self.inner.store().workflow_steps(id.to_owned());
+                return view::run(record, steps.await.map_err(stored)?);
+            }
+            let soon = until.min(Instant::now() + LOOK);
+            match changed {
+                Some(mut changed) => {
+                    let _ = timeout_at(until, changed.changed()).await;
+                }
+                None => sleep_until(soon).await,
+            }
+            self.inner.check_open()?;
+        }
+    }
+
+    pub(crate) async fn workflow_step(
+        &self,
+        principal: &Principal,
+        id: &str,
+        step: &str,
+        item: u32,
+    ) -> Result<StepView, EngineError> {
+        self.allow(principal, Action::Read, Object::Workflows)?;
+        let record = self.seen_run(principal, id).await?;
+        let steps = self.inner.store().workflow_steps(id.to_owned());
+        let found = view::step(&record, steps.await.map_err(stored)?, step, item)?;
+        found.ok_or_else(|| no_step(step))
+    }
+
+    pub(crate) async fn cancel_workflow_run(
+        &self,
+        principal: &Principal,
+        id: &str,
+    ) -> Result<RunView, EngineError> {
+        self.allow(principal, Action::Interrupt, Object::Workflows)?;
+        self.seen_run(principal, id).await?;
+        let by = principal.name().to_owned();
+        let cancelling = self.inner.store().cancel_workflow_run(id.to_owned(), by);
+        if cancelling.await.map_err(stored)? {
+            self.workflows.wake(id);
+        }
+        self.workflow_run(principal, id, Duration::ZERO).await
+    }
+
+    pub(crate) async fn answer_workflow_step(
+        &self,
+        principal: &Principal,
+        id: &str,
+        step: &str,
+        value: String,
+    ) -> Result<RunView, EngineError> {
+        // A caller who runs code may not approve what that code does.
+        self.allow(principal, Action::Approve, Object::Workflows)?;
+        let record = self.seen_run(principal, id).await?;
+        let workflow = records::workflow(&record.definition)?;
+        let asked = workflow.step(step).ok_or_else(|| no_step(step))?;
+        let conflict = |reason: &str| {
+            Err(EngineError::Conflict {
+                reason: format!("the step {step} {reason}"),
+            })
+        };
+        let Some(approval) = &asked.approval else {
+            return conflict("asks no person");
+        };
+        if !approval.options.contains(&value) {
+            let reason = format!("is none of: {}", approval.options.join(", "));
+            return Err(EngineError::bad_request("value", reason));
+        }
+        let answer = StepAnswer {
+            run: id.to_owned(),
+            step: step.to_owned(),
+            answer: value,
+            by: principal.name().to_owned(),
+        };
+        let answering = self.inner.store().answer_workflow_step(answer);
+        if !answering.await.map_err(stored)? {
+            return conflict("does not wait for an answer: it has not begun, was answered, or has ended");
+        }
+        self.workflows.wake(id);
+        self.workflow_run(principal, id, Duration::ZERO).await
+    }
+
+    /// A run of the principal's tenant; for the operator any.
+    async fn seen_run(&self, principal: &Principal, id: &str) -> Result<WorkflowRunRecord, EngineError> {
+        let found = self
+            .inner
+            .store()
+            .workflow_run(id.to_owned())
+            .await
+            .map_err(stored)?;
+        let found = found.filter(|record| principal.sees(&record.brief.owner));
+        found.ok_or_else(|| EngineError::NotFound {
+            what: "Workflow run",
+            id: id.chars().take(64).collect(),
+        })
+    }
+}
+
+fn no_step(step: &str) -> EngineError {
+    EngineError::NotFound {
+        what: "Step",
+        id: step.chars().take(64).collect(),
+    }
+}
+
+fn check_inputs(workflow: &Workflow, inputs: &Map<String, Value>) -> Result<(), EngineError> {
+    let bytes = serde_json::to_vec(inputs).map_or(usize::MAX, |json| json.len());
+    if bytes > MAX_INPUT_BYTES {
+        let reason = format!("have {bytes} bytes as JSON, at most {MAX_INPUT_BYTES} are allowed");
+        return Err(EngineError::bad_request("inputs", reason));
+    }
+    let wrong = workflow.check_inputs(inputs).map_err(invalid)?;
+    if wrong.is_empty() {
+        return Ok(());
+    }
+    let texts: Vec<String> = wrong
+        .iter()
+        .map(|one| format!("{}: {} ({})", one.path, one.text, one.rule))
+        .map(|text| text.trim_start_matches(": ").to_owned())
+        .collect();
+    Err(EngineError::bad_request("inputs", texts.join("; ")))
+}

@@ -1,0 +1,147 @@
+//! The rows of workflows, which all replicas share.
+
+use tokio_postgres::Row;
+
+use super::PostgresStore;
+use super::failure::Failure;
+use crate::{StoreError, VersionAdded, VersionQuota, WorkflowBrief, WorkflowRecord};
+
+/// Two replicas that add at once can exceed the quota, each by one.
+const ADD: &str = "
+INSERT INTO himalia.workflows
+    (owner, name, version, description, digest, bytes, definition, published_by, published_micros)
+SELECT $3, $4, $5, $6, $7, $8, $9, $10, $11
+WHERE EXISTS (SELECT 1 FROM himalia.replicas WHERE name = $1 AND epoch = $2)
+  AND (SELECT count(*) < $12::bigint AND coalesce(sum(bytes), 0) + $8::bigint <= $13::bigint
+       FROM himalia.workflows WHERE owner = $3)
+ON CONFLICT (owner, name, version) DO NOTHING";
+
+const DIGEST: &str = "SELECT digest FROM himalia.workflows WHERE owner = $1 AND name = $2 AND version = $3";
+
+const MEMBER: &str = "SELECT 1 FROM himalia.replicas WHERE name = $1 AND epoch = $2";
+
+const ONE: &str = "SELECT * FROM himalia.workflows WHERE owner = $1 AND name = $2 AND version = $3";
+
+const LIST: &str = "
+SELECT owner, name, version, description, digest, bytes, published_by, published_micros
+FROM himalia.workflows WHERE owner = $1 AND ($2::text IS NULL OR name = $2) ORDER BY name, version";
+
+const DELETE: &str = "
+DELETE FROM himalia.workflows
+WHERE owner = $3 AND name = $4 AND ($5::text IS NULL OR version = $5)
+  AND EXISTS (SELECT 1 FROM himalia.replicas WHERE name = $1 AND epoch = $2)";
+
+impl PostgresStore {
+    pub(super) async fn do_add_workflow(
+        &self,
+        record: WorkflowRecord,
+        quota: VersionQuota,
+    ) -> Result<VersionAdded, StoreError> {
+        self.check_lease()?;
+        let me = self.me();
+        self.any_worker()?
+            .run(move |link| async move {
+                let replica: &str = &me.name;
+                let brief = &record.brief;
+                let added = link
+                    .execute(
+                        ADD,
+                        &[
+                            &replica,
+                            &me.epoch,
+                            &brief.owner,
+                            &brief.name,
+                            &brief.version,
+                            &brief.description,
+                            &brief.digest,
+                            &brief.bytes,
+                            &record.definition,
+                            &brief.published_by,
+                            &brief.published_micros,
+                            &quota.versions,
+                            &quota.bytes,
+                        ],
+                    )
+                    .await?;
+                if added == 1 {
+                    return Ok(VersionAdded::Added);
+                }
+                let held = link
+                    .query(DIGEST, &[&brief.owner, &brief.name, &brief.version])
+                    .await?;
+                if let Some(row) = held.first() {
+                    return Ok(VersionAdded::Present(row.try_get("digest")?));
+                }
+                if link.query(MEMBER, &[&replica, &me.epoch]).await?.is_empty() {
+                    return Err(StoreError::LeaseLost.into());
+                }
+                Ok(VersionAdded::Full)
+            })
+            .await
+    }
+
+    pub(super) async fn do_workflow(
+        &self,
+        owner: String,
+        name: String,
+        version: String,
+    ) -> Result<Option<WorkflowRecord>, StoreError> {
+        self.any_worker()?
+            .run(move |link| async move {
+                let rows = link.query(ONE, &[&owner, &name, &version]).await?;
+                let record = |row: &Row| -> Result<WorkflowRecord, Failure> {
+                    Ok(WorkflowRecord {
+                        brief: brief(row)?,
+                        definition: row.try_get("definition")?,
+                    })
+                };
+                rows.first().map(record).transpose()
+            })
+            .await
+    }
+
+    pub(super) async fn do_workflows(
+        &self,
+        owner: String,
+        name: Option<String>,
+    ) -> Result<Vec<WorkflowBrief>, StoreError> {
+        self.any_worker()?
+            .run(move |link| async move {
+                let rows = link.query(LIST, &[&owner, &name]).await?;
+                rows.iter().map(brief).collect()
+            })
+            .await
+    }
+
+    pub(super) async fn do_delete_workflow(
+        &self,
+        owner: String,
+        name: String,
+        version: Option<String>,
+    ) -> Result<usize, StoreError> {
+        self.check_lease()?;
+        let me = self.me();
+        self.any_worker()?
+            .run(move |link| async move {
+                let replica: &str = &me.name;
+                let deleted = link
+                    .execute(DELETE, &[&replica, &me.epoch, &owner, &name, &version])
+                    .await?;
+                Ok(usize::try_from(deleted).unwrap_or(usize::MAX))
+            })
+            .await
+    }
+}
+
+fn brief(row: &Row) -> Result<WorkflowBrief, Failure> {
+    Ok(WorkflowBrief {
+        owner: row.try_get("owner")?,
+        name: row.try_get("name")?,
+        version: row.try_get("version")?,
+        description: row.try_get("description")?,
+        digest: row.try_get("digest")?,
+        bytes: row.try_get("bytes")?,
+        published_by: row.try_get("published_by")?,
+        published_micros: row.try_get("published_micros")?,
+    })
+}
