@@ -4,6 +4,9 @@ import { useLayoutEffect, useState } from 'preact/hooks';
 import { signedOut } from './api/gateway';
 import { signOut } from './api/sign-in';
 import { CredentialsScreen, GrantScreen } from './screens/credentials';
+import { RunScreen } from './screens/run';
+import { RunsScreen } from './screens/runs';
+import { SchedulesScreen } from './screens/schedules';
 import { SessionScreen } from './screens/session';
 import { SessionsScreen } from './screens/sessions';
 import { credentialOf, SignIn } from './screens/sign-in';
@@ -48,6 +51,16 @@ export function App() {
         </button>
         <ThemeButton />
         {!needsSignIn && (
+          <a class="button" href={href({ screen: 'schedules' })}>
+            Schedules
+          </a>
+        )}
+        {!needsSignIn && (
+          <a class="button" href={href({ screen: 'runs' })}>
+            Workflows
+          </a>
+        )}
+        {!needsSignIn && (
           <a class="button" href={href({ screen: 'credentials' })}>
             Credentials
           </a>
@@ -62,10 +75,16 @@ export function App() {
         <SignIn />
       ) : at.screen === 'sessions' ? (
         <SessionsScreen />
+      ) : at.screen === 'schedules' ? (
+        <SchedulesScreen />
       ) : at.screen === 'credentials' ? (
         <CredentialsScreen />
       ) : at.screen === 'grant' ? (
         <GrantScreen />
+      ) : at.screen === 'runs' ? (
+        <RunsScreen />
+      ) : at.screen === 'run' ? (
+        <RunScreen key={at.run} id={at.run} step={at.step} />
       ) : (
         <SessionScreen key={at.session} id={at.session} tab={at.tab} item={at.item} />
       )}

@@ -126,6 +126,35 @@ export interface Completion {
   metadata: { [name: string]: unknown };
 }
 
+/** A new schedule. */
+export interface CreatedSchedule {
+  callback: string | null;
+  /** With which results are signed that are posted to `callback`. It is shown once. */
+  callback_secret: string | null;
+  /** As whom runs are started. */
+  caller: string;
+  created: string;
+  cron: string;
+  enabled: boolean;
+  id: string;
+  inputs: { [name: string]: unknown };
+  /** The latest run. */
+  last_run: ScheduleRun | null;
+  missed: Missed;
+  name: string;
+  /** When it is due next; null: it is not. */
+  next: string | null;
+  overlap: Overlap;
+  /** Its tenant, or `operator`. */
+  owner: string;
+  /** Why the gateway has switched it off. */
+  stopped: string | null;
+  target: RunTarget;
+  template: string | null;
+  time_zone: string;
+  timeout_s: number | null;
+}
+
 /** A new access token. */
 export interface CreatedToken {
   /** Name of the caller that its holder is. */
@@ -142,6 +171,31 @@ export interface CreatedToken {
   scope: Scope;
   /** What clients send. It is shown once and stored as a hash. */
   token: string;
+}
+
+/** A new webhook. */
+export interface CreatedWebhook {
+  callback: string | null;
+  /** With which results are signed that are posted to `callback`. It is shown once. */
+  callback_secret: string | null;
+  /** As whom runs are started. */
+  caller: string;
+  created: string;
+  enabled: boolean;
+  id: string;
+  inputs: { [name: string]: unknown };
+  /** The latest run. */
+  last_run: ScheduleRun | null;
+  name: string;
+  /** Its tenant, or `operator`. */
+  owner: string;
+  /** Where messages are sent: a path of the gateway's address. */
+  path: string;
+  /** With which senders sign. It is shown once. */
+  secret: string;
+  target: RunTarget;
+  template: string | null;
+  timeout_s: number | null;
 }
 
 /** A credential, without its secret. */
@@ -225,6 +279,45 @@ export interface Death {
   /** What was in the process when its latest execution before ended, from kernels that tell. */
   variables_lost: LostVariables | null;
 }
+
+/** A delivery of the result of a run. */
+export interface Delivery {
+  /** The latest 16 attempts, the latest one last. */
+  attempts: DeliveryAttempt[];
+  created: string;
+  id: string;
+  /** When it is tried next; null: it has ended. */
+  next_attempt: string | null;
+  /** The run that it tells of. */
+  run: string;
+  state: DeliveryState;
+  /** Where to. */
+  url: string;
+}
+
+/** An attempt of a delivery. */
+export interface DeliveryAttempt {
+  at: string;
+  /** Why there was none. */
+  error: string | null;
+  /** The status of the response. */
+  status: number | null;
+}
+
+/** A page of deliveries. */
+export interface DeliveryPage {
+  deliveries: Delivery[];
+  /** The cursor of the next page; null at the end. */
+  next: string | null;
+}
+
+/**
+ * How far a delivery is.
+ * - `pending`: It is to be tried, perhaps again.
+ * - `delivered`: The receiver has it.
+ * - `failed`: It was given up.
+ */
+export type DeliveryState = "pending" | "delivered" | "failed";
 
 /** A position in code, and the level of detail. */
 export interface DetailedPlace {
@@ -907,6 +1000,44 @@ export interface ListedSkill {
   versions: string[];
 }
 
+/** The latest version of a workflow in a list. */
+export interface ListedWorkflow {
+  description: string;
+  /** The address of its content: `sha256:` and 64 hexadecimal digits. */
+  digest: string;
+  name: string;
+  /** When it was published. */
+  published: string;
+  /** Who published it. */
+  published_by: string;
+  /** The latest version. */
+  version: string;
+  /** All versions, the latest first. */
+  versions: string[];
+}
+
+/** A run in a list. */
+export interface ListedWorkflowRun {
+  /** Who cancelled it. */
+  cancelled_by: string | null;
+  /** When it was started. */
+  created: string;
+  /** The address of the content of that version. */
+  digest: string;
+  /** When it ended. */
+  ended: string | null;
+  /** Why it failed. */
+  error: WorkflowError | null;
+  /** `wfr_` and 32 hexadecimal digits. */
+  id: string;
+  /** Who started it. It has the rights of this principal. */
+  started_by: string;
+  status: WorkflowRunStatus;
+  version: string;
+  /** The name of its workflow. */
+  workflow: string;
+}
+
 /** A record of a session's log. A message or request has a channel and its parts, the others have a `detail`. */
 export interface LogRecord {
   /** When it was stored. */
@@ -966,6 +1097,13 @@ export interface LostVariables {
   /** There may have been others. */
   truncated: boolean;
 }
+
+/**
+ * What becomes of due times at which no gateway ran, or that were seen more than a minute late.
+ * - `skip`: They are left out.
+ * - `run_once`: The latest one is made up for, if it is not more than a week ago.
+ */
+export type Missed = "skip" | "run_once";
 
 /** The spelling of a rule. */
 export type NetworkRule = string | FullNetworkRule;
@@ -1154,6 +1292,37 @@ export interface NewPrompt {
   /** What the person reads. */
   text: string;
   /** Seconds that it may stay open; default: a day. */
+  timeout_s?: number | null | undefined;
+}
+
+/** A schedule to create. */
+export interface NewSchedule {
+  /** Where the result of each run is posted. */
+  callback?: string | null | undefined;
+  /** When it is due: minute, hour, day of the month, month and weekday, with a second before them if need be. */
+  cron: string;
+  /** Whether it starts runs; default true. */
+  enabled?: boolean | null | undefined;
+  /** The inputs of each run, which fit the schema of the target. */
+  inputs?: { [name: string]: unknown } | undefined;
+  /** What becomes of due times that no gateway saw within a minute; default `run_once`. */
+  missed?: "skip" | "run_once" | undefined;
+  /** 1 to 64 lower-case letters, digits and hyphens; one of the tenant. */
+  name: string;
+  /** What becomes of a due time while an earlier run is in progress; default `skip`. */
+  overlap?: "skip" | "allow" | undefined;
+  /** What is started. */
+  target: {
+    /** The name of a skill that is code. */
+    skill: string;
+    /** Its version. Default: the latest one, at each run. */
+    version?: string | null | undefined;
+  };
+  /** The template of the sessions of runs. Default: that of the skill, or the default kernelspec. */
+  template?: string | null | undefined;
+  /** The time zone of `cron`, by its name in the IANA database; default `UTC`. */
+  time_zone?: string | null | undefined;
+  /** Seconds that a run may take, if that is less than the skill says. */
   timeout_s?: number | null | undefined;
 }
 
@@ -1351,6 +1520,120 @@ export interface NewToken {
   tenant?: string | null | undefined;
 }
 
+/** A webhook to create. */
+export interface NewWebhook {
+  /** Where the result of each run is posted. */
+  callback?: string | null | undefined;
+  /** Whether it starts runs; default true. */
+  enabled?: boolean | null | undefined;
+  /** Inputs that each run has, whatever the message says. */
+  inputs?: { [name: string]: unknown } | undefined;
+  /** 1 to 64 lower-case letters, digits and hyphens; one of the tenant. */
+  name: string;
+  /** What is started. */
+  target: {
+    /** The name of a skill that is code. */
+    skill: string;
+    /** Its version. Default: the latest one, at each run. */
+    version?: string | null | undefined;
+  };
+  /** The template of the sessions of runs. Default: that of the skill, or the default kernelspec. */
+  template?: string | null | undefined;
+  /** Seconds that a run may take, if that is less than the skill says. */
+  timeout_s?: number | null | undefined;
+}
+
+/** A workflow to publish. */
+export interface NewWorkflow {
+  /** What it says of itself. */
+  definition: {
+    /** What it does and when to use it, for people and models; at most 1,024 characters. */
+    description: string;
+    /** JSON Schema of the inputs of a run, an object. */
+    inputs: unknown;
+    /** 1 to 64 lower-case letters, digits and hyphens; it begins with a letter and does not end with a hyphen. */
+    name: string;
+    /** What a run returns, by name. */
+    outputs?: { [name: string]: {
+      from: string;
+    } | {
+      value: unknown;
+    } } | undefined;
+    /** Its steps, at most 100. A step begins when all that it is wired to, or comes after, has succeeded; others run side by side. */
+    steps: ({
+      /** Ids of steps that it comes after without a wire. */
+      after?: string[] | undefined;
+      /** What a person is asked, in place of a skill. Its outputs are `answer`, one of the options, and `by`, who gave it. */
+      approval?: {
+        /** The answers that can be chosen, 2 to 16. */
+        options?: string[] | undefined;
+        /** The answers with which the run continues; any other ends it. Default: the first option. */
+        proceed?: string[] | undefined;
+        /** What the person reads; at most 4,000 characters. */
+        text: string;
+        /** Seconds to wait for an answer, at most 30 days. Default: 7 days. */
+        timeout_s?: number | undefined;
+      } | null | undefined;
+      /** 1 to 64 lower-case letters, digits, hyphens and `_`; one of the workflow. */
+      id: string;
+      /** What the skill gets, or what the person is shown, by name. */
+      inputs?: { [name: string]: {
+        from: string;
+      } | {
+        value: unknown;
+      } } | undefined;
+      /** Runs the skill once for each item of a list. The outputs of the step are the list of their outputs, in its order. */
+      map?: {
+        /** The list, of at most 1,000 items. An item is `item` in the inputs of the step. */
+        over: {
+          from: string;
+        } | {
+          value: unknown;
+        };
+        /** How many run at a time. */
+        parallel?: number | undefined;
+      } | null | undefined;
+      /** Tries again after a failure. Without it a failure ends the run. */
+      retries?: {
+        /** How many attempts follow the first one. */
+        limit: number;
+        /** Seconds before the first of them. Before each other one it is twice as long as before the last, at most an hour. */
+        wait_s?: number | undefined;
+      } | null | undefined;
+      /** The code skill that runs. */
+      skill?: {
+        /** The address of its content. */
+        digest?: string | null | undefined;
+        /** Its name. */
+        name: string;
+        /**
+         * A version, or a range of versions of which the latest is taken when the workflow is published: `1.2.0`, `^1.2`, `>=1, <3`. Default:
+         * the latest one.
+         */
+        version?: string | null | undefined;
+      } | null | undefined;
+      /** The template of its sessions. Default: that of the skill. */
+      template?: string | null | undefined;
+      /** Seconds that one attempt may run, if that is less than the skill says. */
+      timeout_s?: number | null | undefined;
+    })[];
+    /** A semantic version: `1.2.0`. */
+    version: string;
+  };
+}
+
+/** A run to start. */
+export interface NewWorkflowRun {
+  /** The same key again is the same run: 422 if that was another start. */
+  idempotency_key?: string | null | undefined;
+  /** What fits the schema of the workflow. */
+  inputs?: { [name: string]: unknown } | undefined;
+  /** Default: the latest one. */
+  version?: string | null | undefined;
+  /** Seconds that the response waits for the end; default 0. The run continues afterwards. */
+  wait_s?: number | null | undefined;
+}
+
 /** What one caller uses, and today has used. */
 export interface OfCaller {
   buffered_bytes: number;
@@ -1424,6 +1707,13 @@ export interface OutputPage {
  * - `lost`: Its sandbox is lost, and it was not used since.
  */
 export type Overdue = "age" | "space" | "lost";
+
+/**
+ * What becomes of a due time when an earlier run has not ended.
+ * - `skip`: It is left out.
+ * - `allow`: It is run beside the other one.
+ */
+export type Overlap = "skip" | "allow";
 
 /** A position in code. */
 export interface PlaceInCode {
@@ -1659,6 +1949,14 @@ export interface RunOf {
  */
 export type RunStatus = "running" | "succeeded" | "failed";
 
+/** What is started. */
+export interface RunTarget {
+  /** The name of a skill that is code. */
+  skill: string;
+  /** Its version. Default: the latest one, at each run. */
+  version?: string | null | undefined;
+}
+
 /** What was lost with a sandbox beside the variables, and cannot be had again. */
 export interface SandboxLoss {
   /** Ids of sessions that were forks in the same sandbox. At most 16. */
@@ -1706,6 +2004,89 @@ export interface SandboxUsage {
   tool_calls_unknown: number;
   /** Bytes that tools have returned. */
   tool_reply_bytes: number;
+}
+
+/** A schedule. */
+export interface Schedule {
+  callback: string | null;
+  /** As whom runs are started. */
+  caller: string;
+  created: string;
+  cron: string;
+  enabled: boolean;
+  id: string;
+  inputs: { [name: string]: unknown };
+  /** The latest run. */
+  last_run: ScheduleRun | null;
+  missed: Missed;
+  name: string;
+  /** When it is due next; null: it is not. */
+  next: string | null;
+  overlap: Overlap;
+  /** Its tenant, or `operator`. */
+  owner: string;
+  /** Why the gateway has switched it off. */
+  stopped: string | null;
+  target: RunTarget;
+  template: string | null;
+  time_zone: string;
+  timeout_s: number | null;
+}
+
+/** What is to change. Members that are left out stay. */
+export interface ScheduleChange {
+  cron?: string | null | undefined;
+  enabled?: boolean | null | undefined;
+  inputs?: { [name: string]: unknown } | null | undefined;
+  missed?: "skip" | "run_once" | null | undefined;
+  overlap?: "skip" | "allow" | null | undefined;
+  /** What is started. */
+  target?: {
+    /** The name of a skill that is code. */
+    skill: string;
+    /** Its version. Default: the latest one, at each run. */
+    version?: string | null | undefined;
+  } | null | undefined;
+  /** Empty: that of the skill, or the default kernelspec. */
+  template?: string | null | undefined;
+  time_zone?: string | null | undefined;
+  timeout_s?: number | null | undefined;
+}
+
+/** A page of the list. */
+export interface SchedulePage {
+  /** The cursor of the next page; null at the end. */
+  next: string | null;
+  schedules: Schedule[];
+}
+
+/** A run of a schedule. */
+export interface ScheduleRun {
+  /** Who asked for it, if that was not the schedule. */
+  asked_by: string | null;
+  /** When it was due, or asked for. */
+  due: string;
+  ended: string | null;
+  /** The execution that it is. */
+  execution: string | null;
+  id: string;
+  /** Due times before it that were missed, at most 1,000. */
+  missed_before: number;
+  /** What it returned, up to 16 KiB; `GET /v1/executions/{execution_id}/skill` has more. */
+  outputs: unknown;
+  /** Why it has failed, was left out, or waits. */
+  reason: string | null;
+  started: string | null;
+  status: TriggerRunStatus;
+  /** The version of the skill. */
+  version: string | null;
+}
+
+/** A page of runs. */
+export interface ScheduleRunPage {
+  /** The cursor of the next page; null at the end. */
+  next: string | null;
+  runs: ScheduleRun[];
 }
 
 /** What is wrong with a part of the outputs. */
@@ -2039,6 +2420,25 @@ export interface SomeBranches {
  */
 export type StartPath = "pool" | "zygote" | "cold" | "fork";
 
+/** The answer of a person. */
+export interface StepAnswer {
+  /** One of the options. */
+  value: string;
+}
+
+/**
+ * How far a step or an attempt of it is.
+ * - `pending`: What it needs has not succeeded yet.
+ * - `skipped`: It did not begin before the run ended.
+ * - `delayed`: It is tried again later.
+ * - `running`: Its skill runs.
+ * - `waiting`: A person is asked.
+ * - `succeeded`: It has ended well.
+ * - `failed`: It has failed.
+ * - `cancelled`: It was stopped because the run has ended.
+ */
+export type StepStatus = "pending" | "skipped" | "delayed" | "running" | "waiting" | "succeeded" | "failed" | "cancelled";
+
 /**
  * Why an execution is being stopped.
  * - `interrupt`: Its caller, or another one who interrupted the kernel.
@@ -2213,6 +2613,17 @@ export interface ToolReply {
   files?: ToolFile[] | undefined;
 }
 
+/**
+ * How far a run of a trigger is, and how it ended.
+ * - `due`: It is to be started.
+ * - `running`: It runs.
+ * - `succeeded`: It has returned outputs that fit the schema.
+ * - `failed`: It has not: `reason` says why.
+ * - `skipped`: Its time came while an earlier run was in progress.
+ * - `missed`: Its time had ended before a gateway saw it.
+ */
+export type TriggerRunStatus = "due" | "running" | "succeeded" | "failed" | "skipped" | "missed";
+
 /** How much of a text is shown. */
 export interface Truncated {
   /** UTF-8 bytes of it that are shown. */
@@ -2367,6 +2778,262 @@ export interface VariableRows {
   total?: number | null | undefined;
 }
 
+/** A webhook. */
+export interface Webhook {
+  callback: string | null;
+  /** As whom runs are started. */
+  caller: string;
+  created: string;
+  enabled: boolean;
+  id: string;
+  inputs: { [name: string]: unknown };
+  /** The latest run. */
+  last_run: ScheduleRun | null;
+  name: string;
+  /** Its tenant, or `operator`. */
+  owner: string;
+  /** Where messages are sent: a path of the gateway's address. */
+  path: string;
+  target: RunTarget;
+  template: string | null;
+  timeout_s: number | null;
+}
+
+/** What is to change. Members that are left out stay. */
+export interface WebhookChange {
+  enabled?: boolean | null | undefined;
+  inputs?: { [name: string]: unknown } | null | undefined;
+  /** What is started. */
+  target?: {
+    /** The name of a skill that is code. */
+    skill: string;
+    /** Its version. Default: the latest one, at each run. */
+    version?: string | null | undefined;
+  } | null | undefined;
+  /** Empty: that of the skill, or the default kernelspec. */
+  template?: string | null | undefined;
+  timeout_s?: number | null | undefined;
+}
+
+/** A page of the list. */
+export interface WebhookPage {
+  /** The cursor of the next page; null at the end. */
+  next: string | null;
+  webhooks: Webhook[];
+}
+
+/** A page of runs. */
+export interface WebhookRunPage {
+  /** The cursor of the next page; null at the end. */
+  next: string | null;
+  runs: ScheduleRun[];
+}
+
+/** A version of a workflow. */
+export interface Workflow {
+  /** As it was published; each skill has its exact version and its digest. */
+  definition: WorkflowDefinition;
+  /** The address of its content: `sha256:` and 64 hexadecimal digits. It covers the digests of its skills. */
+  digest: string;
+  name: string;
+  /** When it was published. */
+  published: string;
+  /** Who published it. */
+  published_by: string;
+  version: string;
+}
+
+/** What a person is asked. */
+export interface WorkflowApproval {
+  /** The answers that can be chosen, 2 to 16. */
+  options: string[];
+  /** The answers with which the run continues; any other ends it. Default: the first option. */
+  proceed?: string[] | undefined;
+  /** What the person reads; at most 4,000 characters. */
+  text: string;
+  /** Seconds to wait for an answer, at most 30 days. Default: 7 days. */
+  timeout_s: number;
+}
+
+/** An attempt of a step. */
+export interface WorkflowAttempt {
+  /** What a person has answered. */
+  answer: string | null;
+  /** Who has answered. */
+  answered_by: string | null;
+  /** 1 is the first. */
+  attempt: number;
+  begun: string | null;
+  /** When it begins, if it is delayed, or the question expires. */
+  due: string | null;
+  ended: string | null;
+  error: WorkflowError | null;
+  /** The execution that it is. */
+  execution: string | null;
+  /** The position of the item of a list; else 0. */
+  item: number;
+  /** The session that it runs in. */
+  session: string | null;
+  status: StepStatus;
+}
+
+/** A workflow: steps that are runs of skills, wired output to input. */
+export interface WorkflowDefinition {
+  /** What it does and when to use it, for people and models; at most 1,024 characters. */
+  description: string;
+  /** JSON Schema of the inputs of a run, an object. */
+  inputs: unknown;
+  /** 1 to 64 lower-case letters, digits and hyphens; it begins with a letter and does not end with a hyphen. */
+  name: string;
+  /** What a run returns, by name. */
+  outputs?: { [name: string]: WorkflowValue } | undefined;
+  /** Its steps, at most 100. A step begins when all that it is wired to, or comes after, has succeeded; others run side by side. */
+  steps: WorkflowStep[];
+  /** A semantic version: `1.2.0`. */
+  version: string;
+}
+
+/** Why something failed. */
+export interface WorkflowError {
+  /** A stable name. */
+  code: string;
+  message: string;
+  /** The step that failed, of a run. */
+  step?: string | null | undefined;
+}
+
+/** For each item of a list. */
+export interface WorkflowMap {
+  /** The list, of at most 1,000 items. An item is `item` in the inputs of the step. */
+  over: WorkflowValue;
+  /** How many run at a time. */
+  parallel: number;
+}
+
+/** A page of the list. */
+export interface WorkflowPage {
+  /** The cursor of the next page; null at the end. */
+  next: string | null;
+  workflows: ListedWorkflow[];
+}
+
+/** What follows a failure. */
+export interface WorkflowRetries {
+  /** How many attempts follow the first one. */
+  limit: number;
+  /** Seconds before the first of them. Before each other one it is twice as long as before the last, at most an hour. */
+  wait_s: number;
+}
+
+/** A run with its steps. */
+export interface WorkflowRun {
+  /** Who cancelled it. */
+  cancelled_by: string | null;
+  /** When it was started. */
+  created: string;
+  /** The address of the content of that version. */
+  digest: string;
+  /** When it ended. */
+  ended: string | null;
+  /** Why it failed. */
+  error: WorkflowError | null;
+  /** `wfr_` and 32 hexadecimal digits. */
+  id: string;
+  inputs: unknown;
+  /** What it returned. Null until then. */
+  outputs: unknown;
+  /** Who started it. It has the rights of this principal. */
+  started_by: string;
+  status: WorkflowRunStatus;
+  /** In the order of the workflow. */
+  steps: WorkflowRunStep[];
+  version: string;
+  /** The name of its workflow. */
+  workflow: string;
+}
+
+/** A page of the list. */
+export interface WorkflowRunPage {
+  /** The cursor of the next page; null at the end. */
+  next: string | null;
+  runs: ListedWorkflowRun[];
+}
+
+/**
+ * How far a run is.
+ * - `running`: It continues, or waits for a person.
+ * - `succeeded`: All steps have succeeded.
+ * - `failed`: A step has not.
+ * - `cancelled`: It was cancelled.
+ */
+export type WorkflowRunStatus = "running" | "succeeded" | "failed" | "cancelled";
+
+/** A step of a run. */
+export interface WorkflowRunStep {
+  /** What a person is asked, in place of a skill. */
+  approval: WorkflowApproval | null;
+  /** All attempts; of a step with a list they are with the step alone. */
+  attempts: WorkflowAttempt[];
+  id: string;
+  /** What it got. Null before it begins, and of a step with a list, whose items have it. */
+  inputs: unknown;
+  /** How many items its list has, once that is known; null for a step without one. */
+  items: number | null;
+  /** Ids of the steps that it comes after. */
+  needs: string[];
+  /** Whether inputs or outputs have more than 16 KiB and are left out: the step alone has them. */
+  omitted: boolean;
+  /** What it returned. Null until then. */
+  outputs: unknown;
+  /** The skill that it runs. */
+  skill: WorkflowSkill | null;
+  status: StepStatus;
+  /** Of how many of them, or of one, the skill has returned. */
+  succeeded: number;
+}
+
+/** Which skill. In a published workflow the version is exact, and the digest is there. */
+export interface WorkflowSkill {
+  /** The address of its content. */
+  digest?: string | null | undefined;
+  /** Its name. */
+  name: string;
+  /**
+   * A version, or a range of versions of which the latest is taken when the workflow is published: `1.2.0`, `^1.2`, `>=1, <3`. Default:
+   * the latest one.
+   */
+  version?: string | null | undefined;
+}
+
+/** A step: a skill that runs, or a person who approves. One of the two. */
+export interface WorkflowStep {
+  /** Ids of steps that it comes after without a wire. */
+  after?: string[] | undefined;
+  /** What a person is asked, in place of a skill. Its outputs are `answer`, one of the options, and `by`, who gave it. */
+  approval?: WorkflowApproval | null | undefined;
+  /** 1 to 64 lower-case letters, digits, hyphens and `_`; one of the workflow. */
+  id: string;
+  /** What the skill gets, or what the person is shown, by name. */
+  inputs?: { [name: string]: WorkflowValue } | undefined;
+  /** Runs the skill once for each item of a list. The outputs of the step are the list of their outputs, in its order. */
+  map?: WorkflowMap | null | undefined;
+  /** Tries again after a failure. Without it a failure ends the run. */
+  retries?: WorkflowRetries | null | undefined;
+  /** The code skill that runs. */
+  skill?: WorkflowSkill | null | undefined;
+  /** The template of its sessions. Default: that of the skill. */
+  template?: string | null | undefined;
+  /** Seconds that one attempt may run, if that is less than the skill says. */
+  timeout_s?: number | null | undefined;
+}
+
+/** A value of an input or an output. */
+export type WorkflowValue = {
+  from: string;
+} | {
+  value: unknown;
+};
+
 /** An archive that was written. */
 export interface WrittenArchive {
   bytes: number;
@@ -2463,6 +3130,16 @@ export interface Operations {
       };
     };
     result: undefined;
+  };
+  /** Deliver a result again */
+  retry_delivery: {
+    input: {
+      path: {
+        /** The delivery's id. */
+        delivery: string;
+      };
+    };
+    result: Delivery;
   };
   /** Get the current result of an execution */
   get_execution: {
@@ -2605,6 +3282,98 @@ export interface Operations {
       body: PromptAnswer;
     };
     result: Prompt;
+  };
+  /** List schedules */
+  list_schedules: {
+    input: {
+      query?: {
+        /** The `next` of the page before. */
+        cursor?: string | undefined;
+        /** Schedules of a page; default 1,000. */
+        limit?: number | undefined;
+      };
+    };
+    result: SchedulePage;
+  };
+  /** Create a schedule */
+  create_schedule: {
+    input: {
+      body: NewSchedule;
+    };
+    result: CreatedSchedule;
+  };
+  /** Get a schedule */
+  get_schedule: {
+    input: {
+      path: {
+        /** The schedule's id or name. */
+        schedule: string;
+      };
+    };
+    result: Schedule;
+  };
+  /** Change a schedule */
+  update_schedule: {
+    input: {
+      path: {
+        /** The schedule's id or name. */
+        schedule: string;
+      };
+      body?: ScheduleChange;
+    };
+    result: Schedule;
+  };
+  /** Delete a schedule */
+  delete_schedule: {
+    input: {
+      path: {
+        /** The schedule's id or name. */
+        schedule: string;
+      };
+    };
+    result: undefined;
+  };
+  /** List deliveries of results of a schedule */
+  list_schedule_deliveries: {
+    input: {
+      path: {
+        /** The schedule's id or name. */
+        schedule: string;
+      };
+      query?: {
+        /** The `next` of the page before. */
+        cursor?: string | undefined;
+        /** Deliveries of a page; default 1,000. */
+        limit?: number | undefined;
+      };
+    };
+    result: DeliveryPage;
+  };
+  /** List the latest runs of a schedule */
+  list_schedule_runs: {
+    input: {
+      path: {
+        /** The schedule's id or name. */
+        schedule: string;
+      };
+      query?: {
+        /** The `next` of the page before. */
+        cursor?: string | undefined;
+        /** Runs of a page; default 1,000. */
+        limit?: number | undefined;
+      };
+    };
+    result: ScheduleRunPage;
+  };
+  /** Start a run of a schedule now */
+  run_schedule: {
+    input: {
+      path: {
+        /** The schedule's id or name. */
+        schedule: string;
+      };
+    };
+    result: ScheduleRun;
   };
   /** List sessions */
   list_sessions: {
@@ -3285,6 +4054,215 @@ export interface Operations {
     };
     result: Usage;
   };
+  /** List webhooks */
+  list_webhooks: {
+    input: {
+      query?: {
+        /** The `next` of the page before. */
+        cursor?: string | undefined;
+        /** Webhooks of a page; default 1,000. */
+        limit?: number | undefined;
+      };
+    };
+    result: WebhookPage;
+  };
+  /** Create a webhook */
+  create_webhook: {
+    input: {
+      body: NewWebhook;
+    };
+    result: CreatedWebhook;
+  };
+  /** Get a webhook */
+  get_webhook: {
+    input: {
+      path: {
+        /** The webhook's id or name. */
+        webhook: string;
+      };
+    };
+    result: Webhook;
+  };
+  /** Change a webhook */
+  update_webhook: {
+    input: {
+      path: {
+        /** The webhook's id or name. */
+        webhook: string;
+      };
+      body?: WebhookChange;
+    };
+    result: Webhook;
+  };
+  /** Delete a webhook */
+  delete_webhook: {
+    input: {
+      path: {
+        /** The webhook's id or name. */
+        webhook: string;
+      };
+    };
+    result: undefined;
+  };
+  /** List deliveries of results of a webhook */
+  list_webhook_deliveries: {
+    input: {
+      path: {
+        /** The webhook's id or name. */
+        webhook: string;
+      };
+      query?: {
+        /** The `next` of the page before. */
+        cursor?: string | undefined;
+        /** Deliveries of a page; default 1,000. */
+        limit?: number | undefined;
+      };
+    };
+    result: DeliveryPage;
+  };
+  /** List the latest runs of a webhook */
+  list_webhook_runs: {
+    input: {
+      path: {
+        /** The webhook's id or name. */
+        webhook: string;
+      };
+      query?: {
+        /** The `next` of the page before. */
+        cursor?: string | undefined;
+        /** Runs of a page; default 1,000. */
+        limit?: number | undefined;
+      };
+    };
+    result: WebhookRunPage;
+  };
+  /** List runs of workflows */
+  list_workflow_runs: {
+    input: {
+      query?: {
+        /** The `next` of the page before. */
+        cursor?: string | undefined;
+        /** Runs of a page; default 1,000. */
+        limit?: number | undefined;
+        /** How far a run is. */
+        status?: "running" | "succeeded" | "failed" | "cancelled" | undefined;
+        /** Only runs of this workflow. */
+        workflow?: string | undefined;
+      };
+    };
+    result: WorkflowRunPage;
+  };
+  /** Get a run of a workflow, or wait for its end */
+  get_workflow_run: {
+    input: {
+      path: {
+        /** The run's id. */
+        run_id: string;
+      };
+      query?: {
+        /** Seconds that the response waits for the end; default 0. */
+        wait_s?: number | undefined;
+      };
+    };
+    result: WorkflowRun;
+  };
+  /** End a run of a workflow */
+  cancel_workflow_run: {
+    input: {
+      path: {
+        /** The run's id. */
+        run_id: string;
+      };
+    };
+    result: WorkflowRun;
+  };
+  /** Get a step of a run */
+  get_workflow_step: {
+    input: {
+      path: {
+        /** The run's id. */
+        run_id: string;
+        /** The step's id in its workflow. */
+        step: string;
+      };
+      query?: {
+        /** Of a step with a list, the item whose inputs and outputs are shown; default 0. */
+        item?: number | undefined;
+      };
+    };
+    result: WorkflowRunStep;
+  };
+  /** Answer a step that waits for a person */
+  answer_workflow_step: {
+    input: {
+      path: {
+        /** The run's id. */
+        run_id: string;
+        /** The step's id in its workflow. */
+        step: string;
+      };
+      body: StepAnswer;
+    };
+    result: WorkflowRun;
+  };
+  /** List workflows */
+  list_workflows: {
+    input: {
+      query?: {
+        /** The `next` of the page before. */
+        cursor?: string | undefined;
+        /** Workflows of a page; default 1,000. */
+        limit?: number | undefined;
+      };
+    };
+    result: WorkflowPage;
+  };
+  /** Publish a version of a workflow */
+  publish_workflow: {
+    input: {
+      body: NewWorkflow;
+    };
+    result: Workflow;
+  };
+  /** Get a workflow with its definition */
+  get_workflow: {
+    input: {
+      path: {
+        /** The workflow's name. */
+        workflow: string;
+      };
+      query?: {
+        /** Default: the latest one. */
+        version?: string | undefined;
+      };
+    };
+    result: Workflow;
+  };
+  /** Delete a version of a workflow, or all */
+  delete_workflow: {
+    input: {
+      path: {
+        /** The workflow's name. */
+        workflow: string;
+      };
+      query?: {
+        /** Default: all of them. */
+        version?: string | undefined;
+      };
+    };
+    result: undefined;
+  };
+  /** Start a run of a workflow */
+  run_workflow: {
+    input: {
+      path: {
+        /** The workflow's name. */
+        workflow: string;
+      };
+      body?: NewWorkflowRun;
+    };
+    result: WorkflowRun;
+  };
 }
 
 /** The method and the path of each operation. */
@@ -3295,6 +4273,7 @@ export const ROUTES: { readonly [O in keyof Operations]: string } = {
   delete_credential: 'DELETE /v1/credentials/{credential}',
   begin_grant: 'POST /v1/credentials/{credential}/grant',
   end_grant: 'DELETE /v1/credentials/{credential}/grant',
+  retry_delivery: 'POST /v1/deliveries/{delivery}/retry',
   get_execution: 'GET /v1/executions/{execution_id}',
   stream_execution_events: 'GET /v1/executions/{execution_id}/events',
   answer_execution: 'POST /v1/executions/{execution_id}/input',
@@ -3307,6 +4286,14 @@ export const ROUTES: { readonly [O in keyof Operations]: string } = {
   list_pools: 'GET /v1/pools',
   get_prompt: 'GET /v1/prompts/{prompt_id}',
   answer_prompt: 'POST /v1/prompts/{prompt_id}/answer',
+  list_schedules: 'GET /v1/schedules',
+  create_schedule: 'POST /v1/schedules',
+  get_schedule: 'GET /v1/schedules/{schedule}',
+  update_schedule: 'PATCH /v1/schedules/{schedule}',
+  delete_schedule: 'DELETE /v1/schedules/{schedule}',
+  list_schedule_deliveries: 'GET /v1/schedules/{schedule}/deliveries',
+  list_schedule_runs: 'GET /v1/schedules/{schedule}/runs',
+  run_schedule: 'POST /v1/schedules/{schedule}/runs',
   list_sessions: 'GET /v1/sessions',
   create_session: 'POST /v1/sessions',
   get_session: 'GET /v1/sessions/{session_id}',
@@ -3357,5 +4344,22 @@ export const ROUTES: { readonly [O in keyof Operations]: string } = {
   list_tokens: 'GET /v1/tokens',
   create_token: 'POST /v1/tokens',
   revoke_token: 'DELETE /v1/tokens/{token_id}',
-  get_usage: 'GET /v1/usage'
+  get_usage: 'GET /v1/usage',
+  list_webhooks: 'GET /v1/webhooks',
+  create_webhook: 'POST /v1/webhooks',
+  get_webhook: 'GET /v1/webhooks/{webhook}',
+  update_webhook: 'PATCH /v1/webhooks/{webhook}',
+  delete_webhook: 'DELETE /v1/webhooks/{webhook}',
+  list_webhook_deliveries: 'GET /v1/webhooks/{webhook}/deliveries',
+  list_webhook_runs: 'GET /v1/webhooks/{webhook}/runs',
+  list_workflow_runs: 'GET /v1/workflow-runs',
+  get_workflow_run: 'GET /v1/workflow-runs/{run_id}',
+  cancel_workflow_run: 'POST /v1/workflow-runs/{run_id}/cancel',
+  get_workflow_step: 'GET /v1/workflow-runs/{run_id}/steps/{step}',
+  answer_workflow_step: 'POST /v1/workflow-runs/{run_id}/steps/{step}/answer',
+  list_workflows: 'GET /v1/workflows',
+  publish_workflow: 'POST /v1/workflows',
+  get_workflow: 'GET /v1/workflows/{workflow}',
+  delete_workflow: 'DELETE /v1/workflows/{workflow}',
+  run_workflow: 'POST /v1/workflows/{workflow}/runs'
 };

@@ -24,7 +24,11 @@ pub(crate) fn authorise(
         Object::Gateway | Object::Kernelspec(_) => action == Action::Read,
         Object::Kernels | Object::JupyterSessions => action == Action::Create,
         // Its own; others are not found.
-        Object::Skills | Object::Workflows | Object::Kernel(_) | Object::JupyterSession(_) => true,
+        Object::Skills
+        | Object::Workflows
+        | Object::Schedules
+        | Object::Kernel(_)
+        | Object::JupyterSession(_) => true,
         Object::Upkeep => false,
     };
     if allowed {

@@ -31,8 +31,9 @@ use himalia_workflows::{Definition, Workflow};
 use uuid::Uuid;
 
 use crate::api::{
-    BegunRun, Commands, Drain, NewCredential, RunFilter, RunInfo, RunSkill, RunView, SessionUsage, SkillInfo, SkillRun,
-    StartRun, StepView, WorkflowInfo,
+    BegunRun, Commands, DeliveryInfo, Drain, NewCredential, NewSecrets, NewTrigger, RunFilter, RunInfo,
+    RunSkill, RunView, SessionUsage, SkillInfo, SkillRun, StartRun, StepView, TriggerChange, TriggerInfo,
+    TriggerKind, TriggerRunInfo, WorkflowInfo,
 };
 use crate::audit::{Audit, Effect, Subject};
 use crate::traced::Traced;
@@ -346,14 +347,32 @@ commands! {
         /// Runs of the tenant's workflows, the latest first.
         Look workflow_runs(filter: RunFilter) -> Vec<RunInfo>, Subject::Gateway;
         /// A run with its steps, when it has ended or after this time.
-        Content workflow_run(id: &str, wait: Duration) -> RunView, Subject::WorkflowRun(id);
+        Look workflow_run(id: &str, wait: Duration) -> RunView, Subject::WorkflowRun(id);
         /// A step of a run with all its attempts; of a step with a list also what this item got and returned.
-        Content workflow_step(id: &str, step: &str, item: u32) -> StepView, Subject::WorkflowRun(id);
+        Look workflow_step(id: &str, step: &str, item: u32) -> StepView, Subject::WorkflowRun(id);
         /// Ends a run, and what of it runs. It may continue for a moment after this. Nothing changes if it has ended.
         Change cancel_workflow_run(id: &str) -> RunView, Subject::WorkflowRun(id);
         /// Answers a step that waits for a person, once: [`EngineError::Conflict`] if it does not wait. Needs the scope `admin`: a caller who
         /// runs code may not approve what that code does.
         Change answer_workflow_step(id: &str, step: &str, value: String) -> RunView, Subject::WorkflowRun(id);
+        /// Adds a trigger, which starts runs as its maker. [`EngineError::Conflict`] if there is one of this name, or too many.
+        Change create_trigger(kind: TriggerKind, new: NewTrigger) -> (TriggerInfo, NewSecrets), Subject::Gateway;
+        /// Changes a trigger, by its id or name. Unless it is only switched off, it runs as who changes it from now on.
+        Change change_trigger(kind: TriggerKind, trigger: &str, change: TriggerChange) -> TriggerInfo, Subject::Trigger(trigger);
+        /// Deletes a trigger with the records of its runs. What runs continues.
+        Change delete_trigger(kind: TriggerKind, trigger: &str) -> (), Subject::Trigger(trigger);
+        /// Starts a run of a trigger, whenever it is due.
+        Change run_trigger(kind: TriggerKind, trigger: &str) -> TriggerRunInfo, Subject::Trigger(trigger);
+        /// Tries a delivery again that has ended, or at once one that waits.
+        Change redeliver(delivery: &str) -> DeliveryInfo, Subject::Trigger(delivery);
+        /// The latest deliveries of results of runs of a trigger, the latest first.
+        Look deliveries(kind: TriggerKind, trigger: &str) -> Vec<DeliveryInfo>, Subject::Trigger(trigger);
+        /// The triggers of this kind that the principal sees, by owner and name, each with its latest run.
+        Look triggers(kind: TriggerKind) -> Vec<TriggerInfo>, Subject::Gateway;
+        /// One trigger, with its latest run.
+        Look trigger(kind: TriggerKind, trigger: &str) -> TriggerInfo, Subject::Trigger(trigger);
+        /// The latest runs of a trigger, at most [`MAX_TRIGGER_RUNS`](crate::MAX_TRIGGER_RUNS), the latest first.
+        Look trigger_runs(kind: TriggerKind, trigger: &str) -> Vec<TriggerRunInfo>, Subject::Trigger(trigger);
     }
     immediate {
         /// What each tenant and the operator use now, and what they were refused, by their names. For the operator.

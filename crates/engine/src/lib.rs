@@ -13,10 +13,13 @@ mod tokens;
 mod traced;
 
 pub use api::{
-    BegunRun, Drain, MAX_INPUT_BYTES, MAX_RUNS, MAX_RUNS_IN_PROGRESS, MAX_SKILL_VERSIONS, MAX_SKILLS_BYTES,
-    MAX_WORKFLOW_VERSIONS, MAX_WORKFLOWS_BYTES, NewCredential, RunFilter, RunInfo, RunSkill, RunView, Search,
-    SessionUsage, SkillInfo, SkillRun, SkillRunStatus, SkillStep, StartRun, StepState, StepView,
-    WorkflowInfo,
+    BegunRun, DeliveryAttempt, DeliveryInfo, DeliveryState, Drain, MAX_CALLBACK_URL, MAX_DELIVERIES,
+    MAX_INPUT_BYTES, MAX_OPEN_RUNS, MAX_RUNS, MAX_RUNS_IN_PROGRESS, MAX_SKILL_VERSIONS, MAX_SKILLS_BYTES,
+    MAX_TRIGGER_NAME, MAX_TRIGGER_RUNS, MAX_TRIGGERS, MAX_WEBHOOK_BYTES, MAX_WORKFLOW_VERSIONS,
+    MAX_WORKFLOWS_BYTES, NewCredential, NewSecrets, NewTrigger, RunFilter, RunInfo, RunSkill, RunTarget,
+    RunView, Search, SessionUsage, SkillInfo, SkillRun, SkillRunStatus, SkillStep, StartRun, StepState,
+    StepView, Times, TriggerChange, TriggerInfo, TriggerKind, TriggerRunInfo, TriggerRunStatus,
+    WebhookMessage, WorkflowInfo,
 };
 pub use audit::{Audit, AuditRecord, AuditSink, AuditTarget, Door, Effect};
 pub use engine::{COMMANDS, Engine};
@@ -56,6 +59,7 @@ pub use himalia_model::{
     TreeLimits, TreePlace, Unanswered, Unresponsive, Used, UsualSizes, Via, from_micros,
 };
 pub use himalia_sandbox::inside::{DATA_DIR, WORK_DIR};
+pub use himalia_schedules::{MAX_CRON_BYTES, MIN_INTERVAL_S, Missed, Overlap};
 pub use himalia_session::{
     ByteRange, CredentialValue, Elsewhere, FileDownload, FileInfo, FileKind, FileListing, FileUpload,
     GivenSecrets, GrantAnswer, ListedFile, MAX_LISTED, MAX_NAME_CHARS, MAX_PROCESSES, MAX_SESSION_KERNELS,

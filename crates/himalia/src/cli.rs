@@ -5,7 +5,9 @@
     reason = "the texts of the help are plain, not Markdown"
 )]
 
+mod schedules;
 mod skills;
+mod webhooks;
 mod workflows;
 
 use std::path::PathBuf;
@@ -13,7 +15,9 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::settings::{Flags, Seconds, Secret};
+pub(crate) use schedules::{NewScheduleArgs, OnMissed, OnOverlap, ScheduleCommand};
 pub(crate) use skills::{NewKind, SkillCommand, SkillRunArgs};
+pub(crate) use webhooks::{NewWebhookArgs, WebhookCommand};
 pub(crate) use workflows::{WorkflowCommand, WorkflowRunArgs};
 
 const EXAMPLES: &str = "\
@@ -153,6 +157,12 @@ pub(crate) enum Command {
     /// Workflows: steps that are skills, wired output to input, and their durable runs
     #[command(subcommand, after_help = workflows::EXAMPLES)]
     Workflow(WorkflowCommand),
+    /// Schedules: runs of skills at due times
+    #[command(subcommand, after_help = schedules::EXAMPLES)]
+    Schedule(ScheduleCommand),
+    /// Webhooks: runs of skills that signed messages of other services start
+    #[command(subcommand, after_help = webhooks::EXAMPLES)]
+    Webhook(WebhookCommand),
     /// Grant a credential of kind oauth2: prints the page where you consent, and waits
     #[command(after_help = AUTH_EXAMPLES)]
     Auth(AuthArgs),

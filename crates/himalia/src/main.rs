@@ -79,6 +79,8 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Credential(command) => client::credential(command),
         Command::Skill(command) => client::skill(command),
         Command::Workflow(command) => client::workflow(command),
+        Command::Schedule(command) => client::schedule(command),
+        Command::Webhook(command) => client::webhook(command),
         Command::Auth(args) => client::auth(args),
         Command::Exec(args) => client::exec(args),
         Command::Connect(args) => client::attach(args),

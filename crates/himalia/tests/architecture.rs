@@ -58,6 +58,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("himalia-splice", &[]),
     ("himalia-tools", &[]),
+    ("himalia-schedules", &[]),
     ("himalia-skills", &["himalia-model", "himalia-tools"]),
     ("himalia-workflows", &["himalia-skills", "himalia-tools"]),
     (
@@ -139,6 +140,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "himalia-kernel",
             "himalia-executions",
             "himalia-session",
+            "himalia-schedules",
             "himalia-skills",
             "himalia-journal",
             "himalia-outcome",

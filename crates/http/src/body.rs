@@ -45,7 +45,13 @@ pub(crate) async fn whole(app: &App, headers: &HeaderMap, body: Body) -> Result<
     within(app, headers, body, app.config().body_bytes).await
 }
 
-async fn within(app: &App, headers: &HeaderMap, body: Body, limit: usize) -> Result<Bytes, ApiError> {
+/// The same of at most so many bytes.
+pub(crate) async fn within(
+    app: &App,
+    headers: &HeaderMap,
+    body: Body,
+    limit: usize,
+) -> Result<Bytes, ApiError> {
     refuse_encoding(headers)?;
     let read = timeout(app.config().body_timeout, to_bytes(body, limit));
     match read.await {

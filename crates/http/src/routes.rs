@@ -163,6 +163,23 @@ pub static ROUTES: &[Route] = &[
     route!(V1 POST "/v1/workflow-runs/{run_id}/steps/{step}/answer" answer_workflow_step, "Answer a step that waits for a person", post(v1::workflows::runs::answer), [CHANGE]),
     route!(V1 GET "/v1/executions/{execution_id}/skill" get_skill_run, "Get the run of a skill that an execution is", get(v1::skills::runs::show), [LOG REMOVED GONE]),
     route!(V1 POST "/v1/sessions/{session_id}/skill" draft_skill, "Make a skill of code in the history", post(v1::skills::draft), [LOG RETENTION UNSUPPORTED]),
+    route!(V1 GET "/v1/schedules" list_schedules, "List schedules", get(v1::schedules::list), []),
+    route!(V1 POST "/v1/schedules" create_schedule, "Create a schedule", post(v1::schedules::create), [SCHEDULED STORED]),
+    route!(V1 GET "/v1/schedules/{schedule}" get_schedule, "Get a schedule", get(v1::schedules::show), []),
+    route!(V1 PATCH "/v1/schedules/{schedule}" update_schedule, "Change a schedule", patch(v1::schedules::change), [SCHEDULED]),
+    route!(V1 DELETE "/v1/schedules/{schedule}" delete_schedule, "Delete a schedule", delete(v1::schedules::delete), []),
+    route!(V1 GET "/v1/schedules/{schedule}/runs" list_schedule_runs, "List the latest runs of a schedule", get(v1::schedules::runs), []),
+    route!(V1 GET "/v1/schedules/{schedule}/deliveries" list_schedule_deliveries, "List deliveries of results of a schedule", get(v1::schedules::deliveries), []),
+    route!(V1 GET "/v1/webhooks" list_webhooks, "List webhooks", get(v1::webhooks::list), []),
+    route!(V1 POST "/v1/webhooks" create_webhook, "Create a webhook", post(v1::webhooks::create), [SCHEDULED STORED]),
+    route!(V1 GET "/v1/webhooks/{webhook}" get_webhook, "Get a webhook", get(v1::webhooks::show), []),
+    route!(V1 PATCH "/v1/webhooks/{webhook}" update_webhook, "Change a webhook", patch(v1::webhooks::change), [SCHEDULED]),
+    route!(V1 DELETE "/v1/webhooks/{webhook}" delete_webhook, "Delete a webhook", delete(v1::webhooks::delete), []),
+    route!(V1 GET "/v1/webhooks/{webhook}/runs" list_webhook_runs, "List the latest runs of a webhook", get(v1::webhooks::runs), []),
+    route!(V1 GET "/v1/webhooks/{webhook}/deliveries" list_webhook_deliveries, "List deliveries of results of a webhook", get(v1::webhooks::deliveries), []),
+    route!(V1 POST "/v1/deliveries/{delivery}/retry" retry_delivery, "Deliver a result again", post(v1::deliveries::retry), [CHANGE]),
+    route!(POST "/hooks/{webhook_id}" Public, "Take a signed message that starts a run", post(v1::webhooks::receive)),
+    route!(V1 POST "/v1/schedules/{schedule}/runs" run_schedule, "Start a run of a schedule now", post(v1::schedules::run), [CHANGE]),
     route!(V1 POST "/v1/credentials/{credential}/grant" begin_grant, "Begin the grant of a person for a credential", post(v1::credentials::begin_grant), [TOKENS STORED ASKED]),
     route!(V1 DELETE "/v1/credentials/{credential}/grant" end_grant, "End the grant of a credential", delete(v1::credentials::end_grant), [TOKENS STORED]),
     route!(V1 POST "/v1/grants" finish_grant, "Finish the grant of a person", post(v1::credentials::finish_grant), [TOKENS STORED ASKED]),
@@ -239,7 +256,10 @@ mod tests {
             "/viewer/sign-in",
             "/viewer/sign-out",
         ];
-        assert_eq!(public, [&probes[..], &viewer, &["/api"]].concat());
+        assert_eq!(
+            public,
+            [&probes[..], &viewer, &["/api", "/hooks/{webhook_id}"]].concat()
+        );
     }
 
     #[test]

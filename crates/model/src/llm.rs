@@ -404,6 +404,23 @@ impl LlmPolicy {
     pub fn is_empty(&self) -> bool {
         self.models.is_empty()
     }
+
+    /// What both permit.
+    #[must_use]
+    pub fn within(mut self, other: &Self) -> Self {
+        self.models.retain(|name| other.models.contains(name));
+        let (own, others) = (self.limits, other.limits);
+        self.limits = LlmLimits {
+            calls: own.calls.min(others.calls),
+            tokens: own.tokens.min(others.tokens),
+            spend: match (own.spend, others.spend) {
+                (Some(own), Some(other)) => Some(own.min(other)),
+                (own, other) => own.or(other),
+            },
+            parallel: own.parallel.min(others.parallel),
+        };
+        self
+    }
 }
 
 /// What is asked of a model.
@@ -674,6 +691,22 @@ mod tests {
             let error = LlmLimits::new(fields).unwrap_err();
             assert!(error.starts_with(&format!("{member}: ")), "{member}: {error}");
         }
+    }
+
+    #[test]
+    fn what_two_policies_permit_is_what_both_do() {
+        let policy = |models: &[&str], tokens, spend: Option<u64>| LlmPolicy {
+            models: models.iter().map(|name| (*name).to_owned()).collect(),
+            limits: LlmLimits {
+                tokens,
+                spend: spend.map(Spend::of_nanos),
+                ..LlmLimits::default()
+            },
+        };
+        let both = policy(&["a", "b"], 10, None).within(&policy(&["b", "c"], 20, Some(5)));
+        assert_eq!(both, policy(&["b"], 10, Some(5)));
+        let both = policy(&["b"], 10, Some(3)).within(&both);
+        assert_eq!(both, policy(&["b"], 10, Some(3)));
     }
 
     #[test]

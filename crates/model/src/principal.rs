@@ -352,6 +352,8 @@ pub enum Object<'a> {
     Skills,
     /// Workflows of a tenant, and their runs.
     Workflows,
+    /// What starts runs of skills for a tenant.
+    Schedules,
     /// All kernels, for creating one.
     Kernels,
     /// One kernel.

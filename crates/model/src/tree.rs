@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::network::AllowList;
 use crate::tool_policy::ToolPolicy;
-use crate::{Session, SessionId};
+use crate::{LlmPolicy, Session, SessionId};
 
 /// Sessions below each other, unless the template says otherwise, and the most that it may say.
 const DEPTH: u32 = 4;
@@ -93,6 +93,8 @@ pub struct Starter {
     pub credentials: Vec<String>,
     /// Tools that it may use.
     pub tools: ToolPolicy,
+    /// Models that it may use.
+    pub models: Box<LlmPolicy>,
 }
 
 impl Starter {
@@ -116,6 +118,7 @@ impl Starter {
             allow: sandbox.allow.clone(),
             credentials: sandbox.credentials.clone(),
             tools: sandbox.tools.clone(),
+            models: sandbox.models.clone(),
         }
     }
 }

@@ -30,8 +30,9 @@ use himalia_model::{Clock, EngineError, OPERATOR, Session};
 use himalia_oauth::Transport;
 use himalia_store::{CredentialRecord, PutCredential, Store};
 
-use tokens::{FromHere, Key, Parts, TokenKeeper, TokenRecord};
+pub(crate) use tokens::FromHere;
 pub use tokens::{GrantAnswer, StartedGrant};
+use tokens::{Key, Parts, TokenKeeper, TokenRecord};
 
 /// Credentials of one owner in the store.
 pub const MAX_CREDENTIALS_OF_OWNER: usize = 256;

@@ -9,6 +9,7 @@
 //!
 //! All of it is one object, [`SessionManager`]. It authorises no caller: the engine has done that before.
 
+mod callbacks;
 mod change;
 mod credentials;
 mod disk;

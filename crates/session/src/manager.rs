@@ -25,6 +25,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::credentials::FromHere;
 use crate::end::OpenLogs;
 use crate::readiness::LastCheck;
 use crate::sandbox_lease::Share;
@@ -97,6 +98,8 @@ pub struct SessionManager {
     pub(crate) certificates: Option<Trusted>,
     /// What sessions reach the network by.
     pub(crate) egress: Arc<Egress>,
+    /// How results are posted.
+    pub(crate) outgoing: FromHere,
     /// What principals take of what there is for all of them.
     pub budget: Budget,
     /// The memory of sandboxes, for lists.

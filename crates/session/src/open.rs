@@ -23,7 +23,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::credentials::TokenSettings;
+use crate::credentials::{FromHere, TokenSettings};
 use crate::end::OpenLogs;
 use crate::readiness::LastCheck;
 use crate::start::KernelLimits;
@@ -125,6 +125,7 @@ impl SessionManager {
             llm: Arc::new(llm),
             certificates,
             egress: Arc::new(egress),
+            outgoing: FromHere::new(config.private_addresses.clone()),
             budget: Budget::of(&config),
             memory: MemoryGauge::default(),
             meter: Arc::default(),

@@ -30,6 +30,7 @@ mod replicas;
 mod skills;
 mod sqlite;
 mod tokens;
+mod triggers;
 mod usage;
 mod workflows;
 
@@ -54,6 +55,7 @@ pub use replicas::{Location, Lookup, PLACE, ReadyReplica, ReplicaRecord, Scope, 
 pub use skills::{SkillBrief, SkillRecord, VersionAdded, VersionQuota};
 pub use sqlite::{QUEUE, SCHEMA_VERSION, SqliteStore, copy_database, detach_sandboxes};
 pub use tokens::TokenRecord;
+pub use triggers::{DeliveryRecord, TriggerAdded, TriggerRecord, TriggerRun, TriggerRunState};
 pub use usage::UsageRecord;
 pub use workflows::{
     ANSWERED, RUNNING, StepAnswer, StepsWritten, WAITING, WorkflowBrief, WorkflowRecord, WorkflowRunAdded,
@@ -284,6 +286,72 @@ pub trait Store: Debug + Send + Sync + 'static {
 
     /// Forgets runs that ended before `micros`; gives back how many.
     fn forget_workflow_runs(&self, micros: i64) -> StoreFuture<'_, usize>;
+
+    /// The time by which all replicas act, microseconds since 1970; `None`: that of this process.
+    fn shared_time(&self) -> StoreFuture<'_, Option<i64>>;
+
+    /// Adds a trigger, if its owner has fewer than `most` of its kind.
+    fn insert_trigger(&self, record: TriggerRecord, most: i64) -> StoreFuture<'_, TriggerAdded>;
+
+    /// One trigger.
+    fn trigger(&self, id: Uuid) -> StoreFuture<'_, Option<TriggerRecord>>;
+
+    /// The triggers of a kind, of an owner or of all, by owner and name.
+    fn triggers(&self, owner: Option<String>, kind: String) -> StoreFuture<'_, Vec<TriggerRecord>>;
+
+    /// The triggers that are due at `micros`, the earliest first.
+    fn due_triggers(&self, micros: i64, most: i64) -> StoreFuture<'_, Vec<TriggerRecord>>;
+
+    /// Replaces a trigger, if it has still the version that `record` names, which grows by one, and adds a run of it: both or neither.
+    fn change_trigger(&self, record: TriggerRecord, run: Option<TriggerRun>) -> StoreFuture<'_, bool>;
+
+    /// Forgets a trigger, its runs and their deliveries; `false` when there was none.
+    fn delete_trigger(&self, id: Uuid) -> StoreFuture<'_, bool>;
+
+    /// Adds a run, if there is none with its key, which is given back else.
+    fn add_trigger_run(&self, run: TriggerRun) -> StoreFuture<'_, Option<TriggerRun>>;
+
+    /// One run.
+    fn trigger_run(&self, id: Uuid) -> StoreFuture<'_, Option<TriggerRun>>;
+
+    /// The latest runs of a trigger, the latest first.
+    fn trigger_runs(&self, trigger: Uuid, most: i64) -> StoreFuture<'_, Vec<TriggerRun>>;
+
+    /// The latest run of each trigger of a kind, of an owner or of all.
+    fn last_trigger_runs(&self, owner: Option<String>, kind: String) -> StoreFuture<'_, Vec<TriggerRun>>;
+
+    /// Runs that have not ended, are to be tried at `micros`, and that no living process has claimed.
+    fn open_trigger_runs(&self, micros: i64, most: i64) -> StoreFuture<'_, Vec<TriggerRun>>;
+
+    /// Runs of a trigger that have not ended.
+    fn count_open_trigger_runs(&self, trigger: Uuid) -> StoreFuture<'_, i64>;
+
+    /// Claims a run for this process, if its claim is still `held`.
+    fn claim_trigger_run(&self, id: Uuid, held: String) -> StoreFuture<'_, bool>;
+
+    /// Writes a run that this process has claimed and that has not ended; the claim ends unless it `keeps` it. Adds a delivery with it:
+    /// both or neither.
+    fn change_trigger_run(
+        &self,
+        run: TriggerRun,
+        keeps: bool,
+        delivery: Option<DeliveryRecord>,
+    ) -> StoreFuture<'_, bool>;
+
+    /// Forgets runs that have ended, were due before `before`, and are not among the latest `keep` of their trigger; gives back how many.
+    fn forget_trigger_runs(&self, keep: i64, before: i64) -> StoreFuture<'_, usize>;
+
+    /// One delivery.
+    fn delivery(&self, id: Uuid) -> StoreFuture<'_, Option<DeliveryRecord>>;
+
+    /// The latest deliveries of a trigger, the latest first.
+    fn deliveries(&self, trigger: Uuid, most: i64) -> StoreFuture<'_, Vec<DeliveryRecord>>;
+
+    /// Claims for this process deliveries that are due at `micros` and that no living process has claimed.
+    fn claim_deliveries(&self, micros: i64, most: i64) -> StoreFuture<'_, Vec<DeliveryRecord>>;
+
+    /// Writes a delivery whose claim is still that of `record`, and ends the claim.
+    fn change_delivery(&self, record: DeliveryRecord) -> StoreFuture<'_, bool>;
 
     /// Kernels of this owner, of all replicas, those included that have no process.
     fn count_kernels(&self, owner: String) -> StoreFuture<'_, usize>;

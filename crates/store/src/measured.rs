@@ -8,12 +8,12 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use crate::{
-    CredentialRecord, DeadReplica, EndedRecord, JupyterSessionRecord, KernelLife, KernelRecord, Location,
-    Lookup, Owner, PutCredential, ReadyReplica, ReplicaLease, ReplicaRecord, RuntimePaths, Scope, SkillBrief,
-    SkillRecord, Space, StepAnswer, StepsWritten, Store, StoreError, StoreFuture, TakeOver, Taken,
-    TokenRecord, UsageRecord, VersionAdded, VersionQuota, WorkflowBrief, WorkflowRecord, WorkflowRunAdded,
-    WorkflowRunBrief, WorkflowRunEnd, WorkflowRunFilter, WorkflowRunQuota, WorkflowRunRecord,
-    WorkflowStepRecord,
+    CredentialRecord, DeadReplica, DeliveryRecord, EndedRecord, JupyterSessionRecord, KernelLife,
+    KernelRecord, Location, Lookup, Owner, PutCredential, ReadyReplica, ReplicaLease, ReplicaRecord,
+    RuntimePaths, Scope, SkillBrief, SkillRecord, Space, StepAnswer, StepsWritten, Store, StoreError,
+    StoreFuture, TakeOver, Taken, TokenRecord, TriggerAdded, TriggerRecord, TriggerRun, UsageRecord,
+    VersionAdded, VersionQuota, WorkflowBrief, WorkflowRecord, WorkflowRunAdded, WorkflowRunBrief,
+    WorkflowRunEnd, WorkflowRunFilter, WorkflowRunQuota, WorkflowRunRecord, WorkflowStepRecord,
 };
 
 /// Times each call of another store, the wait in its queue included. Calls whose caller stopped waiting are not counted.
@@ -135,6 +135,26 @@ timed! {
     fn end_workflow_run(run: String, end: WorkflowRunEnd) -> bool;
     fn claim_workflow_runs() -> Vec<String>;
     fn forget_workflow_runs(micros: i64) -> usize;
+    fn shared_time() -> Option<i64>;
+    fn insert_trigger(record: TriggerRecord, most: i64) -> TriggerAdded;
+    fn trigger(id: Uuid) -> Option<TriggerRecord>;
+    fn triggers(owner: Option<String>, kind: String) -> Vec<TriggerRecord>;
+    fn due_triggers(micros: i64, most: i64) -> Vec<TriggerRecord>;
+    fn change_trigger(record: TriggerRecord, run: Option<TriggerRun>) -> bool;
+    fn delete_trigger(id: Uuid) -> bool;
+    fn add_trigger_run(run: TriggerRun) -> Option<TriggerRun>;
+    fn trigger_run(id: Uuid) -> Option<TriggerRun>;
+    fn trigger_runs(trigger: Uuid, most: i64) -> Vec<TriggerRun>;
+    fn last_trigger_runs(owner: Option<String>, kind: String) -> Vec<TriggerRun>;
+    fn open_trigger_runs(micros: i64, most: i64) -> Vec<TriggerRun>;
+    fn count_open_trigger_runs(trigger: Uuid) -> i64;
+    fn claim_trigger_run(id: Uuid, held: String) -> bool;
+    fn change_trigger_run(run: TriggerRun, keeps: bool, delivery: Option<DeliveryRecord>) -> bool;
+    fn forget_trigger_runs(keep: i64, before: i64) -> usize;
+    fn delivery(id: Uuid) -> Option<DeliveryRecord>;
+    fn deliveries(trigger: Uuid, most: i64) -> Vec<DeliveryRecord>;
+    fn claim_deliveries(micros: i64, most: i64) -> Vec<DeliveryRecord>;
+    fn change_delivery(record: DeliveryRecord) -> bool;
     fn count_kernels(owner: String) -> usize;
     fn add_usage(day: i64, used: Vec<UsageRecord>) -> ();
     fn usage(day: i64) -> Vec<UsageRecord>;

@@ -103,6 +103,8 @@ macro_rules! with_contract {
             a_version_of_a_skill_is_there_once_and_within_its_owners_quota
             a_workflow_is_there_once_and_within_its_owners_quota
             a_run_of_a_workflow_is_its_process_and_an_answer_counts_once
+            a_due_time_makes_one_run_by_any_replica
+            a_run_is_in_one_hand_until_that_process_is_gone
             what_was_used_adds_up_over_replicas_and_is_forgotten
             each_thing_is_found_with_the_replica_that_has_it
         );

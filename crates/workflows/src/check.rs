@@ -114,7 +114,7 @@ fn check_step(step: &Step) -> Result<(), String> {
     }
     let is_item = |wire: &&Wire| wire.root == Root::Item;
     let over = step.map.as_ref().and_then(|map| map.over.wire());
-    if over.filter(is_item).is_some() || (step.map.is_none() && step.wires().any(|wire| is_item(&wire))) {
+    if over.as_ref().is_some_and(is_item) || (step.map.is_none() && step.wires().any(|wire| is_item(&wire))) {
         return Err("item: is what the inputs of a step with map have".to_owned());
     }
     let within = |name: &str, value: Option<u32>, most: u32| match value {

@@ -327,7 +327,7 @@ mod tests {
     fn a_member_is_known_unknown_or_absent() {
         let schema = json!({"type": "object", "properties": {"a": {"type": "string"}}});
         assert_eq!(member(&schema, "a"), Member::Known(json!({"type": "string"})));
-        assert!(matches!(member(&schema, "b"), Member::Absent(text) if text.contains("a")));
+        assert!(matches!(member(&schema, "b"), Member::Absent(text) if text.contains('a')));
         assert!(matches!(
             member(&json!({"type": "string"}), "b"),
             Member::Absent(_)

@@ -14,7 +14,7 @@ use crate::workflow::PinnedSkill;
 struct Sources<'a> {
     inputs: &'a Value,
     outputs: BTreeMap<&'a str, Option<Value>>,
-    item: Option<Option<Value>>,
+    item: Member,
 }
 
 /// Refuses wires without a source, and those that carry what certainly does not fit. `order` has each step after those that it needs.
@@ -26,14 +26,14 @@ pub(crate) fn check(
     let mut sources = Sources {
         inputs: &definition.inputs,
         outputs: BTreeMap::new(),
-        item: None,
+        item: no_item(),
     };
     for step in order.iter().filter_map(|at| definition.steps.get(*at)) {
         let bad = |reason: String| Invalid::new("steps", format!("{}.{reason}", step.id));
         let outputs = check_step(step, skills.get(&step.id), &mut sources).map_err(bad)?;
         sources.outputs.insert(&step.id, outputs);
     }
-    sources.item = None;
+    sources.item = no_item();
     for (name, given) in &definition.outputs {
         if let Some(wire) = given.wire() {
             let bad = |reason: String| Invalid::new("outputs", format!("{name}: {reason}"));
@@ -49,7 +49,7 @@ fn check_step<'a>(
     skill: Option<&PinnedSkill>,
     sources: &mut Sources<'a>,
 ) -> Result<Option<Value>, String> {
-    sources.item = None;
+    sources.item = no_item();
     if let Some(map) = &step.map {
         let list = match &map.over {
             Given::Value(Value::Array(_)) => Member::Unknown,
@@ -62,11 +62,10 @@ fn check_step<'a>(
                 None => Member::Unknown,
             },
         };
-        sources.item = Some(match list {
-            Member::Known(schema) => Some(schema),
-            Member::Unknown => None,
-            Member::Absent(reason) => return Err(format!("map.over: {reason}")),
-        });
+        if let Member::Absent(reason) = list {
+            return Err(format!("map.over: {reason}"));
+        }
+        sources.item = list;
     }
     let target = skill.map(|skill| &skill.inputs);
     for (name, given) in &step.inputs {
@@ -112,6 +111,10 @@ fn check_step<'a>(
     })
 }
 
+fn no_item() -> Member {
+    Member::Absent("there is no item without map".to_owned())
+}
+
 /// The schema of the outputs of an approval.
 fn answer(approval: &Approval) -> Value {
     json!({
@@ -149,10 +152,14 @@ impl Sources<'_> {
                     .ok_or_else(|| format!("no step {id} comes before"))?;
                 (format!("steps.{id}.outputs"), outputs.clone())
             }
-            Root::Item => (
-                "item".to_owned(),
-                self.item.clone().ok_or("there is no item without map")?,
-            ),
+            Root::Item => {
+                let item = match &self.item {
+                    Member::Known(schema) => Some(schema.clone()),
+                    Member::Unknown => None,
+                    Member::Absent(reason) => return Err(reason.clone()),
+                };
+                ("item".to_owned(), item)
+            }
         };
         let mut at = begins;
         for name in &wire.path {

@@ -135,13 +135,12 @@ pub fn wanted_version(wanted: Option<&str>, there: &[Version]) -> Result<Version
     let Some(text) = wanted else {
         return latest(&|_| true).ok_or_else(|| "there is no version of it".to_owned());
     };
-    let found = match Version::parse(text) {
-        Ok(exact) => there.iter().find(|version| **version == exact).cloned(),
-        Err(_) => {
-            let range = VersionReq::parse(text)
-                .map_err(|error| format!("{text:?} is no version and no range: {error}"))?;
-            latest(&|version| range.matches(version))
-        }
+    let found = if let Ok(exact) = Version::parse(text) {
+        there.iter().find(|version| **version == exact).cloned()
+    } else {
+        let range = VersionReq::parse(text)
+            .map_err(|error| format!("{text:?} is no version and no range: {error}"))?;
+        latest(&|version| range.matches(version))
     };
     found.ok_or_else(|| {
         let names: Vec<String> = there.iter().take(10).map(Version::to_string).collect();

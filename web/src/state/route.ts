@@ -9,7 +9,10 @@ export type Tab = (typeof TABS)[number];
 export type Route =
   | { screen: 'sessions' }
   | { screen: 'credentials' }
+  | { screen: 'schedules' }
   | { screen: 'grant' }
+  | { screen: 'runs' }
+  | { screen: 'run'; run: string; step: string | null }
   | { screen: 'session'; session: string; tab: Tab; item: string | null };
 
 export const route = signal<Route>({ screen: 'sessions' });
@@ -21,7 +24,9 @@ export function parseRoute(fragment: string): Route {
     .filter(part => part !== '')
     .map(decode);
   const [first, session, tab, item] = parts;
-  if (first === 'credentials' || first === 'grant') return { screen: first };
+  if (first === 'credentials' || first === 'schedules' || first === 'grant' || first === 'runs')
+    return { screen: first };
+  if (first === 'r' && session) return { screen: 'run', run: session, step: tab ?? null };
   if (first !== 's' || !session) return { screen: 'sessions' };
   return {
     screen: 'session',
@@ -33,8 +38,12 @@ export function parseRoute(fragment: string): Route {
 
 export function href(to: Route): string {
   if (to.screen === 'sessions') return '#/';
+  if (to.screen === 'run') return join(['r', to.run, to.step]);
   if (to.screen !== 'session') return `#/${to.screen}`;
-  const parts = ['s', to.session, to.tab === 'cells' && !to.item ? null : to.tab, to.item];
+  return join(['s', to.session, to.tab === 'cells' && !to.item ? null : to.tab, to.item]);
+}
+
+function join(parts: (string | null)[]): string {
   return `#/${parts
     .filter(part => part !== null)
     .map(encodeURIComponent)

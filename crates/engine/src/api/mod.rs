@@ -23,6 +23,7 @@ mod skills;
 mod specs;
 mod tokens;
 mod tools;
+mod triggers;
 mod usage;
 mod workflows;
 
@@ -34,6 +35,12 @@ pub use pooled::Search;
 pub use sandboxes::SessionUsage;
 pub use skills::{
     BegunRun, MAX_SKILL_VERSIONS, MAX_SKILLS_BYTES, RunSkill, SkillInfo, SkillRun, SkillRunStatus, SkillStep,
+};
+pub(crate) use triggers::Triggers;
+pub use triggers::{
+    DeliveryAttempt, DeliveryInfo, DeliveryState, MAX_CALLBACK_URL, MAX_DELIVERIES, MAX_OPEN_RUNS,
+    MAX_TRIGGER_NAME, MAX_TRIGGER_RUNS, MAX_TRIGGERS, MAX_WEBHOOK_BYTES, NewSecrets, NewTrigger, RunTarget,
+    Times, TriggerChange, TriggerInfo, TriggerKind, TriggerRunInfo, TriggerRunStatus, WebhookMessage,
 };
 pub(crate) use workflows::Drivers;
 pub use workflows::{
@@ -64,6 +71,7 @@ pub(crate) struct Commands {
     jupyter: Arc<JupyterSessions>,
     tokens: Arc<AccessTokens>,
     workflows: Arc<Drivers>,
+    triggers: Arc<Triggers>,
 }
 
 impl std::fmt::Debug for Commands {

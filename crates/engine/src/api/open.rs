@@ -35,6 +35,7 @@ impl Engine {
             jupyter,
             tokens: Arc::new(tokens),
             workflows: Arc::default(),
+            triggers: Arc::default(),
         };
         commands.inner.serve_skills(Arc::new(Inside::of(&commands)));
         commands.inner.background.spawn(commands.clone().keep_workflows());

@@ -113,19 +113,18 @@ impl Commands {
         version: Option<&str>,
     ) -> Result<(WorkflowInfo, Workflow), EngineError> {
         self.allow(principal, Action::Read, Object::Workflows)?;
-        let version = match version {
-            Some(version) => version.to_owned(),
-            None => {
-                let owner = principal.owner().to_owned();
-                let there = self.inner.store().workflows(owner, Some(name.to_owned()));
-                let there = there.await.map_err(stored)?;
-                let versions = there
-                    .into_iter()
-                    .map(|brief| Ok(info(brief)?.version))
-                    .collect::<Result<Vec<_>, EngineError>>()?;
-                let latest = wanted_version(None, &versions).map_err(|_| unknown(name, None))?;
-                latest.to_string()
-            }
+        let version = if let Some(version) = version {
+            version.to_owned()
+        } else {
+            let owner = principal.owner().to_owned();
+            let there = self.inner.store().workflows(owner, Some(name.to_owned()));
+            let there = there.await.map_err(stored)?;
+            let versions = there
+                .into_iter()
+                .map(|brief| Ok(info(brief)?.version))
+                .collect::<Result<Vec<_>, EngineError>>()?;
+            let latest = wanted_version(None, &versions).map_err(|_| unknown(name, None))?;
+            latest.to_string()
         };
         self.stored_workflow(principal.owner(), name, &version).await
     }
@@ -191,23 +190,23 @@ impl Commands {
             let there = there.ok_or_else(|| bad("there is no such skill".to_owned()))?;
             let version = wanted_version(wanted.version.as_deref(), there).map_err(bad)?;
             let key = (wanted.name.clone(), version.to_string());
-            if !read.contains_key(&key) {
-                let (_, skill) = self.stored_skill(principal.owner(), &key.0, &key.1).await?;
-                let manifest = skill.manifest();
-                if manifest.kind != Kind::Code {
-                    return Err(bad("is instructions, which do not run".to_owned()));
-                }
-                let made = PinnedSkill {
-                    version,
-                    digest: skill.digest().to_owned(),
-                    inputs: manifest.inputs.clone().unwrap_or_default(),
-                    outputs: manifest.outputs.clone().unwrap_or_default(),
-                };
-                read.insert(key.clone(), made);
+            if let Some(known) = read.get(&key) {
+                pinned.insert(step.id.clone(), known.clone());
+                continue;
             }
-            if let Some(skill) = read.get(&key) {
-                pinned.insert(step.id.clone(), skill.clone());
+            let (_, skill) = self.stored_skill(principal.owner(), &key.0, &key.1).await?;
+            let manifest = skill.manifest();
+            if manifest.kind != Kind::Code {
+                return Err(bad("is instructions, which do not run".to_owned()));
             }
+            let made = PinnedSkill {
+                version,
+                digest: skill.digest().to_owned(),
+                inputs: manifest.inputs.clone().unwrap_or_default(),
+                outputs: manifest.outputs.clone().unwrap_or_default(),
+            };
+            pinned.insert(step.id.clone(), made.clone());
+            read.insert(key, made);
         }
         Ok(pinned)
     }

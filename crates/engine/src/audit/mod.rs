@@ -56,6 +56,8 @@ pub(crate) enum Subject<'a> {
     Workflow(&'a str),
     /// By its id.
     WorkflowRun(&'a str),
+    /// By its id or name.
+    Trigger(&'a str),
     Kernel(KernelId),
     JupyterSession(JupyterSessionId),
 }
@@ -245,6 +247,7 @@ impl Call<'_> {
             Subject::Skill(name) => entry.object = Some(format!("skill {}", shown(name))),
             Subject::Workflow(name) => entry.object = Some(format!("workflow {}", shown(name))),
             Subject::WorkflowRun(id) => entry.object = Some(format!("workflow run {}", shown(id))),
+            Subject::Trigger(text) => entry.object = Some(format!("trigger {}", shown(text))),
             Subject::Kernel(id) => entry.session = Some(id.to_string()),
             Subject::JupyterSession(id) => entry.jupyter_session = Some(id.to_string()),
         }

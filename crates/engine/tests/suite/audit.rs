@@ -10,12 +10,13 @@ use std::time::Duration;
 use crate::common;
 
 use common::{TestEngine, op, question, settled, start, stop};
+use himalia_engine::TriggerKind::Schedule;
 use himalia_engine::{
     Attach, Audit, AuditTarget, COMMANDS, CallTool, CredentialFields, Draft, Drain, Effect, Engine,
-    EngineError, Execute, ForkKernel, GivenSecrets, GrantAnswer, JupyterSessionId, KernelId, NewCredential,
-    NewKernel, NewSession, NewToken, Principal, PromptId, RunFilter, RunProcess, RunSkill, Scope, SecretText,
-    SessionChange, SessionId, SessionPatch, Skill, Sought, StartRun, StartSession, VariableQuery, Via,
-    WorkflowDefinition,
+    EngineError, Execute, ForkKernel, GivenSecrets, GrantAnswer, JupyterSessionId, KernelId, Missed,
+    NewCredential, NewKernel, NewSession, NewToken, NewTrigger, Overlap, Principal, PromptId, RunFilter,
+    RunProcess, RunSkill, RunTarget, Scope, SecretText, SessionChange, SessionId, SessionPatch, Skill,
+    Sought, StartRun, StartSession, Times, TriggerChange, VariableQuery, Via, WorkflowDefinition,
 };
 use himalia_testkit::patience::within;
 use serde_json::{Value, json};
@@ -45,6 +46,27 @@ fn workflow() -> WorkflowDefinition {
 fn skill() -> Skill {
     let text = b"---\nname: report\ndescription: x\n---\n".to_vec();
     Skill::from_folder([("SKILL.md".to_owned(), text)].into()).unwrap()
+}
+
+fn schedule() -> NewTrigger {
+    NewTrigger {
+        name: "report".into(),
+        target: RunTarget {
+            skill: "canary".into(),
+            version: None,
+        },
+        inputs: serde_json::Map::new(),
+        template: None,
+        timeout: None,
+        times: Some(Times {
+            cron: "0 9 * * *".into(),
+            time_zone: "UTC".into(),
+            missed: Missed::Skip,
+            overlap: Overlap::Skip,
+        }),
+        enabled: true,
+        callback: None,
+    }
 }
 
 fn with_audit(engine: Engine, path: &Path, reads: bool) -> Engine {
@@ -240,9 +262,21 @@ async fn call_all(engine: &Engine, who: &Principal) {
                 .answer_workflow_step(who, "wfr_1", "a", String::new())
                 .await
                 .err(),
+            engine.create_trigger(who, Schedule, schedule()).await.err(),
+            engine
+                .change_trigger(who, Schedule, "report", TriggerChange::default())
+                .await
+                .err(),
+            engine.delete_trigger(who, Schedule, "report").await.err(),
+            engine.run_trigger(who, Schedule, "report").await.err(),
+            engine.redeliver(who, "report").await.err(),
+            engine.deliveries(who, Schedule, "report").await.err(),
+            engine.triggers(who, Schedule).await.err(),
+            engine.trigger(who, Schedule, "report").await.err(),
+            engine.trigger_runs(who, Schedule, "report").await.err(),
         ]
     };
-    let worked: [Option<EngineError>; 90] = within("all commands", Box::pin(work)).await.unwrap();
+    let worked: [Option<EngineError>; 99] = within("all commands", Box::pin(work)).await.unwrap();
     assert_eq!(
         lists.len() + worked.len() + 1,
         COMMANDS.len(),

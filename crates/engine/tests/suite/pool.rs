@@ -9,10 +9,11 @@ use std::time::Duration;
 use common::{Client, TestEngine, op, state, stop, until_state};
 use himalia_engine::{
     Drain, Engine, EngineConfig, KernelId, Origin, PoolConfig, PoolStatus, SessionInfo, StartPath,
-    StartSession, Template,
+    StartSession, Template, ToolServerConfig,
 };
 use himalia_testkit::assert_eventually;
 use himalia_testkit::patience::within;
+use serde_json::json;
 
 fn pooled(config: &mut EngineConfig, name: &str, kernelspec: &str, size: u32) {
     let template = Template {
@@ -263,6 +264,13 @@ fn processes(run: &str, program: &str) -> Vec<rustix::process::Pid> {
 async fn a_claim_has_the_tools_that_it_asks_for_and_no_others() {
     let place = TestEngine::with(|config| {
         pooled(config, "warm", "late", 1);
+        // Servers that are not there: their tools have names all the same.
+        config.tool_servers = ["orders", "stripe"]
+            .map(|name| {
+                let fields = serde_json::from_value(json!({ "url": "http://127.0.0.1:9/mcp" })).unwrap();
+                ToolServerConfig::new(name, fields).unwrap()
+            })
+            .into();
         let template = config.templates.get_mut("warm").unwrap();
         template.tools.tools = vec!["orders".parse().unwrap(), "stripe".parse().unwrap()];
     });

@@ -9,8 +9,9 @@ use std::time::Duration;
 use common::{TestEngine, op, question, settled, stop, until_state};
 use himalia_engine::{
     Attach, Drain, Engine, EngineError, Execute, ExecutionId, ExecutionResult, ForkFiles, ForkKernel,
-    ForkPolicy, KernelId, KernelRef, NewSession, Origin, Principal, PromptId, RunSkill, SessionChange,
-    SessionId, SessionPatch, Skill, StartSession, TenantLimits, VariableQuery,
+    ForkPolicy, KernelId, KernelRef, Missed, NewSession, NewTrigger, Origin, Overlap, Principal, PromptId,
+    RunSkill, RunTarget, SessionChange, SessionId, SessionPatch, Skill, StartSession, TenantLimits, Times,
+    TriggerChange, TriggerKind, VariableQuery,
 };
 
 fn ada() -> Principal {
@@ -577,5 +578,114 @@ async fn a_skill_is_its_tenants_alone() {
         engine.skills(&eve(), None).await.unwrap()[0].description,
         "hers too"
     );
+    stop(engine).await;
+}
+
+fn monthly() -> NewTrigger {
+    NewTrigger {
+        name: "monthly".into(),
+        target: RunTarget {
+            skill: "reconcile".into(),
+            version: None,
+        },
+        inputs: serde_json::Map::new(),
+        template: None,
+        timeout: None,
+        times: Some(Times {
+            cron: "0 6 1 * *".into(),
+            time_zone: "Europe/Berlin".into(),
+            missed: Missed::RunOnce,
+            overlap: Overlap::Skip,
+        }),
+        enabled: true,
+        callback: None,
+    }
+}
+
+fn reconcile() -> Skill {
+    let manifest = serde_json::json!({
+        "name": "reconcile", "version": "1.0.0", "kind": "code", "description": "x",
+        "inputs": {"type": "object", "additionalProperties": false}, "outputs": true,
+    });
+    let main = b"def main():\n    return 1\n".to_vec();
+    Skill::new(
+        serde_json::from_value(manifest).unwrap(),
+        [("main.py".to_owned(), main)].into(),
+    )
+    .unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_schedule_is_its_tenants_and_the_operator_can_stop_it() {
+    let kind = TriggerKind::Schedule;
+    let place = TestEngine::new();
+    let engine = place.open().await;
+    let wrong = |error: EngineError, wanted: &str| match error {
+        EngineError::BadRequest { field, .. } => assert_eq!(field, wanted),
+        other => panic!("{other}"),
+    };
+    let gone = |error: EngineError| assert!(matches!(error, EngineError::NotFound { .. }), "{error}");
+    gone(engine.create_trigger(&ada(), kind, monthly()).await.unwrap_err());
+    engine.publish_skill(&ada(), &reconcile()).await.unwrap();
+    let (made, secrets) = engine.create_trigger(&ada(), kind, monthly()).await.unwrap();
+    assert!(secrets.outgoing.is_none() && secrets.incoming.is_none());
+    assert!(made.enabled && made.next_micros.is_some());
+    assert_eq!(
+        (made.owner.as_str(), made.caller.as_str()),
+        ("acme", ada().name())
+    );
+    let again = engine.create_trigger(&bob(), kind, monthly()).await.unwrap_err();
+    assert!(matches!(again, EngineError::Conflict { .. }), "{again}");
+    // What a skill does not take is refused before it is stored.
+    let inputs = TriggerChange {
+        inputs: Some([("x".to_owned(), 1.into())].into_iter().collect()),
+        ..TriggerChange::default()
+    };
+    wrong(
+        engine
+            .change_trigger(&bob(), kind, "monthly", inputs.clone())
+            .await
+            .unwrap_err(),
+        "inputs",
+    );
+    // Another caller who changes it is whom it runs as.
+    let zone = TriggerChange {
+        time_zone: Some("UTC".into()),
+        ..TriggerChange::default()
+    };
+    let changed = engine
+        .change_trigger(&bob(), kind, "monthly", zone)
+        .await
+        .unwrap();
+    assert_eq!((changed.id, changed.caller.as_str()), (made.id, bob().name()));
+    let id = made.id.to_string();
+    let off = TriggerChange {
+        enabled: Some(false),
+        ..TriggerChange::default()
+    };
+    for text in ["monthly", &id] {
+        gone(engine.trigger(&eve(), kind, text).await.unwrap_err());
+        gone(
+            engine
+                .change_trigger(&eve(), kind, text, off.clone())
+                .await
+                .unwrap_err(),
+        );
+        gone(engine.run_trigger(&eve(), kind, text).await.unwrap_err());
+        gone(engine.trigger_runs(&eve(), kind, text).await.unwrap_err());
+        gone(engine.delete_trigger(&eve(), kind, text).await.unwrap_err());
+    }
+    assert_eq!(engine.triggers(&eve(), kind).await.unwrap(), []);
+    assert_eq!(
+        engine.triggers(&op(), kind).await.unwrap(),
+        std::slice::from_ref(&changed)
+    );
+    let refused = engine.change_trigger(&op(), kind, &id, inputs).await.unwrap_err();
+    assert!(matches!(refused, EngineError::Forbidden { .. }), "{refused}");
+    let stopped = engine.change_trigger(&op(), kind, &id, off).await.unwrap();
+    assert_eq!((stopped.enabled, stopped.next_micros), (false, None));
+    assert_eq!(stopped.caller, bob().name());
+    engine.delete_trigger(&op(), kind, &id).await.unwrap();
+    assert_eq!(engine.triggers(&ada(), kind).await.unwrap(), []);
     stop(engine).await;
 }

@@ -116,6 +116,10 @@ impl Client {
         self.send(Method::PUT, path, Some(body)).await
     }
 
+    pub(super) async fn patch(&self, path: &str, body: &Value) -> anyhow::Result<Reply> {
+        self.send(Method::PATCH, path, Some(body)).await
+    }
+
     /// PUT of a file, which is read while it is sent.
     pub(super) async fn put_file(&self, path: &str, file: std::fs::File) -> anyhow::Result<Reply> {
         let chunks = ReaderStream::with_capacity(tokio::fs::File::from_std(file), CHUNK_BYTES);

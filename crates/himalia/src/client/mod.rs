@@ -1,4 +1,5 @@
-//! `himalia session`, `himalia token`, `himalia credential`, `himalia auth`, `himalia skill`, `himalia workflow`, `himalia exec`, `himalia connect`, `himalia gc` and `himalia mcp`: clients of a running gateway.
+//! `himalia session`, `himalia token`, `himalia credential`, `himalia auth`, `himalia skill`, `himalia workflow`, `himalia schedule`,
+//! `himalia webhook`, `himalia exec`, `himalia connect`, `himalia gc` and `himalia mcp`: clients of a running gateway.
 
 mod auth;
 mod connect;
@@ -10,12 +11,14 @@ mod http;
 mod keyboard;
 mod mcp;
 mod plots;
+mod schedules;
 mod show;
 mod skills;
 mod stream;
 mod target;
 mod terminal;
 mod tokens;
+mod webhooks;
 mod workflows;
 
 use std::collections::BTreeMap;
@@ -26,8 +29,8 @@ use anyhow::{Context as _, bail, ensure};
 use serde_json::{Value, json};
 
 use crate::cli::{
-    AuthArgs, ConnectArgs, CredentialCommand, ExecArgs, GatewayArgs, SessionCommand, SkillCommand,
-    TokenCommand, WorkflowCommand,
+    AuthArgs, ConnectArgs, CredentialCommand, ExecArgs, GatewayArgs, ScheduleCommand, SessionCommand,
+    SkillCommand, TokenCommand, WebhookCommand, WorkflowCommand,
 };
 use http::{Client, Reply};
 pub(crate) use target::find as find_gateway;
@@ -55,6 +58,16 @@ pub(crate) fn skill(command: SkillCommand) -> anyhow::Result<ExitCode> {
 /// Runs one command on workflows.
 pub(crate) fn workflow(command: WorkflowCommand) -> anyhow::Result<ExitCode> {
     runtime()?.block_on(Box::pin(workflows::call(command)))
+}
+
+/// Runs one command on schedules.
+pub(crate) fn schedule(command: ScheduleCommand) -> anyhow::Result<ExitCode> {
+    runtime()?.block_on(Box::pin(schedules::call(command)))
+}
+
+/// Runs one command on webhooks.
+pub(crate) fn webhook(command: WebhookCommand) -> anyhow::Result<ExitCode> {
+    runtime()?.block_on(Box::pin(webhooks::call(command)))
 }
 
 /// Waits for the grant of a person; the exit code is 1 without one.

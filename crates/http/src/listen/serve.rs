@@ -71,6 +71,9 @@ pub async fn serve(
         clients: router,
         peers: inside,
     } = app_and_router(engine, config, shutdown.clone())?;
+    let tokens = app.clone();
+    app.engine()
+        .start_triggers(move |mark| tokens.tokens().marked(mark).cloned());
     let Listeners {
         clients: listener,
         peers,

@@ -16,7 +16,7 @@ pub(crate) const EVERY: Group = &[
     (503, "unavailable"),
 ];
 /// Of one whose path has this parameter.
-pub(super) const OF_PARAMETERS: [(&str, Group); 12] = [
+pub(super) const OF_PARAMETERS: [(&str, Group); 15] = [
     (
         "session_id",
         &[(404, "kernel_not_found"), (404, "session_not_found")],
@@ -32,6 +32,9 @@ pub(super) const OF_PARAMETERS: [(&str, Group); 12] = [
     ("workflow", &[(404, "workflow_not_found")]),
     ("run_id", &[(404, "workflow_run_not_found")]),
     ("step", &[(404, "workflow_step_not_found")]),
+    ("schedule", &[(404, "schedule_not_found")]),
+    ("webhook", &[(404, "webhook_not_found")]),
+    ("delivery", &[(404, "delivery_not_found")]),
 ];
 /// Of one that reads a body.
 pub(crate) const BODY: Group = &[
@@ -79,6 +82,12 @@ pub(crate) const CALL: Group = &[
 pub(crate) const CHANGE: Group = &[(409, "conflict"), (422, "limit_exceeded")];
 /// Of one that changes access tokens or credentials.
 pub(crate) const TOKENS: Group = &[(409, "conflict")];
+/// Of one that says which skill is started, and when.
+pub(crate) const SCHEDULED: Group = &[
+    (404, "skill_not_found"),
+    (404, "template_not_found"),
+    (409, "conflict"),
+];
 /// Of one whose skill may be deleted.
 pub(crate) const GONE: Group = &[(410, "gone")];
 /// Of one that needs a kernel of Python.
@@ -207,6 +216,7 @@ pub(crate) fn known(status: u16, code: &str) -> bool {
         WRITE,
         SIGN_IN,
         GONE,
+        SCHEDULED,
         UNSUPPORTED,
         OTHER_METHODS,
     ]

@@ -9,7 +9,7 @@ use super::schemas::Schemas;
 use crate::render::Problem;
 
 /// The groups of operations. The tag of an operation is the last of these words in its path.
-pub(super) const TAGS: [(&str, &str); 17] = [
+pub(super) const TAGS: [(&str, &str); 20] = [
     ("sessions", "Live kernels with their sandboxes."),
     ("kernels", "The kernels of a session."),
     ("executions", "Code that runs once, and its results."),
@@ -24,6 +24,9 @@ pub(super) const TAGS: [(&str, &str); 17] = [
     ("code", "Completion and inspection."),
     ("tools", "Tools of upstream servers that sessions use."),
     ("workflows", "Definitions whose steps are skills, and their runs."),
+    ("schedules", "Runs of skills at due times."),
+    ("webhooks", "Runs of skills that signed messages start."),
+    ("deliveries", "Results of runs that are posted to callbacks."),
     ("templates", "What sessions can be started from."),
     ("tokens", "Access tokens."),
     (
@@ -63,7 +66,7 @@ fn tag_of(path: &str) -> &'static str {
 }
 
 /// The parameters that stand in paths.
-const IN_PATHS: [(&str, &str); 12] = [
+const IN_PATHS: [(&str, &str); 15] = [
     ("workflow", "The workflow's name."),
     ("run_id", "The run's id."),
     ("step", "The step's id in its workflow."),
@@ -77,6 +80,9 @@ const IN_PATHS: [(&str, &str); 12] = [
     ),
     ("token_id", "The token's id."),
     ("credential", "The credential's name."),
+    ("schedule", "The schedule's id or name."),
+    ("webhook", "The webhook's id or name."),
+    ("delivery", "The delivery's id."),
     ("name", "The variable's name."),
     ("path", "A path relative to the session's work directory."),
 ];

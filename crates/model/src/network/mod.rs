@@ -60,6 +60,18 @@ impl AllowList {
         )
     }
 
+    /// The rules of both lists that allow no more than the other list does.
+    #[must_use]
+    pub fn common(&self, other: &Self) -> Self {
+        let Self(mut both) = self.within(other);
+        for rule in other.within(self).0 {
+            if !both.contains(&rule) {
+                both.push(rule);
+            }
+        }
+        Self(both)
+    }
+
     /// Whether there is no rule.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

@@ -116,6 +116,34 @@ pub(super) fn open(keys: Option<&KeyRing>, row: &CredentialRecord) -> Result<Cre
 }
 
 impl Credentials {
+    /// Seals what is no credential, for these texts.
+    ///
+    /// # Errors
+    /// [`EngineError::Unsupported`] without a key.
+    pub fn seal_for(&self, bound: &[&str], plain: &[u8]) -> Result<Sealed, EngineError> {
+        let sealed = self.keys()?.seal(bound, plain);
+        sealed.map_err(|error| EngineError::internal("cannot seal a secret", error))
+    }
+
+    /// Opens what was sealed for these texts.
+    ///
+    /// # Errors
+    /// [`EngineError::Unsupported`] without a key; its key is missing, or it was changed.
+    pub fn open_for(
+        &self,
+        bound: &[&str],
+        key_id: String,
+        bytes: Vec<u8>,
+    ) -> Result<Zeroizing<Vec<u8>>, EngineError> {
+        let opened = self.keys()?.open(bound, &Sealed { key_id, bytes });
+        opened.map_err(|error| EngineError::internal("cannot open a secret", error))
+    }
+
+    /// The id of the key that seals, if there is one.
+    pub fn current_key(&self) -> Option<&str> {
+        self.keys.as_deref().map(KeyRing::current)
+    }
+
     /// Seals all values with the current key that were sealed with an earlier one. Those whose key is missing stay.
     pub(crate) async fn seal_again(&self) -> Result<(), EngineError> {
         let Some(keys) = &self.keys else { return Ok(()) };

@@ -32,7 +32,7 @@ use tokio::time::timeout;
 
 pub use grant::{GrantAnswer, StartedGrant};
 pub(super) use record::TokenRecord;
-pub(super) use transport::FromHere;
+pub(crate) use transport::FromHere;
 
 use flights::Flights;
 use kept::Kept;

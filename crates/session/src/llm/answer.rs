@@ -9,8 +9,8 @@ use himalia_llm::{Failure, Whole};
 use himalia_model::{LlmCap, LlmError, LlmErrorCode};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderName, HeaderValue, Response, StatusCode};
+use http_body::Frame;
 use http_body_util::{BodyExt as _, Full, StreamBody};
-use hyper::body::Frame;
 use tokio::sync::mpsc;
 
 /// Says that an answer is from the cache.

@@ -175,8 +175,14 @@ fn wanted(cap: &str, config: &LlmConfig, estimate: Estimate) -> f64 {
     }
 }
 
-/// The tree that a call is of: what runs now.
+/// The tree that a call is of: what runs now, or what ran at the top when its code started the first session of this branch.
 async fn tree(kernel: &SessionKernel) -> Result<TreeId, LlmError> {
+    if let Some(place) = kernel.session().tree {
+        return Ok(TreeId {
+            kernel: place.root.first_kernel(),
+            runs: place.root_execution.map_or(Runs::Nothing, Runs::Execution),
+        });
+    }
     let runs = match kernel.order(Command::TellRunning).await {
         Some(Ok(Answered::Running {
             execution: Some(seq), ..

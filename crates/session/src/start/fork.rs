@@ -118,7 +118,7 @@ impl SessionManager {
         };
         match forked {
             Ok(forked) => {
-                let handle = self.start_branch(prepared, permit, &forked).await?;
+                let handle = Box::pin(self.start_branch(prepared, permit, &forked)).await?;
                 reservation.fill(Arc::clone(&handle));
                 handle.change(|session| session.start_ms = millis_since(begun));
                 let mut snapshot = handle.snapshot.clone();

@@ -62,9 +62,9 @@ struct Limit {
 /// A kernel's permit to run; another kernel may have it once this is dropped.
 #[derive(Debug)]
 pub(crate) struct KernelPermit {
-    _of_all: Option<OwnedSemaphorePermit>,
-    _of_tenant: Option<OwnedSemaphorePermit>,
-    _of_tree: Option<InTree>,
+    _all: Option<OwnedSemaphorePermit>,
+    _tenant: Option<OwnedSemaphorePermit>,
+    _tree: Option<InTree>,
 }
 
 impl Limit {
@@ -106,9 +106,9 @@ impl KernelLimits {
         };
         let of_all = self.all.take().ok_or_else(|| over(&self.all, None))?;
         Ok(KernelPermit {
-            _of_all: Some(of_all),
-            _of_tenant: of_tenant,
-            _of_tree: None,
+            _all: Some(of_all),
+            _tenant: of_tenant,
+            _tree: None,
         })
     }
 
@@ -150,7 +150,7 @@ impl KernelLimits {
             }
         };
         Ok(KernelPermit {
-            _of_tree: of_tree,
+            _tree: of_tree,
             ..self.take(owner)?
         })
     }
@@ -159,9 +159,9 @@ impl KernelLimits {
     /// the limit have none.
     pub(crate) fn adopt(&self, owner: &str, tree: Option<&TreePlace>) -> KernelPermit {
         KernelPermit {
-            _of_all: self.all.take(),
-            _of_tenant: self.tenants.get(owner).and_then(Limit::take),
-            _of_tree: tree.and_then(|place| self.trees.take(place.root, u32::MAX)),
+            _all: self.all.take(),
+            _tenant: self.tenants.get(owner).and_then(Limit::take),
+            _tree: tree.and_then(|place| self.trees.take(place.root, u32::MAX)),
         }
     }
 }

@@ -34,14 +34,23 @@ impl SessionManager {
         principal: &Principal,
         start: StartSession,
     ) -> Result<Arc<SessionKernel>, EngineError> {
-        self.check_open()?;
-        let begun = Instant::now();
         if start.id.is_some() && !principal.is_operator() {
             // Whether an id is taken would tell of the kernels of others.
             return Err(EngineError::Forbidden {
                 action: "choose the id of a kernel",
             });
         }
+        self.start_chosen(principal, start).await
+    }
+
+    /// The same, with an id that the gateway has chosen.
+    pub async fn start_chosen(
+        self: &Arc<Self>,
+        principal: &Principal,
+        start: StartSession,
+    ) -> Result<Arc<SessionKernel>, EngineError> {
+        self.check_open()?;
+        let begun = Instant::now();
         // Before the first await, so that starts under way count.
         self.budget.start(principal)?;
         let permit = self
@@ -122,7 +131,7 @@ impl SessionManager {
             turn = self.turn_to_start(&accepted.principal) => turn?,
             () = unwanted => return Err(EngineError::unavailable("the caller of the start has gone")),
         };
-        let handle = self.start_new(accepted, reason).await?;
+        let handle = Box::pin(self.start_new(accepted, reason)).await?;
         self.until_up(&handle, turn);
         Ok(handle)
     }

@@ -143,11 +143,13 @@ pub(crate) fn plan(
         Some(fewer) => fewer.clone(),
         None => SkillAccess::All,
     };
+    let mut models = *template.models.clone();
     let mut tree_limits = template.tree;
     if let Some(starter) = starter {
-        allow = allow.within(&starter.allow);
+        allow = allow.common(&starter.allow);
         credentials.retain(|name| starter.credentials.contains(name));
         tools = tools.within(&starter.tools);
+        models = models.within(&starter.models);
         tree_limits = tree_limits.within(starter.limits);
     }
     let image = start.image.clone().or_else(|| template.image.clone());
@@ -213,11 +215,7 @@ pub(crate) fn plan(
             intercept,
             tools: if is_open { ToolPolicy::default() } else { tools },
             skills,
-            models: if is_open {
-                Box::default()
-            } else {
-                template.models.clone()
-            },
+            models: if is_open { Box::default() } else { Box::new(models) },
             door,
             image,
             files: template.files,

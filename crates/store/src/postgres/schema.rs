@@ -8,10 +8,10 @@ use super::failure::Failure;
 use crate::StoreError;
 
 /// The schema version that this code writes.
-pub(super) const SCHEMA_VERSION: i64 = 8;
+pub(super) const SCHEMA_VERSION: i64 = 9;
 
 /// Step `n` brings version `n` to `n + 1`. A released step never changes; a change is a new step.
-const MIGRATIONS: &[&str] = &[V1, V2, V3, V4, V5, V6, V7, V8];
+const MIGRATIONS: &[&str] = &[V1, V2, V3, V4, V5, V6, V7, V8, V9];
 
 /// "HIMA": held while a schema is made or changed, so that replicas that start at once do it once.
 const LOCK: i64 = 0x4849_4d41;
@@ -241,6 +241,52 @@ CREATE TABLE himalia.workflow_steps (
 );
 ";
 
+/// What starts runs, its runs, and the deliveries of their results.
+const V9: &str = "
+CREATE TABLE himalia.triggers (
+    id             uuid PRIMARY KEY,
+    kind           text NOT NULL,
+    owner          text NOT NULL,
+    name           text NOT NULL,
+    definition     text NOT NULL,
+    key_id         text NOT NULL,
+    sealed         bytea NOT NULL,
+    next_micros    bigint,
+    version        bigint NOT NULL,
+    created_micros bigint NOT NULL,
+    UNIQUE (owner, kind, name)
+);
+CREATE INDEX triggers_due ON himalia.triggers (next_micros) WHERE next_micros IS NOT NULL;
+
+CREATE TABLE himalia.trigger_runs (
+    id                uuid PRIMARY KEY,
+    trigger_id        uuid NOT NULL,
+    owner             text NOT NULL,
+    key               text NOT NULL,
+    due_micros        bigint NOT NULL,
+    state             text NOT NULL CHECK (state IN ('due', 'running', 'over')),
+    not_before_micros bigint NOT NULL,
+    detail            text NOT NULL,
+    claim             text NOT NULL,
+    UNIQUE (trigger_id, key)
+);
+CREATE INDEX trigger_runs_open ON himalia.trigger_runs (not_before_micros) WHERE state IN ('due', 'running');
+CREATE INDEX trigger_runs_latest ON himalia.trigger_runs (trigger_id, due_micros, id);
+
+CREATE TABLE himalia.deliveries (
+    id             uuid PRIMARY KEY,
+    trigger_id     uuid NOT NULL,
+    run_id         uuid NOT NULL,
+    created_micros bigint NOT NULL,
+    next_micros    bigint,
+    detail         text NOT NULL,
+    claim          text NOT NULL
+);
+CREATE INDEX deliveries_due ON himalia.deliveries (next_micros) WHERE next_micros IS NOT NULL;
+CREATE INDEX deliveries_latest ON himalia.deliveries (trigger_id, created_micros, id);
+CREATE INDEX deliveries_of_run ON himalia.deliveries (run_id);
+";
+
 /// Applies the steps that are missing, all in one transaction and under an advisory lock, so that a crash leaves the earlier version
 /// or the newest. `database` is named in errors.
 pub(super) async fn migrate(client: &mut Client, database: &str) -> Result<(), Failure> {
@@ -288,6 +334,6 @@ pub(super) async fn migrate(client: &mut Client, database: &str) -> Result<(), F
 }
 
 const _: () = assert!(
-    MIGRATIONS.len() == 8 && SCHEMA_VERSION == 8,
+    MIGRATIONS.len() == 9 && SCHEMA_VERSION == 9,
     "a step and its version come together"
 );

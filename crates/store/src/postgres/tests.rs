@@ -130,12 +130,15 @@ async fn a_replica_that_lost_a_run_writes_nothing_more_to_it() {
         "its process lives"
     );
     let step = crate::tests::contract::workflow_step("x", 0, "running");
-    let write = |store: &Arc<dyn Store>| store.write_workflow_steps("r1".into(), vec![step.clone()]);
-    assert_eq!(write(&b).await.unwrap(), StepsWritten::Lost);
+    let write = async |store: &Arc<dyn Store>| {
+        let written = store.write_workflow_steps("r1".into(), vec![step.clone()]);
+        written.await.unwrap()
+    };
+    assert_eq!(write(&b).await, StepsWritten::Lost);
     place.expire("a").await;
     assert_eq!(b.claim_workflow_runs().await.unwrap(), ["r1"]);
-    assert_eq!(write(&b).await.unwrap(), StepsWritten::Done);
-    assert_eq!(write(&a).await.unwrap(), StepsWritten::Lost);
+    assert_eq!(write(&b).await, StepsWritten::Done);
+    assert_eq!(write(&a).await, StepsWritten::Lost);
     assert!(a.claim_workflow_runs().await.unwrap().is_empty());
     let end = |status: &str| WorkflowRunEnd {
         status: status.into(),

@@ -23,6 +23,7 @@ mod replicas;
 mod schema;
 mod skills;
 mod tokens;
+mod triggers;
 mod usage;
 mod worker;
 mod workflow_runs;
@@ -38,12 +39,12 @@ use uuid::Uuid;
 
 use crate::claims::Claims;
 use crate::{
-    CredentialRecord, DeadReplica, EndedRecord, JupyterSessionRecord, KernelLife, KernelRecord, Location,
-    Lookup, Owner, PutCredential, ReadyReplica, ReplicaLease, ReplicaRecord, RuntimePaths, Scope, SkillBrief,
-    SkillRecord, Space, StepAnswer, StepsWritten, Store, StoreError, StoreFuture, TakeOver, Taken,
-    TokenRecord, UsageRecord, VersionAdded, VersionQuota, WorkflowBrief, WorkflowRecord, WorkflowRunAdded,
-    WorkflowRunBrief, WorkflowRunEnd, WorkflowRunFilter, WorkflowRunQuota, WorkflowRunRecord,
-    WorkflowStepRecord,
+    CredentialRecord, DeadReplica, DeliveryRecord, EndedRecord, JupyterSessionRecord, KernelLife,
+    KernelRecord, Location, Lookup, Owner, PutCredential, ReadyReplica, ReplicaLease, ReplicaRecord,
+    RuntimePaths, Scope, SkillBrief, SkillRecord, Space, StepAnswer, StepsWritten, Store, StoreError,
+    StoreFuture, TakeOver, Taken, TokenRecord, TriggerAdded, TriggerRecord, TriggerRun, UsageRecord,
+    VersionAdded, VersionQuota, WorkflowBrief, WorkflowRecord, WorkflowRunAdded, WorkflowRunBrief,
+    WorkflowRunEnd, WorkflowRunFilter, WorkflowRunQuota, WorkflowRunRecord, WorkflowStepRecord,
 };
 pub use backup::{copy_database, detach_sandboxes};
 use claims::Claim;
@@ -452,6 +453,91 @@ impl Store for SqliteStore {
 
     fn forget_workflow_runs(&self, micros: i64) -> StoreFuture<'_, usize> {
         Box::pin(self.do_forget_workflow_runs(micros))
+    }
+
+    fn shared_time(&self) -> StoreFuture<'_, Option<i64>> {
+        Box::pin(async { Ok(None) })
+    }
+
+    fn insert_trigger(&self, record: TriggerRecord, most: i64) -> StoreFuture<'_, TriggerAdded> {
+        Box::pin(self.do_insert_trigger(record, most))
+    }
+
+    fn trigger(&self, id: Uuid) -> StoreFuture<'_, Option<TriggerRecord>> {
+        Box::pin(self.do_trigger(id))
+    }
+
+    fn triggers(&self, owner: Option<String>, kind: String) -> StoreFuture<'_, Vec<TriggerRecord>> {
+        Box::pin(self.do_triggers(owner, kind))
+    }
+
+    fn due_triggers(&self, micros: i64, most: i64) -> StoreFuture<'_, Vec<TriggerRecord>> {
+        Box::pin(self.do_due_triggers(micros, most))
+    }
+
+    fn change_trigger(&self, record: TriggerRecord, run: Option<TriggerRun>) -> StoreFuture<'_, bool> {
+        Box::pin(self.do_change_trigger(record, run))
+    }
+
+    fn delete_trigger(&self, id: Uuid) -> StoreFuture<'_, bool> {
+        Box::pin(self.do_delete_trigger(id))
+    }
+
+    fn add_trigger_run(&self, run: TriggerRun) -> StoreFuture<'_, Option<TriggerRun>> {
+        Box::pin(self.do_add_trigger_run(run))
+    }
+
+    fn trigger_run(&self, id: Uuid) -> StoreFuture<'_, Option<TriggerRun>> {
+        Box::pin(self.do_trigger_run(id))
+    }
+
+    fn trigger_runs(&self, trigger: Uuid, most: i64) -> StoreFuture<'_, Vec<TriggerRun>> {
+        Box::pin(self.do_trigger_runs(trigger, most))
+    }
+
+    fn last_trigger_runs(&self, owner: Option<String>, kind: String) -> StoreFuture<'_, Vec<TriggerRun>> {
+        Box::pin(self.do_last_trigger_runs(owner, kind))
+    }
+
+    fn open_trigger_runs(&self, micros: i64, most: i64) -> StoreFuture<'_, Vec<TriggerRun>> {
+        Box::pin(self.do_open_trigger_runs(micros, most))
+    }
+
+    fn count_open_trigger_runs(&self, trigger: Uuid) -> StoreFuture<'_, i64> {
+        Box::pin(self.do_count_open_trigger_runs(trigger))
+    }
+
+    fn claim_trigger_run(&self, id: Uuid, held: String) -> StoreFuture<'_, bool> {
+        Box::pin(self.do_claim_trigger_run(id, held))
+    }
+
+    fn change_trigger_run(
+        &self,
+        run: TriggerRun,
+        keeps: bool,
+        delivery: Option<DeliveryRecord>,
+    ) -> StoreFuture<'_, bool> {
+        Box::pin(self.do_change_trigger_run(run, keeps, delivery))
+    }
+
+    fn forget_trigger_runs(&self, keep: i64, before: i64) -> StoreFuture<'_, usize> {
+        Box::pin(self.do_forget_trigger_runs(keep, before))
+    }
+
+    fn delivery(&self, id: Uuid) -> StoreFuture<'_, Option<DeliveryRecord>> {
+        Box::pin(self.do_delivery(id))
+    }
+
+    fn deliveries(&self, trigger: Uuid, most: i64) -> StoreFuture<'_, Vec<DeliveryRecord>> {
+        Box::pin(self.do_deliveries(trigger, most))
+    }
+
+    fn claim_deliveries(&self, micros: i64, most: i64) -> StoreFuture<'_, Vec<DeliveryRecord>> {
+        Box::pin(self.do_claim_deliveries(micros, most))
+    }
+
+    fn change_delivery(&self, record: DeliveryRecord) -> StoreFuture<'_, bool> {
+        Box::pin(self.do_change_delivery(record))
     }
 
     fn count_kernels(&self, owner: String) -> StoreFuture<'_, usize> {

@@ -8,10 +8,10 @@ use super::failure::Failure;
 pub(super) const APPLICATION_ID: i64 = 0x4849_4d41;
 
 /// The schema version that this code writes (`PRAGMA user_version`).
-pub const SCHEMA_VERSION: i64 = 14;
+pub const SCHEMA_VERSION: i64 = 15;
 
 /// Step `n` brings version `n` to `n + 1`. A released step never changes; a change is a new step.
-pub(super) const MIGRATIONS: &[&str] = &[V1, V2, V3, V4, V5, V6, V7, V8, V9, V10, V11, V12, V13, V14];
+pub(super) const MIGRATIONS: &[&str] = &[V1, V2, V3, V4, V5, V6, V7, V8, V9, V10, V11, V12, V13, V14, V15];
 
 const V1: &str = "
 CREATE TABLE meta (
@@ -253,6 +253,52 @@ CREATE TABLE workflow_steps (
 ) STRICT;
 ";
 
+/// What starts runs, its runs, and the deliveries of their results.
+const V15: &str = "
+CREATE TABLE triggers (
+    id             TEXT PRIMARY KEY,
+    kind           TEXT NOT NULL,
+    owner          TEXT NOT NULL,
+    name           TEXT NOT NULL,
+    definition     TEXT NOT NULL,
+    key_id         TEXT NOT NULL,
+    sealed         BLOB NOT NULL,
+    next_micros    INTEGER,
+    version        INTEGER NOT NULL,
+    created_micros INTEGER NOT NULL,
+    UNIQUE (owner, kind, name)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX triggers_due ON triggers (next_micros) WHERE next_micros IS NOT NULL;
+
+CREATE TABLE trigger_runs (
+    id                TEXT PRIMARY KEY,
+    trigger_id        TEXT NOT NULL,
+    owner             TEXT NOT NULL,
+    key               TEXT NOT NULL,
+    due_micros        INTEGER NOT NULL,
+    state             TEXT NOT NULL CHECK (state IN ('due', 'running', 'over')),
+    not_before_micros INTEGER NOT NULL,
+    detail            TEXT NOT NULL,
+    claim             TEXT NOT NULL,
+    UNIQUE (trigger_id, key)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX trigger_runs_open ON trigger_runs (not_before_micros) WHERE state IN ('due', 'running');
+CREATE INDEX trigger_runs_latest ON trigger_runs (trigger_id, due_micros, id);
+
+CREATE TABLE deliveries (
+    id             TEXT PRIMARY KEY,
+    trigger_id     TEXT NOT NULL,
+    run_id         TEXT NOT NULL,
+    created_micros INTEGER NOT NULL,
+    next_micros    INTEGER,
+    detail         TEXT NOT NULL,
+    claim          TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX deliveries_due ON deliveries (next_micros) WHERE next_micros IS NOT NULL;
+CREATE INDEX deliveries_latest ON deliveries (trigger_id, created_micros, id);
+CREATE INDEX deliveries_of_run ON deliveries (run_id);
+";
+
 /// The schema version of an open file.
 pub(super) fn version(connection: &Connection) -> Result<i64, rusqlite::Error> {
     connection.pragma_query_value(None, "user_version", |row| row.get(0))
@@ -282,6 +328,6 @@ pub(super) fn migrate(connection: &mut Connection, steps: &[&str]) -> Result<(),
 }
 
 const _: () = assert!(
-    MIGRATIONS.len() == 14 && SCHEMA_VERSION == 14,
+    MIGRATIONS.len() == 15 && SCHEMA_VERSION == 15,
     "a step and its version come together"
 );

@@ -816,3 +816,281 @@ pub(crate) async fn a_run_of_a_workflow_is_its_process_and_an_answer_counts_once
     assert_eq!(list(all).await, ["r3"]);
     assert!(b.workflow_steps("r1".into()).await.unwrap().is_empty());
 }
+
+fn trigger(n: u128, owner: &str, name: &str) -> TriggerRecord {
+    TriggerRecord {
+        id: Uuid::from_u128(n),
+        kind: "schedule".into(),
+        owner: owner.into(),
+        name: name.into(),
+        definition: "{\"\u{fc}\": 1}".into(),
+        key_id: String::new(),
+        sealed: vec![0, 255],
+        next_micros: Some(i64::try_from(n).unwrap() * 100),
+        version: 1,
+        created_micros: 7,
+    }
+}
+
+fn trigger_run(n: u128, trigger: u128, due_micros: i64) -> TriggerRun {
+    TriggerRun {
+        id: Uuid::from_u128(n),
+        trigger: Uuid::from_u128(trigger),
+        owner: "acme".into(),
+        key: due_micros.to_string(),
+        due_micros,
+        state: TriggerRunState::Due,
+        not_before_micros: 0,
+        detail: "{}".into(),
+        claim: String::new(),
+    }
+}
+
+pub(crate) async fn a_due_time_makes_one_run_by_any_replica<P: Fixture>() {
+    let place = P::new().await;
+    let (a, b) = (place.open("a").await, place.open("b").await);
+    let add = |record: TriggerRecord| a.insert_trigger(record, 2);
+    assert_eq!(add(trigger(1, "acme", "x")).await.unwrap(), TriggerAdded::Added);
+    assert_eq!(add(trigger(2, "acme", "x")).await.unwrap(), TriggerAdded::Taken);
+    assert_eq!(add(trigger(2, "other", "x")).await.unwrap(), TriggerAdded::Added);
+    assert_eq!(add(trigger(3, "acme", "y")).await.unwrap(), TriggerAdded::Added);
+    assert_eq!(add(trigger(4, "acme", "z")).await.unwrap(), TriggerAdded::Full);
+    let ids = |all: Vec<TriggerRecord>| all.into_iter().map(|one| one.id.as_u128()).collect::<Vec<_>>();
+    assert_eq!(ids(b.due_triggers(200, 10).await.unwrap()), [1, 2]);
+    assert_eq!(
+        ids(b.triggers(Some("acme".into()), "schedule".into()).await.unwrap()),
+        [1, 3]
+    );
+    assert_eq!(ids(b.triggers(None, "schedule".into()).await.unwrap()), [1, 3, 2]);
+    assert_eq!(
+        ids(b.triggers(None, "webhook".into()).await.unwrap()),
+        [0_u128; 0]
+    );
+
+    // Both replicas have seen version 1.
+    let due = TriggerRecord {
+        next_micros: Some(900),
+        ..trigger(1, "acme", "x")
+    };
+    let [first, second] =
+        [&a, &b].map(|store| store.change_trigger(due.clone(), Some(trigger_run(11, 1, 100))));
+    assert!(first.await.unwrap());
+    assert!(!second.await.unwrap(), "the second one saw what is no more");
+    let changed = a.trigger(due.id).await.unwrap();
+    assert_eq!(
+        changed,
+        Some(TriggerRecord {
+            version: 2,
+            ..due.clone()
+        })
+    );
+    assert_eq!(
+        b.trigger_runs(due.id, 10).await.unwrap(),
+        [trigger_run(11, 1, 100)]
+    );
+    let stopped = TriggerRecord {
+        next_micros: None,
+        version: 2,
+        ..due.clone()
+    };
+    assert!(b.change_trigger(stopped, None).await.unwrap());
+    assert_eq!(ids(a.due_triggers(1000, 10).await.unwrap()), [2, 3]);
+
+    // A key is one run.
+    let again = TriggerRun {
+        id: Uuid::from_u128(99),
+        ..trigger_run(11, 1, 100)
+    };
+    assert_eq!(
+        b.add_trigger_run(again).await.unwrap(),
+        Some(trigger_run(11, 1, 100))
+    );
+    assert_eq!(b.add_trigger_run(trigger_run(12, 1, 200)).await.unwrap(), None);
+    assert_eq!(b.count_open_trigger_runs(due.id).await.unwrap(), 2);
+    let last = a
+        .last_trigger_runs(Some("acme".into()), "schedule".into())
+        .await
+        .unwrap();
+    assert_eq!(last, [trigger_run(12, 1, 200)]);
+    assert_eq!(a.last_trigger_runs(None, "schedule".into()).await.unwrap(), last);
+    assert_eq!(
+        a.last_trigger_runs(Some("other".into()), "schedule".into())
+            .await
+            .unwrap(),
+        []
+    );
+
+    assert!(a.delete_trigger(due.id).await.unwrap());
+    assert!(!a.delete_trigger(due.id).await.unwrap());
+    assert_eq!(a.trigger_run(Uuid::from_u128(11)).await.unwrap(), None);
+}
+
+pub(crate) async fn a_run_is_in_one_hand_until_that_process_is_gone<P: Fixture>() {
+    let place = P::new().await;
+    let store = place.open("main").await;
+    assert_eq!(
+        store.insert_trigger(trigger(1, "acme", "x"), 9).await.unwrap(),
+        TriggerAdded::Added
+    );
+    for n in [11, 12] {
+        let due = i64::try_from(n).unwrap();
+        assert_eq!(store.add_trigger_run(trigger_run(n, 1, due)).await.unwrap(), None);
+    }
+    let open = |store: Arc<dyn Store>, micros: i64| async move {
+        let found = store.open_trigger_runs(micros, 10).await.unwrap();
+        found.into_iter().map(|run| run.id.as_u128()).collect::<Vec<_>>()
+    };
+    assert_eq!(open(store.clone(), 0).await, [11, 12]);
+    let id = Uuid::from_u128(11);
+    assert!(!store.claim_trigger_run(id, "other/1".into()).await.unwrap());
+    assert!(store.claim_trigger_run(id, String::new()).await.unwrap());
+    assert!(
+        !store.claim_trigger_run(id, String::new()).await.unwrap(),
+        "it is claimed"
+    );
+    assert_eq!(open(store.clone(), 0).await, [12]);
+
+    // Written as long as it is claimed.
+    let running = TriggerRun {
+        state: TriggerRunState::Running,
+        detail: "{\"a\": 1}".into(),
+        ..trigger_run(11, 1, 11)
+    };
+    assert!(
+        store
+            .change_trigger_run(running.clone(), true, None)
+            .await
+            .unwrap()
+    );
+    let unclaimed = store.change_trigger_run(trigger_run(12, 1, 12), false, None);
+    assert!(!unclaimed.await.unwrap());
+    // One that waits is free when it may be tried.
+    assert!(
+        store
+            .claim_trigger_run(Uuid::from_u128(12), String::new())
+            .await
+            .unwrap()
+    );
+    let later = TriggerRun {
+        not_before_micros: 50,
+        ..trigger_run(12, 1, 12)
+    };
+    assert!(
+        store
+            .change_trigger_run(later.clone(), false, None)
+            .await
+            .unwrap()
+    );
+    assert_eq!(open(store.clone(), 49).await, [0_u128; 0]);
+    assert_eq!(open(store.clone(), 50).await, [12]);
+
+    // The next process has what this one had.
+    place.close().await;
+    let store = place.open("main").await;
+    assert_eq!(open(store.clone(), 0).await, [11]);
+    let held = store.trigger_run(id).await.unwrap().unwrap();
+    assert_eq!(
+        TriggerRun {
+            claim: String::new(),
+            ..held.clone()
+        },
+        running
+    );
+    assert!(
+        !store
+            .change_trigger_run(running.clone(), true, None)
+            .await
+            .unwrap(),
+        "not claimed anew"
+    );
+    assert!(store.claim_trigger_run(id, held.claim).await.unwrap());
+
+    // Its end and the delivery of it are one change, once.
+    let over = TriggerRun {
+        state: TriggerRunState::Over,
+        ..running
+    };
+    let told = DeliveryRecord {
+        id: Uuid::from_u128(21),
+        trigger: Uuid::from_u128(1),
+        run: id,
+        created_micros: 5,
+        next_micros: Some(60),
+        detail: "{}".into(),
+        claim: String::new(),
+    };
+    assert!(
+        store
+            .change_trigger_run(over.clone(), false, Some(told.clone()))
+            .await
+            .unwrap()
+    );
+    let again = DeliveryRecord {
+        id: Uuid::from_u128(22),
+        ..told.clone()
+    };
+    assert!(
+        !store
+            .change_trigger_run(over.clone(), false, Some(again))
+            .await
+            .unwrap()
+    );
+    assert!(
+        !store.claim_trigger_run(id, String::new()).await.unwrap(),
+        "it has ended"
+    );
+    assert_eq!(
+        store.deliveries(told.trigger, 10).await.unwrap(),
+        std::slice::from_ref(&told)
+    );
+
+    assert_eq!(store.claim_deliveries(59, 10).await.unwrap(), []);
+    let [claimed] = store.claim_deliveries(60, 10).await.unwrap().try_into().unwrap();
+    assert_eq!(store.claim_deliveries(60, 10).await.unwrap(), [], "it is claimed");
+    let done = DeliveryRecord {
+        next_micros: None,
+        detail: "{\"status\": 200}".into(),
+        ..claimed
+    };
+    assert!(store.change_delivery(done.clone()).await.unwrap());
+    assert!(
+        !store.change_delivery(done.clone()).await.unwrap(),
+        "its claim has ended"
+    );
+    assert_eq!(store.claim_deliveries(1000, 10).await.unwrap(), []);
+    let kept = store.delivery(told.id).await.unwrap();
+    assert_eq!(
+        kept,
+        Some(DeliveryRecord {
+            claim: String::new(),
+            ..done
+        })
+    );
+
+    // What has ended and old goes, with its deliveries.
+    for n in 30..35 {
+        assert_eq!(
+            store
+                .add_trigger_run(trigger_run(n, 1, 100 + i64::try_from(n).unwrap()))
+                .await
+                .unwrap(),
+            None
+        );
+    }
+    assert_eq!(
+        store.forget_trigger_runs(5, 11).await.unwrap(),
+        0,
+        "it is not older"
+    );
+    assert_eq!(
+        store.forget_trigger_runs(7, 1000).await.unwrap(),
+        0,
+        "it is among the latest"
+    );
+    assert_eq!(
+        store.forget_trigger_runs(5, 1000).await.unwrap(),
+        1,
+        "the other one has not ended"
+    );
+    assert_eq!(store.delivery(told.id).await.unwrap(), None);
+}

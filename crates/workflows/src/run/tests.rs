@@ -5,6 +5,7 @@ use serde_json::json;
 use super::*;
 use crate::definition::Definition;
 
+#[allow(clippy::needless_pass_by_value, reason = "they are literals")]
 pub(crate) fn workflow(steps: Value, outputs: Value) -> Arc<Workflow> {
     let definition = json!({
         "name": "w", "version": "1.0.0", "description": "d", "inputs": {"type": "object"}, "steps": steps, "outputs": outputs,
@@ -14,7 +15,10 @@ pub(crate) fn workflow(steps: Value, outputs: Value) -> Arc<Workflow> {
 }
 
 fn inputs(value: Value) -> Map<String, Value> {
-    value.as_object().unwrap().clone()
+    let Value::Object(members) = value else {
+        unreachable!("inputs are an object")
+    };
+    members
 }
 
 fn started(effects: &[Effect]) -> Vec<(String, u32, u32, Value)> {

@@ -19,6 +19,7 @@ use tokio::time::timeout;
 
 use super::run::{RunSkill, SkillRun, SkillRunStatus, keyed};
 use super::{Commands, SkillInfo};
+use crate::api::{Drivers, Triggers};
 use crate::jupyter_sessions::JupyterSessions;
 use crate::tokens::AccessTokens;
 
@@ -38,6 +39,8 @@ pub(crate) struct Inside {
     inner: Weak<SessionManager>,
     jupyter: Weak<JupyterSessions>,
     tokens: Weak<AccessTokens>,
+    workflows: Weak<Drivers>,
+    triggers: Weak<Triggers>,
 }
 
 impl Inside {
@@ -46,6 +49,8 @@ impl Inside {
             inner: Arc::downgrade(&commands.inner),
             jupyter: Arc::downgrade(&commands.jupyter),
             tokens: Arc::downgrade(&commands.tokens),
+            workflows: Arc::downgrade(&commands.workflows),
+            triggers: Arc::downgrade(&commands.triggers),
         }
     }
 
@@ -55,6 +60,8 @@ impl Inside {
                 inner: self.inner.upgrade()?,
                 jupyter: self.jupyter.upgrade()?,
                 tokens: self.tokens.upgrade()?,
+                workflows: self.workflows.upgrade()?,
+                triggers: self.triggers.upgrade()?,
             })
         };
         found().ok_or_else(|| EngineError::unavailable("the gateway is stopping"))
@@ -254,6 +261,7 @@ impl Commands {
             timeout,
             client: None,
             key,
+            step: None,
         };
         let keyed = keyed(&principal, name, &run);
         if let Some(begun) = self.run_before(&principal, keyed.as_ref()).await? {

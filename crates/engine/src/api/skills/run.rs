@@ -100,6 +100,21 @@ pub struct SkillRun {
     pub execution: ExecutionResult,
 }
 
+/// A run that is checked and has not begun.
+#[derive(Debug)]
+pub(in crate::api) struct PreparedRun {
+    skill: Skill,
+    wanted: RunSkill,
+    code: String,
+}
+
+impl PreparedRun {
+    /// The version that will run.
+    pub(in crate::api) fn version(&self) -> String {
+        self.skill.manifest().version.to_string()
+    }
+}
+
 impl Commands {
     pub(crate) async fn run_skill(
         &self,
@@ -336,6 +351,83 @@ impl Commands {
         Ok(run)
     }
 
+    /// Checks what a run needs before anything is started; also its inputs, if they are known.
+    pub(in crate::api) async fn check_run(
+        &self,
+        principal: &Principal,
+        name: &str,
+        wanted: &RunSkill,
+        has_inputs: bool,
+    ) -> Result<(), EngineError> {
+        let (_, skill) = self.skill(principal, name, wanted.version.as_deref()).await?;
+        may_block(|| {
+            if has_inputs {
+                check_inputs(&skill, &wanted.inputs)?;
+            }
+            run_code(&skill, &wanted.inputs).map_err(invalid)
+        })?;
+        self.start_of(skill.manifest(), wanted).map(drop)
+    }
+
+    /// A run that is to be begun in two steps: its session, and its code.
+    pub(in crate::api) async fn prepare_run(
+        &self,
+        principal: &Principal,
+        name: &str,
+        wanted: RunSkill,
+    ) -> Result<PreparedRun, EngineError> {
+        self.allow(principal, Action::Execute, Object::Skills)?;
+        self.inner.check_open()?;
+        let (_, skill) = self.skill(principal, name, wanted.version.as_deref()).await?;
+        let code = checked_code(&skill, &wanted)?;
+        Ok(PreparedRun { skill, wanted, code })
+    }
+
+    /// The session of a run, with this id; the one that is there already, if it lives.
+    pub(in crate::api) async fn open_run(
+        &self,
+        principal: &Principal,
+        run: &PreparedRun,
+        id: KernelId,
+    ) -> Result<SessionInfo, EngineError> {
+        if let Some(there) = self.live_session(principal, id) {
+            return Ok(there);
+        }
+        let start = StartSession {
+            id: Some(id),
+            ..self.start_of(run.skill.manifest(), &run.wanted)?
+        };
+        self.allow(principal, Action::Create, Object::Kernels)?;
+        Ok(self.inner.start_chosen(principal, start).await?.info())
+    }
+
+    /// The session of a run, if it lives here.
+    pub(in crate::api) fn live_session(&self, principal: &Principal, id: KernelId) -> Option<SessionInfo> {
+        let there = self.seen(principal, id)?;
+        (!there.is_over()).then(|| there.info())
+    }
+
+    /// Sends the code of a run.
+    pub(in crate::api) async fn begin_prepared(
+        &self,
+        principal: &Principal,
+        run: PreparedRun,
+        session: &SessionInfo,
+    ) -> Result<ExecutionId, EngineError> {
+        let PreparedRun { skill, wanted, code } = run;
+        let id = self.begin(principal, &skill, session, wanted, code).await?.id;
+        let watch = Watch {
+            id,
+            feed: self.watch_execution(principal, id).await?,
+            noted: None,
+            caller: None,
+        };
+        self.inner
+            .background
+            .spawn(self.clone().watch_run(principal.clone(), watch));
+        Ok(id)
+    }
+
     /// The execution of a run, in a session that ends with it.
     async fn begin(
         &self,
@@ -354,12 +446,6 @@ impl Commands {
         let named = json!({
             "name": manifest.name, "version": manifest.version.to_string(), "digest": skill.digest(),
         });
-        // The session of a step ends when what came of it is written.
-        let ends = wanted.step.is_none();
-        let mut metadata = Map::from_iter([(MEMBER.to_owned(), named)]);
-        if let Some(step) = &wanted.step {
-            metadata.insert(STEP_MEMBER.to_owned(), step.key.as_str().into());
-        }
         let mut metadata = Map::from_iter([(MEMBER.to_owned(), named)]);
         if let Some(step) = &wanted.step {
             metadata.insert(STEP_MEMBER.to_owned(), step.key.as_str().into());
@@ -369,7 +455,10 @@ impl Commands {
             timeout: Some(wanted.timeout.map_or(of_skill, |time| time.min(of_skill))),
             client: wanted.client,
             // The session is of one run.
-            key: wanted.step.map(|step| step.key).or(wanted.key.map(|_| MEMBER.to_owned())),
+            key: wanted
+                .step
+                .map(|step| step.key)
+                .or(wanted.key.map(|_| MEMBER.to_owned())),
             metadata,
             ..Execute::default()
         };
@@ -392,7 +481,7 @@ impl Commands {
         Ok(NotedRun(call.await?))
     }
 
-    async fn end_of_run(&self, principal: &Principal, kernel: KernelId) {
+    pub(in crate::api) async fn end_of_run(&self, principal: &Principal, kernel: KernelId) {
         match self.shutdown_kernel(principal, kernel).await {
             Ok(()) | Err(EngineError::NotFound { .. } | EngineError::SessionEnded(_)) => {}
             Err(error) => tracing::warn!(%kernel, %error, "cannot end the session of a skill's run"),

@@ -15,6 +15,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 
 use super::records;
 use super::runs::LOOK;
+use super::step::step_run;
 use crate::api::Commands;
 
 /// Reports of attempts that wait for the task of their run.
@@ -107,7 +108,11 @@ impl Commands {
             tokio::select! {
                 () = self.inner.draining.cancelled() => return,
                 _ = claims.tick() => match self.inner.store().claim_workflow_runs().await {
-                    Ok(ids) => ids.iter().for_each(|id| self.drive(id)),
+                    Ok(ids) => {
+                        for id in &ids {
+                            self.drive(id);
+                        }
+                    }
                     Err(StoreError::Closed | StoreError::LeaseLost) => return,
                     Err(error) => tracing::warn!(%error, "cannot look for runs of workflows to continue with"),
                 },
@@ -289,7 +294,7 @@ impl Commands {
                         continue;
                     }
                     let known = run.attempts().find(|attempt| attempt.place == place);
-                    let Some(step) = self.step_run(record, principal, run, known, inputs) else {
+                    let Some(step) = step_run(record, principal, run, known, inputs) else {
                         continue;
                     };
                     let (commands, reports) = (self.clone(), attempts.reports.clone());

@@ -86,33 +86,33 @@ impl From<EngineError> for Trouble {
     }
 }
 
-impl Commands {
-    pub(super) fn step_run(
-        &self,
-        record: &WorkflowRunRecord,
-        principal: &Principal,
-        run: &Run,
-        known: Option<&Attempt>,
-        inputs: Map<String, Value>,
-    ) -> Option<StepRun> {
-        let known = known?;
-        let step = run.workflow().step(&known.place.step)?;
-        let skill = step.skill.as_ref()?;
-        Some(StepRun {
-            principal: principal.clone(),
-            run: record.brief.id.clone(),
-            place: known.place.clone(),
-            skill: skill.name.clone(),
-            version: skill.version.clone().unwrap_or_default(),
-            digest: skill.digest.clone().unwrap_or_default(),
-            template: step.template.clone(),
-            timeout: step.timeout_s.map(|seconds| Duration::from_secs(seconds.into())),
-            inputs,
-            execution: known.execution.clone(),
-            lost: 0,
-        })
-    }
+/// The attempt that a run begins now, or continues. `None`: it has no skill.
+pub(super) fn step_run(
+    record: &WorkflowRunRecord,
+    principal: &Principal,
+    run: &Run,
+    known: Option<&Attempt>,
+    inputs: Map<String, Value>,
+) -> Option<StepRun> {
+    let known = known?;
+    let step = run.workflow().step(&known.place.step)?;
+    let skill = step.skill.as_ref()?;
+    Some(StepRun {
+        principal: principal.clone(),
+        run: record.brief.id.clone(),
+        place: known.place.clone(),
+        skill: skill.name.clone(),
+        version: skill.version.clone().unwrap_or_default(),
+        digest: skill.digest.clone().unwrap_or_default(),
+        template: step.template.clone(),
+        timeout: step.timeout_s.map(|seconds| Duration::from_secs(seconds.into())),
+        inputs,
+        execution: known.execution.clone(),
+        lost: 0,
+    })
+}
 
+impl Commands {
     /// Runs it to its end, and reports.
     pub(super) async fn run_step(&self, mut step: StepRun, reports: &mpsc::Sender<Report>) {
         let mut pause = PAUSE.0;

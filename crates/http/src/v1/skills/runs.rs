@@ -24,7 +24,7 @@ use crate::v1::input::{Client, Key, Members, Parameters, Wait, Whole};
 /// How long the response to a new run waits by default.
 const WAIT: Duration = Duration::from_mins(5);
 /// Seconds of a run.
-const TIMEOUT_MOST: u64 = 86_400;
+pub(crate) const TIMEOUT_MOST: u64 = 86_400;
 
 /// A run of a skill.
 #[derive(Debug, Deserialize, JsonSchema)]

@@ -15,14 +15,14 @@ use tokio::time::timeout;
 const REQUEST_TIME: Duration = Duration::from_secs(20);
 
 /// Reaches them from this process. The certificates of the machine are read at the first request.
-pub(in super::super) struct FromHere {
+pub(crate) struct FromHere {
     exceptions: Vec<PrivateAddresses>,
     outbound: OnceCell<Outbound>,
 }
 
 impl FromHere {
     /// With these addresses beside the public ones.
-    pub(in super::super) fn new(exceptions: Vec<PrivateAddresses>) -> Self {
+    pub(crate) fn new(exceptions: Vec<PrivateAddresses>) -> Self {
         Self {
             exceptions,
             outbound: OnceCell::new(),

@@ -1,0 +1,283 @@
+//! Callbacks: what came of a run is posted to a URL, signed by the scheme of Standard Webhooks, and tried again for about a day.
+
+use himalia_journal::may_block;
+use himalia_model::{Action, EngineError, HttpUrl, Object, Principal, from_micros};
+use himalia_schedules::{DELIVERY_ATTEMPTS, Secret, Signed, pause};
+use himalia_store::{DeliveryRecord, TriggerRecord, TriggerRun};
+use himalia_wire::build::timestamp;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use uuid::Uuid;
+
+use super::definition::{TriggerKind, definition, detail, stored, write};
+use crate::Engine;
+use crate::api::Commands;
+
+/// Bytes of the URL of a callback.
+pub const MAX_CALLBACK_URL: usize = 2048;
+/// Deliveries that are listed.
+pub const MAX_DELIVERIES: usize = 100;
+/// Attempts of one delivery that are kept.
+const KEPT_ATTEMPTS: usize = 16;
+/// Characters of the error of an attempt.
+const ERROR_CHARS: usize = 300;
+/// A receiver that wants no more.
+const GONE: u16 = 410;
+
+/// How far a delivery is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum DeliveryState {
+    /// It is to be tried, perhaps again.
+    Pending,
+    /// The receiver has it.
+    Delivered,
+    /// It was given up.
+    Failed,
+}
+
+/// An attempt of a delivery.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeliveryAttempt {
+    /// When it began, microseconds since 1970.
+    pub at_micros: i64,
+    /// The status of the response.
+    pub status: Option<u16>,
+    /// Why there was none.
+    pub error: Option<String>,
+}
+
+/// A delivery.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeliveryInfo {
+    /// Its id.
+    pub id: Uuid,
+    /// The run that it tells of.
+    pub run: Uuid,
+    /// Where to.
+    pub url: String,
+    /// How far it is.
+    pub state: DeliveryState,
+    /// The latest attempts, the latest one last.
+    pub attempts: Vec<DeliveryAttempt>,
+    /// When it is tried next, microseconds since 1970.
+    pub next_micros: Option<i64>,
+    /// When it was made, microseconds since 1970.
+    pub created_micros: i64,
+}
+
+/// What is stored of a delivery.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Posting {
+    url: String,
+    state: DeliveryState,
+    /// Failed attempts in a row, since it was asked for.
+    failed: u32,
+    attempts: Vec<DeliveryAttempt>,
+}
+
+/// The URL of a callback.
+pub(super) fn check_url(url: &str) -> Result<(), EngineError> {
+    let wrong = |reason: String| Err(EngineError::bad_request("callback", reason));
+    if url.len() > MAX_CALLBACK_URL {
+        return wrong(format!("is longer than {MAX_CALLBACK_URL} bytes"));
+    }
+    match HttpUrl::parse(url) {
+        Ok(_) => Ok(()),
+        Err(reason) => wrong(reason),
+    }
+}
+
+/// The delivery of a run that has ended, if its trigger has a callback.
+pub(super) fn new_delivery(
+    record: &TriggerRecord,
+    run: &TriggerRun,
+    now: i64,
+) -> Result<Option<DeliveryRecord>, EngineError> {
+    let Some(url) = definition(record)?.callback else {
+        return Ok(None);
+    };
+    let told = Posting {
+        url,
+        state: DeliveryState::Pending,
+        failed: 0,
+        attempts: Vec::new(),
+    };
+    Ok(Some(DeliveryRecord {
+        id: Uuid::new_v4(),
+        trigger: record.id,
+        run: run.id,
+        created_micros: now,
+        next_micros: Some(now),
+        detail: write(&told)?,
+        claim: String::new(),
+    }))
+}
+
+fn told(record: &DeliveryRecord) -> Result<Posting, EngineError> {
+    serde_json::from_str(&record.detail).map_err(|error| EngineError::internal("reading a delivery", error))
+}
+
+fn info(record: &DeliveryRecord) -> Result<DeliveryInfo, EngineError> {
+    let told = told(record)?;
+    Ok(DeliveryInfo {
+        id: record.id,
+        run: record.run,
+        url: told.url,
+        state: told.state,
+        attempts: told.attempts,
+        next_micros: record.next_micros,
+        created_micros: record.created_micros,
+    })
+}
+
+/// Tries a delivery that this process has claimed.
+pub(super) async fn deliver(engine: Engine, record: DeliveryRecord) {
+    let id = record.id;
+    if let Err(error) = tried(&engine.commands, record).await {
+        tracing::error!(delivery = %id, %error, "a delivery cannot be tried");
+    }
+}
+
+async fn tried(commands: &Commands, mut record: DeliveryRecord) -> Result<(), EngineError> {
+    let store = commands.inner.store();
+    let now = commands.trigger_time().await?;
+    let mut told = told(&record)?;
+    let mut attempt = DeliveryAttempt {
+        at_micros: now,
+        status: None,
+        error: None,
+    };
+    match posted(commands, &record, &told.url, now).await {
+        Ok(status) => attempt.status = Some(status),
+        Err(error) => attempt.error = Some(error.chars().take(ERROR_CHARS).collect()),
+    }
+    if commands.inner.check_open().is_err() && attempt.status.is_none() {
+        // The next gateway tries it anew.
+        return Ok(());
+    }
+    let now = commands.trigger_time().await?;
+    (told.state, record.next_micros) = match attempt.status {
+        Some(200..=299) => (DeliveryState::Delivered, None),
+        Some(GONE) => (DeliveryState::Failed, None),
+        _ => {
+            told.failed = told.failed.saturating_add(1);
+            match pause(told.failed.min(DELIVERY_ATTEMPTS)) {
+                Some(pause) => {
+                    let pause = i64::try_from(pause.as_micros()).unwrap_or(i64::MAX);
+                    (DeliveryState::Pending, Some(now.saturating_add(pause)))
+                }
+                None => (DeliveryState::Failed, None),
+            }
+        }
+    };
+    told.attempts.push(attempt);
+    let extra = told.attempts.len().saturating_sub(KEPT_ATTEMPTS);
+    told.attempts.drain(..extra);
+    record.detail = write(&told)?;
+    store.change_delivery(record).await.map_err(stored)?;
+    Ok(())
+}
+
+/// Posts what came of a run; the status of the response.
+async fn posted(commands: &Commands, record: &DeliveryRecord, url: &str, now: i64) -> Result<u16, String> {
+    let failed = |error: EngineError| error.to_string();
+    let store = commands.inner.store();
+    let trigger = store
+        .trigger(record.trigger)
+        .await
+        .map_err(|error| failed(stored(error)))?;
+    let run = store
+        .trigger_run(record.run)
+        .await
+        .map_err(|error| failed(stored(error)))?;
+    let (Some(trigger), Some(run)) = (trigger, run) else {
+        return Err("the run is not kept any more".to_owned());
+    };
+    let secret = commands.open_secrets(&trigger).map_err(failed)?.outgoing;
+    let secret = secret
+        .and_then(|text| Secret::parse(&text))
+        .ok_or("there is no secret to sign with")?;
+    let body = body(&trigger, &run).map_err(failed)?;
+    let (id, at) = (
+        format!("msg_{}", record.id.simple()),
+        (now / 1_000_000).to_string(),
+    );
+    let signature = may_block(|| {
+        secret.sign(Signed {
+            id: &id,
+            timestamp: &at,
+            body: &body,
+        })
+    });
+    let headers = [
+        ("webhook-id", id),
+        ("webhook-timestamp", at),
+        ("webhook-signature", signature),
+    ];
+    commands.inner.post(url, &headers, body).await
+}
+
+fn body(trigger: &TriggerRecord, run: &TriggerRun) -> Result<Vec<u8>, EngineError> {
+    let detail = detail(run)?;
+    let date = |micros: i64| timestamp(from_micros(u64::try_from(micros).unwrap_or(0)));
+    let ended = detail.ended_micros.map(date);
+    let body = json!({
+        "type": "run.ended",
+        "timestamp": ended,
+        "data": {
+            "run": run.id, "status": detail.status, "reason": detail.reason, "outputs": detail.outputs,
+            "execution": detail.execution, "version": detail.version,
+            trigger.kind.as_str(): { "id": trigger.id, "name": trigger.name },
+            "due": date(run.due_micros), "started": detail.started_micros.map(date), "ended": ended,
+        },
+    });
+    serde_json::to_vec(&body).map_err(|error| EngineError::internal("writing a callback", error))
+}
+
+impl Commands {
+    pub(crate) async fn deliveries(
+        &self,
+        principal: &Principal,
+        kind: TriggerKind,
+        text: &str,
+    ) -> Result<Vec<DeliveryInfo>, EngineError> {
+        self.allow(principal, Action::Read, Object::Schedules)?;
+        let record = self.find_trigger(principal, kind, text).await?;
+        let most = i64::try_from(MAX_DELIVERIES).unwrap_or(i64::MAX);
+        let all = self.inner.store().deliveries(record.id, most).await;
+        all.map_err(stored)?.iter().map(info).collect()
+    }
+
+    pub(crate) async fn redeliver(
+        &self,
+        principal: &Principal,
+        text: &str,
+    ) -> Result<DeliveryInfo, EngineError> {
+        self.allow(principal, Action::Execute, Object::Schedules)?;
+        self.inner.check_open()?;
+        let unknown = || EngineError::NotFound {
+            what: "Delivery",
+            id: text.chars().take(128).collect(),
+        };
+        let id = Uuid::try_parse(text).map_err(|_| unknown())?;
+        let store = self.inner.store();
+        let mut record = store.delivery(id).await.map_err(stored)?.ok_or_else(unknown)?;
+        let trigger = store.trigger(record.trigger).await.map_err(stored)?;
+        if !trigger.is_some_and(|trigger| principal.sees(&trigger.owner)) {
+            return Err(unknown());
+        }
+        let mut told = told(&record)?;
+        (told.state, told.failed) = (DeliveryState::Pending, 0);
+        record.next_micros = Some(self.trigger_time().await?);
+        record.detail = write(&told)?;
+        if !store.change_delivery(record.clone()).await.map_err(stored)? {
+            return Err(EngineError::Conflict {
+                reason: "it was tried at the same time".to_owned(),
+            });
+        }
+        self.triggers.wake();
+        info(&record)
+    }
+}

@@ -1,0 +1,262 @@
+//! What is stored of a trigger and of a run of it, beside what the store looks at.
+
+use himalia_executions::ExecutionId;
+use himalia_model::{EngineError, OPERATOR, Principal};
+use himalia_schedules::{Missed, Overlap, Policy, Timetable};
+use himalia_store::{StoreError, TriggerRecord, TriggerRun, TriggerRunState};
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// What a trigger is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TriggerKind {
+    /// A schedule.
+    Schedule,
+    /// A webhook.
+    Webhook,
+}
+
+impl TriggerKind {
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Schedule => "schedule",
+            Self::Webhook => "webhook",
+        }
+    }
+
+    /// How errors name it.
+    pub(super) fn noun(self) -> &'static str {
+        match self {
+            Self::Schedule => "Schedule",
+            Self::Webhook => "Webhook",
+        }
+    }
+}
+
+/// What is started.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RunTarget {
+    /// The name of a skill that is code.
+    pub skill: String,
+    /// Its version. Default: the latest one, at each run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+}
+
+/// When a schedule is due.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Times {
+    /// A cron expression.
+    pub cron: String,
+    /// A time zone of the IANA database.
+    pub time_zone: String,
+    /// What becomes of missed due times.
+    pub missed: Missed,
+    /// What becomes of due times while a run is in progress.
+    pub overlap: Overlap,
+}
+
+impl Times {
+    pub(super) fn table(&self) -> Result<Timetable, EngineError> {
+        Timetable::parse(&self.cron, &self.time_zone)
+            .map_err(|wrong| EngineError::bad_request(wrong.field, wrong.reason))
+    }
+
+    pub(super) fn policy(&self) -> Policy {
+        Policy {
+            missed: self.missed,
+            overlap: self.overlap,
+        }
+    }
+}
+
+/// As whom runs are started: the holder of a token, as long as it counts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Holder {
+    /// The name of the principal.
+    pub(super) name: String,
+    /// By which its token is found again; it says nothing of the token.
+    pub(super) mark: Option<String>,
+}
+
+impl Holder {
+    pub(super) fn of(principal: &Principal) -> Self {
+        Self {
+            name: principal.name().to_owned(),
+            mark: principal.via().and_then(|via| via.mark.clone()),
+        }
+    }
+
+    /// The principal, if its token counts. The operator's own one is replaced at will, and counts always.
+    pub(super) fn principal(&self, marked: &dyn Fn(&str) -> Option<Principal>) -> Option<Principal> {
+        if self.name == OPERATOR {
+            return Some(Principal::operator());
+        }
+        let found = marked(self.mark.as_deref()?)?;
+        (found.name() == self.name && !found.is_read_only()).then_some(found)
+    }
+}
+
+/// What a trigger starts, and how.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Definition {
+    pub(super) target: RunTarget,
+    #[serde(default)]
+    pub(super) inputs: Map<String, Value>,
+    #[serde(default)]
+    pub(super) template: Option<String>,
+    #[serde(default)]
+    pub(super) timeout_s: Option<u64>,
+    pub(super) enabled: bool,
+    #[serde(default)]
+    pub(super) times: Option<Times>,
+    pub(super) holder: Holder,
+    /// Where the result of each run is posted.
+    #[serde(default)]
+    pub(super) callback: Option<String>,
+    /// Why the gateway has stopped it.
+    #[serde(default)]
+    pub(super) stopped: Option<String>,
+}
+
+/// How far a run of a trigger is, and how it ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum TriggerRunStatus {
+    /// It is to be started.
+    Due,
+    /// It runs.
+    Running,
+    /// It has returned outputs that fit the schema.
+    Succeeded,
+    /// It has not: `reason` says why.
+    Failed,
+    /// Its time came while an earlier run was in progress.
+    Skipped,
+    /// Its time had ended before a gateway saw it.
+    Missed,
+}
+
+impl TriggerRunStatus {
+    pub(super) fn state(self) -> TriggerRunState {
+        match self {
+            Self::Due => TriggerRunState::Due,
+            Self::Running => TriggerRunState::Running,
+            _ => TriggerRunState::Over,
+        }
+    }
+}
+
+/// What is stored of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Detail {
+    pub(super) status: TriggerRunStatus,
+    /// Who asked for it, if that was not the trigger itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) asked_by: Option<String>,
+    /// Its inputs, if they are not those of its trigger, until it has ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) inputs: Option<Map<String, Value>>,
+    #[serde(default)]
+    pub(super) missed_before: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) reason: Option<String>,
+    /// The version that runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) version: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) execution: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) started_micros: Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) ended_micros: Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) outputs: Option<Value>,
+    /// Starts that failed and are tried again.
+    #[serde(default)]
+    pub(super) attempts: u32,
+}
+
+impl Detail {
+    pub(super) fn new(status: TriggerRunStatus) -> Self {
+        Self {
+            status,
+            asked_by: None,
+            inputs: None,
+            missed_before: 0,
+            reason: None,
+            version: None,
+            execution: None,
+            started_micros: None,
+            ended_micros: None,
+            outputs: None,
+            attempts: 0,
+        }
+    }
+
+    pub(super) fn execution(&self) -> Option<ExecutionId> {
+        self.execution.as_ref()?.parse().ok()
+    }
+}
+
+/// Writes what is stored as JSON.
+pub(super) fn write<T: Serialize>(value: &T) -> Result<String, EngineError> {
+    serde_json::to_string(value).map_err(|error| EngineError::internal("writing a trigger", error))
+}
+
+fn read<T: DeserializeOwned>(text: &str) -> Result<T, EngineError> {
+    serde_json::from_str(text).map_err(|error| EngineError::internal("reading a trigger", error))
+}
+
+pub(super) fn definition(record: &TriggerRecord) -> Result<Definition, EngineError> {
+    read(&record.definition)
+}
+
+pub(super) fn detail(run: &TriggerRun) -> Result<Detail, EngineError> {
+    read(&run.detail)
+}
+
+#[allow(clippy::needless_pass_by_value, reason = "as map_err wants it")]
+pub(super) fn stored(error: StoreError) -> EngineError {
+    EngineError::internal("triggers in the store", error)
+}
+
+#[cfg(test)]
+mod tests {
+    use himalia_model::Via;
+
+    use super::*;
+
+    #[test]
+    fn runs_are_started_as_who_holds_the_same_token() {
+        let ada = Principal::of_tenant("acme", "ada").unwrap();
+        let via = Via {
+            mark: Some("m".into()),
+            ..Via::default()
+        };
+        let holder = Holder::of(&ada.clone().came(via));
+        let of = |found: Option<Principal>| {
+            let marked = move |mark: &str| found.clone().filter(|_| mark == "m");
+            holder.principal(&marked)
+        };
+        assert_eq!(of(Some(ada.clone())), Some(ada.clone()));
+        assert_eq!(of(None), None, "revoked");
+        assert_eq!(
+            of(Some(ada.clone().read_only())),
+            None,
+            "it runs nothing any more"
+        );
+        assert_eq!(of(Some(Principal::of_tenant("acme", "bob").unwrap())), None);
+        let unknown = Holder::of(&ada.clone());
+        assert_eq!(
+            unknown.principal(&|_: &str| Some(ada.clone())),
+            None,
+            "it showed no token"
+        );
+        let operator = Holder::of(&Principal::operator());
+        assert_eq!(operator.principal(&|_: &str| None), Some(Principal::operator()));
+    }
+}

@@ -1,0 +1,585 @@
+//! The task that starts runs of triggers.
+//!
+//! A due time becomes a row of a run in the same transaction that moves the trigger to its next due time, so each is one run, whichever
+//! replica looks. A process claims a run before it does anything with it; what a process had claimed that is gone, another one claims.
+//! The session of a run has the id of the run, and the row says `running` before the code is sent. So after a kill it is known whether
+//! the code may have been sent, and where to look for it: it is sent at most once.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use himalia_executions::{ExecutionId, Until};
+use himalia_model::{EngineError, Principal, Sought};
+use himalia_schedules::{Due, Step, Verdict, step};
+use himalia_store::{Lookup, TriggerRecord, TriggerRun, TriggerRunState};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use uuid::Uuid;
+
+use super::callbacks::{deliver, new_delivery};
+use super::definition::{
+    Definition, Detail, TriggerKind, TriggerRunStatus, definition, detail, stored, write,
+};
+use super::{MAX_TRIGGER_RUNS, new_run, run_skill, session_of};
+use crate::Engine;
+use crate::api::Commands;
+use crate::api::skills::{PreparedRun, SkillRun, SkillRunStatus};
+use crate::audit::{Effect, Subject};
+
+/// How often it is looked for what is due, if there are triggers.
+const LOOK: Duration = Duration::from_secs(1);
+/// How often old runs are forgotten.
+const FORGET: Duration = Duration::from_mins(10);
+/// Old runs are kept at least for so long.
+const KEPT: Duration = Duration::from_mins(15);
+/// Triggers and runs of one look.
+const BATCH: i64 = 100;
+/// Sessions that are started for runs at once.
+const STARTS: usize = 8;
+/// Results that are posted at once.
+const DELIVERIES: usize = 8;
+/// How often a start is tried that a limit refuses: for about ten minutes.
+const START_TRIES: u32 = 120;
+/// The pauses between its attempts.
+const START_PAUSE: Duration = Duration::from_secs(5);
+/// The pause before a run is looked for again whose log could not be read.
+const READ_PAUSE: Duration = Duration::from_secs(2);
+/// Bytes of outputs, as JSON, that are stored with a run.
+const OUTPUT_BYTES: usize = 16 << 10;
+/// Characters of a reason.
+const REASON_CHARS: usize = 500;
+
+/// The task.
+pub(super) struct Runner {
+    engine: Engine,
+    starts: Arc<Semaphore>,
+    deliveries: Arc<Semaphore>,
+}
+
+/// What comes of a run that this process has claimed.
+enum Outcome {
+    /// It has ended.
+    Over,
+    /// It is to be tried after this time.
+    Later(Duration),
+    /// It is another one's, or there is none any more.
+    Dropped,
+}
+
+impl Runner {
+    pub(super) fn new(engine: Engine) -> Self {
+        Self {
+            engine,
+            starts: Arc::new(Semaphore::new(STARTS)),
+            deliveries: Arc::new(Semaphore::new(DELIVERIES)),
+        }
+    }
+
+    fn commands(&self) -> &Commands {
+        &self.engine.commands
+    }
+
+    /// Until the gateway stops.
+    pub(super) async fn run(self) {
+        let stop = self.commands().inner.draining.clone();
+        let triggers = Arc::clone(&self.commands().triggers);
+        let shared = self.commands().inner.store().is_shared();
+        if !matches!(self.has_triggers().await, Ok(false)) {
+            triggers.wake();
+        }
+        if let Err(error) = self.commands().seal_again().await {
+            tracing::error!(%error, "secrets of triggers stay sealed as they are");
+        }
+        let mut forgotten = tokio::time::Instant::now();
+        loop {
+            if shared || triggers.any.load(std::sync::atomic::Ordering::Acquire) {
+                if let Err(error) = self.look().await {
+                    tracing::warn!(%error, "cannot look for what is due");
+                }
+                if forgotten.elapsed() >= FORGET {
+                    forgotten = tokio::time::Instant::now();
+                    self.forget().await;
+                }
+                tokio::select! {
+                    () = stop.cancelled() => return,
+                    () = triggers.wake.notified() => {}
+                    () = tokio::time::sleep(LOOK) => {}
+                }
+            } else {
+                tokio::select! {
+                    () = stop.cancelled() => return,
+                    () = triggers.wake.notified() => {}
+                }
+            }
+        }
+    }
+
+    async fn has_triggers(&self) -> Result<bool, EngineError> {
+        let store = self.commands().inner.store();
+        for kind in [TriggerKind::Schedule, TriggerKind::Webhook] {
+            let all = store.triggers(None, kind.as_str().to_owned()).await;
+            if !all.map_err(stored)?.is_empty() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    async fn look(&self) -> Result<(), EngineError> {
+        let commands = self.commands();
+        let store = commands.inner.store();
+        let now = commands.trigger_time().await?;
+        for record in store.due_triggers(now, BATCH).await.map_err(stored)? {
+            let (id, owner) = (record.id, record.owner.clone());
+            if let Err(error) = self.fire(record, now).await {
+                tracing::error!(%id, owner, %error, "a schedule is due and cannot be run");
+            }
+        }
+        for run in store.open_trigger_runs(now, BATCH).await.map_err(stored)? {
+            let Ok(permit) = Arc::clone(&self.starts).try_acquire_owned() else {
+                break;
+            };
+            if self.is_elsewhere(&run).await?
+                || !store
+                    .claim_trigger_run(run.id, run.claim.clone())
+                    .await
+                    .map_err(stored)?
+            {
+                continue;
+            }
+            let engine = self.engine.clone();
+            commands.inner.background.spawn(tend(engine, run, permit));
+        }
+        let free = i64::try_from(self.deliveries.available_permits()).unwrap_or(0);
+        if free == 0 {
+            return Ok(());
+        }
+        for delivery in store.claim_deliveries(now, free).await.map_err(stored)? {
+            let (engine, permits) = (self.engine.clone(), Arc::clone(&self.deliveries));
+            commands.inner.background.spawn(async move {
+                let Ok(_permit) = permits.acquire_owned().await else {
+                    return;
+                };
+                deliver(engine, delivery).await;
+            });
+        }
+        Ok(())
+    }
+
+    /// Makes of a due time a run, and finds the next one.
+    async fn fire(&self, mut record: TriggerRecord, now: i64) -> Result<(), EngineError> {
+        let commands = self.commands();
+        let store = commands.inner.store();
+        let mut definition = definition(&record)?;
+        let stop = match self.holder(&record, &definition) {
+            Ok(_) => None,
+            Err(reason) => Some(reason.to_owned()),
+        };
+        let (Some(times), Some(next)) = (&definition.times, record.next_micros) else {
+            return Ok(());
+        };
+        if let Some(reason) = stop {
+            tracing::warn!(id = %record.id, owner = record.owner, reason, "a schedule is stopped");
+            (definition.enabled, definition.stopped) = (false, Some(reason));
+            record.next_micros = None;
+            record.definition = write(&definition)?;
+            store.change_trigger(record, None).await.map_err(stored)?;
+            return Ok(());
+        }
+        let active = store.count_open_trigger_runs(record.id).await.map_err(stored)?;
+        let table = times.table()?;
+        let Some(Step { due, next }) = step(&table, times.policy(), next, now, active > 0) else {
+            return Ok(());
+        };
+        record.next_micros = next;
+        let full = active >= i64::try_from(super::MAX_OPEN_RUNS).unwrap_or(i64::MAX);
+        let run = new_run(
+            &record,
+            Uuid::new_v4(),
+            due.at.to_string(),
+            due.at,
+            &decided(&due, full, now),
+        )?;
+        // Another replica may have been quicker.
+        store.change_trigger(record, Some(run)).await.map_err(stored)?;
+        Ok(())
+    }
+
+    /// As whom runs of a trigger are started.
+    fn holder(&self, record: &TriggerRecord, definition: &Definition) -> Result<Principal, &'static str> {
+        holder(self.commands(), record, definition)
+    }
+
+    /// Whether another replica has the session of a run, and will see to it.
+    async fn is_elsewhere(&self, run: &TriggerRun) -> Result<bool, EngineError> {
+        let commands = self.commands();
+        let store = commands.inner.store();
+        let (kernel, operator) = (session_of(run), Principal::operator());
+        if !store.is_shared() || commands.has(&operator, &Sought::Kernel(kernel)) {
+            return Ok(false);
+        }
+        for lookup in [Lookup::Kernel(kernel.0), Lookup::Ended(kernel.0)] {
+            if store.locate(lookup).await.map_err(stored)?.is_some() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    async fn forget(&self) {
+        let commands = self.commands();
+        let keep = i64::try_from(MAX_TRIGGER_RUNS).unwrap_or(i64::MAX);
+        let kept = i64::try_from(KEPT.as_micros()).unwrap_or(i64::MAX);
+        let forgotten = match commands.trigger_time().await {
+            Ok(now) => {
+                let store = commands.inner.store();
+                store.forget_trigger_runs(keep, now - kept).await.map_err(stored)
+            }
+            Err(error) => Err(error),
+        };
+        if let Err(error) = forgotten {
+            tracing::warn!(%error, "old runs of triggers are not forgotten");
+        }
+    }
+}
+
+/// What a due time becomes.
+fn decided(due: &Due, full: bool, now: i64) -> Detail {
+    let (status, reason) = match due.verdict {
+        Verdict::Run if full => (
+            TriggerRunStatus::Skipped,
+            Some("too many runs of it are in progress"),
+        ),
+        Verdict::Run => (TriggerRunStatus::Due, None),
+        Verdict::Missed => (TriggerRunStatus::Missed, Some("no gateway saw it in time")),
+        Verdict::Overlaps => (TriggerRunStatus::Skipped, Some("an earlier run was in progress")),
+    };
+    let mut detail = Detail::new(status);
+    detail.reason = reason.map(str::to_owned);
+    detail.missed_before = due.missed_before;
+    detail.ended_micros = (status != TriggerRunStatus::Due).then_some(now);
+    detail
+}
+
+pub(super) fn holder(
+    commands: &Commands,
+    record: &TriggerRecord,
+    definition: &Definition,
+) -> Result<Principal, &'static str> {
+    let marked = commands.triggers.marked.get().ok_or("the gateway is starting")?;
+    let is_known =
+        |owner: &str| owner == himalia_model::OPERATOR || commands.inner.config.tenants.contains_key(owner);
+    if !is_known(&record.owner) {
+        return Err("its tenant is not in the configuration");
+    }
+    let found = definition.holder.principal(marked);
+    found
+        .filter(|principal| principal.owner() == record.owner)
+        .ok_or("the token of its caller was revoked, has expired, or runs nothing any more")
+}
+
+/// Sees to a run that this process has claimed.
+async fn tend(engine: Engine, mut run: TriggerRun, permit: OwnedSemaphorePermit) {
+    let (id, trigger) = (run.id, run.trigger);
+    let outcome = match detail(&run) {
+        Ok(mut detail) => {
+            let outcome = tended(&engine, &mut run, &mut detail, permit).await;
+            match (outcome, write(&detail)) {
+                (Ok(outcome), Ok(text)) => {
+                    run.detail = text;
+                    run.state = detail.status.state();
+                    Ok(outcome)
+                }
+                (Err(error), _) | (_, Err(error)) => Err(error),
+            }
+        }
+        Err(error) => Err(error),
+    };
+    let commands = &engine.commands;
+    let outcome = outcome.unwrap_or_else(|error| {
+        tracing::warn!(%id, %trigger, %error, "a run of a trigger is tried again");
+        Outcome::Later(START_PAUSE)
+    });
+    let written = match outcome {
+        Outcome::Dropped => return,
+        Outcome::Over => {
+            let told = match commands.inner.store().trigger(trigger).await {
+                Ok(Some(record)) => {
+                    let now = detail(&run)
+                        .ok()
+                        .and_then(|detail| detail.ended_micros)
+                        .unwrap_or(run.due_micros);
+                    new_delivery(&record, &run, now)
+                }
+                Ok(None) => Ok(None),
+                Err(error) => Err(stored(error)),
+            };
+            match told {
+                Ok(told) => {
+                    let tells = told.is_some();
+                    let written = commands.inner.store().change_trigger_run(run, false, told).await;
+                    if tells {
+                        commands.triggers.wake();
+                    }
+                    written
+                }
+                Err(error) => {
+                    tracing::error!(%id, %trigger, %error, "what came of a run of a trigger is not stored");
+                    commands.inner.store().change_trigger_run(run, false, None).await
+                }
+            }
+        }
+        Outcome::Later(pause) => {
+            let pause = i64::try_from(pause.as_micros()).unwrap_or(i64::MAX);
+            match commands.trigger_time().await {
+                Ok(now) => {
+                    run.not_before_micros = now.saturating_add(pause);
+                    commands.inner.store().change_trigger_run(run, false, None).await
+                }
+                Err(error) => {
+                    tracing::error!(%id, %trigger, %error, "a run of a trigger stays claimed");
+                    return;
+                }
+            }
+        }
+    };
+    if let Err(error) = written {
+        tracing::error!(%id, %trigger, %error, "what came of a run of a trigger is not stored");
+    }
+}
+
+async fn tended(
+    engine: &Engine,
+    run: &mut TriggerRun,
+    detail: &mut Detail,
+    permit: OwnedSemaphorePermit,
+) -> Result<Outcome, EngineError> {
+    let commands = &engine.commands;
+    let Some(record) = commands
+        .inner
+        .store()
+        .trigger(run.trigger)
+        .await
+        .map_err(stored)?
+    else {
+        return Ok(Outcome::Dropped);
+    };
+    let definition = definition(&record)?;
+    let principal = match holder(commands, &record, &definition) {
+        Ok(principal) => principal,
+        Err(reason) => return over(commands, detail, Err(reason.to_owned())).await,
+    };
+    let begun = match run.state {
+        TriggerRunState::Due => start(engine, &principal, &definition, run, detail).await,
+        _ => resumed(engine, &principal, &definition, run, detail).await,
+    };
+    drop(permit);
+    let execution = match begun {
+        Ok(Some(execution)) => execution,
+        Ok(None) => return Ok(Outcome::Dropped),
+        Err(error) => {
+            if is_transient(&error) && detail.attempts < START_TRIES {
+                detail.attempts += 1;
+                detail.reason = Some(clip(&error.to_string()));
+                return Ok(Outcome::Later(START_PAUSE));
+            }
+            return over(commands, detail, Err(error.to_string())).await;
+        }
+    };
+    if detail.execution() != Some(execution) {
+        detail.execution = Some(execution.to_string());
+        run.detail = write(detail)?;
+        if !commands
+            .inner
+            .store()
+            .change_trigger_run(run.clone(), true, None)
+            .await
+            .map_err(stored)?
+        {
+            return Ok(Outcome::Dropped);
+        }
+    }
+    watch(commands, &principal, execution, detail).await
+}
+
+/// Starts the session of a run, writes that it runs, and sends the code. `None`: another process has it.
+async fn start(
+    engine: &Engine,
+    principal: &Principal,
+    definition: &Definition,
+    run: &mut TriggerRun,
+    detail: &mut Detail,
+) -> Result<Option<ExecutionId>, EngineError> {
+    let commands = &engine.commands;
+    let prepared = prepare(commands, principal, definition, detail).await?;
+    let call = engine.audit.call(
+        "run_skill",
+        Effect::Change,
+        principal,
+        Subject::Skill(&definition.target.skill),
+    );
+    let started = async {
+        let session = commands.open_run(principal, &prepared, session_of(run)).await?;
+        detail.version = Some(prepared.version());
+        detail.status = TriggerRunStatus::Running;
+        detail.reason = None;
+        detail.started_micros = Some(commands.trigger_time().await?);
+        run.state = TriggerRunState::Running;
+        run.detail = write(detail)?;
+        // From here on the code may have been sent.
+        let store = commands.inner.store();
+        if !store
+            .change_trigger_run(run.clone(), true, None)
+            .await
+            .map_err(stored)?
+        {
+            commands.end_of_run(principal, session.kernel.id).await;
+            return Ok(None);
+        }
+        commands
+            .begin_prepared(principal, prepared, &session)
+            .await
+            .map(Some)
+    };
+    let result = started.await;
+    call.end(&result, None);
+    if result.is_err() && run.state == TriggerRunState::Running {
+        commands.end_of_run(principal, session_of(run)).await;
+    }
+    result
+}
+
+/// The execution of a run that a process before this one has begun.
+async fn resumed(
+    engine: &Engine,
+    principal: &Principal,
+    definition: &Definition,
+    run: &TriggerRun,
+    detail: &Detail,
+) -> Result<Option<ExecutionId>, EngineError> {
+    let commands = &engine.commands;
+    if let Some(execution) = detail.execution() {
+        return Ok(Some(execution));
+    }
+    let kernel = session_of(run);
+    let gone = || EngineError::Gone {
+        reason: "its session ended before the code ran".to_owned(),
+    };
+    let all = match commands.executions(principal, kernel).await {
+        Ok(all) => all,
+        Err(EngineError::NotFound { .. } | EngineError::Removed { .. }) => return Err(gone()),
+        Err(other) => return Err(other),
+    };
+    if let Some(first) = all.first() {
+        return Ok(Some(first.id));
+    }
+    let session = commands.live_session(principal, kernel).ok_or_else(gone)?;
+    let prepared = prepare(commands, principal, definition, detail).await?;
+    commands
+        .begin_prepared(principal, prepared, &session)
+        .await
+        .map(Some)
+}
+
+async fn prepare(
+    commands: &Commands,
+    principal: &Principal,
+    definition: &Definition,
+    detail: &Detail,
+) -> Result<PreparedRun, EngineError> {
+    let wanted = run_skill(definition, detail);
+    commands
+        .prepare_run(principal, &definition.target.skill, wanted)
+        .await
+}
+
+/// Waits for the end of a run.
+async fn watch(
+    commands: &Commands,
+    principal: &Principal,
+    execution: ExecutionId,
+    detail: &mut Detail,
+) -> Result<Outcome, EngineError> {
+    let settled = match commands.watch_execution(principal, execution).await {
+        Ok(mut feed) => feed.wait(Until::Settled).await.is_ok(),
+        Err(EngineError::NotFound { .. } | EngineError::Removed { .. }) => {
+            return over(commands, detail, Err("its log is not kept any more".to_owned())).await;
+        }
+        Err(_) => false,
+    };
+    if commands.inner.check_open().is_err() {
+        return Ok(Outcome::Dropped);
+    }
+    if settled {
+        commands.end_of_run(principal, execution.kernel).await;
+    }
+    match commands.skill_run(principal, execution).await {
+        Ok(run) if run.status == SkillRunStatus::Running => Ok(Outcome::Later(READ_PAUSE)),
+        Ok(run) => over(commands, detail, result(run)).await,
+        Err(error) if is_transient(&error) => Ok(Outcome::Later(READ_PAUSE)),
+        Err(error) => over(commands, detail, Err(error.to_string())).await,
+    }
+}
+
+/// What a run returned, or why it has not.
+fn result(run: SkillRun) -> Result<Option<serde_json::Value>, String> {
+    if run.status == SkillRunStatus::Succeeded {
+        return Ok(run.outputs);
+    }
+    let mut reason = String::new();
+    for wrong in run.violations.iter().take(3) {
+        let _ = write!(reason, "outputs{}: {}; ", wrong.path, wrong.text);
+    }
+    if let Some(error) = &run.execution.error {
+        let _ = write!(reason, "{}: {}", error.name, error.value);
+    }
+    if reason.is_empty() {
+        let status = serde_json::to_value(run.execution.status).unwrap_or_default();
+        let _ = write!(
+            reason,
+            "the execution ended as {}",
+            status.as_str().unwrap_or_default()
+        );
+    }
+    Err(reason.trim_end_matches("; ").to_owned())
+}
+
+async fn over(
+    commands: &Commands,
+    detail: &mut Detail,
+    result: Result<Option<serde_json::Value>, String>,
+) -> Result<Outcome, EngineError> {
+    detail.ended_micros = Some(commands.trigger_time().await?);
+    detail.inputs = None;
+    match result {
+        Ok(outputs) => {
+            detail.status = TriggerRunStatus::Succeeded;
+            detail.reason = None;
+            detail.outputs = outputs.filter(|outputs| outputs.to_string().len() <= OUTPUT_BYTES);
+        }
+        Err(reason) => {
+            detail.status = TriggerRunStatus::Failed;
+            detail.reason = Some(clip(&reason));
+        }
+    }
+    Ok(Outcome::Over)
+}
+
+/// Whether the same may go later.
+fn is_transient(error: &EngineError) -> bool {
+    matches!(
+        error,
+        EngineError::Unavailable { .. }
+            | EngineError::Busy { .. }
+            | EngineError::OverBudget { .. }
+            | EngineError::QuotaExceeded { .. }
+            | EngineError::KernelLimit { .. }
+            | EngineError::DiskFull { .. }
+            | EngineError::Timeout { .. }
+            | EngineError::Internal { .. }
+    )
+}
+
+fn clip(text: &str) -> String {
+    text.chars().take(REASON_CHARS).collect()
+}

@@ -1,0 +1,220 @@
+//! Webhooks: signed messages of other services that start runs, by the scheme of Standard Webhooks. An id of a message is one run.
+
+use himalia_model::{EngineError, Principal};
+use himalia_schedules::{Refused, Secret, Signed};
+use himalia_store::TriggerRecord;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use uuid::Uuid;
+use zeroize::Zeroizing;
+
+use super::definition::{Definition, Detail, TriggerKind, TriggerRunStatus, definition, stored};
+use super::{TriggerRunInfo, new_run, run_info, runner};
+use crate::Engine;
+use crate::api::Commands;
+use crate::audit::{Effect, Subject};
+
+/// Bytes of a message that starts a run.
+pub const MAX_WEBHOOK_BYTES: usize = 128 << 10;
+/// Seconds after which a sender may try again whose runs are too many.
+const RETRY_S: u64 = 10;
+
+/// What is sealed of a trigger.
+#[derive(Default, Serialize, Deserialize)]
+pub(super) struct Secrets {
+    /// With which senders of a webhook sign.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) incoming: Option<String>,
+    /// With which results are signed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) outgoing: Option<String>,
+}
+
+/// A message as it was received.
+#[derive(Clone, Copy, Debug)]
+pub struct WebhookMessage<'a> {
+    /// `webhook-id`.
+    pub id: &'a str,
+    /// `webhook-timestamp`.
+    pub timestamp: &'a str,
+    /// `webhook-signature`.
+    pub signature: &'a str,
+    /// The body.
+    pub body: &'a [u8],
+}
+
+/// A new secret.
+pub(super) fn new_secret() -> Result<Secret, EngineError> {
+    let mut random = [0; 32];
+    getrandom::fill(&mut random)
+        .map_err(|error| EngineError::internal("no randomness for a secret", error))?;
+    Ok(Secret::of(random))
+}
+
+impl Engine {
+    /// Takes a message that was sent to a webhook. It has no principal; who holds the secret may start what the webhook starts. `None`:
+    /// it is refused, and its sender is to learn no more than that. The same message again is the same run.
+    pub async fn receive_webhook(
+        &self,
+        hook: Uuid,
+        message: WebhookMessage<'_>,
+    ) -> Result<Option<TriggerRunInfo>, EngineError> {
+        let commands = &self.commands;
+        commands.inner.check_open()?;
+        let Some(record) = commands.inner.store().trigger(hook).await.map_err(stored)? else {
+            return Ok(None);
+        };
+        if record.kind != TriggerKind::Webhook.as_str() {
+            return Ok(None);
+        }
+        let secret = commands.open_secrets(&record)?.incoming.map(Zeroizing::new);
+        let secret = secret.and_then(|text| Secret::parse(&text));
+        let now = commands.trigger_time().await?;
+        let signed = Signed {
+            id: message.id,
+            timestamp: message.timestamp,
+            body: message.body,
+        };
+        let checked = secret.map_or(Err(Refused::Signature), |secret| {
+            secret.check(signed, message.signature, now / 1_000_000)
+        });
+        if let Err(refused) = checked {
+            tracing::warn!(webhook = %hook, ?refused, "a message was refused");
+            return Ok(None);
+        }
+        let definition = definition(&record)?;
+        let principal = runner::holder(commands, &record, &definition);
+        let noted = match &principal {
+            Ok(principal) => principal.clone(),
+            Err(_) => Principal::operator().read_only().in_place_of(&record.owner),
+        };
+        let text = hook.to_string();
+        let call = self
+            .audit
+            .call("receive_webhook", Effect::Change, &noted, Subject::Trigger(&text));
+        let result = match principal {
+            Ok(principal) => {
+                commands
+                    .received(&principal, &record, &definition, message, now)
+                    .await
+            }
+            Err(reason) => Err(EngineError::Conflict {
+                reason: reason.to_owned(),
+            }),
+        };
+        call.end(&result, None);
+        result.map(Some)
+    }
+}
+
+impl Commands {
+    async fn received(
+        &self,
+        principal: &Principal,
+        record: &TriggerRecord,
+        definition: &Definition,
+        message: WebhookMessage<'_>,
+        now: i64,
+    ) -> Result<TriggerRunInfo, EngineError> {
+        if !definition.enabled {
+            return Err(EngineError::Conflict {
+                reason: "the webhook is switched off".to_owned(),
+            });
+        }
+        let mut inputs: Map<String, Value> = serde_json::from_slice(message.body)
+            .map_err(|_| EngineError::bad_request("body", "expected an object as JSON"))?;
+        // What the webhook says is not its sender's choice.
+        inputs.extend(definition.inputs.clone());
+        let mut detail = Detail::new(TriggerRunStatus::Due);
+        detail.inputs = Some(inputs);
+        let wanted = super::run_skill(definition, &detail);
+        self.check_run(principal, &definition.target.skill, &wanted, true)
+            .await?;
+        let run = new_run(record, Uuid::new_v4(), message.id.to_owned(), now, &detail)?;
+        let open = self.inner.store().count_open_trigger_runs(record.id).await;
+        let full = usize::try_from(open.map_err(stored)?).unwrap_or(0) >= super::MAX_OPEN_RUNS;
+        if full {
+            return self.known_message(record, &run.key).await;
+        }
+        let there = self.inner.store().add_trigger_run(run.clone()).await;
+        if let Some(there) = there.map_err(stored)? {
+            return run_info(&there);
+        }
+        self.triggers.wake();
+        run_info(&run)
+    }
+
+    /// The run of a message that came before; there is no place for another one.
+    async fn known_message(&self, record: &TriggerRecord, key: &str) -> Result<TriggerRunInfo, EngineError> {
+        let most = i64::try_from(super::MAX_TRIGGER_RUNS).unwrap_or(i64::MAX);
+        let runs = self.inner.store().trigger_runs(record.id, most).await;
+        let found = runs.map_err(stored)?.into_iter().find(|run| run.key == key);
+        match found {
+            Some(run) => run_info(&run),
+            None => Err(EngineError::OverBudget {
+                what: "runs",
+                reason: format!("{} runs of this webhook have not ended", super::MAX_OPEN_RUNS),
+                gateways: false,
+                retry_after: RETRY_S,
+            }),
+        }
+    }
+
+    /// Seals the secrets of a trigger for its id and its owner.
+    pub(super) fn seal_secrets(
+        &self,
+        record: &mut TriggerRecord,
+        secrets: &Secrets,
+    ) -> Result<(), EngineError> {
+        let plain = serde_json::to_vec(secrets).map(Zeroizing::new);
+        let plain = plain.map_err(|error| EngineError::internal("writing secrets", error))?;
+        let id = record.id.to_string();
+        let sealed = self
+            .inner
+            .credentials
+            .seal_for(&[&record.owner, &id, KEPT], &plain)?;
+        (record.key_id, record.sealed) = (sealed.key_id, sealed.bytes);
+        Ok(())
+    }
+
+    /// Seals secrets with the current key that were sealed with an earlier one.
+    pub(super) async fn seal_again(&self) -> Result<(), EngineError> {
+        let Some(current) = self.inner.credentials.current_key() else {
+            return Ok(());
+        };
+        for kind in [TriggerKind::Schedule, TriggerKind::Webhook] {
+            let all = self.inner.store().triggers(None, kind.as_str().to_owned()).await;
+            for mut record in all.map_err(stored)? {
+                if record.sealed.is_empty() || record.key_id == current {
+                    continue;
+                }
+                let secrets = self.open_secrets(&record)?;
+                self.seal_secrets(&mut record, &secrets)?;
+                // Who changes it at the same time seals it, too, or the next start does.
+                self.inner
+                    .store()
+                    .change_trigger(record, None)
+                    .await
+                    .map_err(stored)?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn open_secrets(&self, record: &TriggerRecord) -> Result<Secrets, EngineError> {
+        if record.sealed.is_empty() {
+            return Ok(Secrets::default());
+        }
+        let id = record.id.to_string();
+        let (key_id, bytes) = (record.key_id.clone(), record.sealed.clone());
+        let plain = self
+            .inner
+            .credentials
+            .open_for(&[&record.owner, &id, KEPT], key_id, bytes)?;
+        serde_json::from_slice(&plain)
+            .map_err(|_| EngineError::internal("reading secrets", "they are not well-formed"))
+    }
+}
+
+/// What the secrets are sealed for, beside owner and id.
+const KEPT: &str = "trigger";

@@ -1,0 +1,116 @@
+//! `himalia schedule`: schedules of a running gateway.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::bail;
+use serde_json::{Value, json};
+
+use super::skills::inputs_of;
+use super::{connect, encoded, expect, print, show};
+use crate::cli::{NewScheduleArgs, OnMissed, OnOverlap, ScheduleCommand};
+
+/// How often a run that is waited for is looked at.
+const LOOK: Duration = Duration::from_millis(500);
+
+pub(super) async fn call(command: ScheduleCommand) -> anyhow::Result<ExitCode> {
+    match command {
+        ScheduleCommand::Add(args) => add(*args).await,
+        ScheduleCommand::List { gateway } => {
+            let body = connect(&gateway)?.list("/v1/schedules", "schedules").await?;
+            print(gateway.json, &body, |body| {
+                show::schedules(body["schedules"].as_array().map_or(&[], Vec::as_slice))
+            })
+        }
+        ScheduleCommand::Show { schedule, gateway } => {
+            let client = connect(&gateway)?;
+            let mut shown = expect(&client.get(&path(&schedule)).await?, 200)?;
+            let runs = client.list(&format!("{}/runs", path(&schedule)), "runs").await?;
+            shown["runs"] = runs["runs"].clone();
+            print(gateway.json, &shown, show::schedule)
+        }
+        ScheduleCommand::Run {
+            schedule,
+            wait,
+            gateway,
+        } => {
+            let client = connect(&gateway)?;
+            let runs = format!("{}/runs", path(&schedule));
+            let mut run = expect(&client.post(&runs, &json!({})).await?, 202)?;
+            while wait && ["due", "running"].contains(&run["status"].as_str().unwrap_or_default()) {
+                tokio::time::sleep(LOOK).await;
+                let all = client.list(&runs, "runs").await?;
+                let found = all["runs"].as_array().into_iter().flatten();
+                let found = found.into_iter().find(|one| one["id"] == run["id"]);
+                let Some(found) = found else {
+                    bail!("the run is not kept any more: {}", run["id"]);
+                };
+                run = found.clone();
+            }
+            print(gateway.json, &run, |run| {
+                show::schedule_runs(std::slice::from_ref(run))
+            })?;
+            let failed = wait && run["status"] != "succeeded";
+            Ok(ExitCode::from(u8::from(failed)))
+        }
+        ScheduleCommand::Pause { schedule, gateway } => switch(&gateway, &schedule, false).await,
+        ScheduleCommand::Resume { schedule, gateway } => switch(&gateway, &schedule, true).await,
+        ScheduleCommand::Remove { schedule, gateway } => {
+            let reply = connect(&gateway)?.delete(&path(&schedule)).await?;
+            if reply.status != 204 {
+                bail!("{}", reply.problem());
+            }
+            print(gateway.json, &json!({ "deleted": schedule }), |_| String::new())
+        }
+    }
+}
+
+fn path(schedule: &str) -> String {
+    format!("/v1/schedules/{}", encoded(schedule))
+}
+
+async fn add(args: NewScheduleArgs) -> anyhow::Result<ExitCode> {
+    let mut target = json!({ "skill": args.skill });
+    if let Some(version) = args.version {
+        target["version"] = version.into();
+    }
+    let mut body = json!({
+        "name": args.name,
+        "cron": args.cron,
+        "time_zone": args.time_zone,
+        "target": target,
+        "inputs": inputs_of(&args.inputs)?,
+        "missed": match args.missed {
+            OnMissed::RunOnce => "run_once",
+            OnMissed::Skip => "skip",
+        },
+        "overlap": match args.overlap {
+            OnOverlap::Skip => "skip",
+            OnOverlap::Allow => "allow",
+        },
+        "enabled": !args.paused,
+    });
+    for (member, given) in [
+        ("template", args.template.map(Value::from)),
+        ("timeout_s", args.timeout.map(|time| time.0.into())),
+        ("callback", args.callback.map(Value::from)),
+    ] {
+        if let Some(value) = given {
+            body[member] = value;
+        }
+    }
+    let reply = connect(&args.gateway)?.post("/v1/schedules", &body).await?;
+    print(args.gateway.json, &expect(&reply, 201)?, show::schedule)
+}
+
+async fn switch(
+    gateway: &crate::cli::GatewayArgs,
+    schedule: &str,
+    enabled: bool,
+) -> anyhow::Result<ExitCode> {
+    let client = connect(gateway)?;
+    let reply = client
+        .patch(&path(schedule), &json!({ "enabled": enabled }))
+        .await?;
+    print(gateway.json, &expect(&reply, 200)?, show::schedule)
+}

@@ -1,0 +1,111 @@
+//! `/v1/deliveries`: results of runs that are posted to the callbacks of schedules and webhooks.
+
+use axum::extract::{Path, State};
+use himalia_engine::{DeliveryAttempt, DeliveryInfo, DeliveryState};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::answers::With;
+use super::input::{Cursor, Limit, PAGE_MOST, limit, page};
+use super::schedules::date;
+use crate::app::App;
+use crate::auth::Caller;
+use crate::error::ApiError;
+
+/// An attempt of a delivery.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "DeliveryAttempt")]
+pub(crate) struct Attempt {
+    #[schemars(extend("format" = "date-time"))]
+    at: String,
+    /// The status of the response.
+    status: Option<u16>,
+    /// Why there was none.
+    error: Option<String>,
+}
+
+impl From<DeliveryAttempt> for Attempt {
+    fn from(attempt: DeliveryAttempt) -> Self {
+        Self {
+            at: date(attempt.at_micros),
+            status: attempt.status,
+            error: attempt.error,
+        }
+    }
+}
+
+/// A delivery of the result of a run.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Delivery {
+    #[schemars(extend("format" = "uuid"))]
+    id: String,
+    /// The run that it tells of.
+    #[schemars(extend("format" = "uuid"))]
+    run: String,
+    /// Where to.
+    url: String,
+    state: DeliveryState,
+    /// The latest 16 attempts, the latest one last.
+    attempts: Vec<Attempt>,
+    /// When it is tried next; null: it has ended.
+    #[schemars(extend("format" = "date-time"))]
+    next_attempt: Option<String>,
+    #[schemars(extend("format" = "date-time"))]
+    created: String,
+}
+
+impl From<DeliveryInfo> for Delivery {
+    fn from(info: DeliveryInfo) -> Self {
+        Self {
+            id: info.id.to_string(),
+            run: info.run.to_string(),
+            url: info.url,
+            state: info.state,
+            attempts: info.attempts.into_iter().map(Attempt::from).collect(),
+            next_attempt: info.next_micros.map(date),
+            created: date(info.created_micros),
+        }
+    }
+}
+
+/// A page of deliveries.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "DeliveryPage")]
+pub(crate) struct Deliveries {
+    deliveries: Vec<Delivery>,
+    /// The cursor of the next page; null at the end.
+    next: Option<String>,
+}
+
+/// Which deliveries are listed.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ListedDeliveries {
+    /// The `next` of the page before.
+    cursor: Option<Cursor<LIST>>,
+    /// Deliveries of a page; default 1,000.
+    limit: Option<Limit>,
+}
+
+/// Its cursors.
+const LIST: char = 'i';
+
+/// A page of deliveries, the latest first.
+pub(crate) fn delivery_page(mut all: Vec<DeliveryInfo>, wanted: &ListedDeliveries) -> Deliveries {
+    let key = |one: &DeliveryInfo| format!("{:020} {}", i64::MAX - one.created_micros, one.id);
+    all.sort_by_cached_key(key);
+    let (found, next) = page(all, wanted.cursor.as_ref(), limit(wanted.limit, PAGE_MOST), key);
+    Deliveries {
+        deliveries: found.into_iter().map(Delivery::from).collect(),
+        next,
+    }
+}
+
+/// `POST /v1/deliveries/{delivery}/retry`: 202, it is tried again now.
+pub(crate) async fn retry(
+    State(app): State<App>,
+    Caller(principal): Caller,
+    Path(id): Path<String>,
+) -> Result<With<202, Delivery>, ApiError> {
+    Ok(With(app.engine().redeliver(&principal, &id).await?.into()))
+}

@@ -1,0 +1,337 @@
+//! `/v1/webhooks`: runs of skills that signed messages of other services start. `/hooks/{webhook_id}` takes the messages.
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::{Path, Request, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use himalia_engine::{
+    MAX_CALLBACK_URL, MAX_TRIGGER_NAME, MAX_WEBHOOK_BYTES, NewTrigger, RunTarget, TriggerChange, TriggerInfo,
+    TriggerKind, TriggerRunInfo, WebhookMessage,
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use uuid::Uuid;
+
+use super::answers::Empty;
+use super::deliveries::{Deliveries, ListedDeliveries, delivery_page};
+use super::input::{Cursor, Limit, Members, PAGE_MOST, Parameters, Text, Whole, limit, page};
+use super::schedules::{ScheduleRun, date, run_page};
+use super::skills::runs::TIMEOUT_MOST;
+use crate::app::App;
+use crate::auth::{Caller, wrong_token};
+use crate::body;
+use crate::error::ApiError;
+use crate::listen::Peer;
+use crate::openapi::{Answer, Operation};
+
+const KIND: TriggerKind = TriggerKind::Webhook;
+
+/// A webhook to create.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "NewWebhook")]
+pub(crate) struct Wanted {
+    /// 1 to 64 lower-case letters, digits and hyphens; one of the tenant.
+    #[schemars(extend("pattern" = "^[a-z0-9-]+$", "maxLength" = MAX_TRIGGER_NAME))]
+    name: String,
+    target: RunTarget,
+    /// Inputs that each run has, whatever the message says.
+    #[serde(default)]
+    inputs: Map<String, Value>,
+    /// The template of the sessions of runs. Default: that of the skill, or the default kernelspec.
+    template: Option<String>,
+    /// Seconds that a run may take, if that is less than the skill says.
+    timeout_s: Option<Whole<1, TIMEOUT_MOST>>,
+    /// Whether it starts runs; default true.
+    enabled: Option<bool>,
+    /// Where the result of each run is posted.
+    callback: Option<Text<1, MAX_CALLBACK_URL>>,
+}
+
+impl From<Wanted> for NewTrigger {
+    fn from(wanted: Wanted) -> Self {
+        Self {
+            name: wanted.name,
+            target: wanted.target,
+            inputs: wanted.inputs,
+            template: wanted.template,
+            timeout: wanted.timeout_s.map(|Whole(time)| Duration::from_secs(time)),
+            times: None,
+            enabled: wanted.enabled.unwrap_or(true),
+            callback: wanted.callback.map(|Text(url)| url),
+        }
+    }
+}
+
+/// What is to change. Members that are left out stay.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "WebhookChange")]
+pub(crate) struct Changed {
+    target: Option<RunTarget>,
+    inputs: Option<Map<String, Value>>,
+    /// Empty: that of the skill, or the default kernelspec.
+    template: Option<String>,
+    timeout_s: Option<Whole<1, TIMEOUT_MOST>>,
+    enabled: Option<bool>,
+}
+
+impl From<Changed> for TriggerChange {
+    fn from(changed: Changed) -> Self {
+        Self {
+            target: changed.target,
+            inputs: changed.inputs,
+            template: changed.template,
+            timeout: changed.timeout_s.map(|Whole(time)| Duration::from_secs(time)),
+            enabled: changed.enabled,
+            ..Self::default()
+        }
+    }
+}
+
+/// A webhook.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Webhook {
+    #[schemars(extend("format" = "uuid"))]
+    id: String,
+    name: String,
+    /// Its tenant, or `operator`.
+    owner: String,
+    /// As whom runs are started.
+    caller: String,
+    /// Where messages are sent: a path of the gateway's address.
+    path: String,
+    target: RunTarget,
+    inputs: Map<String, Value>,
+    template: Option<String>,
+    timeout_s: Option<u64>,
+    enabled: bool,
+    callback: Option<String>,
+    #[schemars(extend("format" = "date-time"))]
+    created: String,
+    /// The latest run.
+    last_run: Option<ScheduleRun>,
+}
+
+impl Webhook {
+    fn of(app: &App, info: TriggerInfo) -> Self {
+        Self {
+            path: app.url(&format!("/hooks/{}", info.id)),
+            id: info.id.to_string(),
+            name: info.name,
+            owner: info.owner,
+            caller: info.caller,
+            target: info.target,
+            inputs: info.inputs,
+            template: info.template,
+            timeout_s: info.timeout_s,
+            enabled: info.enabled,
+            callback: info.callback,
+            created: date(info.created_micros),
+            last_run: info.last_run.map(ScheduleRun::from),
+        }
+    }
+}
+
+/// A new webhook.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "CreatedWebhook")]
+pub(crate) struct Made {
+    /// With which senders sign. It is shown once.
+    secret: String,
+    /// With which results are signed that are posted to `callback`. It is shown once.
+    callback_secret: Option<String>,
+    #[serde(flatten)]
+    shown: Webhook,
+}
+
+/// 201 that no cache keeps.
+#[derive(Debug)]
+pub(crate) struct ShownOnce(Made);
+
+impl IntoResponse for ShownOnce {
+    fn into_response(self) -> Response {
+        let headers = [(header::CACHE_CONTROL, HeaderValue::from_static("no-store"))];
+        (StatusCode::CREATED, headers, Json(self.0)).into_response()
+    }
+}
+
+impl Answer for ShownOnce {
+    fn describe(operation: &mut Operation<'_>) {
+        let schema = operation.schemas.written::<Made>();
+        operation.answer(201, "Created", "application/json", &schema);
+    }
+}
+
+/// `POST /v1/webhooks`: 201 with the secrets.
+pub(crate) async fn create(
+    State(app): State<App>,
+    Caller(principal): Caller,
+    Members(wanted): Members<Wanted>,
+) -> Result<ShownOnce, ApiError> {
+    let (made, secrets) = app
+        .engine()
+        .create_trigger(&principal, KIND, wanted.into())
+        .await?;
+    Ok(ShownOnce(Made {
+        secret: secrets.incoming.unwrap_or_default(),
+        callback_secret: secrets.outgoing,
+        shown: Webhook::of(&app, made),
+    }))
+}
+
+/// A page of the list.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "WebhookPage")]
+pub(crate) struct Webhooks {
+    webhooks: Vec<Webhook>,
+    /// The cursor of the next page; null at the end.
+    next: Option<String>,
+}
+
+/// Which webhooks are listed.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Listed {
+    /// The `next` of the page before.
+    cursor: Option<Cursor<LIST>>,
+    /// Webhooks of a page; default 1,000.
+    limit: Option<Limit>,
+}
+
+/// Its cursors.
+const LIST: char = 'b';
+
+/// `GET /v1/webhooks`: those of the caller's tenant, for the operator all, by owner and name.
+pub(crate) async fn list(
+    State(app): State<App>,
+    Caller(principal): Caller,
+    Parameters(wanted): Parameters<Listed>,
+) -> Result<Json<Webhooks>, ApiError> {
+    let all = app.engine().triggers(&principal, KIND).await?;
+    let key = |one: &Webhook| format!("{} {}", one.owner, one.name);
+    let mut all: Vec<Webhook> = all.into_iter().map(|info| Webhook::of(&app, info)).collect();
+    all.sort_by_cached_key(key);
+    let (webhooks, next) = page(all, wanted.cursor.as_ref(), limit(wanted.limit, PAGE_MOST), key);
+    Ok(Json(Webhooks { webhooks, next }))
+}
+
+/// `GET /v1/webhooks/{webhook}`.
+pub(crate) async fn show(
+    State(app): State<App>,
+    Caller(principal): Caller,
+    Path(text): Path<String>,
+) -> Result<Json<Webhook>, ApiError> {
+    let found = app.engine().trigger(&principal, KIND, &text).await?;
+    Ok(Json(Webhook::of(&app, found)))
+}
+
+/// `PATCH /v1/webhooks/{webhook}`.
+pub(crate) async fn change(
+    State(app): State<App>,
+    Caller(principal): Caller,
+    Path(text): Path<String>,
+    Members(changed): Members<Changed>,
+) -> Result<Json<Webhook>, ApiError> {
+    let engine = app.engine();
+    let done = engine
+        .change_trigger(&principal, KIND, &text, changed.into())
+        .await?;
+    Ok(Json(Webhook::of(&app, done)))
+}
+
+/// `DELETE /v1/webhooks/{webhook}`: 204. What runs continues.
+pub(crate) async fn delete(
+    State(app): State<App>,
+    Caller(principal): Caller,
+    Path(text): Path<String>,
+) -> Result<Empty<204>, ApiError> {
+    app.engine().delete_trigger(&principal, KIND, &text).await?;
+    Ok(Empty)
+}
+
+/// A page of runs.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "WebhookRunPage")]
+pub(crate) struct Runs {
+    runs: Vec<ScheduleRun>,
+    /// The cursor of the next page; null at the end.
+    next: Option<String>,
+}
+
+/// Which runs are listed.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ListedRuns {
+    /// The `next` of the page before.
+    cursor: Option<Cursor<RUNS>>,
+    /// Runs of a page; default 1,000.
+    limit: Option<Limit>,
+}
+
+/// Its cursors.
+const RUNS: char = 'g';
+
+/// `GET /v1/webhooks/{webhook}/runs`: the latest ones, the latest first.
+pub(crate) async fn runs(
+    State(app): State<App>,
+    Caller(principal): Caller,
+    Path(text): Path<String>,
+    Parameters(wanted): Parameters<ListedRuns>,
+) -> Result<Json<Runs>, ApiError> {
+    let all = app.engine().trigger_runs(&principal, KIND, &text).await?;
+    let (runs, next) = run_page(all, wanted.cursor.as_ref(), limit(wanted.limit, PAGE_MOST));
+    Ok(Json(Runs { runs, next }))
+}
+
+/// `GET /v1/webhooks/{webhook}/deliveries`: of results, the latest first.
+pub(crate) async fn deliveries(
+    State(app): State<App>,
+    Caller(principal): Caller,
+    Path(text): Path<String>,
+    Parameters(wanted): Parameters<ListedDeliveries>,
+) -> Result<Json<Deliveries>, ApiError> {
+    let all = app.engine().deliveries(&principal, KIND, &text).await?;
+    Ok(Json(delivery_page(all, &wanted)))
+}
+
+/// `POST /hooks/{webhook_id}`: 202 with the run of a message. What is not signed well is 401, whatever is wrong with it.
+pub(crate) async fn receive(State(app): State<App>, Path(id): Path<String>, request: Request) -> Response {
+    let peer = request.extensions().get::<Peer>().cloned();
+    match received(&app, &id, request).await {
+        Ok(Some(run)) => {
+            let body = json!({ "run": run.id, "status": run.status });
+            (StatusCode::ACCEPTED, Json(body)).into_response()
+        }
+        Ok(None) => wrong_token(&app, peer.as_ref()).into_response(),
+        Err(error) => error.into_response(),
+    }
+}
+
+async fn received(app: &App, id: &str, request: Request) -> Result<Option<TriggerRunInfo>, ApiError> {
+    let (parts, content) = request.into_parts();
+    let header = |name: &str| header_of(&parts.headers, name);
+    let (Ok(hook), Some(id), Some(timestamp), Some(signature)) = (
+        Uuid::try_parse(id),
+        header("webhook-id"),
+        header("webhook-timestamp"),
+        header("webhook-signature"),
+    ) else {
+        return Ok(None);
+    };
+    let body = body::within(app, &parts.headers, content, MAX_WEBHOOK_BYTES).await?;
+    let message = WebhookMessage {
+        id,
+        timestamp,
+        signature,
+        body: &body,
+    };
+    Ok(app.engine().receive_webhook(hook, message).await?)
+}
+
+fn header_of<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    headers.get(name)?.to_str().ok()
+}

@@ -1,0 +1,280 @@
+"""Schedules on a gateway with real kernels: due times become runs, each once, whatever happens to gateways."""
+
+import json
+import sqlite3
+import subprocess
+import time
+
+import pytest
+from replicas import Replicas
+from servers import Himalia, client_with
+from terminal import command
+from waiting import eventually
+
+# Each run adds a line to a file, so that one that ran twice is seen.
+MAIN = """\
+import os, time
+
+def main(path, seconds=0, wrong=False):
+    with open(path, "a") as file:
+        print(os.getpid(), file=file)
+    time.sleep(seconds)
+    if wrong:
+        raise ValueError("no such account")
+    return {"path": path}
+"""
+MANIFEST = {
+    "name": "note",
+    "version": "1.0.0",
+    "kind": "code",
+    "description": "Adds a line to a file.",
+    "inputs": {
+        "type": "object",
+        "properties": {"path": {"type": "string"}, "seconds": {"type": "number"}, "wrong": {"type": "boolean"}},
+        "required": ["path"],
+        "additionalProperties": False,
+    },
+    "outputs": {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]},
+}
+YEARLY = "0 0 1 1 *"
+OFTEN = "*/10 * * * * *"
+OVER = ("succeeded", "failed", "skipped", "missed")
+
+
+def publish(server, **changes):
+    """Publish the skill of this file."""
+    body = {"manifest": {**MANIFEST, **changes}, "files": {"main.py": {"text": MAIN}}}
+    assert server.http.post("v1/skills", json=body).status_code in (200, 201)
+
+
+def add(server, name, cron=YEARLY, **members):
+    """Create a schedule."""
+    body = {"name": name, "cron": cron, "target": {"skill": "note"}, **members}
+    reply = server.http.post("v1/schedules", json=body)
+    assert reply.status_code == 201, reply.text
+    return reply.json()
+
+
+def runs_of(server, name):
+    """The runs of a schedule, the latest first."""
+    return server.http.get(f"v1/schedules/{name}/runs").json()["runs"]
+
+
+def over(server, name, count=1, timeout=60):
+    """The runs of a schedule, when so many have ended."""
+
+    def enough():
+        found = [run for run in runs_of(server, name) if run["status"] in OVER]
+        return found if len(found) >= count else None
+
+    return eventually(enough, lambda: f"runs are {runs_of(server, name)}", timeout)
+
+
+def lines(path):
+    """How often the code ran."""
+    return len(path.read_text().splitlines()) if path.exists() else 0
+
+
+@pytest.fixture
+def gateway(tmp_path, kernel_python):
+    """A gateway with two tenants."""
+    tokens = tmp_path / "tenants.toml"
+    tokens.write_text("[tenants.acme]\n[tenants.other]\n")
+    own = Himalia(tmp_path / "gateway", "--config", str(tokens))
+    yield own
+    own.stop()
+
+
+def token(server, tenant, scope="execute"):
+    """A client with a token of a tenant, and the id of the token."""
+    made = server.http.post("v1/tokens", json={"caller": "ada", "scope": scope, "tenant": tenant}).json()
+    return made["id"], client_with(server, made["token"])
+
+
+def test_a_due_time_is_a_run_and_its_result_is_shown(gateway, tmp_path):
+    publish(gateway)
+    path = tmp_path / "often"
+    made = add(gateway, "often", OFTEN, inputs={"path": str(path)})
+    assert (made["missed"], made["overlap"], made["time_zone"], made["last_run"]) == ("run_once", "skip", "UTC", None)
+    run = over(gateway, "often")[-1]
+    assert (run["status"], run["outputs"], run["version"]) == ("succeeded", {"path": str(path)}, "1.0.0"), run
+    assert gateway.http.patch("v1/schedules/often", json={"enabled": False}).json()["next"] is None
+    seen = runs_of(gateway, "often")
+    assert len({run["due"] for run in seen}) == len(seen)
+    execution = gateway.http.get(f"v1/executions/{run['execution']}/skill").json()
+    assert execution["outputs"] == run["outputs"] and execution["execution"]["session"] == run["id"]
+    (listed,) = gateway.http.get("v1/schedules").json()["schedules"]
+    assert listed["last_run"]["due"] == seen[0]["due"] and not listed["enabled"]
+    eventually(lambda: lines(path) == len(runs_of(gateway, "often")), lambda: f"{lines(path)} of {runs_of(gateway, 'often')}")
+
+
+def test_a_run_now_reports_its_failure_and_overlaps_are_left_out(gateway, tmp_path):
+    publish(gateway)
+    path = tmp_path / "slow"
+    add(gateway, "wrong", inputs={"path": str(path), "wrong": True})
+    assert gateway.http.post("v1/schedules/wrong/runs", json={}).status_code == 202
+    (failed,) = over(gateway, "wrong")
+    assert (failed["status"], failed["reason"], failed["asked_by"]) == ("failed", "ValueError: no such account", "operator")
+    add(gateway, "slow", OFTEN, inputs={"path": str(path), "seconds": 25})
+    skipped = eventually(
+        lambda: [run for run in runs_of(gateway, "slow") if run["status"] == "skipped"], lambda: runs_of(gateway, "slow"), 60
+    )
+    assert skipped[0]["reason"] == "an earlier run was in progress" and skipped[0]["execution"] is None
+    assert gateway.http.delete("v1/schedules/slow").status_code == 204
+    assert gateway.http.get("v1/schedules/slow").json()["code"] == "schedule_not_found"
+
+
+def test_what_is_wrong_with_a_schedule_is_named(gateway):
+    publish(gateway)
+    good = {"name": "a", "cron": YEARLY, "target": {"skill": "note"}, "inputs": {"path": "x"}}
+    for changes, status, field in [
+        ({"cron": "* * *"}, 400, "cron"),
+        ({"cron": "* * * * * *"}, 400, "cron"),
+        ({"cron": "0 0 30 2 *"}, 400, "cron"),
+        ({"time_zone": "Mars/Olympus"}, 400, "time_zone"),
+        ({"name": "A b"}, 400, "name"),
+        ({"inputs": {}}, 400, "inputs"),
+        ({"target": {}}, 400, "target.skill"),
+        ({"missed": "x"}, 400, "missed"),
+        ({"target": {"skill": "nobodys"}}, 404, None),
+        ({"template": "nobodys"}, 404, "template"),
+    ]:
+        reply = gateway.http.post("v1/schedules", json={**good, **changes})
+        assert reply.status_code == status and (field is None or reply.json().get("field") == field), reply.text
+    assert gateway.http.post("v1/schedules", json=good).status_code == 201
+    assert gateway.http.post("v1/schedules", json=good).json()["code"] == "conflict"
+    assert gateway.http.patch("v1/schedules/a", json={"inputs": {"path": 1}}).json()["field"] == "inputs"
+    changed = gateway.http.patch("v1/schedules/a", json={"cron": "30 2 * * *", "time_zone": "Europe/Berlin"}).json()
+    assert changed["cron"] == "30 2 * * *" and changed["inputs"] == {"path": "x"}
+
+
+def test_a_schedule_is_its_tenants_and_ends_with_the_token(gateway, tmp_path):
+    mine, http = token(gateway, "acme")
+    _, strange = token(gateway, "other")
+    path = tmp_path / "acme"
+    body = {"manifest": MANIFEST, "files": {"main.py": {"text": MAIN}}}
+    assert http.post("v1/skills", json=body).status_code == 201
+    new = {"name": "a", "cron": OFTEN, "target": {"skill": "note"}, "inputs": {"path": str(path)}}
+    made = http.post("v1/schedules", json=new).json()
+    assert (made["owner"], made["caller"]) == ("acme", "acme/ada")
+    for where in ("v1/schedules/a", f"v1/schedules/{made['id']}"):
+        for reply in (
+            strange.get(where),
+            strange.delete(where),
+            strange.patch(where, json={"enabled": False}),
+            strange.get(f"{where}/runs"),
+            strange.post(f"{where}/runs", json={}),
+        ):
+            assert (reply.status_code, reply.json()["code"]) == (404, "schedule_not_found"), reply.text
+    assert strange.get("v1/schedules").json()["schedules"] == []
+    # The operator sees it, and does not change what it runs.
+    (seen,) = gateway.http.get("v1/schedules").json()["schedules"]
+    assert seen["id"] == made["id"]
+    assert gateway.http.patch(f"v1/schedules/{made['id']}", json={"inputs": {"path": "x"}}).status_code == 403
+
+    def ran():
+        return [run for run in http.get("v1/schedules/a/runs").json()["runs"] if run["status"] == "succeeded"]
+
+    assert eventually(ran, lambda: http.get("v1/schedules/a/runs").text, 60)
+    session = gateway.http.get(f"v1/sessions/{ran()[0]['id']}").json()
+    assert session["owner"] == "acme", session
+    assert gateway.http.delete(f"v1/tokens/{mine}").status_code == 204
+    stopped = eventually(
+        lambda: (found := gateway.http.get(f"v1/schedules/{made['id']}").json())["stopped"] and found, "it continues", 60
+    )
+    assert "token" in stopped["stopped"] and stopped["next"] is None and not stopped["enabled"]
+    # Another caller of the tenant takes it over.
+    _, again = token(gateway, "acme")
+    resumed = again.patch("v1/schedules/a", json={"enabled": True}).json()
+    assert resumed["stopped"] is None and resumed["next"]
+
+
+@pytest.mark.parametrize("wait", [0.0, 0.3, 0.6, 1.0, 1.6, 2.5])
+def test_kill_9_at_any_time_repeats_no_run_and_loses_none(gateway, tmp_path, wait):
+    publish(gateway)
+    path = tmp_path / "killed"
+    add(gateway, "killed", inputs={"path": str(path), "seconds": 1})
+    run = gateway.http.post("v1/schedules/killed/runs", json={}).json()
+    time.sleep(wait)
+    gateway.kill()
+    gateway.start()
+    (done,) = over(gateway, "killed", timeout=120)
+    assert (done["id"], done["status"]) == (run["id"], "succeeded"), done
+    assert lines(path) == 1
+
+
+def test_a_due_time_that_was_missed_is_made_up_for_or_left_out(gateway, tmp_path):
+    publish(gateway)
+    made_up, left_out = tmp_path / "up", tmp_path / "out"
+    for name, path, missed in [("up", made_up, "run_once"), ("out", left_out, "skip")]:
+        add(gateway, name, "* * * * *", inputs={"path": str(path)}, missed=missed, enabled=False)
+    gateway.kill()
+    # As if it had been due two hours ago.
+    database = gateway.directory / "data" / "himalia.db"
+    two_hours_ago = int((time.time() - 7200) * 1e6) // 60_000_000 * 60_000_000
+    # A time of the minute, of a schedule that is not due again soon.
+    change = (
+        f"UPDATE triggers SET next_micros = {two_hours_ago}, "
+        "definition = json_set(definition, '$.enabled', json('true'), '$.times.cron', '0 0 1 1 *')"
+    )
+    with sqlite3.connect(database) as connection:
+        connection.execute(change)
+    connection.close()
+    gateway.start()
+    (up,), (out,) = over(gateway, "up"), over(gateway, "out")
+    assert up["status"] == "succeeded" and lines(made_up) == 1, up
+    assert (out["status"], out["execution"]) == ("missed", None) and lines(left_out) == 0, out
+
+
+def test_the_command_line_has_all_of_it(gateway, tmp_path):
+    publish(gateway)
+    path = tmp_path / "cli"
+
+    def himalia(*arguments):
+        argv = command(gateway, "schedule", *arguments)
+        return subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, check=False)
+
+    made = himalia("add", "nightly", "--skill", "note", "--cron", "0 2 * * *", "--time-zone", "Europe/Berlin", "--input", f"path={path}")
+    assert made.returncode == 0 and "nightly" in made.stdout, made
+    ran = himalia("run", "nightly", "--wait", "--json")
+    assert ran.returncode == 0 and json.loads(ran.stdout)["outputs"] == {"path": str(path)}, ran
+    assert "succeeded" in himalia("show", "nightly").stdout
+    assert "paused" in himalia("pause", "nightly").stdout
+    assert "Europe/Berlin" in himalia("ls").stdout
+    assert json.loads(himalia("resume", "nightly", "--json").stdout)["enabled"] is True
+    assert himalia("rm", "nightly").returncode == 0
+    assert himalia("ls").stdout == "no schedules\n"
+    assert himalia("show", "nightly").returncode == 1
+
+
+def test_replicas_run_each_due_time_once_and_take_over_what_a_lost_one_ran(tmp_path, postgres, kernel_python):
+    objects = f"file://{tmp_path / 'objects'}"
+    replicas = Replicas(tmp_path, postgres, 3, "--object-store", objects, lease="3s", relay=True)
+    try:
+        path = tmp_path / "replicated"
+        publish(replicas[0])
+        # Without a key that they share, no secret is stored.
+        refused = replicas[0].http.post("v1/webhooks", json={"name": "w", "target": {"skill": "note"}})
+        assert (refused.status_code, refused.json()["code"]) == (501, "unsupported"), refused.text
+        add(replicas[1], "often", OFTEN, inputs={"path": str(path), "seconds": 4}, overlap="allow")
+        over(replicas[2], "often", 1, 90)
+        running = eventually(
+            lambda: [run for run in runs_of(replicas[0], "often") if run["status"] == "running"], "none runs", 60
+        )[0]
+        owner = replicas.sql(f"SELECT replica FROM himalia.kernels WHERE id = '{running['id']}'")[0]
+        lost = next(one for one in replicas.all if one.name == owner)
+        lost.kill()
+        left = next(one for one in replicas.all if one is not lost)
+        assert left.http.patch("v1/schedules/often", json={"enabled": False}).status_code == 200
+
+        def settled():
+            found = runs_of(left, "often")
+            return found if all(run["status"] in OVER for run in found) else None
+
+        done = eventually(settled, lambda: runs_of(left, "often"), 120)
+        assert len({run["due"] for run in done}) == len(done)
+        assert lines(path) <= len(done)
+        assert sum(run["status"] == "succeeded" for run in done) <= lines(path)
+        assert next(run for run in done if run["id"] == running["id"])["status"] == "succeeded", done
+    finally:
+        replicas.stop()

@@ -1,0 +1,63 @@
+/** The latest runs of workflows. */
+
+import { latestRuns } from '../api/workflows';
+import { href } from '../state/route';
+import { ago } from '../ui/format';
+import { useLoaded, useNow } from '../ui/hooks';
+import { Empty, Loading, Pill, Problem } from '../ui/parts';
+
+/** Milliseconds between two looks. */
+const EVERY = 3_000;
+
+export function RunsScreen() {
+  const now = useNow(EVERY);
+  const { value: runs, error, reload } = useLoaded(latestRuns, [now]);
+  return (
+    <main id="main" class="page">
+      <div class="page-head">
+        <h1>Workflow runs</h1>
+      </div>
+      {error && <Problem error={error} onRetry={reload} />}
+      {!runs && !error && <Loading />}
+      {runs?.length === 0 && (
+        <Empty title="No workflow has run yet">
+          <p>
+            <code>himalia workflow run</code> starts one.
+          </p>
+        </Empty>
+      )}
+      {runs && runs.length > 0 && (
+        <section class="table-box" aria-label="Runs">
+          <table>
+            <thead>
+              <tr>
+                <th scope="col">Workflow</th>
+                <th scope="col">Status</th>
+                <th scope="col">Started</th>
+                <th scope="col">By</th>
+                <th scope="col">Run</th>
+              </tr>
+            </thead>
+            <tbody>
+              {runs.map(run => (
+                <tr key={run.id}>
+                  <td>
+                    {run.workflow} {run.version}
+                  </td>
+                  <td>
+                    <Pill word={run.status} title={run.error?.message} />
+                  </td>
+                  <td title={run.created}>{ago(run.created, now)}</td>
+                  <td>{run.started_by}</td>
+                  <td>
+                    <a href={href({ screen: 'run', run: run.id, step: null })}>{run.id}</a>
+                  </td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </section>
+      )}
+    </main>
+  );
+}
