@@ -251,9 +251,8 @@ bench-network: env ## the proxy of sandboxes alone, against none and tinyproxy; 
 
 .PHONY: bench-tools
 bench-tools: PROFILE = dist
-bench-tools: env ## calls of tools from code against the same requests without Himalia, search, and what a model reads; writes docs/bench and the table
-	HIMALIA_BIN=$(HIMALIA) python3 tests/bench/tools.py --out docs/bench/tools.json
-	python3 tests/bench/readme.py --write
+bench-tools: env ## calls of tools from code against the same requests without Himalia, search, and what a model reads
+	HIMALIA_BIN=$(HIMALIA) python3 tests/bench/tools.py --out $(TARGET)/bench-tools.json
 
 .PHONY: bench-wheel
 bench-wheel: wheel ## the seconds of `test-wheel`; writes docs/bench and the table

@@ -23,9 +23,6 @@ def blocks():
     made_from = report("network")
     measured = f"Measured by `tests/bench/network.py` with `{made_from['program']}`, on {tables.origin(made_from)}"
     yield "docs/performance.md", "network", f"```text\n{tables.network(made_from)}\n```\n\n{measured}"
-    made_from = report("tools")
-    measured = f"Measured by `tests/bench/tools.py` with `{made_from['program']}`, on {tables.origin(made_from)}"
-    yield "docs/performance.md", "tools", f"```text\n{tables.tools(made_from)}\n```\n\n{measured}"
     made_from = report("wheel")
     yield "docs/performance.md", "wheel", f"```text\n{tables.wheel(made_from)}\n```\n\nMeasured on {tables.origin(made_from)}"
     made_from = report("cluster")
