@@ -232,9 +232,13 @@ test-upgrade: test-programs $(TEST_ENV)/ready ## sandboxes, sessions and logs of
 
 .PHONY: test-long
 # Of the other Pythons the newest is enough: `make test` has the oldest, and `test-pythons` has all.
-test-long: check-test test-python-long bench-context ## what takes too long for `test`; CI runs it as well
+test-long: check-test test-programs ## what takes too long for `test`; CI runs it as well
+	# These wait more than they compute, as those of `test` do.
+	$(MAKE) --no-print-directory -j2 --output-sync=target PYTHONS=3.14 test-pythons test-python-long bench-context simulate-replicas
+
+.PHONY: simulate-replicas
+simulate-replicas: check-rust
 	HIMALIA_SIM_SCHEDULES=1000000 cargo test --locked --workspace --lib -- schedules_of_three_replicas
-	tests/pythons/run.sh 3.14
 
 .PHONY: bench
 bench: PROFILE = dist
