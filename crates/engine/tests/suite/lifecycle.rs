@@ -180,7 +180,8 @@ async fn a_client_can_end_the_kernel() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_idle_kernel_is_culled() {
     let place = TestEngine::with(|config| {
-        config.cull.idle_timeout = std::time::Duration::from_millis(300);
+        // Longer than a client takes to attach on a loaded machine.
+        config.cull.idle_timeout = std::time::Duration::from_secs(3);
         config.cull.interval = std::time::Duration::from_millis(50);
     });
     let engine = place.open().await;
