@@ -23,7 +23,7 @@ pub use digest::address;
 pub use draft::{Draft, draft};
 pub use folder::{MANIFEST_FILE, SKILL_FILE};
 pub use himalia_tools::Violation;
-pub use manifest::{Kind, Manifest, TestCase};
+pub use manifest::{Kind, Manifest, TestCase, release_order};
 pub use run::{MAX_INPUT_BYTES, MAX_OUTPUT_BYTES, OUTPUT_TYPE, code, outputs};
 pub use semver::{Version, VersionReq};
 pub use skill::{Files, MAIN_FILE, MAX_FILES, MAX_SKILL_BYTES, Skill};

@@ -92,3 +92,8 @@ pub struct TestCase {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
+
+/// Versions in the order of which the last is the latest one: those before a release come before all releases.
+pub fn release_order(version: &Version) -> (bool, &Version) {
+    (version.pre.is_empty(), version)
+}

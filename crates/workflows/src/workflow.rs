@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use himalia_skills::{Invalid, Violation, address};
+use himalia_skills::{Invalid, Violation, address, release_order};
 use himalia_tools::Schema;
 use semver::{Version, VersionReq};
 use serde_json::{Map, Value};
@@ -129,7 +129,7 @@ pub fn wanted_version(wanted: Option<&str>, there: &[Version]) -> Result<Version
     let latest = |fits: &dyn Fn(&Version) -> bool| {
         let fitting = there.iter().filter(|version| fits(version));
         fitting
-            .max_by_key(|version| (version.pre.is_empty(), (*version).clone()))
+            .max_by(|one, other| release_order(one).cmp(&release_order(other)))
             .cloned()
     };
     let Some(text) = wanted else {

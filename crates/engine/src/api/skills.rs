@@ -1,6 +1,7 @@
 //! Commands on skills: publish, find, delete, run (`run`, and for code of sessions `inside`), and draft one of a session's history.
 
 mod inside;
+mod prepared;
 mod run;
 
 use std::collections::BTreeMap;
@@ -11,14 +12,17 @@ use himalia_executions::MAX_HISTORY_PAGE;
 use himalia_journal::may_block;
 use himalia_kernel::Language;
 use himalia_model::{Action, ArgumentViolation, EngineError, KernelId, Object, Principal};
-use himalia_skills::{Draft, Files, Invalid, Kind, Manifest, Skill, Version, Violation, draft};
+use himalia_skills::{
+    Draft, Files, Invalid, Kind, Manifest, Skill, Version, Violation, draft, release_order,
+};
 use himalia_store::{SkillBrief, SkillRecord, StoreError, VersionAdded, VersionQuota};
 use serde_json::{Map, Value};
 
 use super::Commands;
 pub(crate) use inside::Inside;
+pub(super) use prepared::PreparedRun;
+pub(super) use run::STEP_MEMBER;
 pub use run::{BegunRun, RunSkill, SkillRun, SkillRunStatus, SkillStep};
-pub(super) use run::{PreparedRun, STEP_MEMBER};
 
 /// Versions of skills of an owner.
 pub const MAX_SKILL_VERSIONS: usize = 1000;
@@ -216,7 +220,7 @@ impl Commands {
             .map_err(stored)?;
         let versions = there.into_iter().map(info).collect::<Result<Vec<_>, _>>()?;
         let versions = versions.into_iter().map(|info| info.version);
-        let latest = versions.max_by_key(|version| (version.pre.is_empty(), version.clone()));
+        let latest = versions.max_by(|one, other| release_order(one).cmp(&release_order(other)));
         latest
             .map(|version| version.to_string())
             .ok_or_else(|| unknown(name, None))

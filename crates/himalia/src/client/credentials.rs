@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::{Context as _, bail, ensure};
 use serde_json::{Value, json};
 
-use super::{connect, encoded, expect, print, show};
+use super::{array, connect, encoded, expect, print, show};
 use crate::cli::{CredentialArgs, CredentialCommand};
 
 /// Most bytes of a value on standard input.
@@ -22,7 +22,7 @@ pub(super) async fn call(command: CredentialCommand) -> anyhow::Result<ExitCode>
                 .list(&format!("/v1/credentials{query}"), "credentials")
                 .await?;
             print(gateway.json, &body, |body| {
-                show::credentials(body["credentials"].as_array().map_or(&[], Vec::as_slice))
+                show::credentials(array(&body["credentials"]))
             })
         }
         CredentialCommand::Remove {

@@ -18,6 +18,7 @@ mod stream;
 mod target;
 mod terminal;
 mod tokens;
+mod triggers;
 mod webhooks;
 mod workflows;
 
@@ -208,8 +209,7 @@ async fn list(gateway: &GatewayArgs, labels: &[String], wide: bool) -> anyhow::R
     }
     let body = client.list(&path, "sessions").await?;
     print(gateway.json, &body, |body| {
-        let sessions = body["sessions"].as_array();
-        show::sessions(sessions.map_or(&[], Vec::as_slice), wide)
+        show::sessions(array(&body["sessions"]), wide)
     })
 }
 
@@ -250,6 +250,20 @@ async fn remove(gateway: &GatewayArgs, sessions: &[String]) -> anyhow::Result<Ex
     }
     let body = json!({ "removed": sessions });
     print(gateway.json, &body, |_| String::new())
+}
+
+/// Deletes what is at a path, which has a name.
+async fn delete(gateway: &GatewayArgs, path: &str, name: &str) -> anyhow::Result<ExitCode> {
+    let reply = connect(gateway)?.delete(path).await?;
+    if reply.status != 204 {
+        bail!("{}", reply.problem());
+    }
+    print(gateway.json, &json!({ "deleted": name }), |_| String::new())
+}
+
+/// The items of a list; none, if it is no list.
+fn array(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
 }
 
 fn connect(gateway: &GatewayArgs) -> anyhow::Result<Client> {

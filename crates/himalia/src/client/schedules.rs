@@ -4,10 +4,11 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::bail;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::skills::inputs_of;
-use super::{connect, encoded, expect, print, show};
+use super::triggers::{Started, switch};
+use super::{array, connect, delete, encoded, expect, print, show};
 use crate::cli::{NewScheduleArgs, OnMissed, OnOverlap, ScheduleCommand};
 
 /// How often a run that is waited for is looked at.
@@ -19,7 +20,7 @@ pub(super) async fn call(command: ScheduleCommand) -> anyhow::Result<ExitCode> {
         ScheduleCommand::List { gateway } => {
             let body = connect(&gateway)?.list("/v1/schedules", "schedules").await?;
             print(gateway.json, &body, |body| {
-                show::schedules(body["schedules"].as_array().map_or(&[], Vec::as_slice))
+                show::schedules(array(&body["schedules"]))
             })
         }
         ScheduleCommand::Show { schedule, gateway } => {
@@ -53,15 +54,13 @@ pub(super) async fn call(command: ScheduleCommand) -> anyhow::Result<ExitCode> {
             let failed = wait && run["status"] != "succeeded";
             Ok(ExitCode::from(u8::from(failed)))
         }
-        ScheduleCommand::Pause { schedule, gateway } => switch(&gateway, &schedule, false).await,
-        ScheduleCommand::Resume { schedule, gateway } => switch(&gateway, &schedule, true).await,
-        ScheduleCommand::Remove { schedule, gateway } => {
-            let reply = connect(&gateway)?.delete(&path(&schedule)).await?;
-            if reply.status != 204 {
-                bail!("{}", reply.problem());
-            }
-            print(gateway.json, &json!({ "deleted": schedule }), |_| String::new())
+        ScheduleCommand::Pause { schedule, gateway } => {
+            switch(&gateway, &path(&schedule), false, show::schedule).await
         }
+        ScheduleCommand::Resume { schedule, gateway } => {
+            switch(&gateway, &path(&schedule), true, show::schedule).await
+        }
+        ScheduleCommand::Remove { schedule, gateway } => delete(&gateway, &path(&schedule), &schedule).await,
     }
 }
 
@@ -70,15 +69,10 @@ fn path(schedule: &str) -> String {
 }
 
 async fn add(args: NewScheduleArgs) -> anyhow::Result<ExitCode> {
-    let mut target = json!({ "skill": args.skill });
-    if let Some(version) = args.version {
-        target["version"] = version.into();
-    }
     let mut body = json!({
         "name": args.name,
         "cron": args.cron,
         "time_zone": args.time_zone,
-        "target": target,
         "inputs": inputs_of(&args.inputs)?,
         "missed": match args.missed {
             OnMissed::RunOnce => "run_once",
@@ -90,27 +84,14 @@ async fn add(args: NewScheduleArgs) -> anyhow::Result<ExitCode> {
         },
         "enabled": !args.paused,
     });
-    for (member, given) in [
-        ("template", args.template.map(Value::from)),
-        ("timeout_s", args.timeout.map(|time| time.0.into())),
-        ("callback", args.callback.map(Value::from)),
-    ] {
-        if let Some(value) = given {
-            body[member] = value;
-        }
-    }
+    let started = Started {
+        skill: args.skill,
+        version: args.version,
+        template: args.template,
+        timeout: args.timeout,
+        callback: args.callback,
+    };
+    started.write(&mut body);
     let reply = connect(&args.gateway)?.post("/v1/schedules", &body).await?;
     print(args.gateway.json, &expect(&reply, 201)?, show::schedule)
-}
-
-async fn switch(
-    gateway: &crate::cli::GatewayArgs,
-    schedule: &str,
-    enabled: bool,
-) -> anyhow::Result<ExitCode> {
-    let client = connect(gateway)?;
-    let reply = client
-        .patch(&path(schedule), &json!({ "enabled": enabled }))
-        .await?;
-    print(gateway.json, &expect(&reply, 200)?, show::schedule)
 }

@@ -11,7 +11,7 @@ use himalia_skills::{SKILL_FILE, Skill};
 use serde_json::{Map, Value, json};
 
 use super::http::Client;
-use super::{connect, encoded, expect, print, show};
+use super::{array, connect, delete, encoded, expect, print, show};
 use crate::cli::{SkillCommand, SkillRunArgs};
 
 /// Seconds that one response waits.
@@ -48,9 +48,7 @@ pub(super) async fn call(command: SkillCommand) -> anyhow::Result<ExitCode> {
         }
         SkillCommand::List { gateway } => {
             let body = connect(&gateway)?.list("/v1/skills", "skills").await?;
-            print(gateway.json, &body, |body| {
-                show::skills(body["skills"].as_array().map_or(&[], Vec::as_slice))
-            })
+            print(gateway.json, &body, |body| show::skills(array(&body["skills"])))
         }
         SkillCommand::Show {
             name,
@@ -70,15 +68,7 @@ pub(super) async fn call(command: SkillCommand) -> anyhow::Result<ExitCode> {
             name,
             version,
             gateway,
-        } => {
-            let reply = connect(&gateway)?
-                .delete(&path(&name, version.as_deref()))
-                .await?;
-            if reply.status != 204 {
-                bail!("{}", reply.problem());
-            }
-            print(gateway.json, &json!({ "deleted": name }), |_| String::new())
-        }
+        } => delete(&gateway, &path(&name, version.as_deref()), &name).await,
     }
 }
 

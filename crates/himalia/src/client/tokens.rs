@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::bail;
 use serde_json::{Value, json};
 
-use super::{connect, encoded, expect, print, show};
+use super::{array, connect, encoded, expect, print, show};
 use crate::cli::{GatewayArgs, TokenCommand};
 
 pub(super) async fn call(command: TokenCommand) -> anyhow::Result<ExitCode> {
@@ -32,9 +32,7 @@ pub(super) async fn call(command: TokenCommand) -> anyhow::Result<ExitCode> {
         }
         TokenCommand::List { gateway } => {
             let body = connect(&gateway)?.list("/v1/tokens", "tokens").await?;
-            print(gateway.json, &body, |body| {
-                show::tokens(body["tokens"].as_array().map_or(&[], Vec::as_slice))
-            })
+            print(gateway.json, &body, |body| show::tokens(array(&body["tokens"])))
         }
         TokenCommand::Revoke { tokens, gateway } => {
             let client = connect(&gateway)?;

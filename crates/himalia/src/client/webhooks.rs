@@ -2,12 +2,12 @@
 
 use std::process::ExitCode;
 
-use anyhow::bail;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::skills::inputs_of;
-use super::{connect, encoded, expect, print, show};
-use crate::cli::{GatewayArgs, NewWebhookArgs, WebhookCommand};
+use super::triggers::{Started, switch};
+use super::{array, connect, delete, encoded, expect, print, show};
+use crate::cli::{NewWebhookArgs, WebhookCommand};
 
 pub(super) async fn call(command: WebhookCommand) -> anyhow::Result<ExitCode> {
     match command {
@@ -15,7 +15,7 @@ pub(super) async fn call(command: WebhookCommand) -> anyhow::Result<ExitCode> {
         WebhookCommand::List { gateway } => {
             let body = connect(&gateway)?.list("/v1/webhooks", "webhooks").await?;
             print(gateway.json, &body, |body| {
-                show::webhooks(body["webhooks"].as_array().map_or(&[], Vec::as_slice))
+                show::webhooks(array(&body["webhooks"]))
             })
         }
         WebhookCommand::Show { webhook, gateway } => {
@@ -36,15 +36,13 @@ pub(super) async fn call(command: WebhookCommand) -> anyhow::Result<ExitCode> {
                 show::deliveries(std::slice::from_ref(delivery))
             })
         }
-        WebhookCommand::Pause { webhook, gateway } => switch(&gateway, &webhook, false).await,
-        WebhookCommand::Resume { webhook, gateway } => switch(&gateway, &webhook, true).await,
-        WebhookCommand::Remove { webhook, gateway } => {
-            let reply = connect(&gateway)?.delete(&path(&webhook)).await?;
-            if reply.status != 204 {
-                bail!("{}", reply.problem());
-            }
-            print(gateway.json, &json!({ "deleted": webhook }), |_| String::new())
+        WebhookCommand::Pause { webhook, gateway } => {
+            switch(&gateway, &path(&webhook), false, show::webhook).await
         }
+        WebhookCommand::Resume { webhook, gateway } => {
+            switch(&gateway, &path(&webhook), true, show::webhook).await
+        }
+        WebhookCommand::Remove { webhook, gateway } => delete(&gateway, &path(&webhook), &webhook).await,
     }
 }
 
@@ -53,28 +51,15 @@ fn path(webhook: &str) -> String {
 }
 
 async fn add(args: NewWebhookArgs) -> anyhow::Result<ExitCode> {
-    let mut target = json!({ "skill": args.skill });
-    if let Some(version) = args.version {
-        target["version"] = version.into();
-    }
-    let mut body = json!({ "name": args.name, "target": target, "inputs": inputs_of(&args.inputs)? });
-    for (member, given) in [
-        ("template", args.template.map(Value::from)),
-        ("timeout_s", args.timeout.map(|time| time.0.into())),
-        ("callback", args.callback.map(Value::from)),
-    ] {
-        if let Some(value) = given {
-            body[member] = value;
-        }
-    }
+    let mut body = json!({ "name": args.name, "inputs": inputs_of(&args.inputs)? });
+    let started = Started {
+        skill: args.skill,
+        version: args.version,
+        template: args.template,
+        timeout: args.timeout,
+        callback: args.callback,
+    };
+    started.write(&mut body);
     let reply = connect(&args.gateway)?.post("/v1/webhooks", &body).await?;
     print(args.gateway.json, &expect(&reply, 201)?, show::new_webhook)
-}
-
-async fn switch(gateway: &GatewayArgs, webhook: &str, enabled: bool) -> anyhow::Result<ExitCode> {
-    let client = connect(gateway)?;
-    let reply = client
-        .patch(&path(webhook), &json!({ "enabled": enabled }))
-        .await?;
-    print(gateway.json, &expect(&reply, 200)?, show::webhook)
 }

@@ -8,7 +8,7 @@ use anyhow::{Context as _, bail};
 use serde_json::{Value, json};
 
 use super::skills::inputs_of;
-use super::{connect, encoded, expect, print, show};
+use super::{array, connect, delete, encoded, expect, print, show};
 use crate::cli::{WorkflowCommand, WorkflowRunArgs};
 
 /// Seconds that one response waits.
@@ -90,15 +90,7 @@ pub(super) async fn call(command: WorkflowCommand) -> anyhow::Result<ExitCode> {
             name,
             version,
             gateway,
-        } => {
-            let reply = connect(&gateway)?
-                .delete(&path(&name, version.as_deref()))
-                .await?;
-            if reply.status != 204 {
-                bail!("{}", reply.problem());
-            }
-            print(gateway.json, &json!({ "deleted": name }), |_| String::new())
-        }
+        } => delete(&gateway, &path(&name, version.as_deref()), &name).await,
     }
 }
 
@@ -109,10 +101,6 @@ fn path(name: &str, version: Option<&str>) -> String {
 
 fn run_path(id: &str) -> String {
     format!("/v1/workflow-runs/{}", encoded(id))
-}
-
-fn array(value: &Value) -> &[Value] {
-    value.as_array().map_or(&[], Vec::as_slice)
 }
 
 async fn run(args: WorkflowRunArgs) -> anyhow::Result<ExitCode> {

@@ -3,8 +3,8 @@
 mod credentials;
 mod error;
 mod kubernetes;
-mod models;
 mod mounts;
+mod named;
 mod oidc;
 mod replica;
 mod sandboxes;
@@ -12,7 +12,6 @@ mod templates;
 mod tenants;
 #[cfg(test)]
 mod tests;
-mod tools;
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -20,8 +19,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use himalia_engine::{
-    AuditTarget, CullConfig, LlmConfig, MountTemplate, NetworkLimits, PackageIndex, PrivateAddresses,
-    Retention, ToolServerConfig,
+    AuditTarget, CullConfig, LlmConfig, LlmFields, MountTemplate, NetworkLimits, PackageIndex,
+    PrivateAddresses, Retention, ToolServerConfig, ToolServerFields,
 };
 use himalia_otlp::{BadCollector, Collector};
 
@@ -147,8 +146,20 @@ impl Config {
             settings.credentials_key_file,
             &tenants.limits,
         )?;
-        let tool_servers = tools::servers(settings.tool_servers.unwrap_or_default(), &tenants.limits)?;
-        let models = models::models(settings.models.unwrap_or_default(), &tenants.limits)?;
+        let tool_servers = named::read(
+            "tool_servers",
+            settings.tool_servers.unwrap_or_default(),
+            &tenants.limits,
+            |fields: &ToolServerFields| fields.tenant.as_deref(),
+            ToolServerConfig::new,
+        )?;
+        let models = named::read(
+            "models",
+            settings.models.unwrap_or_default(),
+            &tenants.limits,
+            |fields: &LlmFields| fields.tenant.as_deref(),
+            LlmConfig::new,
+        )?;
         if settings.default_kernel.is_empty() {
             return Err(ConfigError::new("default_kernel", "is empty"));
         }

@@ -53,6 +53,24 @@ impl<T: JsonSchema> Answer for Created<T> {
     }
 }
 
+/// 201 that no cache keeps, with a secret that is shown once.
+#[derive(Debug)]
+pub(crate) struct ShownOnce<T>(pub(crate) T);
+
+impl<T: Serialize> IntoResponse for ShownOnce<T> {
+    fn into_response(self) -> Response {
+        let headers = [(header::CACHE_CONTROL, HeaderValue::from_static("no-store"))];
+        (StatusCode::CREATED, headers, Json(self.0)).into_response()
+    }
+}
+
+impl<T: JsonSchema> Answer for ShownOnce<T> {
+    fn describe(operation: &mut Operation<'_>) {
+        let schema = operation.schemas.written::<T>();
+        operation.answer(201, "Created", "application/json", &schema);
+    }
+}
+
 /// What an earlier request with the same idempotency key made.
 #[derive(Debug)]
 pub(crate) struct Replayed<T>(pub(crate) T);

@@ -213,7 +213,7 @@ pub(crate) async fn list(
 #[serde(deny_unknown_fields)]
 pub(crate) struct OfVersion {
     /// Default: the latest one.
-    version: Option<String>,
+    pub(crate) version: Option<String>,
 }
 
 /// Which versions.
@@ -221,7 +221,7 @@ pub(crate) struct OfVersion {
 #[serde(deny_unknown_fields)]
 pub(crate) struct OfVersions {
     /// Default: all of them.
-    version: Option<String>,
+    pub(crate) version: Option<String>,
 }
 
 /// `GET /v1/skills/{skill}?version=`: with its files.

@@ -2,21 +2,18 @@
 
 use axum::Json;
 use axum::extract::{Path, State};
-use axum::http::{HeaderValue, StatusCode, header};
-use axum::response::{IntoResponse, Response};
 use himalia_engine::{AccessToken, EngineError, MAX_DESCRIPTION_CHARS, MAX_PRINCIPAL_CHARS, NewToken, Scope};
 use himalia_wire::build::timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::answers::Empty;
+use super::answers::{Empty, ShownOnce};
 use super::input::{Cursor, Limit, Members, PAGE_MOST, Parameters, limit, page};
 use super::session_json::{Seconds, seconds};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::error::ApiError;
-use crate::openapi::{Answer, Operation};
 
 /// The requested token.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -83,24 +80,6 @@ pub(crate) struct Made {
     shown: Token,
 }
 
-/// 201 that no cache keeps.
-#[derive(Debug)]
-pub(crate) struct ShownOnce(Made);
-
-impl IntoResponse for ShownOnce {
-    fn into_response(self) -> Response {
-        let headers = [(header::CACHE_CONTROL, HeaderValue::from_static("no-store"))];
-        (StatusCode::CREATED, headers, Json(self.0)).into_response()
-    }
-}
-
-impl Answer for ShownOnce {
-    fn describe(operation: &mut Operation<'_>) {
-        let schema = operation.schemas.written::<Made>();
-        operation.answer(201, "Created", "application/json", &schema);
-    }
-}
-
 /// A page of the list.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "TokenPage")]
@@ -130,7 +109,7 @@ pub(crate) async fn create(
     State(app): State<App>,
     Caller(principal): Caller,
     Members(requested): Members<Requested>,
-) -> Result<ShownOnce, ApiError> {
+) -> Result<ShownOnce<Made>, ApiError> {
     let new = NewToken {
         tenant: requested.tenant,
         caller: requested.caller,

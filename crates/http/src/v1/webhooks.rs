@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::{Path, Request, State};
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use himalia_engine::{
     MAX_CALLBACK_URL, MAX_TRIGGER_NAME, MAX_WEBHOOK_BYTES, NewTrigger, RunTarget, TriggerChange, TriggerInfo,
@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use super::answers::Empty;
+use super::answers::{Empty, ShownOnce};
 use super::deliveries::{Deliveries, ListedDeliveries, delivery_page};
 use super::input::{Cursor, Limit, Members, PAGE_MOST, Parameters, Text, Whole, limit, page};
 use super::schedules::{ScheduleRun, date, run_page};
@@ -25,7 +25,6 @@ use crate::auth::{Caller, wrong_token};
 use crate::body;
 use crate::error::ApiError;
 use crate::listen::Peer;
-use crate::openapi::{Answer, Operation};
 
 const KIND: TriggerKind = TriggerKind::Webhook;
 
@@ -148,30 +147,12 @@ pub(crate) struct Made {
     shown: Webhook,
 }
 
-/// 201 that no cache keeps.
-#[derive(Debug)]
-pub(crate) struct ShownOnce(Made);
-
-impl IntoResponse for ShownOnce {
-    fn into_response(self) -> Response {
-        let headers = [(header::CACHE_CONTROL, HeaderValue::from_static("no-store"))];
-        (StatusCode::CREATED, headers, Json(self.0)).into_response()
-    }
-}
-
-impl Answer for ShownOnce {
-    fn describe(operation: &mut Operation<'_>) {
-        let schema = operation.schemas.written::<Made>();
-        operation.answer(201, "Created", "application/json", &schema);
-    }
-}
-
 /// `POST /v1/webhooks`: 201 with the secrets.
 pub(crate) async fn create(
     State(app): State<App>,
     Caller(principal): Caller,
     Members(wanted): Members<Wanted>,
-) -> Result<ShownOnce, ApiError> {
+) -> Result<ShownOnce<Made>, ApiError> {
     let (made, secrets) = app
         .engine()
         .create_trigger(&principal, KIND, wanted.into())

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::answers::{Created, Either, Empty};
 use super::input::{Cursor, Limit, Members, PAGE_MOST, Parameters, limit, page};
+use super::skills::{OfVersion, OfVersions};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::error::ApiError;
@@ -138,22 +139,6 @@ pub(crate) async fn list(
     let key = |one: &ListedWorkflow| one.name.clone();
     let (workflows, next) = page(all, wanted.cursor.as_ref(), limit(wanted.limit, PAGE_MOST), key);
     Ok(Json(Workflows { workflows, next }))
-}
-
-/// Which version.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct OfVersion {
-    /// Default: the latest one.
-    version: Option<String>,
-}
-
-/// Which versions.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct OfVersions {
-    /// Default: all of them.
-    version: Option<String>,
 }
 
 /// `GET /v1/workflows/{workflow}?version=`: with its definition.

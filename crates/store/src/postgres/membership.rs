@@ -8,6 +8,7 @@ use himalia_lease::{Next, Renewal, Term};
 use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 
+use super::Me;
 use super::connection::{Connector, Link};
 use super::data_dir::{self, Membership};
 use super::failure::Failure;
@@ -19,6 +20,8 @@ use crate::lease::{ReplicaLease, boot_micros};
 const RETRY: Duration = Duration::from_millis(250);
 /// Beyond the end of an earlier process's lease, how long a start waits for it.
 const SLACK: Duration = Duration::from_secs(1);
+
+const MEMBER: &str = "SELECT 1 FROM himalia.replicas WHERE name = $1 AND epoch = $2";
 
 pub(super) const NEXT_EPOCH: &str = "
 UPDATE himalia.meta SET value = (value::bigint + 1)::text WHERE key = 'gateway_epoch' RETURNING value::bigint";
@@ -246,4 +249,14 @@ impl Heartbeat {
 
 fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
+
+/// Refuses a process whose lease another one has: a statement that has changed nothing does not say why.
+pub(super) async fn check_member(link: &Link, me: &Me) -> Result<(), Failure> {
+    let replica: &str = &me.name;
+    let found = link.query(MEMBER, &[&replica, &me.epoch]).await?;
+    if found.is_empty() {
+        return Err(StoreError::LeaseLost.into());
+    }
+    Ok(())
 }

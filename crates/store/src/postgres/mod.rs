@@ -32,6 +32,7 @@ mod tokens;
 mod triggers;
 mod url;
 mod usage;
+mod versions;
 mod worker;
 mod workflow_runs;
 mod workflows;

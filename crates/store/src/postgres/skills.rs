@@ -2,8 +2,9 @@
 
 use tokio_postgres::Row;
 
-use super::PostgresStore;
+use super::connection::Param;
 use super::failure::Failure;
+use super::{PostgresStore, versions};
 use crate::{SkillBrief, SkillRecord, StoreError, VersionAdded, VersionQuota};
 
 /// Two replicas that add at once can exceed the quota, each by one.
@@ -16,8 +17,6 @@ WHERE EXISTS (SELECT 1 FROM himalia.replicas WHERE name = $1 AND epoch = $2)
 ON CONFLICT (owner, name, version) DO NOTHING";
 
 const DIGEST: &str = "SELECT digest FROM himalia.skills WHERE owner = $1 AND name = $2 AND version = $3";
-
-const MEMBER: &str = "SELECT 1 FROM himalia.replicas WHERE name = $1 AND epoch = $2";
 
 const ONE: &str = "SELECT * FROM himalia.skills WHERE owner = $1 AND name = $2 AND version = $3";
 
@@ -43,7 +42,7 @@ impl PostgresStore {
                 let replica: &str = &me.name;
                 let brief = &record.brief;
                 let files: &[u8] = &record.files;
-                let added = link
+                let rows = link
                     .execute(
                         ADD,
                         &[
@@ -65,19 +64,8 @@ impl PostgresStore {
                         ],
                     )
                     .await?;
-                if added == 1 {
-                    return Ok(VersionAdded::Added);
-                }
-                let held = link
-                    .query(DIGEST, &[&brief.owner, &brief.name, &brief.version])
-                    .await?;
-                if let Some(row) = held.first() {
-                    return Ok(VersionAdded::Present(row.try_get("digest")?));
-                }
-                if link.query(MEMBER, &[&replica, &me.epoch]).await?.is_empty() {
-                    return Err(StoreError::LeaseLost.into());
-                }
-                Ok(VersionAdded::Full)
+                let key: &[Param<'_>] = &[&brief.owner, &brief.name, &brief.version];
+                versions::added(&link, &me, rows, DIGEST, key).await
             })
             .await
     }
@@ -122,17 +110,7 @@ impl PostgresStore {
         name: String,
         version: Option<String>,
     ) -> Result<usize, StoreError> {
-        self.check_lease()?;
-        let me = self.me();
-        self.any_worker()?
-            .run(move |link| async move {
-                let replica: &str = &me.name;
-                let deleted = link
-                    .execute(DELETE, &[&replica, &me.epoch, &owner, &name, &version])
-                    .await?;
-                Ok(usize::try_from(deleted).unwrap_or(usize::MAX))
-            })
-            .await
+        self.delete_versions(DELETE, owner, name, version).await
     }
 }
 

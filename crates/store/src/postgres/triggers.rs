@@ -5,6 +5,7 @@ use uuid::Uuid;
 
 use super::connection::Param;
 use super::failure::Failure;
+use super::membership::check_member;
 use super::{Me, PostgresStore};
 use crate::{DeliveryRecord, StoreError, TriggerAdded, TriggerRecord, TriggerRun, TriggerRunState};
 
@@ -19,8 +20,6 @@ WHERE EXISTS (SELECT 1 FROM himalia.replicas WHERE name = $1 AND epoch = $2)
 ON CONFLICT DO NOTHING";
 
 const NAMED: &str = "SELECT 1 FROM himalia.triggers WHERE owner = $1 AND kind = $2 AND name = $3";
-
-const MEMBER: &str = "SELECT 1 FROM himalia.replicas WHERE name = $1 AND epoch = $2";
 
 const ONE: &str = "SELECT * FROM himalia.triggers WHERE id = $1";
 
@@ -200,9 +199,7 @@ impl PostgresStore {
                 if !named.is_empty() {
                     return Ok(TriggerAdded::Taken);
                 }
-                if link.query(MEMBER, &[&replica, &me.epoch]).await?.is_empty() {
-                    return Err(StoreError::LeaseLost.into());
-                }
+                check_member(&link, &me).await?;
                 Ok(TriggerAdded::Full)
             })
             .await

@@ -7,6 +7,7 @@ use tokio_postgres::Row;
 
 use super::PostgresStore;
 use super::failure::Failure;
+use super::membership::check_member;
 use crate::{
     StepAnswer, StepsWritten, StoreError, WorkflowRunAdded, WorkflowRunBrief, WorkflowRunEnd,
     WorkflowRunFilter, WorkflowRunQuota, WorkflowRunRecord, WorkflowStepRecord,
@@ -23,8 +24,6 @@ WHERE EXISTS (SELECT 1 FROM himalia.replicas WHERE name = $1 AND epoch = $2)
 ON CONFLICT (owner, start_key) WHERE start_key IS NOT NULL DO NOTHING";
 
 const PRESENT: &str = "SELECT id, start_print FROM himalia.workflow_runs WHERE owner = $1 AND start_key = $2";
-
-const MEMBER: &str = "SELECT 1 FROM himalia.replicas WHERE name = $1 AND epoch = $2";
 
 const ONE: &str = "SELECT * FROM himalia.workflow_runs WHERE id = $1";
 
@@ -130,9 +129,7 @@ impl PostgresStore {
                         print: row.try_get("start_print")?,
                     });
                 }
-                if link.query(MEMBER, &[&replica, &me.epoch]).await?.is_empty() {
-                    return Err(StoreError::LeaseLost.into());
-                }
+                check_member(&link, &me).await?;
                 Ok(WorkflowRunAdded::Full)
             })
             .await

@@ -2,8 +2,9 @@
 
 use tokio_postgres::Row;
 
-use super::PostgresStore;
+use super::connection::Param;
 use super::failure::Failure;
+use super::{PostgresStore, versions};
 use crate::{StoreError, VersionAdded, VersionQuota, WorkflowBrief, WorkflowRecord};
 
 /// Two replicas that add at once can exceed the quota, each by one.
@@ -17,8 +18,6 @@ WHERE EXISTS (SELECT 1 FROM himalia.replicas WHERE name = $1 AND epoch = $2)
 ON CONFLICT (owner, name, version) DO NOTHING";
 
 const DIGEST: &str = "SELECT digest FROM himalia.workflows WHERE owner = $1 AND name = $2 AND version = $3";
-
-const MEMBER: &str = "SELECT 1 FROM himalia.replicas WHERE name = $1 AND epoch = $2";
 
 const ONE: &str = "SELECT * FROM himalia.workflows WHERE owner = $1 AND name = $2 AND version = $3";
 
@@ -43,7 +42,7 @@ impl PostgresStore {
             .run(move |link| async move {
                 let replica: &str = &me.name;
                 let brief = &record.brief;
-                let added = link
+                let rows = link
                     .execute(
                         ADD,
                         &[
@@ -63,19 +62,8 @@ impl PostgresStore {
                         ],
                     )
                     .await?;
-                if added == 1 {
-                    return Ok(VersionAdded::Added);
-                }
-                let held = link
-                    .query(DIGEST, &[&brief.owner, &brief.name, &brief.version])
-                    .await?;
-                if let Some(row) = held.first() {
-                    return Ok(VersionAdded::Present(row.try_get("digest")?));
-                }
-                if link.query(MEMBER, &[&replica, &me.epoch]).await?.is_empty() {
-                    return Err(StoreError::LeaseLost.into());
-                }
-                Ok(VersionAdded::Full)
+                let key: &[Param<'_>] = &[&brief.owner, &brief.name, &brief.version];
+                versions::added(&link, &me, rows, DIGEST, key).await
             })
             .await
     }
@@ -119,17 +107,7 @@ impl PostgresStore {
         name: String,
         version: Option<String>,
     ) -> Result<usize, StoreError> {
-        self.check_lease()?;
-        let me = self.me();
-        self.any_worker()?
-            .run(move |link| async move {
-                let replica: &str = &me.name;
-                let deleted = link
-                    .execute(DELETE, &[&replica, &me.epoch, &owner, &name, &version])
-                    .await?;
-                Ok(usize::try_from(deleted).unwrap_or(usize::MAX))
-            })
-            .await
+        self.delete_versions(DELETE, owner, name, version).await
     }
 }
 

@@ -25,6 +25,7 @@ mod skills;
 mod tokens;
 mod triggers;
 mod usage;
+mod versions;
 mod worker;
 mod workflow_runs;
 mod workflows;

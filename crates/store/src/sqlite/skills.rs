@@ -3,7 +3,10 @@
 use rusqlite::{OptionalExtension as _, Row, named_params, params};
 
 use super::SqliteStore;
+use super::versions::{NewVersion, not_addable};
 use crate::{SkillBrief, SkillRecord, StoreError, VersionAdded, VersionQuota};
+
+const TABLE: &str = "skills";
 
 const INSERT: &str = "
 INSERT INTO skills (owner, name, version, kind, description, digest, bytes, manifest, files, published_by, published_micros)
@@ -23,19 +26,14 @@ impl SqliteStore {
                 manifest,
                 files,
             } = record;
-            let key = params![brief.owner, brief.name, brief.version];
-            let held: Option<String> = transaction
-                .prepare_cached("SELECT digest FROM skills WHERE owner = ?1 AND name = ?2 AND version = ?3")?
-                .query_row(key, |row| row.get(0))
-                .optional()?;
-            if let Some(digest) = held {
-                return Ok(VersionAdded::Present(digest));
-            }
-            let (versions, bytes): (i64, i64) = transaction
-                .prepare_cached("SELECT count(*), coalesce(sum(bytes), 0) FROM skills WHERE owner = ?1")?
-                .query_row([&brief.owner], |row| Ok((row.get(0)?, row.get(1)?)))?;
-            if versions >= quota.versions || bytes.saturating_add(brief.bytes) > quota.bytes {
-                return Ok(VersionAdded::Full);
+            let new = NewVersion {
+                owner: &brief.owner,
+                name: &brief.name,
+                version: &brief.version,
+                bytes: brief.bytes,
+            };
+            if let Some(reason) = not_addable(transaction, TABLE, &new, quota)? {
+                return Ok(reason);
             }
             transaction.prepare_cached(INSERT)?.execute(named_params! {
                 ":owner": brief.owner,
@@ -97,13 +95,7 @@ impl SqliteStore {
         name: String,
         version: Option<String>,
     ) -> Result<usize, StoreError> {
-        self.write(move |transaction| {
-            let mut delete = transaction.prepare_cached(
-                "DELETE FROM skills WHERE owner = ?1 AND name = ?2 AND (?3 IS NULL OR version = ?3)",
-            )?;
-            Ok(delete.execute(params![owner, name, version])?)
-        })
-        .await
+        self.delete_versions(TABLE, owner, name, version).await
     }
 }
 

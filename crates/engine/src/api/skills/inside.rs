@@ -13,7 +13,7 @@ use himalia_model::{
     EngineError, KernelId, Principal, SessionId, SkillAccess, Starter, Template, ToolError, ToolErrorCode,
 };
 use himalia_session::{RunOfSkill, SessionKernel, SessionManager, SessionSkills};
-use himalia_skills::{Kind, SKILL_FILE, Version, VersionReq};
+use himalia_skills::{Kind, SKILL_FILE, Version, VersionReq, release_order};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
@@ -170,8 +170,7 @@ impl Commands {
             if !permits(&session.sandbox.skills, &info.name, &info.version) {
                 continue;
             }
-            let order = |info: &SkillInfo| (info.version.pre.is_empty(), info.version.clone());
-            let later = |known: &SkillInfo| order(&info) > order(known);
+            let later = |known: &SkillInfo| release_order(&info.version) > release_order(&known.version);
             if found.get(&info.name).is_none_or(later) {
                 found.insert(info.name.clone(), info);
             }

@@ -100,21 +100,6 @@ pub struct SkillRun {
     pub execution: ExecutionResult,
 }
 
-/// A run that is checked and has not begun.
-#[derive(Debug)]
-pub(in crate::api) struct PreparedRun {
-    skill: Skill,
-    wanted: RunSkill,
-    code: String,
-}
-
-impl PreparedRun {
-    /// The version that will run.
-    pub(in crate::api) fn version(&self) -> String {
-        self.skill.manifest().version.to_string()
-    }
-}
-
 impl Commands {
     pub(crate) async fn run_skill(
         &self,
@@ -130,25 +115,6 @@ impl Commands {
         }
         let (_, skill) = self.skill(principal, name, wanted.version.as_deref()).await?;
         self.begin_run(principal, keyed, &skill, wanted, None).await
-    }
-
-    /// Begins a run that is the step of a workflow, or finds it. Its session ends when what came of the step is written.
-    pub(in crate::api) async fn start_step(
-        &self,
-        principal: &Principal,
-        skill: &Skill,
-        wanted: RunSkill,
-    ) -> Result<(ExecutionId, SessionInfo), EngineError> {
-        let text = checked_code(skill, &wanted)?;
-        let start = self.start_of(skill.manifest(), &wanted)?;
-        let (session, _) = self.put_session(principal, start).await?;
-        match self.begin(principal, skill, &session, wanted, text).await {
-            Ok(submitted) => Ok((submitted.id, session)),
-            Err(error) => {
-                self.end_of_run(principal, session.kernel.id).await;
-                Err(error)
-            }
-        }
     }
 
     /// Begins a run that was not begun yet. `keyed` says what identifies it, `code` is the kernel whose code asks for it.
@@ -176,82 +142,77 @@ impl Commands {
             Some(caller) => Some(self.note_run(caller, skill.manifest(), &wanted).await?),
             None => None,
         };
-        let session = match self.start_session_once(principal, start).await {
-            Ok(session) => session,
-            Err(error) => {
-                if let Some(noted) = noted {
-                    noted.not_begun(&error).await;
-                }
-                return match error {
-                    // It has begun and ended since.
-                    EngineError::NameEnded { .. } => self.run_of_key(principal, keyed.as_ref()).await,
-                    other => Err(other),
-                };
-            }
-        };
-        let (session, started) = session;
-        let begun = match self.begin(principal, skill, &session, wanted, text).await {
-            Ok(Submitted { id, repeated }) => {
-                let feed = self.watch_execution(principal, id).await;
-                feed.map(|feed| {
-                    (
-                        BegunRun {
-                            id,
-                            session: session.clone(),
-                            repeated,
-                        },
-                        feed,
-                    )
-                })
-            }
-            Err(error) => Err(error),
-        };
-        match begun {
+        match self.begin_once(principal, skill, wanted, text, start).await {
             Ok((run, feed)) => {
-                let watch = Watch {
-                    id: run.id,
-                    feed,
-                    noted,
-                    caller: caller.map(Arc::clone),
-                };
-                self.inner
-                    .background
-                    .spawn(self.clone().watch_run(principal.clone(), watch));
+                self.watch(principal, run.id, feed, noted, caller.map(Arc::clone));
                 Ok(run)
             }
             Err(error) => {
                 if let Some(noted) = noted {
                     noted.not_begun(&error).await;
                 }
-                if started {
-                    self.end_of_run(principal, session.kernel.id).await;
+                match error {
+                    // It has begun and ended since.
+                    EngineError::NameEnded { .. } => self.run_of_key(principal, keyed.as_ref()).await,
+                    other => Err(other),
                 }
-                Err(error)
             }
         }
     }
 
-    /// Ends the session of a run with the run, or with the session whose code runs it.
-    async fn watch_run(self, principal: Principal, watch: Watch) {
-        let Watch {
-            id,
-            mut feed,
-            noted,
-            caller,
-        } = watch;
-        let settled = tokio::select! {
-            settled = feed.wait(Until::Settled) => settled.is_ok().then_some(true),
-            () = ended(caller) => Some(false),
+    /// The session of a run, and its execution. A session that was started for nothing is ended.
+    async fn begin_once(
+        &self,
+        principal: &Principal,
+        skill: &Skill,
+        wanted: RunSkill,
+        code: String,
+        start: StartSession,
+    ) -> Result<(BegunRun, ExecutionFeed), EngineError> {
+        let (session, started) = self.start_session_once(principal, start).await?;
+        let kernel = session.kernel.id;
+        let begun = async {
+            let Submitted { id, repeated } = self.begin(principal, skill, &session, wanted, code).await?;
+            let feed = self.watch_execution(principal, id).await?;
+            let run = BegunRun {
+                id,
+                session,
+                repeated,
+            };
+            Ok((run, feed))
         };
-        // When the gateway stops, the run continues in its sandbox, which then ends when it is idle.
-        let Some(settled) = settled.filter(|_| self.inner.check_open().is_ok()) else {
-            return;
-        };
-        if let Some(noted) = noted {
-            let run = self.skill_run(&principal, id).await;
-            noted.ended(run.ok().filter(|_| settled)).await;
+        let begun = begun.await;
+        if begun.is_err() && started {
+            self.end_of_run(principal, kernel).await;
         }
-        self.end_of_run(&principal, id.kernel).await;
+        begun
+    }
+
+    /// Ends the session of a run with the run, or with the session whose code runs it.
+    pub(super) fn watch(
+        &self,
+        principal: &Principal,
+        id: ExecutionId,
+        mut feed: ExecutionFeed,
+        noted: Option<NotedRun>,
+        caller: Option<Arc<SessionKernel>>,
+    ) {
+        let (commands, principal) = (self.clone(), principal.clone());
+        self.inner.background.spawn(async move {
+            let settled = tokio::select! {
+                settled = feed.wait(Until::Settled) => settled.is_ok().then_some(true),
+                () = ended(caller) => Some(false),
+            };
+            // When the gateway stops, the run continues in its sandbox, which then ends when it is idle.
+            let Some(settled) = settled.filter(|_| commands.inner.check_open().is_ok()) else {
+                return;
+            };
+            if let Some(noted) = noted {
+                let run = commands.skill_run(&principal, id).await;
+                noted.ended(run.ok().filter(|_| settled)).await;
+            }
+            commands.end_of_run(&principal, id.kernel).await;
+        });
     }
 
     /// The session of a run; `true`: it was started now.
@@ -351,85 +312,8 @@ impl Commands {
         Ok(run)
     }
 
-    /// Checks what a run needs before anything is started; also its inputs, if they are known.
-    pub(in crate::api) async fn check_run(
-        &self,
-        principal: &Principal,
-        name: &str,
-        wanted: &RunSkill,
-        has_inputs: bool,
-    ) -> Result<(), EngineError> {
-        let (_, skill) = self.skill(principal, name, wanted.version.as_deref()).await?;
-        may_block(|| {
-            if has_inputs {
-                check_inputs(&skill, &wanted.inputs)?;
-            }
-            run_code(&skill, &wanted.inputs).map_err(invalid)
-        })?;
-        self.start_of(skill.manifest(), wanted).map(drop)
-    }
-
-    /// A run that is to be begun in two steps: its session, and its code.
-    pub(in crate::api) async fn prepare_run(
-        &self,
-        principal: &Principal,
-        name: &str,
-        wanted: RunSkill,
-    ) -> Result<PreparedRun, EngineError> {
-        self.allow(principal, Action::Execute, Object::Skills)?;
-        self.inner.check_open()?;
-        let (_, skill) = self.skill(principal, name, wanted.version.as_deref()).await?;
-        let code = checked_code(&skill, &wanted)?;
-        Ok(PreparedRun { skill, wanted, code })
-    }
-
-    /// The session of a run, with this id; the one that is there already, if it lives.
-    pub(in crate::api) async fn open_run(
-        &self,
-        principal: &Principal,
-        run: &PreparedRun,
-        id: KernelId,
-    ) -> Result<SessionInfo, EngineError> {
-        if let Some(there) = self.live_session(principal, id) {
-            return Ok(there);
-        }
-        let start = StartSession {
-            id: Some(id),
-            ..self.start_of(run.skill.manifest(), &run.wanted)?
-        };
-        self.allow(principal, Action::Create, Object::Kernels)?;
-        Ok(self.inner.start_chosen(principal, start).await?.info())
-    }
-
-    /// The session of a run, if it lives here.
-    pub(in crate::api) fn live_session(&self, principal: &Principal, id: KernelId) -> Option<SessionInfo> {
-        let there = self.seen(principal, id)?;
-        (!there.is_over()).then(|| there.info())
-    }
-
-    /// Sends the code of a run.
-    pub(in crate::api) async fn begin_prepared(
-        &self,
-        principal: &Principal,
-        run: PreparedRun,
-        session: &SessionInfo,
-    ) -> Result<ExecutionId, EngineError> {
-        let PreparedRun { skill, wanted, code } = run;
-        let id = self.begin(principal, &skill, session, wanted, code).await?.id;
-        let watch = Watch {
-            id,
-            feed: self.watch_execution(principal, id).await?,
-            noted: None,
-            caller: None,
-        };
-        self.inner
-            .background
-            .spawn(self.clone().watch_run(principal.clone(), watch));
-        Ok(id)
-    }
-
     /// The execution of a run, in a session that ends with it.
-    async fn begin(
+    pub(super) async fn begin(
         &self,
         principal: &Principal,
         skill: &Skill,
@@ -489,7 +373,11 @@ impl Commands {
     }
 
     /// The session of a run: within what the template gives, and what the skill says that it needs.
-    fn start_of(&self, manifest: &Manifest, wanted: &RunSkill) -> Result<StartSession, EngineError> {
+    pub(super) fn start_of(
+        &self,
+        manifest: &Manifest,
+        wanted: &RunSkill,
+    ) -> Result<StartSession, EngineError> {
         let name = match (&wanted.template, &manifest.template) {
             (Some(of_caller), Some(of_skill)) if of_caller != of_skill => {
                 let reason = format!("the skill runs in template {of_skill} only");
@@ -566,14 +454,14 @@ pub(super) fn keyed(principal: &Principal, name: &str, wanted: &RunSkill) -> Opt
 }
 
 /// The code of a run whose inputs fit.
-fn checked_code(skill: &Skill, wanted: &RunSkill) -> Result<String, EngineError> {
+pub(super) fn checked_code(skill: &Skill, wanted: &RunSkill) -> Result<String, EngineError> {
     may_block(|| {
         check_inputs(skill, &wanted.inputs)?;
         run_code(skill, &wanted.inputs).map_err(invalid)
     })
 }
 
-fn check_inputs(skill: &Skill, inputs: &Map<String, Value>) -> Result<(), EngineError> {
+pub(super) fn check_inputs(skill: &Skill, inputs: &Map<String, Value>) -> Result<(), EngineError> {
     let wrong = skill.check_inputs(inputs).map_err(invalid)?;
     if wrong.is_empty() {
         return Ok(());
@@ -614,16 +502,6 @@ fn skills_of(name: &str, template: &Template, manifest: &Manifest) -> Result<Ski
     ))
 }
 
-/// A run that has begun, whose end is waited for.
-struct Watch {
-    id: ExecutionId,
-    feed: ExecutionFeed,
-    /// The call that it is for the session whose code runs it.
-    noted: Option<NotedRun>,
-    /// That session. The run ends with it.
-    caller: Option<Arc<SessionKernel>>,
-}
-
 /// The end of a session, if there is one.
 async fn ended(session: Option<Arc<SessionKernel>>) {
     match session {
@@ -633,7 +511,7 @@ async fn ended(session: Option<Arc<SessionKernel>>) {
 }
 
 /// A run in the log of the session whose code runs it.
-struct NotedRun(OpenCall);
+pub(super) struct NotedRun(OpenCall);
 
 impl NotedRun {
     /// It was not begun.

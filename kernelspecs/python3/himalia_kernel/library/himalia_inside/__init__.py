@@ -5,7 +5,7 @@ which session it is of.
 """
 
 from himalia_inside import connections, models, people, saving, sync
-from himalia_inside.api import answer_of, calling_line, info_request, search_request, servers_request, value_of
+from himalia_inside.api import calling_line, info_request, search_request, servers_request, value_of
 from himalia_inside.errors import (
     ApprovalNeeded,
     InvalidArguments,
@@ -61,23 +61,19 @@ __all__ = [
 ]
 
 
-async def _ask(request):
-    return answer_of(request, await connections.ask(request))
-
-
 async def list_api_servers():
     """The servers whose tools this session may use."""
-    return await _ask(servers_request())
+    return await connections.answer(servers_request())
 
 
 async def tools_search(query="", server=None, limit=10):
     """Tools that fit some words, of one server or of all; without words, the first ones."""
-    return await _ask(search_request(query, server, limit))
+    return await connections.answer(search_request(query, server, limit))
 
 
 async def get_tool_info(tool):
     """All about a tool: the schema of its arguments, an example, what it returns and what it changes."""
-    return await _ask(info_request(tool))
+    return await connections.answer(info_request(tool))
 
 
 def call_tool(tool, arguments=None, timeout=None, retries=0):
@@ -87,7 +83,7 @@ def call_tool(tool, arguments=None, timeout=None, retries=0):
     `retries` times, if nothing was done, and if it is not known whether it was done and a second call changes nothing.
     """
     # The line is that of the call, also if the coroutine runs later, in a task.
-    return people.run(people.calling(tool, arguments, timeout, retries, calling_line()), _ask)
+    return people.run(people.calling(tool, arguments, timeout, retries, calling_line()), connections.answer)
 
 
 def call_to_file(tool, path, /, **arguments):
@@ -105,7 +101,7 @@ async def ask(text, options=None, timeout=None):
 
     The time of the execution stands still meanwhile, and the question outlives the gateway. `Withdrawn`: no person has answered.
     """
-    return await people.run(people.asking(text, options, timeout), _ask)
+    return await people.run(people.asking(text, options, timeout), connections.answer)
 
 
 def call(tool, /, **arguments):

@@ -5,7 +5,7 @@ import os
 import threading
 import time
 
-from himalia_inside.api import base
+from himalia_inside.api import answer_of, base
 from himalia_inside.errors import lost, unreachable
 
 _IDLE_SECONDS = 30
@@ -47,3 +47,8 @@ def ask(request, timeout=None):
         else:
             connection.close()
     return response.status, body
+
+
+def answer(request, timeout=None):
+    """Send a request once. Return the value of its response."""
+    return answer_of(request, ask(request, timeout))

@@ -6,7 +6,7 @@ import time
 import weakref
 from urllib.parse import urlsplit
 
-from himalia_inside.api import base
+from himalia_inside.api import answer_of, base
 from himalia_inside.errors import lost, unreachable
 
 # The gateway answers 64 requests of a session at once, and closes new connections of a sandbox if there are more than 64 at once.
@@ -70,6 +70,11 @@ async def ask(request):
             else:
                 writer.close()
         return status, body
+
+
+async def answer(request):
+    """Send a request once. Return the value of its response."""
+    return answer_of(request, await ask(request))
 
 
 def _head(request):

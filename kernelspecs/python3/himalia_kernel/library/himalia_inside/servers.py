@@ -11,7 +11,7 @@ import sys
 import types
 
 from himalia_inside import blocking, call_tool, sync
-from himalia_inside.api import answer_of, schemas_request, servers_request, value_of
+from himalia_inside.api import schemas_request, servers_request, value_of
 from himalia_inside.errors import ToolError
 from himalia_inside.schemas import Records, annotation, arguments, class_name, identifier, resolved, signature
 
@@ -20,14 +20,10 @@ PACKAGE = "himalia.servers"
 _DOC_CHARS = 4000
 
 
-def _ask(request):
-    return answer_of(request, blocking.ask(request))
-
-
 def names():
     """The servers of this session, by the names of their modules."""
     made = {}
-    for server in _ask(servers_request()):
+    for server in blocking.answer(servers_request()):
         made[identifier(server["name"], made)] = server["name"]
     return made
 
@@ -35,7 +31,7 @@ def names():
 def _schemas(server):
     after = ""
     while after is not None:
-        page = _ask(schemas_request(server, after))
+        page = blocking.answer(schemas_request(server, after))
         yield from page["tools"]
         after = page["next"]
 

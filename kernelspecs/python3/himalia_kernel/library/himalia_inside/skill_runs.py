@@ -6,7 +6,6 @@ import uuid
 
 from himalia_inside import blocking, connections, people
 from himalia_inside.api import (
-    answer_of,
     run_request,
     run_state_request,
     skill_request,
@@ -83,7 +82,7 @@ def _stop(begun):
     for _ in range(2):
         with contextlib.suppress(ToolError):
             # It may have begun, although its answer has not come.
-            begun.run = begun.run or answer_of(begun.request, blocking.ask(begun.request, _STOP))["id"]
+            begun.run = begun.run or blocking.answer(begun.request, _STOP)["id"]
             blocking.ask(stop_run_request(begun.run), _STOP)
             return
 
@@ -125,7 +124,7 @@ class _Skill:
         if self._name not in _shown:
             try:
                 request = skill_request(self._name, None)
-                _shown[self._name] = _signature(answer_of(request, blocking.ask(request, _LOOK)).get("inputs"))
+                _shown[self._name] = _signature(blocking.answer(request, _LOOK).get("inputs"))
             except ToolError:
                 return None
         return _shown[self._name]
@@ -146,6 +145,9 @@ class _Skills:
     def __dir__(self):
         return [*super().__dir__(), *_listed]
 
+    def _run(self, name, inputs):
+        return self.run(name, inputs)
+
 
 def _merged(inputs, more):
     return {**(inputs or {}), **more}
@@ -156,11 +158,11 @@ class Skills(_Skills):
 
     async def list(self):
         """The skills that this session may run or read."""
-        return _note(await self._ask(skills_request()))
+        return _note(await connections.answer(skills_request()))
 
     async def show(self, name, version=None):
         """All about a skill: schemas of inputs and outputs, or the text of instructions."""
-        return await self._ask(skill_request(name, version))
+        return await connections.answer(skill_request(name, version))
 
     async def run(self, name, inputs=None, /, *, version=None, timeout=None, **more):
         """Run a skill in a session of its own, and return its outputs. Inputs are keywords, or a dict. `timeout` is in seconds.
@@ -170,18 +172,11 @@ class Skills(_Skills):
         """
         begun = _Begun()
         try:
-            return await people.run(_running(name, version, _merged(inputs, more), timeout, begun), self._ask)
+            return await people.run(_running(name, version, _merged(inputs, more), timeout, begun), connections.answer)
         except BaseException as error:
             if not isinstance(error, Exception):
                 _stop(begun)
             raise
-
-    def _run(self, name, inputs):
-        return self.run(name, inputs)
-
-    @staticmethod
-    async def _ask(request):
-        return answer_of(request, await connections.ask(request))
 
 
 class BlockingSkills(_Skills):
@@ -189,28 +184,21 @@ class BlockingSkills(_Skills):
 
     def list(self):
         """The skills that this session may run or read."""
-        return _note(self._ask(skills_request()))
+        return _note(blocking.answer(skills_request()))
 
     def show(self, name, version=None):
         """All about a skill: schemas of inputs and outputs, or the text of instructions."""
-        return self._ask(skill_request(name, version))
+        return blocking.answer(skill_request(name, version))
 
     def run(self, name, inputs=None, /, *, version=None, timeout=None, **more):
         """Run a skill in a session of its own, and return its outputs. Inputs are keywords, or a dict. `timeout` is in seconds."""
         begun = _Begun()
         try:
-            return people.run_blocking(_running(name, version, _merged(inputs, more), timeout, begun), self._ask)
+            return people.run_blocking(_running(name, version, _merged(inputs, more), timeout, begun), blocking.answer)
         except BaseException as error:
             if not isinstance(error, Exception):
                 _stop(begun)
             raise
-
-    def _run(self, name, inputs):
-        return self.run(name, inputs)
-
-    @staticmethod
-    def _ask(request):
-        return answer_of(request, blocking.ask(request))
 
 
 skills = Skills()

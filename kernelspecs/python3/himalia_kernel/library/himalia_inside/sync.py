@@ -3,34 +3,30 @@
 import time
 
 from himalia_inside import blocking, models, people, saving
-from himalia_inside.api import answer_of, calling_line, info_request, search_request, servers_request, value_of
+from himalia_inside.api import calling_line, info_request, search_request, servers_request, value_of
 from himalia_inside.skill_runs import blocking_skills as skills
 
 __all__ = ["ask", "call", "call_to_file", "call_tool", "get_tool_info", "list_api_servers", "llm", "llm_map", "skills", "tools_search"]
 
 
-def _ask(request):
-    return answer_of(request, blocking.ask(request))
-
-
 def list_api_servers():
     """The servers whose tools this session may use."""
-    return _ask(servers_request())
+    return blocking.answer(servers_request())
 
 
 def tools_search(query="", server=None, limit=10):
     """Tools that fit some words, of one server or of all; without words, the first ones."""
-    return _ask(search_request(query, server, limit))
+    return blocking.answer(search_request(query, server, limit))
 
 
 def get_tool_info(tool):
     """All about a tool: the schema of its arguments, an example, what it returns and what it changes."""
-    return _ask(info_request(tool))
+    return blocking.answer(info_request(tool))
 
 
 def call_tool(tool, arguments=None, timeout=None, retries=0):
     """Call a tool with a dict of arguments; `timeout` is in seconds. Return the whole `Reply`. `retries` as for the function that awaits."""
-    return people.run_blocking(people.calling(tool, arguments, timeout, retries, calling_line()), _ask)
+    return people.run_blocking(people.calling(tool, arguments, timeout, retries, calling_line()), blocking.answer)
 
 
 def call_to_file(tool, path, /, **arguments):
@@ -41,7 +37,7 @@ def call_to_file(tool, path, /, **arguments):
 
 def ask(text, options=None, timeout=None):
     """Ask a person, and return the answer: one of the options, if there are some. `timeout` is in seconds, by default a day."""
-    return people.run_blocking(people.asking(text, options, timeout), _ask)
+    return people.run_blocking(people.asking(text, options, timeout), blocking.answer)
 
 
 def call(tool, /, **arguments):
