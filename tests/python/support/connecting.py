@@ -79,7 +79,11 @@ class Client(BlockingKernelClient):
 
     def reply_to(self, sent, channel="shell"):
         """The reply to a message; one to another message is a failure."""
-        reply = getattr(self, f"get_{channel}_msg")(timeout=DEADLINE)
+        receive = getattr(self, f"get_{channel}_msg")
+        reply = receive(timeout=DEADLINE)
+        # `wait_for_ready` asks again each second, and returns at the first reply.
+        while reply["msg_type"] == "kernel_info_reply" and reply["parent_header"]["msg_id"] != sent:
+            reply = receive(timeout=DEADLINE)
         assert reply["parent_header"]["msg_id"] == sent, reply
         return reply["content"]
 
