@@ -88,6 +88,10 @@ crash-demo: env ## kill -9 of the gateway while a cell runs: nothing lost, nothi
 fork-demo: env ## load once, fork the session three ways, keep the best model
 	"$$($(HIMALIA) env path)/bin/python" examples/demo/fork_demo.py --himalia $(HIMALIA)
 
+.PHONY: tools-demo
+tools-demo: env ## three services, four skills that call their tools, a workflow that waits for a person, a monthly schedule, a report with a plot
+	"$$($(HIMALIA) env path)/bin/python" examples/demo/tools_demo.py --himalia $(HIMALIA)
+
 .PHONY: test
 test: check-test lint test-rust test-web ## everything that CI runs
 	# These wait more than they compute: two at a time. Each prints when it has ended.
@@ -255,8 +259,9 @@ bench-network: env ## the proxy of sandboxes alone, against none and tinyproxy; 
 
 .PHONY: bench-tools
 bench-tools: PROFILE = dist
-bench-tools: env ## calls of tools from code against the same requests without Himalia, search, and what a model reads
-	HIMALIA_BIN=$(HIMALIA) python3 tests/bench/tools.py --out $(TARGET)/bench-tools.json
+bench-tools: env ## calls of tools from code against the same requests without Himalia, search, and what a model reads; writes docs/bench and the table
+	HIMALIA_BIN=$(HIMALIA) python3 tests/bench/tools.py --out docs/bench/tools.json
+	python3 tests/bench/readme.py --write
 
 .PHONY: bench-wheel
 bench-wheel: wheel ## the seconds of `test-wheel`; writes docs/bench and the table

@@ -25,7 +25,8 @@ class Gateway:
     A context manager; leaving it stops the gateway and its kernels and removes the data.
     """
 
-    def __init__(self, program):
+    def __init__(self, program, configured=None):
+        """`configured` gets a directory and returns the text of a configuration, whose files may be there."""
         self.program = Path(program).resolve()
         if not self.program.is_file():
             raise GatewayError(f"{self.program} is not there; `make build` builds it")
@@ -33,6 +34,11 @@ class Gateway:
         self.token = None
         self.process = None
         self._data = tempfile.TemporaryDirectory(prefix="himalia-demo-")
+        self._options = []
+        if configured:
+            file = Path(self._data.name) / "himalia.toml"
+            file.write_text(configured(Path(self._data.name)))
+            self._options = ["--config", file]
 
     def __enter__(self):
         try:
@@ -53,7 +59,7 @@ class Gateway:
         data = Path(self._data.name)
         with (data / "log").open("ab") as log:
             self.process = subprocess.Popen(
-                [self.program, "up", "--listen", listen, "--data-dir", data / "state"],
+                [self.program, "up", "--listen", listen, "--data-dir", data / "state", *self._options],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=log,
@@ -98,18 +104,25 @@ class Gateway:
 
     def request(self, method, path, body=None):
         """One REST call; returns the decoded JSON or None."""
+        text = self._ask(method, path, None if body is None else json.dumps(body).encode())
+        return json.loads(text) if text else None
+
+    def download(self, path):
+        """The bytes of an artifact."""
+        return self._ask("GET", path, None)
+
+    def _ask(self, method, path, body):
         request = urllib.request.Request(
             self.url + path.lstrip("/"),
             method=method,
-            data=None if body is None else json.dumps(body).encode(),
+            data=body,
             headers={"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"},
         )
         try:
             with urllib.request.urlopen(request, timeout=60) as response:
-                text = response.read()
+                return response.read()
         except urllib.error.HTTPError as error:
             raise GatewayError(f"{method} {path}: {error.code} {error.read().decode(errors='replace')}") from None
-        return json.loads(text) if text else None
 
     def start_kernel(self, name="python3"):
         """Start a kernel; returns its id."""

@@ -20,9 +20,10 @@ def blocks():
     gateway, sandboxes = report("gateway"), report("sandboxes")
     for name, table, made_from in (("gateway", tables.gateway, gateway), ("sandboxes", tables.sandboxes, sandboxes)):
         yield "docs/performance.md", name, f"```text\n{table(made_from)}\n```\n\nMeasured on {tables.origin(made_from)}"
-    made_from = report("network")
-    measured = f"Measured by `tests/bench/network.py` with `{made_from['program']}`, on {tables.origin(made_from)}"
-    yield "docs/performance.md", "network", f"```text\n{tables.network(made_from)}\n```\n\n{measured}"
+    for name, table in (("network", tables.network), ("tools", tables.tools)):
+        made_from = report(name)
+        measured = f"Measured by `tests/bench/{name}.py` with `{made_from['program']}`, on {tables.origin(made_from)}"
+        yield "docs/performance.md", name, f"```text\n{table(made_from)}\n```\n\n{measured}"
     made_from = report("wheel")
     yield "docs/performance.md", "wheel", f"```text\n{tables.wheel(made_from)}\n```\n\nMeasured on {tables.origin(made_from)}"
     made_from = report("cluster")

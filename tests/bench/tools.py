@@ -73,8 +73,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 if params["name"] == "nap":
                     time.sleep(NAP)
                 result = {"content": [{"type": "text", "text": json.dumps(params["arguments"])}], "structuredContent": params["arguments"]}
-            case _:
-                result = {}
+            case method:
+                error = {"code": -32601, "message": f"there is no method {method}"}
+                self.reply(200, json.dumps({"jsonrpc": "2.0", "id": asked["id"], "error": error}).encode())
+                return
         self.reply(200, json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}).encode())
 
     def do_GET(self):

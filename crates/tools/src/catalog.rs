@@ -221,32 +221,31 @@ impl Catalog {
         for server in &servers {
             server.index().count(&query, &mut rarity);
         }
-        let mut found = Vec::new();
+        let mut found: Vec<Found<'_>> = Vec::new();
         for server in servers {
             for (number, score) in server.index().scores(&query, &rarity) {
-                if let Some(tool) = server.at(number).filter(|tool| self.may(server, tool)) {
-                    found.push(Found { server, tool, score });
-                }
+                let tool = server.at(number);
+                found.extend(tool.map(|tool| Found { server, tool, score }));
             }
         }
-        found.sort_by(better);
-        found.truncate(limit);
-        Ok(found)
+        found.sort_unstable_by(better);
+        // The best ones alone are checked: a policy costs more than a comparison.
+        let permitted = found
+            .into_iter()
+            .filter(|found| self.may(found.server, found.tool));
+        Ok(permitted.take(limit).collect())
     }
 }
 
 /// The better one first; of equal ones that whose name is first.
 fn better(one: &Found<'_>, other: &Found<'_>) -> Ordering {
-    let names = |found: &Found<'_>| {
-        (
-            found.server.name().to_owned(),
-            found.tool.definition().name.clone(),
-        )
-    };
-    other
-        .score
-        .total_cmp(&one.score)
-        .then_with(|| names(one).cmp(&names(other)))
+    let by_score = other.score.total_cmp(&one.score);
+    by_score
+        .then_with(|| one.server.name().cmp(other.server.name()))
+        .then_with(|| {
+            let (one, other) = (one.tool.definition(), other.tool.definition());
+            one.name.cmp(&other.name)
+        })
 }
 
 /// A name of a caller, short enough for an error.

@@ -63,21 +63,26 @@ impl Index {
     }
 
     /// Tools that have at least one of the words, with how well each fits.
-    pub(crate) fn scores(&self, query: &[String], rarity: &Rarity) -> HashMap<u32, f32> {
-        let mut scores = HashMap::new();
+    pub(crate) fn scores(&self, query: &[String], rarity: &Rarity) -> impl Iterator<Item = (u32, f32)> {
+        let mut scores = vec![0.0_f32; self.lengths.len()];
+        let mean = rarity.mean_length();
         for word in query {
             let Some(having) = self.words.get(word) else {
                 continue;
             };
             let weight = rarity.weight(word);
             for (number, count) in having {
-                let length = self.lengths.get(*number as usize).copied().unwrap_or_default();
-                let expected = 1.0 - LENGTH + LENGTH * length / rarity.mean_length();
-                let fits = count * (SATURATION + 1.0) / (count + SATURATION * expected);
-                *scores.entry(*number).or_default() += weight * fits;
+                let at = *number as usize;
+                let length = self.lengths.get(at).copied().unwrap_or_default();
+                let expected = 1.0 - LENGTH + LENGTH * length / mean;
+                if let Some(score) = scores.get_mut(at) {
+                    *score += weight * count * (SATURATION + 1.0) / (count + SATURATION * expected);
+                }
             }
         }
-        scores
+        let scores = (0..).zip(scores);
+        // The weight of a word and its count are above zero.
+        scores.filter(|(_, score)| *score > 0.0)
     }
 }
 

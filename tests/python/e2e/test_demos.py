@@ -1,4 +1,4 @@
-"""The demos, as `make demo`, `make crash-demo` and `make fork-demo` run them."""
+"""The demos, as `make demo`, `make crash-demo`, `make fork-demo` and `make tools-demo` run them."""
 
 import os
 import subprocess
@@ -41,3 +41,12 @@ def test_a_session_forked_three_ways(kernel_python, tmp_path):
     printed = shown(kernel_python, tmp_path, "fork_demo.py")
     assert "3 branches in " in printed and "the session they came from has a model: False" in printed, printed
     assert printed.count(" kept") == 1 and printed.count(" ended") == 2, printed
+
+
+def test_charges_against_the_ledger(kernel_python, tmp_path):
+    printed = shown(kernel_python, tmp_path, "tools_demo.py", "--out", str(tmp_path / "out"))
+    for text in ("payments.list_charges(month, page?)", "the run waits for a person: 21 differences", "21 differences", "ticket T-1: Reconciliation of "):
+        assert text in printed, printed
+    assert printed.count("succeeded") == 5, printed
+    assert (tmp_path / "out" / "differences.png").read_bytes().startswith(b"\x89PNG")
+    assert printed.rstrip().endswith("done")
