@@ -9,7 +9,7 @@ import pytest
 from events import follow
 from levels import CONTAINERS, LEVELS, AtLevel, place
 from servers import client_with
-from upstream import Orders, Weather
+from upstream import Orders, Stock, Weather
 from waiting import eventually
 
 pytestmark = pytest.mark.timeout(300)
@@ -25,6 +25,9 @@ description = "Orders of the shop."
 openapi = "{weather}/openapi.json"
 allowed_callers = {{ "*" = ["code"] }}
 
+[tool_servers.stock]
+url = "{stock}"
+
 [tool_servers.secret]
 url = "{orders}"
 tenant = "acme"
@@ -37,7 +40,7 @@ tokens = {{ eve = "{other}" }}
 [templates.tools]
 kernelspec = "python3"
 {place}memory = "512MiB"
-tools = ["orders", "weather", "secret.list_*"]
+tools = ["orders", "weather", "stock", "secret.list_*"]
 tools_approval = false
 
 [templates.writes]
@@ -54,18 +57,18 @@ kernelspec = "python3"
 
 
 class World:
-    """Two servers, and a gateway with them."""
+    """Three servers, and a gateway with them."""
 
     def __init__(self, directory, level):
         self.level = level
         self.directory = directory
-        self.orders, self.weather = Orders(directory), Weather()
-        text = CONFIG.format(orders=self.orders.url, weather=self.weather.url, place=place(level), **TOKENS)
+        self.orders, self.stock, self.weather = Orders(directory), Stock(), Weather()
+        text = CONFIG.format(orders=self.orders.url, stock=self.stock.url, weather=self.weather.url, place=place(level), **TOKENS)
         self.gateway = AtLevel(directory / "gateway", level, extra=text)
         self.http = self.gateway.http
         session = self.session("tools")
         try:
-            ready = lambda: sum(one["ready"] for one in self.servers(session)) >= 2  # noqa: E731
+            ready = lambda: sum(one["ready"] for one in self.servers(session)) >= 3  # noqa: E731
             eventually(ready, lambda: str(self.servers(session)), 60)
         finally:
             self.gateway.end(session)
@@ -107,6 +110,7 @@ class World:
         """Ends all."""
         self.gateway.stop()
         self.orders.close()
+        self.stock.close()
         self.weather.close()
 
 
@@ -140,6 +144,19 @@ print(await himalia.call("weather.get_forecast", city="Oslo", days=2))
     assert "weather.get_forecast(city, days?): The weather of a city. [reads only]" in text, text
     assert "Called by: code in the session" in text, text
     assert "{'city': 'Oslo', 'days': '2'}" in text, text
+
+
+def test_a_server_that_has_forgotten_its_session_is_begun_anew_and_no_call_repeated(world, session):
+    count = "import himalia; print((await himalia.call('stock.count_items', sku='AB-7'))['count'])"
+    assert world.says(session, count) == "14"
+    world.stock.close()
+    down = world.run(session, count)
+    assert down["error"]["name"] in ("ToolUnavailable", "OutcomeUnknown"), down["error"]
+    world.stock.start()
+    again = lambda: world.run(session, count)["text"].strip() == "14"  # noqa: E731
+    eventually(again, "calls reach the server again", 60)
+    wrong = world.run(session, "await himalia.call('stock.count_items', sku='seven')")
+    assert wrong["error"]["name"] == "InvalidArguments" and '/sku: "seven" does not match' in wrong["error"]["value"], wrong["error"]
 
 
 def test_many_calls_at_once_and_calls_that_block(world, session):
@@ -207,7 +224,7 @@ for tool, arguments in [("orders.list_order", {}), ("order.list_orders", {}), ("
     asked = world.orders.created()
     text = world.says(session, code).splitlines()
     assert text[0].startswith("UnknownTool unknown_tool 404 []") and "like it: orders.list_orders" in text[0], text
-    assert text[1].startswith("UnknownServer unknown_server 404") and "there are: orders, weather" in text[1], text
+    assert text[1].startswith("UnknownServer unknown_server 404") and "there are: orders, stock, weather" in text[1], text
     assert text[2].startswith("InvalidArguments invalid_arguments 400 [('/limit', 'type')"), text
     assert text[3].startswith("ToolFailed tool_failed 422"), text
     assert world.orders.created() == asked
@@ -274,7 +291,7 @@ def test_a_tenant_sees_its_own_servers_alone(world):
         reply = http.post(f"v1/sessions/{made}/executions", json={"code": code}, params={"wait_s": 60}).json()
         seen[tenant] = reply["text"].strip()
         assert http.delete(f"v1/sessions/{made}").status_code == 204
-    assert seen == {"acme": "['orders', 'secret', 'weather']", "other": "['orders', 'weather']"}
+    assert seen == {"acme": "['orders', 'secret', 'stock', 'weather']", "other": "['orders', 'stock', 'weather']"}
 
 
 def test_nothing_else_is_reached_without_a_network(world, session):

@@ -1,4 +1,4 @@
-"""Servers of tools: one of MCP, of a package, and one that an OpenAPI description describes."""
+"""Servers of tools: two of MCP, of the packages of Python and of npm, and one that an OpenAPI description describes."""
 
 import http.server
 import json
@@ -69,6 +69,34 @@ class Orders:
         """Ends it."""
         self.process.kill()
         self.process.wait()
+
+
+class Stock:
+    """`stock-server.js` as a process. Its sessions are in its memory."""
+
+    PROGRAM = Path(__file__).resolve().parents[2] / "js" / "lib" / "stock-server.js"
+
+    def __init__(self):
+        (self.port,) = free_ports(1)
+        self.url = f"http://127.0.0.1:{self.port}/mcp"
+        self.start()
+
+    def start(self):
+        """Starts it, at its port; returns when it listens."""
+        self.process = subprocess.Popen(
+            ["node", self.PROGRAM, str(self.port)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        assert self.process.stdout.readline().strip() == self.url, "it has started (tests/js/node_modules)"
+
+    def close(self):
+        """Ends it."""
+        self.process.kill()
+        self.process.wait()
+        self.process.stdout.close()
 
 
 class Weather:
