@@ -284,6 +284,10 @@ pub trait Store: Debug + Send + Sync + 'static {
     /// Takes the runs that continue and whose process has gone; gives back all that this process has, oldest first.
     fn claim_workflow_runs(&self) -> StoreFuture<'_, Vec<String>>;
 
+    /// Gives a run that this process has to the living replica of an epoch, which takes it when it claims runs the next time. `false`: this
+    /// process has it not, or there is no such replica.
+    fn hand_over_workflow_run(&self, run: String, epoch: u64) -> StoreFuture<'_, bool>;
+
     /// Forgets runs that ended before `micros`; gives back how many.
     fn forget_workflow_runs(&self, micros: i64) -> StoreFuture<'_, usize>;
 

@@ -134,6 +134,7 @@ timed! {
     fn cancel_workflow_run(run: String, by: String) -> bool;
     fn end_workflow_run(run: String, end: WorkflowRunEnd) -> bool;
     fn claim_workflow_runs() -> Vec<String>;
+    fn hand_over_workflow_run(run: String, epoch: u64) -> bool;
     fn forget_workflow_runs(micros: i64) -> usize;
     fn shared_time() -> Option<i64>;
     fn insert_trigger(record: TriggerRecord, most: i64) -> TriggerAdded;

@@ -491,3 +491,27 @@ def test_another_replica_goes_on_with_a_run(tmp_path, postgres, kernel_python):
         assert (done["status"], done["outputs"]) == ("succeeded", {"twice": 10}), done
     finally:
         replicas.stop()
+
+
+def test_a_run_follows_the_session_of_its_step(tmp_path, postgres, kernel_python):
+    log, go = tmp_path / "log", tmp_path / "go"
+    objects = f"file://{tmp_path / 'objects'}"
+    replicas = Replicas(tmp_path, postgres, 2, "--object-store", objects, relay=True)
+    try:
+        first, second = replicas.all
+        publish_skills(first.http)
+        steps = [step("double", inputs={"id": {"value": 5}, "log": {"value": str(log)}, "wait": {"value": str(go)}})]
+        outputs = {"twice": {"from": "steps.double.outputs.twice"}}
+        assert publish(first.http, inputs=OPEN, steps=steps, outputs=outputs).status_code == 201
+        run = start(first.http, {})
+        eventually(lambda: log.exists(), "it has begun", 60)
+        # As after the end of a replica whose run and whose session were taken by two others.
+        replicas.sql("UPDATE himalia.workflow_runs SET epoch = (SELECT epoch FROM himalia.replicas WHERE name = 'r1') RETURNING epoch")
+        owner = "SELECT r.name FROM himalia.workflow_runs w JOIN himalia.replicas r ON r.epoch = w.epoch"
+        eventually(lambda: replicas.sql(owner) == ["r0"], lambda: f"{replicas.sql(owner)}", 60)
+        go.touch()
+        done = ended(second.http, run)
+        assert (done["status"], done["outputs"]) == ("succeeded", {"twice": 10}), done
+        assert log.read_text() == "double 5\n"
+    finally:
+        replicas.stop()

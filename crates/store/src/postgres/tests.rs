@@ -140,6 +140,18 @@ async fn a_replica_that_lost_a_run_writes_nothing_more_to_it() {
     assert_eq!(write(&b).await, StepsWritten::Done);
     assert_eq!(write(&a).await, StepsWritten::Lost);
     assert!(a.claim_workflow_runs().await.unwrap().is_empty());
+    // Only who has it gives it away, and only to a replica that lives.
+    let c = place.open("c").await;
+    let give = async |store: &Arc<dyn Store>, epoch: u64| {
+        let given = store.hand_over_workflow_run("r1".into(), epoch);
+        given.await.unwrap()
+    };
+    assert!(!give(&a, c.epoch()).await);
+    assert!(!give(&b, c.epoch() + 100).await);
+    assert!(give(&b, c.epoch()).await);
+    assert!(b.claim_workflow_runs().await.unwrap().is_empty());
+    assert_eq!(c.claim_workflow_runs().await.unwrap(), ["r1"]);
+    assert!(give(&c, b.epoch()).await);
     let end = |status: &str| WorkflowRunEnd {
         status: status.into(),
         outputs: None,

@@ -78,6 +78,12 @@ WHERE status = 'running' AND epoch <> $2
 const MINE: &str = "
 SELECT id FROM himalia.workflow_runs WHERE status = 'running' AND epoch = $1 ORDER BY created_micros, id";
 
+const HAND_OVER: &str = "
+UPDATE himalia.workflow_runs SET epoch = $4
+WHERE id = $3 AND epoch = $2 AND status = 'running'
+  AND EXISTS (SELECT 1 FROM himalia.replicas WHERE name = $1 AND epoch = $2)
+  AND EXISTS (SELECT 1 FROM himalia.replicas WHERE epoch = $4 AND lease_until > clock_timestamp())";
+
 const FORGET_STEPS: &str = "
 DELETE FROM himalia.workflow_steps WHERE run IN (SELECT id FROM himalia.workflow_runs WHERE ended_micros < $1)";
 
@@ -317,6 +323,19 @@ impl PostgresStore {
                 link.execute(TAKE, &[&replica, &me.epoch]).await?;
                 let rows = link.query(MINE, &[&me.epoch]).await?;
                 rows.iter().map(|row| Ok(row.try_get("id")?)).collect()
+            })
+            .await
+    }
+
+    pub(super) async fn do_hand_over_workflow_run(&self, run: String, epoch: u64) -> Result<bool, StoreError> {
+        self.check_lease()?;
+        let me = self.me();
+        let epoch = i64::try_from(epoch).unwrap_or(i64::MAX);
+        self.any_worker()?
+            .run(move |link| async move {
+                let replica: &str = &me.name;
+                let changed = link.execute(HAND_OVER, &[&replica, &me.epoch, &run, &epoch]).await?;
+                Ok(changed == 1)
             })
             .await
     }

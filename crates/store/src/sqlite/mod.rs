@@ -452,6 +452,10 @@ impl Store for SqliteStore {
         Box::pin(self.do_claim_workflow_runs())
     }
 
+    fn hand_over_workflow_run(&self, run: String, epoch: u64) -> StoreFuture<'_, bool> {
+        Box::pin(self.do_hand_over_workflow_run(run, epoch))
+    }
+
     fn forget_workflow_runs(&self, micros: i64) -> StoreFuture<'_, usize> {
         Box::pin(self.do_forget_workflow_runs(micros))
     }

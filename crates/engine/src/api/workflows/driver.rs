@@ -1,12 +1,12 @@
 //! What drives runs: a task for each run that continues at this replica. It owns the state of the run, writes what changes, and starts and stops
 //! what the run says. Whatever happens to it, the next task reads the run from the store and continues.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use himalia_model::{EngineError, Principal};
-use himalia_store::{RUNNING, StepsWritten, StoreError, WorkflowRunRecord};
+use himalia_store::{RUNNING, ReplicaRecord, StepsWritten, StoreError, WorkflowRunRecord};
 use himalia_workflows::{AttemptId, AttemptStatus, Effect, Outcome, Run};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc, watch};
@@ -70,6 +70,8 @@ pub(super) enum Report {
         session: String,
         execution: Option<String>,
     },
+    /// Its session is at another replica.
+    Elsewhere(AttemptId, ReplicaRecord),
     /// What came of it.
     Finished(AttemptId, Outcome),
 }
@@ -94,6 +96,8 @@ impl From<StoreError> for Stop {
 struct Attempts {
     tasks: JoinSet<()>,
     open: HashMap<AttemptId, AbortHandle>,
+    /// Those of them whose sessions are at other replicas.
+    elsewhere: HashSet<AttemptId>,
     reports: mpsc::Sender<Report>,
 }
 
@@ -159,6 +163,7 @@ impl Commands {
         let mut attempts = Attempts {
             tasks: JoinSet::new(),
             open: HashMap::new(),
+            elsewhere: HashSet::new(),
             reports,
         };
         let mut pause = PAUSE.0;
@@ -206,9 +211,17 @@ impl Commands {
             let mut over = None;
             let effects = tokio::select! {
                 Some(report) = reported.recv() => match report {
-                    Report::Started { place, session, execution } => run.started(&place, &session, execution.as_deref()),
+                    Report::Started { place, session, execution } => {
+                        attempts.elsewhere.remove(&place);
+                        run.started(&place, &session, execution.as_deref())
+                    }
+                    Report::Elsewhere(place, replica) => {
+                        self.hand_over(id, place, &replica, attempts).await?;
+                        Vec::new()
+                    }
                     Report::Finished(place, outcome) => {
                         attempts.open.remove(&place);
+                        attempts.elsewhere.remove(&place);
                         let effects = run.finished(&place, outcome, self.now_micros());
                         over = Some(place);
                         effects
@@ -227,6 +240,29 @@ impl Commands {
             }
             acted?;
         }
+    }
+
+    /// Gives a run to the replica that has the session of an attempt, unless something of it runs here.
+    async fn hand_over(
+        &self,
+        id: &str,
+        place: AttemptId,
+        replica: &ReplicaRecord,
+        attempts: &mut Attempts,
+    ) -> Result<(), Stop> {
+        attempts.elsewhere.insert(place);
+        let here = attempts.open.keys().any(|one| !attempts.elsewhere.contains(one));
+        let given = !here
+            && self
+                .inner
+                .store()
+                .hand_over_workflow_run(id.to_owned(), replica.epoch)
+                .await?;
+        if given {
+            tracing::info!(run = id, replica = replica.name, "the run of a workflow continues where its session is");
+            return Err(Stop::Over);
+        }
+        Ok(())
     }
 
     /// What others have written of a run: answers, and that it is to end.
@@ -307,6 +343,7 @@ impl Commands {
                     if let Some(task) = attempts.open.remove(&place) {
                         task.abort();
                     }
+                    attempts.elsewhere.remove(&place);
                     self.end_attempt(principal, id, place);
                 }
                 Effect::End(end) => {

@@ -8,13 +8,14 @@ use std::time::Duration;
 use himalia_executions::{ExecutionId, ExecutionStatus, Until};
 use himalia_model::{EngineError, KernelId, Principal, SessionId};
 use himalia_skills::address;
-use himalia_store::{Location, Lookup, WorkflowRunRecord};
+use himalia_store::{Location, Lookup, ReplicaRecord, WorkflowRunRecord};
 use himalia_workflows::{Attempt, AttemptId, Failure, Outcome, Run};
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
 
 use super::driver::Report;
+use super::runs::LOOK;
 use crate::api::Commands;
 use crate::api::skills::{RunSkill, STEP_MEMBER, SkillRun, SkillRunStatus, SkillStep};
 
@@ -67,6 +68,8 @@ impl StepRun {
 enum Trouble {
     /// It may continue later.
     Wait(EngineError),
+    /// Its session is at another replica, and its log is read there.
+    Elsewhere(ReplicaRecord),
     Fail(Outcome),
 }
 
@@ -121,9 +124,18 @@ impl Commands {
             let error = match self.try_step(&mut step, reports).await {
                 Ok(outcome) | Err(Trouble::Fail(outcome)) => break outcome,
                 Err(Trouble::Wait(error)) => error,
+                Err(Trouble::Elsewhere(replica)) if replica.live => {
+                    // The run follows its session, once nothing of it runs here.
+                    let _ = reports.send(Report::Elsewhere(step.place.clone(), replica)).await;
+                    since = None;
+                    sleep(LOOK).await;
+                    continue;
+                }
+                Err(Trouble::Elsewhere(replica)) => {
+                    EngineError::unavailable(format!("its session is at the replica {}", replica.name))
+                }
             };
-            let since = *since.get_or_insert_with(Instant::now);
-            if since.elapsed() > PATIENCE {
+            if since.get_or_insert_with(Instant::now).elapsed() > PATIENCE {
                 break failed(error.code(), &error.to_string(), true);
             }
             tracing::debug!(run = step.run, step = step.place.step, %error, "a step waits");
@@ -280,17 +292,17 @@ impl Commands {
         Ok(mine.map(|one| one.id))
     }
 
-    /// Refuses what is at another replica: its log is read there.
-    async fn reachable(&self, what: Lookup) -> Result<(), EngineError> {
+    /// Refuses what is at another replica.
+    async fn reachable(&self, what: Lookup) -> Result<(), Trouble> {
         let store = self.inner.store();
         if !store.is_shared() {
             return Ok(());
         }
         let found = store.locate(what).await.map_err(super::stored)?;
         match found {
-            Some(Location { replica, .. }) if replica.name != store.replica() => Err(
-                EngineError::unavailable(format!("its session is at the replica {}", replica.name)),
-            ),
+            Some(Location { replica, .. }) if replica.name != store.replica() => {
+                Err(Trouble::Elsewhere(replica))
+            }
             _ => Ok(()),
         }
     }
