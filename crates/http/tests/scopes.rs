@@ -88,6 +88,8 @@ fn may(scope: Scope, operator: bool, route: &Route) -> bool {
     let reads = route.method == "GET" && !route.websocket;
     match route.path {
         "/v1/tokens"
+        | "/v1/tool-approvals"
+        | "/v1/tool-approvals/{approval_id}"
         | "/v1/tokens/{token_id}"
         | "/v1/credentials"
         | "/v1/credentials/{credential}"

@@ -27,6 +27,7 @@ pub(crate) mod skills;
 mod sse;
 pub(crate) mod templates;
 pub(crate) mod tokens;
+pub(crate) mod tool_approvals;
 pub(crate) mod tools;
 pub(crate) mod usage;
 mod variable_json;
