@@ -126,6 +126,23 @@ export interface Completion {
   metadata: { [name: string]: unknown };
 }
 
+/** A new webhook of prompts. */
+export interface CreatedPromptWebhook {
+  /** With which answers are signed. It is shown once. */
+  answer_secret: string;
+  /** As whom answers are given. */
+  caller: string;
+  created: string;
+  id: string;
+  name: string;
+  /** Its tenant, or `operator`. */
+  owner: string;
+  /** With which prompts are signed. It is shown once. */
+  secret: string;
+  /** Where prompts are posted. */
+  url: string;
+}
+
 /** A new schedule. */
 export interface CreatedSchedule {
   callback: string | null;
@@ -1297,6 +1314,14 @@ export interface NewPrompt {
   timeout_s?: number | null | undefined;
 }
 
+/** A webhook of prompts to create. */
+export interface NewPromptWebhook {
+  /** 1 to 64 lower-case letters, digits and hyphens; one of the tenant. */
+  name: string;
+  /** Where prompts are posted. */
+  url: string;
+}
+
 /** A schedule to create. */
 export interface NewSchedule {
   /** Where the result of each run is posted. */
@@ -1888,6 +1913,26 @@ export type PromptKind = "question" | "approval" | "input" | "step";
  * - `withdrawn`: No answer is of use any more.
  */
 export type PromptState = "open" | "answered" | "withdrawn";
+
+/** A webhook of prompts. */
+export interface PromptWebhook {
+  /** As whom answers are given. */
+  caller: string;
+  created: string;
+  id: string;
+  name: string;
+  /** Its tenant, or `operator`. */
+  owner: string;
+  /** Where prompts are posted. */
+  url: string;
+}
+
+/** A page of the list. */
+export interface PromptWebhookPage {
+  /** The cursor of the next page; null at the end. */
+  next: string | null;
+  webhooks: PromptWebhook[];
+}
 
 /** The prompts of a kernel. */
 export interface Prompts {
@@ -3300,6 +3345,51 @@ export interface Operations {
     };
     result: PoolPage;
   };
+  /** List webhooks of prompts */
+  list_prompt_webhooks: {
+    input: {
+      query?: {
+        /** The `next` of the page before. */
+        cursor?: string | undefined;
+        /** Webhooks of a page; default 1,000. */
+        limit?: number | undefined;
+      };
+    };
+    result: PromptWebhookPage;
+  };
+  /** Create a webhook of prompts */
+  create_prompt_webhook: {
+    input: {
+      body: NewPromptWebhook;
+    };
+    result: CreatedPromptWebhook;
+  };
+  /** Delete a webhook of prompts */
+  delete_prompt_webhook: {
+    input: {
+      path: {
+        /** The id or name of the webhook of prompts. */
+        prompt_webhook: string;
+      };
+    };
+    result: undefined;
+  };
+  /** List deliveries of prompts */
+  list_prompt_deliveries: {
+    input: {
+      path: {
+        /** The id or name of the webhook of prompts. */
+        prompt_webhook: string;
+      };
+      query?: {
+        /** The `next` of the page before. */
+        cursor?: string | undefined;
+        /** Deliveries of a page; default 1,000. */
+        limit?: number | undefined;
+      };
+    };
+    result: DeliveryPage;
+  };
   /** List what waits for an answer of a person */
   list_open_prompts: {
     input: { path?: undefined };
@@ -4353,6 +4443,10 @@ export const ROUTES: { readonly [O in keyof Operations]: string } = {
   finish_grant: 'POST /v1/grants',
   get_description: 'GET /v1/openapi.json',
   list_pools: 'GET /v1/pools',
+  list_prompt_webhooks: 'GET /v1/prompt-webhooks',
+  create_prompt_webhook: 'POST /v1/prompt-webhooks',
+  delete_prompt_webhook: 'DELETE /v1/prompt-webhooks/{prompt_webhook}',
+  list_prompt_deliveries: 'GET /v1/prompt-webhooks/{prompt_webhook}/deliveries',
   list_open_prompts: 'GET /v1/prompts',
   get_prompt: 'GET /v1/prompts/{prompt_id}',
   answer_prompt: 'POST /v1/prompts/{prompt_id}/answer',

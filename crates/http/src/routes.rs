@@ -180,7 +180,12 @@ pub static ROUTES: &[Route] = &[
     route!(V1 DELETE "/v1/webhooks/{webhook}" delete_webhook, "Delete a webhook", delete(v1::webhooks::delete), []),
     route!(V1 GET "/v1/webhooks/{webhook}/runs" list_webhook_runs, "List the latest runs of a webhook", get(v1::webhooks::runs), []),
     route!(V1 GET "/v1/webhooks/{webhook}/deliveries" list_webhook_deliveries, "List deliveries of results of a webhook", get(v1::webhooks::deliveries), []),
+    route!(V1 GET "/v1/prompt-webhooks" list_prompt_webhooks, "List webhooks of prompts", get(v1::prompt_webhooks::list), []),
+    route!(V1 POST "/v1/prompt-webhooks" create_prompt_webhook, "Create a webhook of prompts", post(v1::prompt_webhooks::create), [TOKENS STORED]),
+    route!(V1 DELETE "/v1/prompt-webhooks/{prompt_webhook}" delete_prompt_webhook, "Delete a webhook of prompts", delete(v1::prompt_webhooks::delete), []),
+    route!(V1 GET "/v1/prompt-webhooks/{prompt_webhook}/deliveries" list_prompt_deliveries, "List deliveries of prompts", get(v1::prompt_webhooks::deliveries), []),
     route!(V1 POST "/v1/deliveries/{delivery}/retry" retry_delivery, "Deliver a result again", post(v1::deliveries::retry), [CHANGE]),
+    route!(POST "/hooks/{webhook_id}/prompts/{prompt_id}" Public, "Take the signed answer to a prompt", post(v1::prompt_webhooks::receive)),
     route!(POST "/hooks/{webhook_id}" Public, "Take a signed message that starts a run", post(v1::webhooks::receive)),
     route!(V1 POST "/v1/schedules/{schedule}/runs" run_schedule, "Start a run of a schedule now", post(v1::schedules::run), [CHANGE]),
     route!(V1 POST "/v1/credentials/{credential}/grant" begin_grant, "Begin the grant of a person for a credential", post(v1::credentials::begin_grant), [TOKENS STORED ASKED]),
@@ -261,7 +266,16 @@ mod tests {
         ];
         assert_eq!(
             public,
-            [&probes[..], &viewer, &["/api", "/hooks/{webhook_id}"]].concat()
+            [
+                &probes[..],
+                &viewer,
+                &[
+                    "/api",
+                    "/hooks/{webhook_id}/prompts/{prompt_id}",
+                    "/hooks/{webhook_id}"
+                ]
+            ]
+            .concat()
         );
     }
 

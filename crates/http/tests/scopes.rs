@@ -97,6 +97,7 @@ fn may(scope: Scope, operator: bool, route: &Route) -> bool {
         | "/v1/grants"
         | "/v1/workflow-runs/{run_id}/steps/{step}/answer" => scope == Scope::Admin,
         "/v1/pools" | "/metrics" => operator,
+        "/v1/prompt-webhooks" if !reads => scope == Scope::Admin,
         "/v1/gc" => operator && scope == Scope::Admin,
         _ => reads || scope >= Scope::Execute,
     }
@@ -137,6 +138,7 @@ async fn every_route_with_every_scope() {
                     r#"{"redirect_uri": "http://127.0.0.1:1/"}"#
                 }
                 ("POST", "/v1/workflow-runs/{run_id}/steps/{step}/answer") => r#"{"value": "x"}"#,
+                ("POST", "/v1/prompt-webhooks") => r#"{"name": "x", "url": "http://127.0.0.1:1/"}"#,
                 ("POST", "/v1/grants") => r#"{"state": "x"}"#,
                 ("GET" | "DELETE", _) => "",
                 _ => "{}",

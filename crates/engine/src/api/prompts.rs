@@ -30,6 +30,11 @@ impl Commands {
 
     pub(crate) async fn open_prompts(&self, principal: &Principal) -> Result<Vec<PromptInfo>, EngineError> {
         self.allow(principal, Action::Read, Object::Gateway)?;
+        self.listed_prompts(principal).await
+    }
+
+    /// The same, by the gateway itself.
+    pub(super) async fn listed_prompts(&self, principal: &Principal) -> Result<Vec<PromptInfo>, EngineError> {
         let mut open = self.open_step_prompts(principal).await?;
         for handle in self.asking(principal) {
             let kernel = handle.handle().id();

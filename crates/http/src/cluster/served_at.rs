@@ -199,6 +199,12 @@ mod tests {
         ("GET", "/v1/webhooks/{webhook}/deliveries"),
         ("POST", "/v1/deliveries/{delivery}/retry"),
         ("POST", "/hooks/{webhook_id}"),
+        // Its handler finds where the prompt is: it is known who answers only then.
+        ("POST", "/hooks/{webhook_id}/prompts/{prompt_id}"),
+        ("GET", "/v1/prompt-webhooks"),
+        ("POST", "/v1/prompt-webhooks"),
+        ("DELETE", "/v1/prompt-webhooks/{prompt_webhook}"),
+        ("GET", "/v1/prompt-webhooks/{prompt_webhook}/deliveries"),
         ("GET", "/v1/credentials"),
         ("PUT", "/v1/credentials/{credential}"),
         ("DELETE", "/v1/credentials/{credential}"),

@@ -40,9 +40,10 @@ pub(super) const TAGS: [(&str, &str); 21] = [
 ];
 
 /// Words of paths that stand for the tag of another word.
-const OTHER_WORDS: [(&str, &str); 11] = [
+const OTHER_WORDS: [(&str, &str); 12] = [
     ("workflow-runs", "workflows"),
     ("tool-approvals", "tools"),
+    ("prompt-webhooks", "prompts"),
     ("upload", "files"),
     ("archive", "files"),
     ("notebook.ipynb", "history"),
@@ -68,7 +69,7 @@ fn tag_of(path: &str) -> &'static str {
 }
 
 /// The parameters that stand in paths.
-const IN_PATHS: [(&str, &str); 16] = [
+const IN_PATHS: [(&str, &str); 17] = [
     ("workflow", "The workflow's name."),
     ("run_id", "The run's id."),
     ("step", "The step's id in its workflow."),
@@ -86,6 +87,7 @@ const IN_PATHS: [(&str, &str); 16] = [
     ("schedule", "The schedule's id or name."),
     ("webhook", "The webhook's id or name."),
     ("delivery", "The delivery's id."),
+    ("prompt_webhook", "The id or name of the webhook of prompts."),
     ("name", "The variable's name."),
     ("path", "A path relative to the session's work directory."),
 ];

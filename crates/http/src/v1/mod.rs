@@ -17,6 +17,7 @@ mod input;
 pub(crate) mod kernels;
 pub(crate) mod models;
 pub(crate) mod pools;
+pub(crate) mod prompt_webhooks;
 pub(crate) mod prompts;
 pub(crate) mod push;
 mod record;

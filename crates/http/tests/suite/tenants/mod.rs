@@ -43,7 +43,7 @@ const SHARED: [&str; 7] = [
 ];
 
 /// Beginnings of routes that are tested elsewhere.
-const OTHERS: [&str; 12] = [
+const OTHERS: [&str; 13] = [
     "/e2b/",
     "/files",
     "/azure/",
@@ -56,6 +56,7 @@ const OTHERS: [&str; 12] = [
     "/v1/deliveries",
     "/v1/grants",
     "/v1/tool-approvals/",
+    "/v1/prompt-webhooks",
 ];
 
 fn whole(method: &str, path: &str) -> Option<Whole> {
