@@ -63,7 +63,7 @@ export class FakeGateway {
     if (path === 'v1/sessions' && call.method === 'GET') return json({ sessions: this.sessions, next: null });
     if (what === 'events') return this.stream(Number(url.searchParams.get('after')), init.signal ?? null);
     if (what === 'history') return json({ history: [], next: null, offset: 0, total: 0, omitted: 0 });
-    if (what === 'prompts') return json({ prompts: [] });
+    if (what === 'prompts' || path === 'v1/prompts') return json({ prompts: [] });
     if (what === 'usage') return json({ memory_bytes: 96 << 20, cpu_ms: 1200, processes: 3 });
     if (what === 'variables' && name && this.page) return json(this.page(url.searchParams));
     if (what === 'variables' && !name) return json(this.variables);

@@ -117,7 +117,7 @@ describe('what a person is asked', () => {
     id: 'prm_11111111222243338444555555555555_7',
     kind: 'approval',
     text: 'Delete order 7?',
-    options: ['once', 'deny'],
+    options: ['once', 'session', 'always', 'deny'],
     tool: 'orders.delete',
     arguments: { id: 7 },
     state: 'open',
@@ -138,18 +138,69 @@ describe('what a person is asked', () => {
     await open('#/s/eda');
     asks();
     await until(() => expect(find('.prompt').textContent).toContain('wants to call orders.delete'));
-    expect(find('.prompt-arguments').textContent).toContain('id: 7');
+    expect(find('.prompt-arguments').textContent).toBe('{\n  "id": 7\n}');
+    const labels = [...document.querySelectorAll('.prompt button')].map(one => one.textContent);
+    expect(labels).toEqual(['Once', 'This session', 'Always', 'Deny']);
     gateway.instead.set('POST v1/prompts/', () => {
       open_prompts = [];
       log.prompt({ event: 'ended' });
       publish();
       return json(prompt({ state: 'answered' }));
     });
-    await click(button('deny'));
+    await click(button('Deny'));
     await until(() => expect(document.querySelector('.prompt')).toBeNull());
     expect(gateway.called('POST', 'v1/prompts/').map(call => [call.path, call.body])).toEqual([
       ['v1/prompts/prm_11111111222243338444555555555555_7/answer', { value: 'deny' }]
     ]);
+  });
+
+  it('shows long arguments in full, folded, and hides no character of them', async () => {
+    await open('#/s/eda');
+    asks({ arguments: { text: 'x'.repeat(10_000), to: 'a\u202eb\u200b' } });
+    await until(() => expect(find('.prompt details summary').textContent).toMatch(/^Arguments: \d+ characters/));
+    expect(find<HTMLDetailsElement>('.prompt details').open).toBe(false);
+    const text = find('.prompt-arguments').textContent;
+    expect(text).toContain('x'.repeat(10_000));
+    expect(text).toContain('a\\u202eb\\u200b');
+  });
+
+  it('lists what waits in all sessions and workflows, with the way to each', async () => {
+    let waiting: object[] = [
+      prompt({ session: gateway.sessions[0]?.id }),
+      prompt({
+        id: 'prs_11111111222243338444555555555555_sign',
+        kind: 'step',
+        text: 'Is it good?',
+        tool: undefined,
+        options: ['approve', 'reject'],
+        workflow_run: 'wfr_1',
+        step: 'sign'
+      }),
+      prompt({
+        id: 'prm_2_2',
+        kind: 'input',
+        text: 'Word?',
+        tool: undefined,
+        options: [],
+        arguments: undefined,
+        password: true
+      })
+    ];
+    gateway.instead.set('GET v1/prompts', () => json({ prompts: waiting }));
+    gateway.instead.set('POST v1/prompts/', () => {
+      waiting = waiting.slice(0, 2);
+      return json(prompt({ state: 'answered' }));
+    });
+    await open('#/');
+    await until(() => expect(document.querySelectorAll('.prompt').length).toBe(3));
+    const ways = [...document.querySelectorAll('.prompt-who a')].map(one => one.getAttribute('href'));
+    expect(ways).toEqual([`#/s/${gateway.sessions[0]?.id}`, '#/r/wfr_1/sign']);
+    const field = find<HTMLInputElement>('.prompt input');
+    expect(field.type).toBe('password');
+    await type(field, 'hunter2');
+    await click(button('Answer'));
+    await until(() => expect(document.querySelectorAll('.prompt').length).toBe(2));
+    expect(gateway.called('POST', 'v1/prompts/')[0]?.body).toEqual({ value: 'hunter2' });
   });
 
   it('has a field where there are no options, and says why an answer was refused', async () => {

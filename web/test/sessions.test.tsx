@@ -41,7 +41,7 @@ describe('the list of sessions', () => {
     await until(() => expect(names()).toEqual(['eda', 'other']));
     expect(find('.session-facts').textContent).toContain('96.0 MiB');
     expect(document.querySelectorAll('.session-facts [title^="memory"]')).toHaveLength(1);
-    expect(new Set(gateway.calls.map(call => call.path))).toEqual(new Set(['v1/sessions']));
+    expect(new Set(gateway.calls.map(call => call.path))).toEqual(new Set(['v1/sessions', 'v1/prompts']));
   });
 
   it('has what runs at its top', async () => {

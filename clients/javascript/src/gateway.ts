@@ -1,6 +1,6 @@
 /** A gateway: its sessions, templates and executions. */
 
-import type { ListedSession, NewSessionWithNoId, Operations, Template } from './schema.js';
+import type { ListedSession, NewSessionWithNoId, Operations, Prompt, Template } from './schema.js';
 import { newKey, Session } from './session.js';
 import {
   all,
@@ -62,6 +62,16 @@ export class Gateway {
     options: CallOptions = {}
   ): Promise<ListedSession[]> {
     return all(this.transport.pages<ListedSession>('list_sessions', 'sessions', { query }, options));
+  }
+
+  /** What waits for an answer of a person in all sessions and workflows, oldest first. */
+  async prompts(options: CallOptions = {}): Promise<Prompt[]> {
+    return (await this.transport.call('list_open_prompts', {}, options)).prompts;
+  }
+
+  /** Answers a prompt of any session or workflow, once. Approvals need a token with the scope `admin`. */
+  answerPrompt(prompt: string, value: string, options: CallOptions = {}): Promise<Prompt> {
+    return this.transport.call('answer_prompt', { path: { prompt_id: prompt }, body: { value } }, options);
   }
 
   /** What sessions can be started from. */

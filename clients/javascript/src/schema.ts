@@ -126,6 +126,23 @@ export interface Completion {
   metadata: { [name: string]: unknown };
 }
 
+/** A new webhook of prompts. */
+export interface CreatedPromptWebhook {
+  /** With which answers are signed. It is shown once. */
+  answer_secret: string;
+  /** As whom answers are given. */
+  caller: string;
+  created: string;
+  id: string;
+  name: string;
+  /** Its tenant, or `operator`. */
+  owner: string;
+  /** With which prompts are signed. It is shown once. */
+  secret: string;
+  /** Where prompts are posted. */
+  url: string;
+}
+
 /** A new schedule. */
 export interface CreatedSchedule {
   callback: string | null;
@@ -831,6 +848,8 @@ export type HistoryStatus = "queued" | "running" | "ok" | "error" | "timeout" | 
 
 /** What the code asks its user. */
 export interface Input {
+  /** The prompt that it is, by which it is answered. The fold of messages does not know it. */
+  id?: string | null | undefined;
   /** The answer is a secret. */
   password: boolean;
   /** The question, at most [`crate::MAX_PROMPT_CHARS`] characters without control characters other than line feeds and tabs. */
@@ -1295,6 +1314,14 @@ export interface NewPrompt {
   timeout_s?: number | null | undefined;
 }
 
+/** A webhook of prompts to create. */
+export interface NewPromptWebhook {
+  /** 1 to 64 lower-case letters, digits and hyphens; one of the tenant. */
+  name: string;
+  /** Where prompts are posted. */
+  url: string;
+}
+
 /** A schedule to create. */
 export interface NewSchedule {
   /** Where the result of each run is posted. */
@@ -1643,6 +1670,14 @@ export interface OfCaller {
   executions: number;
 }
 
+/** What waits for an answer. */
+export interface OpenPrompts {
+  /** In the order in which they were asked. */
+  prompts: Prompt[];
+  /** Replicas whose part is missing. */
+  unanswered?: string[] | undefined;
+}
+
 /**
  * Through which interface a kernel was made. It decides what follows a crash.
  * - `jupyter`: `/api`: a crashed process is replaced at once, as `jupyter_server` does.
@@ -1818,34 +1853,40 @@ export interface Problem {
 
 /** What a person is asked, and what became of it. */
 export interface Prompt {
-  /** The answer, if there is one. */
+  /** The answer, if there is one and it is no secret. */
   answer?: string | null | undefined;
-  /** Who gave it: `operator`, or tenant and caller as `tenant/caller`. */
+  /** Who gave it: `operator`, or tenant and caller as `tenant/caller`. Of `input()` it is not known after the end of its gateway. */
   answered_by?: string | null | undefined;
-  /** The arguments of that call, as long as it is open. */
+  /** The arguments of that call, as long as it is open; of a step its inputs. */
   arguments?: unknown | undefined;
   /** When it was asked, UTC. */
   created: string;
   /** The execution that waits for it, whose time stands still, if one does. */
   execution?: ExecutionId | null | undefined;
-  /** Until when it may stay open, UTC. */
-  expires: string;
+  /** Until when it may stay open, UTC. Without it: as long as its code waits. */
+  expires?: string | null | undefined;
   /** Its id. */
   id: PromptId;
   /** Why a person is asked. */
   kind: PromptKind;
   /** The answers of which one is to be chosen. Without any, the answer is a text. */
   options: string[];
+  /** The answer is a secret, which is kept nowhere. */
+  password?: boolean | undefined;
   /** Why no answer is of use any more. */
   reason?: string | null | undefined;
   /** Its session. */
-  session: KernelId;
+  session?: KernelId | null | undefined;
   /** How far it is. */
   state: PromptState;
-  /** What the person reads. It comes from the code of the session, or from a tool, and is not the gateway's. */
+  /** The step of that run. */
+  step?: string | null | undefined;
+  /** What the person reads. It comes from the code of the session, a tool or a workflow, and is not the gateway's. */
   text: string;
   /** The tool that wants to be called: `server.tool`. */
   tool?: string | null | undefined;
+  /** Its run of a workflow, if it is a step. */
+  workflow_run?: string | null | undefined;
 }
 
 /** The answer to a prompt. */
@@ -1860,8 +1901,10 @@ export type PromptId = string;
  * Why a person is asked.
  * - `question`: Code asks a question of its own.
  * - `approval`: A call of a tool has to be approved.
+ * - `input`: `input()` or `getpass()` waits.
+ * - `step`: A step of a workflow has to be approved.
  */
-export type PromptKind = "question" | "approval";
+export type PromptKind = "question" | "approval" | "input" | "step";
 
 /**
  * How far a prompt is.
@@ -1870,6 +1913,26 @@ export type PromptKind = "question" | "approval";
  * - `withdrawn`: No answer is of use any more.
  */
 export type PromptState = "open" | "answered" | "withdrawn";
+
+/** A webhook of prompts. */
+export interface PromptWebhook {
+  /** As whom answers are given. */
+  caller: string;
+  created: string;
+  id: string;
+  name: string;
+  /** Its tenant, or `operator`. */
+  owner: string;
+  /** Where prompts are posted. */
+  url: string;
+}
+
+/** A page of the list. */
+export interface PromptWebhookPage {
+  /** The cursor of the next page; null at the end. */
+  next: string | null;
+  webhooks: PromptWebhook[];
+}
 
 /** The prompts of a kernel. */
 export interface Prompts {
@@ -2554,6 +2617,30 @@ export interface TokenPage {
   /** The cursor of the next page; null at the end. */
   next: string | null;
   tokens: AccessToken[];
+}
+
+/** A tool that is called without a question, in sessions of one template that one caller starts. */
+export interface ToolApproval {
+  /** When it was approved. */
+  approved: string;
+  /** Who approved it. */
+  approved_by: string;
+  /** Who starts the sessions. */
+  caller: string;
+  id: string;
+  /** The tenant of the sessions, or `operator`. */
+  owner: string;
+  /** Their template. */
+  template: string;
+  /** The tool: `server.tool`. */
+  tool: string;
+}
+
+/** A page of the list. */
+export interface ToolApprovalPage {
+  approvals: ToolApproval[];
+  /** The cursor of the next page; null at the end. */
+  next: string | null;
 }
 
 /**
@@ -3257,6 +3344,56 @@ export interface Operations {
       };
     };
     result: PoolPage;
+  };
+  /** List webhooks of prompts */
+  list_prompt_webhooks: {
+    input: {
+      query?: {
+        /** The `next` of the page before. */
+        cursor?: string | undefined;
+        /** Webhooks of a page; default 1,000. */
+        limit?: number | undefined;
+      };
+    };
+    result: PromptWebhookPage;
+  };
+  /** Create a webhook of prompts */
+  create_prompt_webhook: {
+    input: {
+      body: NewPromptWebhook;
+    };
+    result: CreatedPromptWebhook;
+  };
+  /** Delete a webhook of prompts */
+  delete_prompt_webhook: {
+    input: {
+      path: {
+        /** The id or name of the webhook of prompts. */
+        prompt_webhook: string;
+      };
+    };
+    result: undefined;
+  };
+  /** List deliveries of prompts */
+  list_prompt_deliveries: {
+    input: {
+      path: {
+        /** The id or name of the webhook of prompts. */
+        prompt_webhook: string;
+      };
+      query?: {
+        /** The `next` of the page before. */
+        cursor?: string | undefined;
+        /** Deliveries of a page; default 1,000. */
+        limit?: number | undefined;
+      };
+    };
+    result: DeliveryPage;
+  };
+  /** List what waits for an answer of a person */
+  list_open_prompts: {
+    input: { path?: undefined };
+    result: OpenPrompts;
   };
   /** Get a prompt, or wait for its answer */
   get_prompt: {
@@ -4044,6 +4181,28 @@ export interface Operations {
     };
     result: undefined;
   };
+  /** List tools that are approved for later sessions */
+  list_tool_approvals: {
+    input: {
+      query?: {
+        /** The `next` of the page before. */
+        cursor?: string | undefined;
+        /** Approvals of a page; default 1,000. */
+        limit?: number | undefined;
+      };
+    };
+    result: ToolApprovalPage;
+  };
+  /** Ask for each call of an approved tool again */
+  revoke_tool_approval: {
+    input: {
+      path: {
+        /** The approval's id. */
+        approval_id: string;
+      };
+    };
+    result: undefined;
+  };
   /** Get what a tenant and its callers use */
   get_usage: {
     input: {
@@ -4284,6 +4443,11 @@ export const ROUTES: { readonly [O in keyof Operations]: string } = {
   finish_grant: 'POST /v1/grants',
   get_description: 'GET /v1/openapi.json',
   list_pools: 'GET /v1/pools',
+  list_prompt_webhooks: 'GET /v1/prompt-webhooks',
+  create_prompt_webhook: 'POST /v1/prompt-webhooks',
+  delete_prompt_webhook: 'DELETE /v1/prompt-webhooks/{prompt_webhook}',
+  list_prompt_deliveries: 'GET /v1/prompt-webhooks/{prompt_webhook}/deliveries',
+  list_open_prompts: 'GET /v1/prompts',
   get_prompt: 'GET /v1/prompts/{prompt_id}',
   answer_prompt: 'POST /v1/prompts/{prompt_id}/answer',
   list_schedules: 'GET /v1/schedules',
@@ -4344,6 +4508,8 @@ export const ROUTES: { readonly [O in keyof Operations]: string } = {
   list_tokens: 'GET /v1/tokens',
   create_token: 'POST /v1/tokens',
   revoke_token: 'DELETE /v1/tokens/{token_id}',
+  list_tool_approvals: 'GET /v1/tool-approvals',
+  revoke_tool_approval: 'DELETE /v1/tool-approvals/{approval_id}',
   get_usage: 'GET /v1/usage',
   list_webhooks: 'GET /v1/webhooks',
   create_webhook: 'POST /v1/webhooks',

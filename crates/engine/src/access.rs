@@ -11,7 +11,7 @@ pub(crate) fn authorise(
 ) -> Result<(), EngineError> {
     let allowed = match object {
         _ if principal.is_read_only() && action != Action::Read => false,
-        Object::Tokens | Object::Credentials => principal.scope() >= Scope::Admin,
+        Object::Tokens | Object::Credentials | Object::ToolApprovals => principal.scope() >= Scope::Admin,
         // A token that runs code does not approve what that code does.
         Object::Kernel(_) | Object::Workflows if action == Action::Approve => {
             principal.scope() >= Scope::Admin
@@ -84,7 +84,7 @@ mod tests {
                 let principal = principal.clone().with_scope(scope);
                 let may = |action, object| authorise(&principal, action, object).is_ok();
                 for action in [Action::Read, Action::Create, Action::Delete] {
-                    for object in [Object::Tokens, Object::Credentials] {
+                    for object in [Object::Tokens, Object::Credentials, Object::ToolApprovals] {
                         assert_eq!(may(action, object), scope == Admin, "{scope:?} {action:?}");
                     }
                 }

@@ -10,10 +10,11 @@ use bytes::Bytes;
 use himalia_budget::BudgetUse;
 use himalia_executions::{
     ArtifactInfo, Ask, Attach, Attachment, Completion, EventFeed, Execute, ExecutionBrief, ExecutionFeed,
-    ExecutionId, ExecutionResult, ExecutionText, History, HistoryPosition, Inspection, OutputPage, PromptId,
-    PromptInfo, Provenance, SessionFeed, StoredArtifact, Submitted, VariablePage, VariableQuery,
-    VariablesReply,
+    ExecutionId, ExecutionResult, ExecutionText, History, HistoryPosition, Inspection, OutputPage,
+    PromptInfo, PromptKind, PromptName, Provenance, SessionFeed, StoredArtifact, Submitted, VariablePage,
+    VariableQuery, VariablesReply,
 };
+use himalia_kernel::APPROVE_ALWAYS;
 use himalia_model::credential::CredentialInfo;
 use himalia_model::{
     AccessToken, ApiServers, Branch, CallTool, Collected, EngineError, ForkKernel, FoundTools, GatewayStatus,
@@ -32,8 +33,8 @@ use uuid::Uuid;
 
 use crate::api::{
     BegunRun, Commands, DeliveryInfo, Drain, NewCredential, NewSecrets, NewTrigger, RunFilter, RunInfo,
-    RunSkill, RunView, SessionUsage, SkillInfo, SkillRun, StartRun, StepView, TriggerChange, TriggerInfo,
-    TriggerKind, TriggerRunInfo, WorkflowInfo,
+    RunSkill, RunView, SessionUsage, SkillInfo, SkillRun, StartRun, StepView, ToolApproval, TriggerChange,
+    TriggerInfo, TriggerKind, TriggerRunInfo, WorkflowInfo,
 };
 use crate::audit::{Audit, Effect, Subject};
 use crate::traced::Traced;
@@ -48,6 +49,25 @@ pub struct Engine {
 impl std::fmt::Debug for Engine {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Engine")
+    }
+}
+
+impl Engine {
+    /// Answers a prompt: as [`Engine::approve_always`] where that is what the answer means, so that the audit log tells of it, and else as
+    /// [`Engine::answer_prompt`].
+    pub async fn answer(
+        &self,
+        principal: &Principal,
+        id: &PromptName,
+        value: String,
+    ) -> Result<PromptInfo, EngineError> {
+        if value == APPROVE_ALWAYS {
+            let asked = self.prompt(principal, id, Duration::ZERO).await?;
+            if asked.kind == PromptKind::Approval {
+                return self.approve_always(principal, id).await;
+            }
+        }
+        self.answer_prompt(principal, id, value).await
     }
 }
 
@@ -141,13 +161,24 @@ commands! {
         /// Asks a person on behalf of the code that runs, or of the session; with a key that was used before, the prompt that there is.
         /// The time of the execution that runs stands still until the prompt has ended.
         Change ask_person(kernel: KernelId, wanted: Ask) -> PromptInfo, Subject::Kernel(kernel);
-        /// The prompts of a kernel that are open and the latest 64 that have ended, in the order in which they were asked.
+        /// What a person is asked on behalf of the sessions that the principal sees, and by steps of its tenant's workflows, as far as it waits
+        /// for an answer: at most 1,000, in the order in which they were asked.
+        Look open_prompts() -> Vec<PromptInfo>, Subject::Gateway;
+        /// The prompts of a kernel that are open and the latest 64 that have ended, in the order in which they were asked, `input()` of
+        /// executions among them.
         Look prompts(kernel: KernelId) -> Vec<PromptInfo>, Subject::Kernel(kernel);
         /// A prompt, when it has ended or after this time. Of those that wait for one prompt the ninth ends the wait of the first.
-        Look prompt(id: PromptId, wait: Duration) -> PromptInfo, Subject::Kernel(id.kernel);
-        /// Answers a prompt, once: [`EngineError::Conflict`] if it has ended. Approvals need the scope `admin`: a caller who runs code may
-        /// not approve what that code does.
-        Change answer_prompt(id: PromptId, value: String) -> PromptInfo, Subject::Kernel(id.kernel);
+        Look prompt(id: &PromptName, wait: Duration) -> PromptInfo, Subject::of_prompt(id);
+        /// Answers a prompt, once: [`EngineError::Conflict`] if it has ended. Approvals, those of steps too, need the scope `admin`: a caller who
+        /// runs code may not approve what that code does.
+        Change answer_prompt(id: &PromptName, value: String) -> PromptInfo, Subject::of_prompt(id);
+        /// Answers an approval with `always`: its tool may be called in later sessions too that the same caller starts of the same template.
+        /// [`EngineError::Conflict`] if the prompt has ended, or as many are approved as may be. Needs the scope `admin`.
+        Change approve_always(id: &PromptName) -> PromptInfo, Subject::of_prompt(id);
+        /// Tools that are approved for later sessions of the principal's tenant, or for the operator of all, by owner, caller, template and tool.
+        Look tool_approvals() -> Vec<ToolApproval>, Subject::Gateway;
+        /// Ends one of those approvals: the next call is asked for again.
+        Change revoke_tool_approval(id: Uuid) -> (), Subject::Gateway;
         /// The servers of tools that a session may use.
         Look tool_servers(kernel: KernelId) -> ApiServers, Subject::Kernel(kernel);
         /// Tools of a session that fit some words, of one server or of all; at most 100.

@@ -15,11 +15,11 @@ mod traced;
 pub use api::{
     BegunRun, DeliveryAttempt, DeliveryInfo, DeliveryState, Drain, MAX_CALLBACK_URL, MAX_DELIVERIES,
     MAX_INPUT_BYTES, MAX_OPEN_RUNS, MAX_RUNS, MAX_RUNS_IN_PROGRESS, MAX_SKILL_VERSIONS, MAX_SKILLS_BYTES,
-    MAX_TRIGGER_NAME, MAX_TRIGGER_RUNS, MAX_TRIGGERS, MAX_WEBHOOK_BYTES, MAX_WORKFLOW_VERSIONS,
-    MAX_WORKFLOWS_BYTES, NewCredential, NewSecrets, NewTrigger, RunFilter, RunInfo, RunSkill, RunTarget,
-    RunView, Search, SessionUsage, SkillInfo, SkillRun, SkillRunStatus, SkillStep, StartRun, StepState,
-    StepView, Times, TriggerChange, TriggerInfo, TriggerKind, TriggerRunInfo, TriggerRunStatus,
-    WebhookMessage, WorkflowInfo,
+    MAX_TOOL_APPROVALS, MAX_TRIGGER_NAME, MAX_TRIGGER_RUNS, MAX_TRIGGERS, MAX_WEBHOOK_BYTES,
+    MAX_WORKFLOW_VERSIONS, MAX_WORKFLOWS_BYTES, NewCredential, NewSecrets, NewTrigger, RunFilter, RunInfo,
+    RunSkill, RunTarget, RunView, Search, SessionUsage, SkillInfo, SkillRun, SkillRunStatus, SkillStep,
+    StartRun, StepState, StepView, Times, ToolApproval, TriggerChange, TriggerInfo, TriggerKind,
+    TriggerRunInfo, TriggerRunStatus, WebhookMessage, WorkflowInfo,
 };
 pub use audit::{Audit, AuditRecord, AuditSink, AuditTarget, Door, Effect};
 pub use engine::{COMMANDS, Engine};
@@ -31,9 +31,9 @@ pub use himalia_executions::{
     History, HistoryEntry, HistoryPosition, HistoryStatus, Inspection, MAX_ANSWER_BYTES, MAX_CLIENT_CHARS,
     MAX_CODE_BYTES, MAX_CURSOR_CODE_BYTES, MAX_CWD_BYTES, MAX_EXECUTION_ENV, MAX_FAILURES, MAX_HISTORY_PAGE,
     MAX_KEY_BYTES, MAX_METADATA_BYTES, MAX_PROMPT_TIME, MAX_TEXT_CHARS, MAX_TIMEOUT_MS, OutputPage, PromptId,
-    PromptInfo, PromptState, Provenance, QuotaLoss, Requests, SessionEvent, SessionFeed, StoredArtifact,
-    Submitted, TextTruncated, Until, VariableFilter, VariableInfo, VariablePage, VariableQuery, VariableSort,
-    VariablesReply,
+    PromptInfo, PromptKind, PromptName, PromptState, Provenance, QuotaLoss, Requests, SessionEvent,
+    SessionFeed, StepPromptId, StoredArtifact, Submitted, TextTruncated, Until, VariableFilter, VariableInfo,
+    VariablePage, VariableQuery, VariableSort, VariablesReply,
 };
 pub use himalia_metrics::{CONTENT_TYPE as METRICS_CONTENT_TYPE, Clients, Counter, Metrics};
 pub use himalia_model::MountTemplate;
@@ -85,6 +85,6 @@ pub use tokens::{
     MAX_TOKENS, MAX_TOKENS_OF_OWNER, TOKEN_PREFIX,
 };
 // What facades say and show of sandboxes.
-pub use himalia_kernel::{Language, LostVariables, OnTimeout, PromptKind, Replaced, SandboxLoss, StopReason};
+pub use himalia_kernel::{Language, LostVariables, OnTimeout, Replaced, SandboxLoss, StopReason};
 pub use himalia_outcome::{ArtifactReference, IMAGE_KINDS, MAX_PROMPT_CHARS, is_bidi_control};
 pub use himalia_sandbox::{Enforcement, Isolation, LimitReport, MAX_LABEL_BYTES, MAX_LABELS, Network, Usage};

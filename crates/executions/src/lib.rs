@@ -32,7 +32,7 @@ pub use history::{
 };
 pub use prompts::{
     Ask, DEFAULT_PROMPT_TIME, MAX_ANSWER_BYTES, MAX_OPTION_CHARS, MAX_PROMPT_OPTIONS, MAX_PROMPT_TIME,
-    PromptId, PromptInfo, PromptState,
+    PromptId, PromptInfo, PromptKind, PromptName, PromptState, StepPromptId,
 };
 pub use questions::{
     COMPLETE, Completion, INSPECT, Inspection, MAX_CURSOR_CODE_BYTES, VARIABLES, VariableFilter,

@@ -5,7 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use himalia_kernel::{Prompt, PromptEnd, PromptKind, PromptStatus};
+use himalia_kernel::{Prompt, PromptEnd, PromptStatus};
 use himalia_model::{EngineError, KernelId, from_micros};
 use himalia_outcome::{MAX_PROMPT_CHARS, shown_prompt};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -45,22 +45,6 @@ impl fmt::Display for PromptId {
     }
 }
 
-impl Serialize for PromptId {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl JsonSchema for PromptId {
-    fn schema_name() -> Cow<'static, str> {
-        "PromptId".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "string", "pattern": "^prm_[0-9a-f]{32}_[1-9][0-9]*$" })
-    }
-}
-
 impl FromStr for PromptId {
     type Err = EngineError;
 
@@ -68,6 +52,105 @@ impl FromStr for PromptId {
     fn from_str(text: &str) -> Result<Self, EngineError> {
         let (kernel, seq) = read_record_id("prm", text).ok_or_else(|| EngineError::no_prompt(text))?;
         Ok(Self { kernel, seq })
+    }
+}
+
+/// Identifies a step of a run of a workflow that asks a person. On the wire `prs_<id of the run, of which `wfr_` is left out>_<step>`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct StepPromptId {
+    /// The run, `wfr_…`.
+    pub run: String,
+    /// The step.
+    pub step: String,
+}
+
+/// Identifies whatever a person is asked.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum PromptName {
+    /// A prompt of a kernel.
+    Kernel(PromptId),
+    /// A step of a workflow.
+    Step(StepPromptId),
+}
+
+impl fmt::Display for PromptName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Kernel(id) => id.fmt(f),
+            Self::Step(StepPromptId { run, step }) => {
+                write!(f, "prs_{}_{step}", run.strip_prefix("wfr_").unwrap_or(run))
+            }
+        }
+    }
+}
+
+impl FromStr for PromptName {
+    type Err = EngineError;
+
+    /// Accepts what `Display` writes and nothing else; otherwise [`EngineError::NotFound`].
+    fn from_str(text: &str) -> Result<Self, EngineError> {
+        let Some(rest) = text.strip_prefix("prs_") else {
+            return text.parse().map(Self::Kernel);
+        };
+        let is_run =
+            |run: &str| run.len() == 32 && run.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+        match rest.split_once('_') {
+            Some((run, step)) if is_run(run) && !step.is_empty() => Ok(Self::Step(StepPromptId {
+                run: format!("wfr_{run}"),
+                step: step.to_owned(),
+            })),
+            _ => Err(EngineError::no_prompt(text)),
+        }
+    }
+}
+
+impl Serialize for PromptName {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl JsonSchema for PromptName {
+    fn schema_name() -> Cow<'static, str> {
+        "PromptId".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "string",
+            "pattern": "^(prm_[0-9a-f]{32}_[1-9][0-9]*|prs_[0-9a-f]{32}_.+)$",
+        })
+    }
+}
+
+/// Why a person is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum PromptKind {
+    /// Code asks a question of its own.
+    Question,
+    /// A call of a tool has to be approved.
+    Approval,
+    /// `input()` or `getpass()` waits.
+    Input,
+    /// A step of a workflow has to be approved.
+    Step,
+}
+
+impl From<himalia_kernel::PromptKind> for PromptKind {
+    fn from(kind: himalia_kernel::PromptKind) -> Self {
+        match kind {
+            himalia_kernel::PromptKind::Question => Self::Question,
+            himalia_kernel::PromptKind::Approval => Self::Approval,
+            himalia_kernel::PromptKind::Input => Self::Input,
+        }
+    }
+}
+
+impl PromptKind {
+    /// Whether the answer lets something be done that code asks for. Who runs code may not give it.
+    pub fn is_approval(self) -> bool {
+        matches!(self, Self::Approval | Self::Step)
     }
 }
 
@@ -116,14 +199,15 @@ impl Ask {
             return refuse("key", format!("must have 1 to {MAX_KEY_BYTES} bytes"));
         }
         Ok(Prompt {
-            kind: PromptKind::Question,
+            kind: himalia_kernel::PromptKind::Question,
             text,
             options: self.options,
             tool: None,
             digest: None,
             arguments: None,
             key: self.key,
-            wait_ms: u64::try_from(self.time.as_millis()).unwrap_or(u64::MAX).max(1),
+            password: false,
+            wait_ms: Some(u64::try_from(self.time.as_millis()).unwrap_or(u64::MAX).max(1)),
         })
     }
 }
@@ -145,38 +229,51 @@ pub enum PromptState {
 #[schemars(rename = "Prompt")]
 pub struct PromptInfo {
     /// Its id.
-    pub id: PromptId,
+    pub id: PromptName,
     /// Its session.
-    pub session: KernelId,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session: Option<KernelId>,
+    /// Its run of a workflow, if it is a step.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub workflow_run: Option<String>,
+    /// The step of that run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub step: Option<String>,
     /// The execution that waits for it, whose time stands still, if one does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub execution: Option<ExecutionId>,
     /// Why a person is asked.
     pub kind: PromptKind,
-    /// What the person reads. It comes from the code of the session, or from a tool, and is not the gateway's.
+    /// What the person reads. It comes from the code of the session, a tool or a workflow, and is not the gateway's.
     pub text: String,
     /// The answers of which one is to be chosen. Without any, the answer is a text.
     pub options: Vec<String>,
     /// The tool that wants to be called: `server.tool`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool: Option<String>,
-    /// The arguments of that call, as long as it is open.
+    /// The arguments of that call, as long as it is open; of a step its inputs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub arguments: Option<Value>,
+    /// The answer is a secret, which is kept nowhere.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub password: bool,
     /// When it was asked, UTC.
     #[serde(serialize_with = "as_timestamp")]
     #[schemars(with = "String", extend("format" = "date-time"))]
     pub created: OffsetDateTime,
-    /// Until when it may stay open, UTC.
-    #[serde(serialize_with = "as_timestamp")]
-    #[schemars(with = "String", extend("format" = "date-time"))]
-    pub expires: OffsetDateTime,
+    /// Until when it may stay open, UTC. Without it: as long as its code waits.
+    #[serde(
+        serialize_with = "as_optional_timestamp",
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[schemars(with = "Option<String>", extend("format" = "date-time"))]
+    pub expires: Option<OffsetDateTime>,
     /// How far it is.
     pub state: PromptState,
-    /// The answer, if there is one.
+    /// The answer, if there is one and it is no secret.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub answer: Option<String>,
-    /// Who gave it: `operator`, or tenant and caller as `tenant/caller`.
+    /// Who gave it: `operator`, or tenant and caller as `tenant/caller`. Of `input()` it is not known after the end of its gateway.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub answered_by: Option<String>,
     /// Why no answer is of use any more.
@@ -184,9 +281,21 @@ pub struct PromptInfo {
     pub reason: Option<String>,
 }
 
+#[allow(clippy::ref_option, reason = "as serde calls it")]
+fn as_optional_timestamp<S: Serializer>(
+    at: &Option<OffsetDateTime>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    match at {
+        Some(at) => as_timestamp(at, serializer),
+        None => serializer.serialize_none(),
+    }
+}
+
 impl PromptInfo {
     /// One of the list of this kernel.
     pub fn new(kernel: KernelId, status: PromptStatus) -> Self {
+        let until = status.until();
         let PromptStatus {
             seq,
             at_micros,
@@ -197,21 +306,26 @@ impl PromptInfo {
         } = status;
         let (state, answer, answered_by, reason) = match end {
             None => (PromptState::Open, None, None, None),
-            Some(PromptEnd::Answered { value, by }) => (PromptState::Answered, Some(value), Some(by), None),
+            Some(PromptEnd::Answered { value, by }) => {
+                let value = (!prompt.password).then_some(value);
+                (PromptState::Answered, value, by, None)
+            }
             Some(PromptEnd::Withdrawn { reason }) => (PromptState::Withdrawn, None, None, Some(reason)),
         };
-        let until = at_micros.saturating_add(prompt.wait_ms.saturating_mul(1000));
         Self {
-            id: PromptId { kernel, seq },
-            session: kernel,
+            id: PromptName::Kernel(PromptId { kernel, seq }),
+            session: Some(kernel),
+            workflow_run: None,
+            step: None,
             execution: execution.map(|seq| ExecutionId { kernel, seq }),
-            kind: prompt.kind,
+            kind: prompt.kind.into(),
             text: prompt.text,
             options: prompt.options,
             tool: prompt.tool,
             arguments: prompt.arguments,
+            password: prompt.password,
             created: from_micros(at_micros),
-            expires: from_micros(until),
+            expires: until.map(from_micros),
             state,
             answer,
             answered_by,
@@ -247,10 +361,30 @@ mod tests {
     }
 
     #[test]
+    fn steps_have_names_of_their_own() {
+        let step = PromptName::Step(StepPromptId {
+            run: "wfr_0123456789abcdef0123456789abcdef".into(),
+            step: "sign_it-2".into(),
+        });
+        let text = step.to_string();
+        assert_eq!(text, "prs_0123456789abcdef0123456789abcdef_sign_it-2");
+        assert_eq!(text.parse::<PromptName>().unwrap(), step);
+        for bad in [
+            "prs_",
+            "prs_0123_sign",
+            &text.to_uppercase(),
+            &text[..37],
+            "prm_x",
+        ] {
+            assert!(bad.parse::<PromptName>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
     fn texts_hide_nothing() {
         let prompt = ask("Delete\u{1b}[2K all?\n\u{202e}yes\u{7} ").prompt().unwrap();
         assert_eq!(prompt.text, "Delete[2K all?\nyes");
-        assert_eq!(prompt.wait_ms, 60_000);
+        assert_eq!(prompt.wait_ms, Some(60_000));
     }
 
     #[test]

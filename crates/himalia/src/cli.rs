@@ -5,6 +5,7 @@
     reason = "the texts of the help are plain, not Markdown"
 )]
 
+mod approvals;
 mod schedules;
 mod skills;
 mod webhooks;
@@ -15,6 +16,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::settings::{Flags, Seconds, Secret};
+pub(crate) use approvals::ApprovalCommand;
 pub(crate) use schedules::{NewScheduleArgs, OnMissed, OnOverlap, ScheduleCommand};
 pub(crate) use skills::{NewKind, SkillCommand, SkillRunArgs};
 pub(crate) use webhooks::{NewWebhookArgs, WebhookCommand};
@@ -151,6 +153,9 @@ pub(crate) enum Command {
     /// Secrets that a running gateway adds to requests of sessions
     #[command(subcommand, after_help = CREDENTIAL_EXAMPLES)]
     Credential(CredentialCommand),
+    /// Tools that a person has approved for later sessions
+    #[command(subcommand)]
+    Approval(ApprovalCommand),
     /// Skills: typed, versioned instructions and code that agents share
     #[command(subcommand, after_help = skills::EXAMPLES)]
     Skill(SkillCommand),

@@ -79,6 +79,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Credential(command) => client::credential(command),
         Command::Skill(command) => client::skill(command),
         Command::Workflow(command) => client::workflow(command),
+        Command::Approval(command) => client::approval(command),
         Command::Schedule(command) => client::schedule(command),
         Command::Webhook(command) => client::webhook(command),
         Command::Auth(args) => client::auth(args),

@@ -2,7 +2,7 @@
 //!
 //! | engine | Jupyter API | native API |
 //! |---|---|---|
-//! | `NotFound` | 404 | 404 `session_not_found`, `kernel_not_found`, `execution_not_found`, `prompt_not_found`, `variable_not_found`, `artifact_not_found`, `token_not_found`, `credential_not_found`, `skill_not_found`, `schedule_not_found` |
+//! | `NotFound` | 404 | 404 `session_not_found`, `kernel_not_found`, `execution_not_found`, `prompt_not_found`, `variable_not_found`, `artifact_not_found`, `token_not_found`, `tool_approval_not_found`, `prompt_webhook_not_found`, `credential_not_found`, `skill_not_found`, `schedule_not_found` |
 //! | `BadRequest` | 400 | 400 `bad_request` |
 //! | `NoSuchTemplate` | as the next | 404 `template_not_found` |
 //! | `NoSuchKernelspec` | 400; 501 for sessions; 404 where the kernelspec itself is asked for | 404 `kernelspec_not_found` |

@@ -135,11 +135,14 @@ pub static ROUTES: &[Route] = &[
     route!(V1 POST "/v1/executions/{execution_id}/input" answer_execution, "Answer the prompt of an execution", post(v1::executions::input), [LOG REMOVED KERNEL]),
     route!(V1 GET "/v1/sessions/{session_id}/prompts" list_prompts, "List what a person is asked in a session", get(v1::prompts::list), [KERNEL]),
     route!(V1 POST "/v1/sessions/{session_id}/prompts" create_prompt, "Ask a person on behalf of a session", post(v1::prompts::create), [KERNEL PROMPTS]),
+    route!(V1 GET "/v1/prompts" list_open_prompts, "List what waits for an answer of a person", get(v1::prompts::open), []),
     route!(V1 GET "/v1/prompts/{prompt_id}" get_prompt, "Get a prompt, or wait for its answer", get(v1::prompts::show), [KERNEL]),
     route!(V1 POST "/v1/prompts/{prompt_id}/answer" answer_prompt, "Answer a prompt", post(v1::prompts::answer), [KERNEL]),
     route!(V1 GET "/v1/artifacts/{sha256}" get_artifact, "Get an image or another large value", get(v1::artifacts::show), [LOG RANGE]),
     route!(V1 POST "/v1/gc" collect_garbage, "Collect garbage: remove expired data", post(v1::collect::collect), []),
     route!(V1 GET "/v1/usage" get_usage, "Get what a tenant and its callers use", get(v1::usage::show), []),
+    route!(V1 GET "/v1/tool-approvals" list_tool_approvals, "List tools that are approved for later sessions", get(v1::tool_approvals::list), []),
+    route!(V1 DELETE "/v1/tool-approvals/{approval_id}" revoke_tool_approval, "Ask for each call of an approved tool again", delete(v1::tool_approvals::revoke), []),
     route!(V1 GET "/v1/tokens" list_tokens, "List access tokens", get(v1::tokens::list), []),
     route!(V1 POST "/v1/tokens" create_token, "Create an access token", post(v1::tokens::create), [TOKENS]),
     route!(V1 DELETE "/v1/tokens/{token_id}" revoke_token, "Revoke an access token", delete(v1::tokens::revoke), []),
@@ -177,7 +180,12 @@ pub static ROUTES: &[Route] = &[
     route!(V1 DELETE "/v1/webhooks/{webhook}" delete_webhook, "Delete a webhook", delete(v1::webhooks::delete), []),
     route!(V1 GET "/v1/webhooks/{webhook}/runs" list_webhook_runs, "List the latest runs of a webhook", get(v1::webhooks::runs), []),
     route!(V1 GET "/v1/webhooks/{webhook}/deliveries" list_webhook_deliveries, "List deliveries of results of a webhook", get(v1::webhooks::deliveries), []),
+    route!(V1 GET "/v1/prompt-webhooks" list_prompt_webhooks, "List webhooks of prompts", get(v1::prompt_webhooks::list), []),
+    route!(V1 POST "/v1/prompt-webhooks" create_prompt_webhook, "Create a webhook of prompts", post(v1::prompt_webhooks::create), [TOKENS STORED]),
+    route!(V1 DELETE "/v1/prompt-webhooks/{prompt_webhook}" delete_prompt_webhook, "Delete a webhook of prompts", delete(v1::prompt_webhooks::delete), []),
+    route!(V1 GET "/v1/prompt-webhooks/{prompt_webhook}/deliveries" list_prompt_deliveries, "List deliveries of prompts", get(v1::prompt_webhooks::deliveries), []),
     route!(V1 POST "/v1/deliveries/{delivery}/retry" retry_delivery, "Deliver a result again", post(v1::deliveries::retry), [CHANGE]),
+    route!(POST "/hooks/{webhook_id}/prompts/{prompt_id}" Public, "Take the signed answer to a prompt", post(v1::prompt_webhooks::receive)),
     route!(POST "/hooks/{webhook_id}" Public, "Take a signed message that starts a run", post(v1::webhooks::receive)),
     route!(V1 POST "/v1/schedules/{schedule}/runs" run_schedule, "Start a run of a schedule now", post(v1::schedules::run), [CHANGE]),
     route!(V1 POST "/v1/credentials/{credential}/grant" begin_grant, "Begin the grant of a person for a credential", post(v1::credentials::begin_grant), [TOKENS STORED ASKED]),
@@ -258,7 +266,16 @@ mod tests {
         ];
         assert_eq!(
             public,
-            [&probes[..], &viewer, &["/api", "/hooks/{webhook_id}"]].concat()
+            [
+                &probes[..],
+                &viewer,
+                &[
+                    "/api",
+                    "/hooks/{webhook_id}/prompts/{prompt_id}",
+                    "/hooks/{webhook_id}"
+                ]
+            ]
+            .concat()
         );
     }
 

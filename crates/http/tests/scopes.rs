@@ -88,6 +88,8 @@ fn may(scope: Scope, operator: bool, route: &Route) -> bool {
     let reads = route.method == "GET" && !route.websocket;
     match route.path {
         "/v1/tokens"
+        | "/v1/tool-approvals"
+        | "/v1/tool-approvals/{approval_id}"
         | "/v1/tokens/{token_id}"
         | "/v1/credentials"
         | "/v1/credentials/{credential}"
@@ -95,6 +97,7 @@ fn may(scope: Scope, operator: bool, route: &Route) -> bool {
         | "/v1/grants"
         | "/v1/workflow-runs/{run_id}/steps/{step}/answer" => scope == Scope::Admin,
         "/v1/pools" | "/metrics" => operator,
+        "/v1/prompt-webhooks" if !reads => scope == Scope::Admin,
         "/v1/gc" => operator && scope == Scope::Admin,
         _ => reads || scope >= Scope::Execute,
     }
@@ -135,6 +138,7 @@ async fn every_route_with_every_scope() {
                     r#"{"redirect_uri": "http://127.0.0.1:1/"}"#
                 }
                 ("POST", "/v1/workflow-runs/{run_id}/steps/{step}/answer") => r#"{"value": "x"}"#,
+                ("POST", "/v1/prompt-webhooks") => r#"{"name": "x", "url": "http://127.0.0.1:1/"}"#,
                 ("POST", "/v1/grants") => r#"{"state": "x"}"#,
                 ("GET" | "DELETE", _) => "",
                 _ => "{}",

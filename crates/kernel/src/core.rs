@@ -74,6 +74,8 @@ pub struct Snapshot {
     pub tool_calls: ToolCallTotals,
     /// Its calls of models.
     pub model_calls: ModelCallTotals,
+    /// How many prompts to a person are open.
+    pub open_prompts: usize,
 }
 
 /// Bytes that may wait for a slow disk before the driver stops reading output.
@@ -169,7 +171,7 @@ const SUB_MACHINES: [SubMachine; 10] = [
     SubMachine {
         on_time: Core::expire_prompts,
         deadline: Core::prompts_deadline,
-        after_event: |core, _| core.withdraw_prompts(),
+        after_event: Core::withdraw_prompts,
     },
     // Questions of the engine.
     SubMachine {
@@ -274,9 +276,18 @@ impl Core {
             match *then {
                 Next::Nothing => {}
                 Next::Stored(lane, link) => self.outbox.stored(lane, link, self.now.mono),
+                Next::Question { lane, link } => {
+                    self.outbox.stored(lane, link, self.now.mono);
+                    self.prompts.question_written(seq, self.now.wall, out);
+                }
                 Next::Send(lane, id) => {
                     self.requests.recorded(id, seq, self.now.wall);
                     self.outbox.may_send(lane, id, seq, out);
+                }
+                Next::SendAnswer { lane, id, execution } => {
+                    self.requests.recorded(id, seq, self.now.wall);
+                    self.outbox.may_send(lane, id, seq, out);
+                    self.prompts.answer_written(execution, out);
                 }
                 Next::Greet => self.greet(out),
                 Next::Submitted(waiter) => self.executions.submitted(waiter, seq, self.now.wall, out),
@@ -334,6 +345,7 @@ impl Core {
             network: self.network,
             tool_calls: self.tool_calls.totals,
             model_calls: self.tool_calls.models,
+            open_prompts: self.prompts.count_open(),
             phase: self.life.phase(),
             state: self.state(),
             incarnation: self.life.incarnation(),

@@ -98,6 +98,8 @@ pub enum Command {
         seq: u64,
         /// The answer.
         value: String,
+        /// Who answers.
+        by: String,
     },
     /// Tell what executions there are.
     ListExecutions,

@@ -13,6 +13,7 @@ use super::core::Core;
 use super::event::Effect;
 use super::executions::records::execution_of;
 use super::meta::{RecordKind, RecordMeta};
+use super::prompts::prompt::Prompt;
 use super::requests::kind::{RequestKind, lane_of, parent_key};
 use super::requests::ledger::Progress;
 use super::writes::Next;
@@ -65,6 +66,12 @@ pub mod word {
     }
 }
 
+/// The execution whose `input()` asks by a message of the kernel with these fields.
+pub(super) fn asking_execution(meta: &RecordMeta) -> Option<u64> {
+    let asks = meta.channel == Some(Channel::Stdin) && !meta.synthetic;
+    asks.then(|| execution_of(meta.owner)).flatten()
+}
+
 impl Core {
     /// A message with a link number that is next in its lane. Nothing is learnt from it that its record does not say.
     pub(super) fn message(
@@ -92,6 +99,11 @@ impl Core {
                 meta.lane = Some(lane);
                 meta.link = link;
                 let is_answer = meta.word & word::ANSWER != 0;
+                let asking = asking_execution(&meta);
+                if let Some(execution) = asking {
+                    let prompt = Prompt::of_input(frame.content());
+                    self.prompts.write_question(execution, prompt, meta.incarnation);
+                }
                 let record = NewRecord {
                     kind: RecordKind::Message as u8,
                     meta: meta.encode(),
@@ -101,7 +113,11 @@ impl Core {
                         frame.into_bytes()
                     },
                 };
-                self.writes.push(record, Next::Stored(lane, link));
+                let next = match asking {
+                    Some(_) => Next::Question { lane, link },
+                    None => Next::Stored(lane, link),
+                };
+                self.writes.push(record, next);
                 self.finish_execution();
             }
             Err(reason) => {

@@ -56,10 +56,12 @@ impl Core {
                         core.life.shutdown_requested();
                     }
                     core.executions.fold_input(record, &meta);
+                    core.fold_question_answer(record, &meta);
                 }
                 RecordKind::Message => {
                     core.fold_message(record, &meta);
                     core.executions.fold_message(record, &meta);
+                    core.fold_question(record, &meta);
                     if meta.channel == Some(Channel::Iopub) && !meta.synthetic {
                         last_output = Some(record);
                     }

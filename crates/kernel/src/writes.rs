@@ -9,8 +9,19 @@ pub(super) enum Next {
     Nothing,
     /// The shim may forget it.
     Stored(Lane, u64),
+    /// The shim may forget it, which is what `input()` asks: its prompt is open.
+    Question {
+        lane: Lane,
+        link: u64,
+    },
     /// The request may be sent.
     Send(Lane, RequestId),
+    /// The request may be sent, which answers what `input()` of this execution asks.
+    SendAnswer {
+        lane: Lane,
+        id: RequestId,
+        execution: u64,
+    },
     /// What earlier epochs left is settled.
     Greet,
     /// This waiter's execution is taken.
@@ -92,7 +103,11 @@ impl Writes {
         for (record, next) in all {
             if matches!(
                 next,
-                Next::Send(..) | Next::Submitted(_) | Next::Prompted(_) | Next::ToolCall { .. }
+                Next::Send(..)
+                    | Next::SendAnswer { .. }
+                    | Next::Submitted(_)
+                    | Next::Prompted(_)
+                    | Next::ToolCall { .. }
             ) {
                 given_up.push((next, record));
             } else {

@@ -9,7 +9,7 @@ use std::fmt::{self, Write as _};
 use std::str::FromStr;
 use std::time::Duration;
 
-use himalia_engine::{EngineError, ExecutionId, ExecutionResult, PromptId, PromptInfo, PromptKind, Scope};
+use himalia_engine::{EngineError, ExecutionId, ExecutionResult, PromptInfo, PromptName, Scope};
 use rmcp::model::{
     ElicitRequest, ElicitRequestParams, ElicitationSchema, EnumSchema, InputRequest, InputRequiredResult,
     PrimitiveSchemaDefinition, ProtocolVersion, StringSchema,
@@ -25,12 +25,12 @@ const QUESTION: &str = "input";
 const FIELD: &str = "value";
 
 /// What is answered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Asked {
-    /// `input()` of an execution.
+    /// `input()` of an execution, whatever it asks now.
     Input(ExecutionId),
     /// A prompt.
-    Prompt(PromptId),
+    Prompt(PromptName),
 }
 
 impl FromStr for Asked {
@@ -53,9 +53,9 @@ impl fmt::Display for Asked {
 
 impl Asked {
     /// The execution that waits.
-    pub(crate) async fn execution(self, call: &Call) -> Result<ExecutionId, Failure> {
+    pub(crate) async fn execution(&self, call: &Call) -> Result<ExecutionId, Failure> {
         match self {
-            Self::Input(id) => Ok(id),
+            Self::Input(id) => Ok(*id),
             Self::Prompt(id) => {
                 let prompt = call.engine.prompt(&call.principal, id, Duration::ZERO).await?;
                 prompt
@@ -66,11 +66,11 @@ impl Asked {
     }
 
     /// Gives the answer.
-    pub(crate) async fn answer(self, call: &Call, value: String) -> Result<(), Failure> {
+    pub(crate) async fn answer(&self, call: &Call, value: String) -> Result<(), Failure> {
         match self {
-            Self::Input(id) => call.engine.answer_execution(&call.principal, id, value).await?,
+            Self::Input(id) => call.engine.answer_execution(&call.principal, *id, value).await?,
             Self::Prompt(id) => {
-                call.engine.answer_prompt(&call.principal, id, value).await?;
+                call.engine.answer(&call.principal, id, value).await?;
             }
         }
         Ok(())
@@ -121,16 +121,22 @@ pub(crate) fn question(call: &Call, session: &str, result: &ExecutionResult) -> 
     }
     let approves = call.principal.scope() >= Scope::Admin;
     let mut prompts = result.prompts.iter();
-    let prompt = prompts.find(|prompt| approves || prompt.kind != PromptKind::Approval);
+    let prompt = prompts.find(|prompt| approves || !prompt.kind.is_approval());
     let (asked, message, field) = match (&result.input, prompt) {
         (Some(input), _) if !input.password => {
             let message = match input.prompt.trim() {
                 "" => format!("The code in session {session} asks for input."),
                 text => format!("The code in session {session} asks: {text}"),
             };
-            (Asked::Input(result.id), message, text_field())
+            let named = input.id.as_deref().and_then(|id| id.parse().ok());
+            let asked = named.map_or(Asked::Input(result.id), Asked::Prompt);
+            (asked, message, text_field())
         }
-        (_, Some(prompt)) => (Asked::Prompt(prompt.id), message(session, prompt), field(prompt)),
+        (_, Some(prompt)) => (
+            Asked::Prompt(prompt.id.clone()),
+            message(session, prompt),
+            field(prompt),
+        ),
         _ => return None,
     };
     let form = ElicitRequestParams::FormElicitationParams {

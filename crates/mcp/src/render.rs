@@ -128,7 +128,7 @@ fn notes(text: &mut String, result: &ExecutionResult) {
 
 /// What a person is asked.
 fn waits(prompt: &PromptInfo) -> String {
-    let (id, text) = (prompt.id, &prompt.text);
+    let (id, text) = (&prompt.id, &prompt.text);
     let options = match prompt.options.as_slice() {
         [] => String::new(),
         options => format!(" ({})", options.join(" | ")),
@@ -151,8 +151,9 @@ fn state(result: &ExecutionResult) -> String {
     }
     let mut state = match (result.status, &result.input) {
         (ExecutionStatus::Running, Some(input)) => {
+            let asked = input.id.clone().unwrap_or_else(|| id.to_string());
             return format!(
-                "[waits for input: {:?}; answer with execute(session, code=<the answer>, input_for=\"{id}\")]",
+                "[waits for input: {:?}; answer with execute(session, code=<the answer>, input_for=\"{asked}\")]",
                 input.prompt
             );
         }

@@ -406,6 +406,8 @@ impl EngineError {
                 "Schedule" => "schedule_not_found",
                 "Webhook" => "webhook_not_found",
                 "Delivery" => "delivery_not_found",
+                "Prompt webhook" => "prompt_webhook_not_found",
+                "Tool approval" => "tool_approval_not_found",
                 _ => "not_found",
             },
             Self::NameEnded { .. } => "session_not_found",

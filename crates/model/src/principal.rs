@@ -348,6 +348,8 @@ pub enum Object<'a> {
     Tokens,
     /// Credentials that sessions use.
     Credentials,
+    /// Tools that a person has approved for later sessions.
+    ToolApprovals,
     /// Skills of a tenant.
     Skills,
     /// Workflows of a tenant, and their runs.

@@ -21,6 +21,9 @@ pub struct Input {
     pub prompt: String,
     /// The answer is a secret.
     pub password: bool,
+    /// The prompt that it is, by which it is answered. The fold of messages does not know it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
 }
 
 /// What came of an execution so far.
@@ -216,6 +219,7 @@ impl<S: Sink> Fold<S> {
                 self.input = Some(Input {
                     prompt: prompt::shown(&text(&content, "prompt")),
                     password,
+                    id: None,
                 });
             }
             _ => {}

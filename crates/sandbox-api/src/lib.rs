@@ -86,6 +86,8 @@ pub struct AskModel {
     pub body: Bytes,
     /// Whether the answer may be that to the same request before. `None`: if the temperature is 0.
     pub cache: Option<bool>,
+    /// The line of the cell from which code asks, if code says it.
+    pub line: Option<u32>,
 }
 
 /// What a session may ask for.

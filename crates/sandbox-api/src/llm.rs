@@ -13,6 +13,8 @@ use crate::{AskModel, NAME, SessionApi, routes};
 
 /// `true` or `false`: whether the answer may be that to the same request before, and is kept.
 const CACHE: &str = "x-himalia-cache";
+/// The line of the cell that asks, as its code says.
+const LINE: &str = "x-himalia-line";
 /// `OpenAI`'s clients do not send a request again if this is `false`.
 const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 
@@ -62,6 +64,11 @@ async fn answered(
         Some(b"false") => Some(false),
         Some(_) => return Err(LlmError::member(CACHE, "is neither true nor false")),
     };
+    let line = head.headers.get(LINE).map(|value| {
+        let number = value.to_str().ok().and_then(|text| text.parse().ok());
+        number.ok_or_else(|| LlmError::member(LINE, "is no number of a line"))
+    });
+    let line = line.transpose()?;
     let body = routes::whole(body)
         .await
         .map_err(|problem| unreadable(&problem))?;
@@ -69,6 +76,7 @@ async fn answered(
         endpoint,
         body: Bytes::from(body),
         cache,
+        line,
     })
     .await
 }

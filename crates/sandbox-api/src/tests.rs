@@ -106,7 +106,12 @@ impl SessionApi for Echo {
                 return Err(LlmError::new(LlmErrorCode::Limit, "no more"));
             }
             let text = String::from_utf8_lossy(&asked.body).into_owned();
-            Ok(answer::json(&json!([asked.endpoint.path(), text, asked.cache])))
+            Ok(answer::json(&json!([
+                asked.endpoint.path(),
+                text,
+                asked.cache,
+                asked.line
+            ])))
         })
     }
 
@@ -268,7 +273,7 @@ async fn below_llm_is_the_api_of_openai_with_its_errors() {
         (404, &json!("model_not_found"))
     );
     let chat = ask("POST", "/llm/v1/chat/completions", b"{}".to_vec()).await;
-    assert_eq!(chat, (200, json!(["chat/completions", "{}", null])));
+    assert_eq!(chat, (200, json!(["chat/completions", "{}", null, null])));
     let vectors = ask("POST", "/llm/v1/embeddings", b"{}".to_vec()).await;
     assert_eq!(vectors.1[0], "embeddings");
     let (status, error) = ask("POST", "/llm/v1/chat/completions", Vec::new()).await;
@@ -304,5 +309,16 @@ async fn a_header_says_whether_the_cache_is_used_and_one_whether_to_try_again() 
         assert_eq!(serde_json::from_slice::<Value>(&body).unwrap()[2], cache);
     }
     assert_eq!(respond(b"{}", "yes").await.status(), 400);
+    let of_line = async |line: &str| {
+        let body: Body = Full::new(Bytes::from_static(b"{}"))
+            .map_err(|never: Infallible| match never {})
+            .boxed();
+        let request = Request::post("http://himalia.internal/llm/v1/chat/completions");
+        let request = request.header("x-himalia-line", line).body(body).unwrap();
+        routes::respond(&Echo, request).await
+    };
+    let body = of_line("7").await.into_body().collect().await.unwrap().to_bytes();
+    assert_eq!(serde_json::from_slice::<Value>(&body).unwrap()[3], 7);
+    assert_eq!(of_line("-7").await.status(), 400);
     assert_eq!(respond(b"", "true").await.headers()["x-should-retry"], "false");
 }

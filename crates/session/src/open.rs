@@ -89,7 +89,14 @@ impl SessionManager {
         let (egress, certificates) = with_credentials(egress, &config, &credentials).await?;
         let credentials = Arc::new(credentials);
         let registry = Arc::new(Registry::default());
-        let tools = Tools::open(&config.tool_servers, &credentials, &registry, &config.clock).await?;
+        let tools = Tools::open(
+            &config.tool_servers,
+            &credentials,
+            &registry,
+            &store,
+            &config.clock,
+        )
+        .await?;
         let llm = Llm::open(&config.models, &credentials).await?;
         let ended = store.ended_sessions(Scope::Own).await;
         let ended =

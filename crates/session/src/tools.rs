@@ -23,6 +23,7 @@ use std::sync::Arc;
 
 use himalia_credentials::CredentialSource;
 use himalia_model::{Clock, EngineError, OPERATOR, Session, ToolServerConfig};
+use himalia_store::Store;
 use himalia_tool_servers::ToolServers;
 
 pub use call::OpenCall;
@@ -40,6 +41,8 @@ pub struct Tools {
     credentials: Arc<Credentials>,
     /// Where the sessions at the top of trees are.
     registry: Arc<Registry>,
+    /// What is approved for all sessions of a kind.
+    store: Arc<dyn Store>,
 }
 
 impl Tools {
@@ -51,6 +54,7 @@ impl Tools {
         configs: &[ToolServerConfig],
         credentials: &Arc<Credentials>,
         registry: &Arc<Registry>,
+        store: &Arc<dyn Store>,
         clock: &Clock,
     ) -> Result<Self, EngineError> {
         let (all, source, clock) = (configs.to_vec(), Arc::clone(credentials), clock.clone());
@@ -70,6 +74,7 @@ impl Tools {
                 .collect(),
             credentials: Arc::clone(credentials),
             registry: Arc::clone(registry),
+            store: Arc::clone(store),
         })
     }
 

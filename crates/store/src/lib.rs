@@ -30,6 +30,7 @@ mod replicas;
 mod skills;
 mod sqlite;
 mod tokens;
+mod tool_approvals;
 mod triggers;
 mod usage;
 mod workflows;
@@ -55,6 +56,7 @@ pub use replicas::{Location, Lookup, PLACE, ReadyReplica, ReplicaRecord, Scope, 
 pub use skills::{SkillBrief, SkillRecord, VersionAdded, VersionQuota};
 pub use sqlite::{QUEUE, SCHEMA_VERSION, SqliteStore, copy_database, detach_sandboxes};
 pub use tokens::TokenRecord;
+pub use tool_approvals::{ToolApprovalAdded, ToolApprovalRecord};
 pub use triggers::{DeliveryRecord, TriggerAdded, TriggerRecord, TriggerRun, TriggerRunState};
 pub use usage::UsageRecord;
 pub use workflows::{
@@ -214,6 +216,24 @@ pub trait Store: Debug + Send + Sync + 'static {
 
     /// Every credential, by owner and name.
     fn credentials(&self) -> StoreFuture<'_, Vec<CredentialRecord>>;
+
+    /// Adds an approval of a tool, if its owner has fewer than `most`. One that is there for these sessions stays as it is.
+    fn add_tool_approval(&self, record: ToolApprovalRecord, most: i64) -> StoreFuture<'_, ToolApprovalAdded>;
+
+    /// Whether a tool is approved for the sessions of a template that a caller of an owner starts.
+    fn has_tool_approval(
+        &self,
+        owner: String,
+        caller: String,
+        template: String,
+        tool: String,
+    ) -> StoreFuture<'_, bool>;
+
+    /// The approvals of tools of an owner, or of all, by owner, caller, template and tool.
+    fn tool_approvals(&self, owner: Option<String>) -> StoreFuture<'_, Vec<ToolApprovalRecord>>;
+
+    /// Forgets one of an owner, or of any; `false` when there is none.
+    fn delete_tool_approval(&self, owner: Option<String>, id: Uuid) -> StoreFuture<'_, bool>;
 
     /// Adds a version of a skill, if its owner has less than the quota. A version that is there stays as it is.
     fn add_skill(&self, record: SkillRecord, quota: VersionQuota) -> StoreFuture<'_, VersionAdded>;

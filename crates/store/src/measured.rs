@@ -11,9 +11,10 @@ use crate::{
     CredentialRecord, DeadReplica, DeliveryRecord, EndedRecord, JupyterSessionRecord, KernelLife,
     KernelRecord, Location, Lookup, Owner, PutCredential, ReadyReplica, ReplicaLease, ReplicaRecord,
     RuntimePaths, Scope, SkillBrief, SkillRecord, Space, StepAnswer, StepsWritten, Store, StoreError,
-    StoreFuture, TakeOver, Taken, TokenRecord, TriggerAdded, TriggerRecord, TriggerRun, UsageRecord,
-    VersionAdded, VersionQuota, WorkflowBrief, WorkflowRecord, WorkflowRunAdded, WorkflowRunBrief,
-    WorkflowRunEnd, WorkflowRunFilter, WorkflowRunQuota, WorkflowRunRecord, WorkflowStepRecord,
+    StoreFuture, TakeOver, Taken, TokenRecord, ToolApprovalAdded, ToolApprovalRecord, TriggerAdded,
+    TriggerRecord, TriggerRun, UsageRecord, VersionAdded, VersionQuota, WorkflowBrief, WorkflowRecord,
+    WorkflowRunAdded, WorkflowRunBrief, WorkflowRunEnd, WorkflowRunFilter, WorkflowRunQuota,
+    WorkflowRunRecord, WorkflowStepRecord,
 };
 
 /// Times each call of another store, the wait in its queue included. Calls whose caller stopped waiting are not counted.
@@ -117,6 +118,10 @@ timed! {
     fn delete_credential(owner: String, name: String) -> bool;
     fn find_credentials(owners: Vec<String>, names: Vec<String>) -> Vec<CredentialRecord>;
     fn credentials() -> Vec<CredentialRecord>;
+    fn add_tool_approval(record: ToolApprovalRecord, most: i64) -> ToolApprovalAdded;
+    fn has_tool_approval(owner: String, caller: String, template: String, tool: String) -> bool;
+    fn tool_approvals(owner: Option<String>) -> Vec<ToolApprovalRecord>;
+    fn delete_tool_approval(owner: Option<String>, id: Uuid) -> bool;
     fn add_skill(record: SkillRecord, quota: VersionQuota) -> VersionAdded;
     fn skill(owner: String, name: String, version: String) -> Option<SkillRecord>;
     fn skills(owner: String, name: Option<String>) -> Vec<SkillBrief>;

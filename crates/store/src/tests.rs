@@ -100,6 +100,7 @@ macro_rules! with_contract {
             an_id_that_is_used_again_is_not_the_earlier_kernel
             a_token_is_kept_until_it_is_revoked_or_expires
             a_credential_is_its_owners_and_all_replicas_have_the_latest
+            a_tool_is_approved_for_its_sessions_alone_and_once
             a_version_of_a_skill_is_there_once_and_within_its_owners_quota
             a_workflow_is_there_once_and_within_its_owners_quota
             a_run_of_a_workflow_is_its_process_and_an_answer_counts_once

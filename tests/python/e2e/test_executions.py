@@ -87,7 +87,8 @@ def test_an_analysis_in_stages(gateway, session):
 def test_a_question_is_answered_over_rest(gateway, session):
     path = begin(gateway, session, "name = input('who? ')\nprint('hello', name)", allow_stdin=True)
     eventually(lambda: show(gateway, path).get("input"), "it asks")
-    assert show(gateway, path)["input"] == {"prompt": "who? ", "password": False}
+    asked = show(gateway, path)["input"]
+    assert (asked["prompt"], asked["password"]) == ("who? ", False)
     assert gateway.http.post(f"{path}/input", json={"value": "Ada"}).status_code == 202
     eventually(lambda: show(gateway, path)["status"] == "ok", "it continues")
     assert show(gateway, path)["text"] == "hello Ada\n"

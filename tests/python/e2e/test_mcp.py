@@ -449,14 +449,18 @@ def test_input_is_answered_by_a_later_call(shared, session, mode):
             allows = "allow_input" if mode == "legacy" else "allow_stdin"
             waits = await client.call_tool("execute", {"session": session, "code": code, allows: True})
             execution = waits.structured_content["id"]
-            assert waits.structured_content["input"] == {"prompt": "Name? ", "password": False}
-            assert execution in text(waits) and not waits.is_error
+            asked = waits.structured_content["input"]
+            assert (asked["prompt"], asked["password"]) == ("Name? ", False)
+            assert asked["id"] in text(waits) and not waits.is_error
             # The question that is there already ends this wait at once.
             read = await client.call_tool("get_output", {"execution_id": execution, "wait_s": 60})
             assert read.structured_content["input"]["prompt"] == "Name? "
             answer = {"session": session, "code": "Ada", "input_for": execution}
             waits = await client.call_tool("execute", answer)
-            assert waits.structured_content["input"] == {"prompt": "Word? ", "password": True}
+            assert waits.structured_content["input"]["password"] is True
+            # The prompt of the first question has ended: its answer is not that of the second one.
+            late = await client.call_tool("execute", {**answer, "input_for": asked["id"]})
+            assert late.is_error and late.structured_content["code"] == "conflict"
             done = await client.call_tool("execute", {**answer, "code": "s3cret"})
             assert "('Ada', 's3cret')" in text(done)
             late = await client.call_tool("execute", answer)

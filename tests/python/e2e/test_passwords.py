@@ -26,8 +26,21 @@ def by_rest(gateway, session, word):
     asked = {"code": CODE, "background": True, "allow_stdin": True}
     path = gateway.http.post(f"v1/sessions/{session}/executions", json=asked).headers["location"].lstrip("/")
     waits = eventually(lambda: gateway.http.get(path).json().get("input"), "it asks", 60)
-    assert waits == {"prompt": "Word? ", "password": True}
+    assert (waits["prompt"], waits["password"]) == ("Word? ", True)
     assert gateway.http.post(f"{path}/input", json={"value": word}).status_code == 202
+    return eventually(lambda: gateway.http.get(path).json()["outputs"], "its value", 60)[0]["data"]["text/plain"]
+
+
+def by_prompt(gateway, session, word):
+    """As the answer to a prompt, which does not show it."""
+    asked = {"code": CODE, "background": True, "allow_stdin": True}
+    path = gateway.http.post(f"v1/sessions/{session}/executions", json=asked).headers["location"].lstrip("/")
+    open_prompts = lambda: gateway.http.get("v1/prompts").json()["prompts"]  # noqa: E731
+    prompt = eventually(open_prompts, "it asks", 60)[0]
+    assert (prompt["kind"], prompt["password"]) == ("input", True)
+    answered = gateway.http.post(f"v1/prompts/{prompt['id']}/answer", json={"value": word})
+    assert answered.status_code == 200 and word not in answered.text
+    assert word not in gateway.http.get(f"v1/sessions/{session}/prompts").text
     return eventually(lambda: gateway.http.get(path).json()["outputs"], "its value", 60)[0]["data"]["text/plain"]
 
 
@@ -68,7 +81,7 @@ def by_terminal(gateway, session, word):
 def test_it_is_nowhere(gateway):
     session = gateway.start_session()
     words = []
-    for by in (by_rest, by_mcp, by_websocket, by_terminal):
+    for by in (by_rest, by_prompt, by_mcp, by_websocket, by_terminal):
         words.append(f"hunter-{os.urandom(8).hex()}")
         shown = by(gateway, session, words[-1])
         assert len(shown.strip("'")) == 8, "the code had it"

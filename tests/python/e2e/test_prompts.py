@@ -1,4 +1,4 @@
-"""Prompts: what a person is asked while code runs, over REST and MCP. Answered once, also across the end of a gateway."""
+"""Prompts: what a person is asked while code runs, `input()` too, over REST and MCP. Answered once, also across the end of a gateway."""
 
 import threading
 
@@ -93,6 +93,73 @@ def test_what_waits_survives_the_gateway(gateway, session):
     eventually(lambda: state(gateway, execution)["status"] == "running", "the kernel is adopted", 60)
     assert answer(gateway, prompt, "deny").status_code == 409
     assert gateway.http.get(f"v1/prompts/{prompt['id']}").json()["answer"] == "once"
+
+
+def waiting(gateway, kind):
+    """The prompts of all sessions that wait, of this kind."""
+    return [one for one in gateway.http.get("v1/prompts").json()["prompts"] if one["kind"] == kind]
+
+
+def start_input(gateway, session, code="print('hello', input('Who?\\x1b[2J '), input('Sure? '))"):
+    """The id of an execution that asks for input, and its prompt."""
+    asked = {"code": code, "background": True, "allow_stdin": True}
+    execution = gateway.http.post(f"v1/sessions/{session}/executions", json=asked).json()["id"]
+    return execution, eventually(lambda: waiting(gateway, "input"), "it asks", 60)[0]
+
+
+def test_input_is_a_prompt_among_the_others(gateway, session):
+    other = ask(gateway, gateway.start_session())
+    execution, prompt = start_input(gateway, session)
+    assert (prompt["text"], prompt["execution"], prompt["session"], prompt["state"]) == ("Who?[2J ", execution, session, "open")
+    assert "expires" not in prompt and prompt["options"] == []
+    listed = gateway.http.get("v1/prompts").json()["prompts"]
+    assert [one["id"] for one in listed] == [other["id"], prompt["id"]]
+    of_session = gateway.http.get(f"v1/sessions/{session}/prompts", params={"open": True}).json()["prompts"]
+    assert of_session == [prompt]
+    assert state(gateway, execution)["input"]["id"] == prompt["id"]
+    replies = []
+    both = [threading.Thread(target=lambda v=value: replies.append(answer(gateway, prompt, v))) for value in ["Ada", "Eve"]]
+    for one in both:
+        one.start()
+    for one in both:
+        one.join()
+    assert sorted(reply.status_code for reply in replies) == [200, 409]
+    counted = next(reply.json() for reply in replies if reply.status_code == 200)
+    refused = next(reply.json() for reply in replies if reply.status_code == 409)
+    assert (counted["state"], counted["answered_by"]) == ("answered", "operator")
+    assert refused["code"] == "conflict" and "the prompt has ended" in refused["detail"]
+    # What was answered does not answer what is asked next, and the way of an execution ends its prompt, too.
+    following = eventually(lambda: [one for one in waiting(gateway, "input") if one["text"] == "Sure? "], "it asks again", 60)[0]
+    assert answer(gateway, prompt, "yes").status_code == 409
+    assert gateway.http.post(f"v1/executions/{execution}/input", json={"value": "yes"}).status_code == 202
+    assert answer(gateway, following, "no").status_code == 409
+    done = state(gateway, execution, wait_s=60)
+    assert done["text"] == f"hello {counted['answer']} yes\n", done
+    assert waiting(gateway, "input") == []
+
+
+def test_input_waits_across_the_end_of_the_gateway_and_is_answered_once(gateway, session):
+    execution, prompt = start_input(gateway, session)
+    gateway.kill()
+    gateway.start()
+    again = eventually(lambda: waiting(gateway, "input"), "it waits still", 60)
+    assert [one["id"] for one in again] == [prompt["id"]]
+    assert answer(gateway, prompt, "Ada").status_code == 200
+    gateway.kill()
+    gateway.start()
+    following = eventually(lambda: [one for one in waiting(gateway, "input") if one["text"] == "Sure? "], "it asks again", 60)[0]
+    assert answer(gateway, prompt, "Eve").status_code == 409
+    assert gateway.http.get(f"v1/prompts/{prompt['id']}").json()["answer"] == "Ada"
+    assert answer(gateway, following, "yes").status_code == 200
+    assert state(gateway, execution, wait_s=60)["text"] == "hello Ada yes\n"
+
+
+def test_an_interrupt_withdraws_input(gateway, session):
+    execution, prompt = start_input(gateway, session)
+    gateway.http.post(f"v1/executions/{execution}/interrupt").raise_for_status()
+    ended = gateway.http.get(f"v1/prompts/{prompt['id']}", params={"wait_s": 60}).json()
+    assert (ended["state"], ended["reason"]) == ("withdrawn", "the code does not wait for it any more")
+    assert answer(gateway, prompt, "Ada").status_code == 409
 
 
 def test_the_end_of_the_execution_withdraws_it(gateway, session):

@@ -1,20 +1,17 @@
 """Webhooks and callbacks on a gateway with real kernels: signed messages in, signed results out, each once."""
 
-import base64
-import hashlib
-import hmac
 import json
 import subprocess
 import threading
 import time
 import uuid
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import httpx
 import pytest
 from servers import Himalia, client_with
 from terminal import command
 from waiting import eventually
+from webhooks import Receiver, signature
 
 MAIN = """\
 def main(account, source="unknown"):
@@ -38,13 +35,6 @@ MANIFEST = {
 OVER = ("succeeded", "failed")
 
 
-def signature(secret, message, stamp, body):
-    """What Standard Webhooks signs with, written down once more."""
-    key = base64.b64decode(secret.removeprefix("whsec_"))
-    digest = hmac.new(key, f"{message}.{stamp}.".encode() + body, hashlib.sha256).digest()
-    return "v1," + base64.b64encode(digest).decode()
-
-
 def send(hook, body, secret=None, message=None, when=None, **headers):
     """Send a signed message to a webhook."""
     body = body if isinstance(body, bytes) else json.dumps(body).encode()
@@ -55,38 +45,6 @@ def send(hook, body, secret=None, message=None, when=None, **headers):
         "webhook-signature": signature(secret or hook["secret"], message, stamp, body),
     }
     return httpx.post(hook["url"], content=body, headers=signed | headers, trust_env=False, timeout=60)
-
-
-class Receiver:
-    """A server that keeps what is posted to it, and answers with the next status of a list."""
-
-    def __init__(self):
-        self.seen, self.statuses = [], []
-        receiver = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self):
-                body = self.rfile.read(int(self.headers["content-length"]))
-                receiver.seen.append((dict(self.headers), body))
-                status = receiver.statuses.pop(0) if receiver.statuses else 204
-                self.send_response(status)
-                if status == 302:
-                    self.send_header("location", "/elsewhere")
-                self.send_header("content-length", "0")
-                self.end_headers()
-
-            def log_message(self, *_):
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.port = self.server.server_address[1]
-        self.url = f"http://127.0.0.1:{self.port}/results"
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-
-    def stop(self):
-        """No more."""
-        self.server.shutdown()
-        self.server.server_close()
 
 
 @pytest.fixture

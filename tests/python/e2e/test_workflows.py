@@ -311,6 +311,43 @@ def test_an_approval_is_answered_once_and_a_rejection_ends_the_run(skilled):
     assert (done["status"], done["error"]["code"], step_of(done, "then")["status"]) == ("failed", "rejected", "skipped")
 
 
+def open_steps(http):
+    return [one for one in http.get("v1/prompts").json()["prompts"] if one["kind"] == "step"]
+
+
+def test_a_step_that_waits_is_a_prompt_among_the_others(own):
+    outputs = {"by": {"from": "steps.sign.outputs.by"}}
+    assert publish(own.http, steps=APPROVAL, outputs=outputs).status_code == 201
+    run = start(own.http, {"month": "x"})
+    [prompt] = eventually(lambda: open_steps(own.http), "the step waits", 100)
+    path = f"v1/prompts/{prompt['id']}"
+    assert (prompt["workflow_run"], prompt["step"], prompt["text"]) == (run["id"], "sign", "Is it good?")
+    assert prompt["options"] == ["approve", "reject"] and len(prompt["arguments"]["rows"]) == 4
+    assert "session" not in prompt and own.http.get(path).json() == prompt
+    made = own.http.post("v1/tokens", json={"caller": "ci", "scope": "execute"}).json()
+    with client_with(own, made["token"]) as ci:
+        assert ci.post(f"{path}/answer", json={"value": "approve"}).status_code == 403
+    own.kill()
+    own.start()
+    assert [one["id"] for one in open_steps(own.http)] == [prompt["id"]]
+    bad = own.http.post(f"{path}/answer", json={"value": "perhaps"})
+    assert (bad.status_code, bad.json()["field"]) == (400, "value")
+    replies = []
+    post = lambda: replies.append(own.http.post(f"{path}/answer", json={"value": "approve"}))  # noqa: E731
+    both = [threading.Thread(target=post) for _ in range(2)]
+    for one in both:
+        one.start()
+    for one in both:
+        one.join()
+    assert sorted(reply.status_code for reply in replies) == [200, 409]
+    answered = next(reply.json() for reply in replies if reply.status_code == 200)
+    assert (answered["state"], answered["answer"], answered["answered_by"]) == ("answered", "approve", "operator")
+    assert ended(own.http, run)["status"] == "succeeded" and open_steps(own.http) == []
+    assert own.http.get(path).json()["answer"] == "approve"
+    unknown = own.http.get(f"{path}x")
+    assert (unknown.status_code, unknown.json()["code"]) == (404, "prompt_not_found")
+
+
 def test_a_run_goes_on_after_a_kill_and_nothing_that_finished_runs_twice(own, tmp_path):
     log, go = tmp_path / "log", tmp_path / "go"
     steps = [
@@ -422,6 +459,16 @@ def test_a_tenant_sees_nothing_of_anothers_workflows(tmp_path, kernel_python):
                 eve.post(f"{path}/cancel"),
             ]:
                 assert reply.status_code == 404, reply.text
+            by = {"by": {"from": "steps.sign.outputs.by"}}
+            assert publish(ada, name="signed", steps=APPROVAL, outputs=by).status_code == 201
+            start(ada, {"month": "x"}, "signed")
+            [prompt] = eventually(lambda: open_steps(ada), "the step waits", 100)
+            assert open_steps(eve) == []
+            for reply in [
+                eve.get(f"v1/prompts/{prompt['id']}"),
+                eve.post(f"v1/prompts/{prompt['id']}/answer", json={"value": "approve"}),
+            ]:
+                assert (reply.status_code, reply.json()["code"]) == (404, "prompt_not_found"), reply.text
             # Its own skills are those that a workflow finds.
             assert "no such skill" in publish(eve).json()["detail"]
     finally:

@@ -1,14 +1,19 @@
 """Code asks people: calls that change something wait for an approval, and code has questions of its own. Answers come from outside."""
 
+import threading
+from subprocess import run
+
 import pytest
 from levels import LEVELS, AtLevel, place
 from servers import client_with
+from terminal import command
 from upstream import Orders
 from waiting import eventually
 
 pytestmark = pytest.mark.timeout(300)
 AT = [level for level in LEVELS if level == "namespaces"]
 TOKENS = {"ada": "token-of-ada-0123456789", "boss": "token-of-boss-0123456789"}
+EVE = "token-of-eve-0123456789"
 
 CONFIG = """
 [tool_servers.orders]
@@ -19,7 +24,16 @@ description = "Orders of the shop."
 tokens = {{ ada = "{ada}", boss = "{boss}" }}
 scopes = {{ boss = "admin" }}
 
+[tenants.other]
+tokens = {{ eve = "{eve}" }}
+scopes = {{ eve = "admin" }}
+
 [templates.tools]
+kernelspec = "python3"
+{place}memory = "512MiB"
+tools = ["orders"]
+
+[templates.other]
 kernelspec = "python3"
 {place}memory = "512MiB"
 tools = ["orders"]
@@ -32,7 +46,7 @@ class World:
 
     def __init__(self, directory, level):
         self.orders = Orders(directory)
-        text = CONFIG.format(orders=self.orders.url, place=place(level), **TOKENS)
+        text = CONFIG.format(orders=self.orders.url, place=place(level), eve=EVE, **TOKENS)
         self.gateway = AtLevel(directory / "gateway", level, extra=text)
 
     def start(self, session, code):
@@ -93,7 +107,7 @@ def test_a_call_waits_for_its_approval_and_is_made_once(world, session):
     execution = world.start(session, CREATE.format(7))
     prompt = world.prompt(session)
     assert (prompt["kind"], prompt["tool"], prompt["execution"]) == ("approval", "orders.create_order", execution)
-    assert prompt["arguments"] == {"customer": "ada", "amount": 7} and prompt["options"] == ["once", "session", "deny"]
+    assert prompt["arguments"] == {"customer": "ada", "amount": 7} and prompt["options"] == ["once", "session", "always", "deny"]
     assert world.orders.created() == before
     # It outlives the gateway, and the code that waits finds the next one.
     world.restart()
@@ -136,6 +150,90 @@ def test_a_denied_call_is_an_error_of_the_code_and_an_approved_tool_asks_no_more
     world.answer(world.prompt(session), "session")
     assert world.ended(execution)["status"] == "ok"
     assert world.orders.created() == before + 5
+
+
+def approvals(http):
+    """The tools that are approved for later sessions."""
+    listed = http.get("v1/tool-approvals")
+    assert listed.status_code == 200, listed.text
+    return listed.json()["approvals"]
+
+
+def ready(http, template="tools"):
+    """The id of a new session whose server of tools is there."""
+    made = http.post("v1/sessions", json={"template": template}).json()["id"]
+    servers = f"v1/sessions/{made}/tools/servers"
+    eventually(lambda: http.get(servers).json()["servers"][0]["ready"], "the server is there", 60)
+    return made
+
+
+def test_what_is_approved_always_is_not_asked_in_later_sessions_of_the_caller(world):
+    http = {name: client_with(world.gateway, token) for name, token in TOKENS.items()}
+    session = ready(http["ada"])
+    loop = "import himalia\nfor n in range(3): await himalia.call('orders.create_order', customer='ada', amount=n)"
+    before = world.orders.created()
+    asked = {"code": loop, "background": True, "timeout_s": 60}
+    execution = http["ada"].post(f"v1/sessions/{session}/executions", json=asked).json()["id"]
+    prompt = world.prompt(session)
+    answer = f"v1/prompts/{prompt['id']}/answer"
+    # The token that runs code approves nothing, and neither sees nor ends what is approved.
+    assert http["ada"].post(answer, json={"value": "always"}).status_code == 403
+    assert http["ada"].get("v1/tool-approvals").status_code == 403
+    assert http["ada"].delete(f"v1/tool-approvals/{prompt['session']}").status_code == 403
+    assert approvals(http["boss"]) == [] and world.orders.created() == before
+    replies = []
+    both = [
+        threading.Thread(target=lambda v=value: replies.append(http["boss"].post(answer, json={"value": v})))
+        for value in ["always", "always"]
+    ]
+    for one in both:
+        one.start()
+    for one in both:
+        one.join()
+    assert sorted(reply.status_code for reply in replies) == [200, 409]
+    assert world.ended(execution)["status"] == "ok" and world.orders.created() == before + 3
+    [approval] = approvals(http["boss"])
+    kept = {name: approval[name] for name in ["owner", "caller", "template", "tool", "approved_by"]}
+    of = {"owner": "acme", "caller": "ada", "template": "tools", "tool": "orders.create_order", "approved_by": "acme/boss"}
+    assert kept == of and approval["approved"].endswith("Z")
+    # It is kept over the end of the gateway.
+    world.restart()
+    later = ready(http["ada"])
+    call = {"tool": "orders.create_order", "arguments": {"customer": "ada", "amount": 9}}
+    assert http["ada"].post(f"v1/sessions/{later}/tools/calls", json=call).status_code == 200
+    # Not for another caller, template or tenant.
+    for client, template in [(http["boss"], "tools"), (http["ada"], "other"), (client_with(world.gateway, EVE), "tools")]:
+        elsewhere = ready(client, template)
+        refused = client.post(f"v1/sessions/{elsewhere}/tools/calls", json=call)
+        assert refused.json()["code"] == "approval_needed", refused.text
+        client.delete(f"v1/sessions/{elsewhere}")
+    eve = client_with(world.gateway, EVE)
+    assert approvals(eve) == [] and eve.delete(f"v1/tool-approvals/{approval['id']}").status_code == 404
+    assert [one["id"] for one in approvals(world.gateway.http)] == [approval["id"]], "the operator sees all"
+    # What is revoked is asked for again, in sessions that live, too.
+    done = run(command(world.gateway, "approval", "revoke", approval["id"]), capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert approvals(http["boss"]) == []
+    for one in (later, session):
+        refused = http["ada"].post(f"v1/sessions/{one}/tools/calls", json=call)
+        assert refused.json()["code"] == "approval_needed", refused.text
+        assert http["ada"].delete(f"v1/sessions/{one}").status_code == 204
+
+
+def test_an_answer_that_came_too_late_approves_nothing(world):
+    boss = client_with(world.gateway, TOKENS["boss"])
+    session = ready(boss)
+    call = {"tool": "orders.create_order", "arguments": {"customer": "ada", "amount": 7}}
+    boss.post(f"v1/sessions/{session}/tools/calls", json=call)
+    answer = f"v1/prompts/{world.prompt(session)['id']}/answer"
+    assert boss.post(answer, json={"value": "deny"}).status_code == 200
+    late = boss.post(answer, json={"value": "always"})
+    assert (late.status_code, late.json()["code"]) == (409, "conflict"), late.text
+    assert approvals(boss) == []
+    question = boss.post(f"v1/sessions/{session}/prompts", json={"text": "How often?", "options": ["always"]}).json()
+    assert boss.post(f"v1/prompts/{question['id']}/answer", json={"value": "always"}).status_code == 200
+    assert approvals(boss) == [], "a question is no approval"
+    boss.delete(f"v1/sessions/{session}")
 
 
 def test_code_asks_and_waits_and_several_can_be_open(world, session):

@@ -166,6 +166,21 @@ def test_each_call_is_a_record_that_is_cut(world):
     world.gateway.end(made)
 
 
+def test_records_say_the_line_of_the_cell(world):
+    made = world.session("models")
+    code = """\
+import asyncio, himalia
+await asyncio.gather(himalia.llm("echo a"), asyncio.create_task(himalia.llm("echo b")))
+await himalia.llm_map(["echo c"])
+himalia.sync.llm("echo d")
+himalia.sync.llm_map(["echo e"])
+"""
+    world.says(made, code)
+    records = world.records(made, lambda all: len(all) == 10)
+    assert sorted(one["line"] for one in records if one["state"] == "begun") == [2, 2, 3, 4, 5], records
+    world.gateway.end(made)
+
+
 def test_the_key_is_in_no_request_of_code_and_in_no_reply(world, session):
     code = f"""
 import himalia, os

@@ -9,6 +9,7 @@ import { href } from '../state/route';
 import { Confirm } from '../ui/dialog';
 import { useLoaded } from '../ui/hooks';
 import { Empty, Loading, Pill, Problem } from '../ui/parts';
+import { ToolApprovals } from './approvals';
 
 export function CredentialsScreen() {
   const { value: credentials, error, reload } = useLoaded(withTokens, []);
@@ -58,6 +59,7 @@ export function CredentialsScreen() {
           ))}
         </ul>
       )}
+      <ToolApprovals />
       {ending && (
         <Confirm
           title={`End the grant of ${ending.name}?`}

@@ -79,7 +79,7 @@ export function SessionScreen({ id, tab, item }: SessionScreenProps) {
   return (
     <main id="main" class="session-page">
       <Head view={view} session={session} id={id} />
-      <Prompts view={view} id={id} />
+      <Prompts view={view} id={id} tab={tab} />
       <Tabs view={view} id={id} tab={tab} />
       {tab === 'cells' && <Cells view={view} session={session} target={item} />}
       {tab === 'plots' && <Plots view={view} item={item} />}

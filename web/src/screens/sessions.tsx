@@ -9,6 +9,7 @@ import { ago, bytes, cause } from '../ui/format';
 import { useLoaded, useNow } from '../ui/hooks';
 import { onKeys } from '../ui/keys';
 import { Empty, Loading, Pill, Problem } from '../ui/parts';
+import { Waiting } from './prompts';
 import { type Branch, branches } from './tree';
 
 /** How often the list is asked for while it is looked at, milliseconds. */
@@ -65,6 +66,7 @@ export function SessionsScreen() {
           {starting === 'yes' ? 'Starting…' : 'New session'}
         </button>
       </div>
+      <Waiting turn={now} />
       {starting instanceof Error && <Problem error={starting} />}
       {failure && <Problem error={failure} />}
       {error && <Problem error={error} onRetry={reload} />}

@@ -247,9 +247,12 @@ impl Commands {
         let SessionLog::Live(handle) = &begun.source else {
             return Err(self.inner.ended.absent(principal, id.kernel));
         };
-        self.command(handle, Command::Input { seq: id.seq, value })
-            .await
-            .map(drop)
+        let input = Command::Input {
+            seq: id.seq,
+            value,
+            by: principal.name().to_owned(),
+        };
+        self.command(handle, input).await.map(drop)
     }
 
     /// What the name of a language means for a kernel.

@@ -22,6 +22,7 @@ mod sessions;
 mod skills;
 mod specs;
 mod tokens;
+mod tool_approvals;
 mod tools;
 mod triggers;
 mod usage;
@@ -36,6 +37,7 @@ pub use sandboxes::SessionUsage;
 pub use skills::{
     BegunRun, MAX_SKILL_VERSIONS, MAX_SKILLS_BYTES, RunSkill, SkillInfo, SkillRun, SkillRunStatus, SkillStep,
 };
+pub use tool_approvals::{MAX_TOOL_APPROVALS, ToolApproval};
 pub(crate) use triggers::Triggers;
 pub use triggers::{
     DeliveryAttempt, DeliveryInfo, DeliveryState, MAX_CALLBACK_URL, MAX_DELIVERIES, MAX_OPEN_RUNS,

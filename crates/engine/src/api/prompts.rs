@@ -1,12 +1,18 @@
-//! Commands on prompts: what a person is asked on behalf of the code of a session.
+//! Commands on prompts: what a person is asked on behalf of the code of a session, or by a step of a workflow. They are one list, and are
+//! answered in one way.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use himalia_executions::{Ask, MAX_ANSWER_BYTES, PromptId, PromptInfo};
-use himalia_kernel::{Answer, Command, PromptKind};
+use himalia_executions::{Ask, MAX_ANSWER_BYTES, PromptId, PromptInfo, PromptKind, PromptName, PromptState};
+use himalia_kernel::{APPROVE_ALWAYS, Answer, Command};
 use himalia_model::{Action, EngineError, KernelId, Object, Principal};
+use himalia_session::SessionKernel;
 
 use super::Commands;
+
+/// Prompts that are listed together.
+const LISTED: usize = 1_000;
 
 impl Commands {
     pub(crate) async fn ask_person(
@@ -20,6 +26,37 @@ impl Commands {
         let prompt = wanted.prompt()?;
         self.one(principal, kernel, Command::Prompt(Box::new(prompt)))
             .await
+    }
+
+    pub(crate) async fn open_prompts(&self, principal: &Principal) -> Result<Vec<PromptInfo>, EngineError> {
+        self.allow(principal, Action::Read, Object::Gateway)?;
+        self.listed_prompts(principal).await
+    }
+
+    /// The same, by the gateway itself.
+    pub(super) async fn listed_prompts(&self, principal: &Principal) -> Result<Vec<PromptInfo>, EngineError> {
+        let mut open = self.open_step_prompts(principal).await?;
+        for handle in self.asking(principal) {
+            let kernel = handle.handle().id();
+            // One that has ended meanwhile asks nothing any more.
+            if let Some(Ok(Answer::Prompts(all))) = handle.order(Command::ListPrompts).await {
+                let all = all.into_iter().map(|status| PromptInfo::new(kernel, status));
+                open.extend(all.filter(|prompt| prompt.state == PromptState::Open));
+            }
+        }
+        open.sort_by_cached_key(|prompt| (prompt.created, prompt.id.to_string()));
+        open.truncate(LISTED);
+        Ok(open)
+    }
+
+    /// The kernels that the principal sees and on whose behalf a person is asked.
+    fn asking(&self, principal: &Principal) -> Vec<Arc<SessionKernel>> {
+        let mut all = self.inner.registry.all();
+        all.retain(|handle| {
+            let asks = handle.snapshot.borrow().open_prompts > 0;
+            asks && !handle.is_over() && principal.sees(&handle.session().owner)
+        });
+        all
     }
 
     pub(crate) async fn prompts(
@@ -41,9 +78,13 @@ impl Commands {
     pub(crate) async fn prompt(
         &self,
         principal: &Principal,
-        id: PromptId,
+        name: &PromptName,
         wait: Duration,
     ) -> Result<PromptInfo, EngineError> {
+        let id = match name {
+            PromptName::Kernel(id) => *id,
+            PromptName::Step(id) => return self.step_prompt(principal, id, wait).await,
+        };
         self.allow(principal, Action::Read, Object::Kernel(id.kernel))?;
         let wait = u64::try_from(wait.as_micros()).unwrap_or(u64::MAX);
         self.one(principal, id.kernel, Command::AwaitPrompt { seq: id.seq, wait })
@@ -54,16 +95,37 @@ impl Commands {
     pub(crate) async fn answer_prompt(
         &self,
         principal: &Principal,
+        name: &PromptName,
+        value: String,
+    ) -> Result<PromptInfo, EngineError> {
+        let id = match name {
+            PromptName::Kernel(id) => *id,
+            PromptName::Step(id) => return self.answer_step_prompt(principal, id, value).await,
+        };
+        if value == APPROVE_ALWAYS {
+            let asked = self.prompt(principal, name, Duration::ZERO).await?;
+            if asked.kind == PromptKind::Approval {
+                return self.approve_always(principal, name).await;
+            }
+        }
+        self.answer_kernel_prompt(principal, id, value).await
+    }
+
+    /// Answers a prompt of a kernel, without anything beside it.
+    pub(super) async fn answer_kernel_prompt(
+        &self,
+        principal: &Principal,
         id: PromptId,
         value: String,
     ) -> Result<PromptInfo, EngineError> {
+        let name = &PromptName::Kernel(id);
         self.allow(principal, Action::Execute, Object::Kernel(id.kernel))?;
         if value.len() > MAX_ANSWER_BYTES {
             let reason = format!("is longer than {MAX_ANSWER_BYTES} bytes");
             return Err(EngineError::bad_request("value", reason));
         }
-        let asked = self.prompt(principal, id, Duration::ZERO).await?;
-        if asked.kind == PromptKind::Approval {
+        let asked = self.prompt(principal, name, Duration::ZERO).await?;
+        if asked.kind.is_approval() {
             // A caller who runs code may not approve what that code does.
             self.allow(principal, Action::Approve, Object::Kernel(id.kernel))?;
         }

@@ -13,6 +13,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use himalia_executions::PromptName;
 use himalia_metrics::AuditCounts;
 use himalia_model::{EngineError, JupyterSessionId, KernelId, Principal};
 
@@ -60,6 +61,16 @@ pub(crate) enum Subject<'a> {
     Trigger(&'a str),
     Kernel(KernelId),
     JupyterSession(JupyterSessionId),
+}
+
+impl<'a> Subject<'a> {
+    /// What a prompt is of.
+    pub(crate) fn of_prompt(name: &'a PromptName) -> Self {
+        match name {
+            PromptName::Kernel(id) => Self::Kernel(id.kernel),
+            PromptName::Step(id) => Self::WorkflowRun(&id.run),
+        }
+    }
 }
 
 /// Where entries go.

@@ -14,9 +14,9 @@ use himalia_engine::TriggerKind::Schedule;
 use himalia_engine::{
     Attach, Audit, AuditTarget, COMMANDS, CallTool, CredentialFields, Draft, Drain, Effect, Engine,
     EngineError, Execute, ForkKernel, GivenSecrets, GrantAnswer, JupyterSessionId, KernelId, Missed,
-    NewCredential, NewKernel, NewSession, NewToken, NewTrigger, Overlap, Principal, PromptId, RunFilter,
-    RunProcess, RunSkill, RunTarget, Scope, SecretText, SessionChange, SessionId, SessionPatch, Skill,
-    Sought, StartRun, StartSession, Times, TriggerChange, VariableQuery, Via, WorkflowDefinition,
+    NewCredential, NewKernel, NewSession, NewToken, NewTrigger, Overlap, Principal, PromptId, PromptName,
+    RunFilter, RunProcess, RunSkill, RunTarget, Scope, SecretText, SessionChange, SessionId, SessionPatch,
+    Skill, Sought, StartRun, StartSession, Times, TriggerChange, VariableQuery, Via, WorkflowDefinition,
 };
 use himalia_testkit::patience::within;
 use serde_json::{Value, json};
@@ -140,7 +140,7 @@ async fn call_all(engine: &Engine, who: &Principal) {
         line: None,
     };
     let work = async {
-        let prompt = PromptId { kernel, seq: 1 };
+        let prompt = &PromptName::Kernel(PromptId { kernel, seq: 1 });
         [
             engine.collect(who, true).await.err(),
             engine.execute(who, kernel, Execute::default()).await.err(),
@@ -154,9 +154,13 @@ async fn call_all(engine: &Engine, who: &Principal) {
             engine.interrupt_execution(who, execution).await.err(),
             engine.answer_execution(who, execution, String::new()).await.err(),
             engine.ask_person(who, kernel, question("?")).await.err(),
+            engine.open_prompts(who).await.err(),
             engine.prompts(who, kernel).await.err(),
             engine.prompt(who, prompt, Duration::ZERO).await.err(),
             engine.answer_prompt(who, prompt, String::new()).await.err(),
+            engine.approve_always(who, prompt).await.err(),
+            engine.tool_approvals(who).await.err(),
+            engine.revoke_tool_approval(who, Uuid::nil()).await.err(),
             engine.tool_servers(who, kernel).await.err(),
             engine.search_tools(who, kernel, None, "canary", 1).await.err(),
             engine.tool_info(who, kernel, "canary.x").await.err(),
@@ -276,7 +280,7 @@ async fn call_all(engine: &Engine, who: &Principal) {
             engine.trigger_runs(who, Schedule, "report").await.err(),
         ]
     };
-    let worked: [Option<EngineError>; 99] = within("all commands", Box::pin(work)).await.unwrap();
+    let worked: [Option<EngineError>; 103] = within("all commands", Box::pin(work)).await.unwrap();
     assert_eq!(
         lists.len() + worked.len() + 1,
         COMMANDS.len(),

@@ -10,8 +10,8 @@ use common::{TestEngine, op, question, settled, stop, until_state};
 use himalia_engine::{
     Attach, Drain, Engine, EngineError, Execute, ExecutionId, ExecutionResult, ForkFiles, ForkKernel,
     ForkPolicy, KernelId, KernelRef, Missed, NewSession, NewTrigger, Origin, Overlap, Principal, PromptId,
-    RunSkill, RunTarget, SessionChange, SessionId, SessionPatch, Skill, StartSession, TenantLimits, Times,
-    TriggerChange, TriggerKind, VariableQuery,
+    PromptName, RunSkill, RunTarget, SessionChange, SessionId, SessionPatch, Skill, StartSession,
+    TenantLimits, Times, TriggerChange, TriggerKind, VariableQuery,
 };
 
 fn ada() -> Principal {
@@ -72,6 +72,7 @@ async fn answers(engine: &Engine, who: &Principal, id: KernelId, execution: Exec
             |_| "found".to_owned(),
         )
     }
+    let prompt = &PromptName::Kernel(PromptId { kernel: id, seq: 1 });
     let fork = ForkKernel {
         count: 1,
         policy: ForkPolicy::Report,
@@ -120,16 +121,9 @@ async fn answers(engine: &Engine, who: &Principal, id: KernelId, execution: Exec
         said(engine.answer_execution(who, execution, "x".into()).await),
         said(engine.ask_person(who, id, question("?")).await),
         said(engine.prompts(who, id).await),
-        said(
-            engine
-                .prompt(who, PromptId { kernel: id, seq: 1 }, Duration::ZERO)
-                .await,
-        ),
-        said(
-            engine
-                .answer_prompt(who, PromptId { kernel: id, seq: 1 }, "x".into())
-                .await,
-        ),
+        said(engine.prompt(who, prompt, Duration::ZERO).await),
+        said(engine.answer_prompt(who, prompt, "x".into()).await),
+        said(engine.approve_always(who, prompt).await),
         said(engine.release_kernel(who, id).await),
         said(engine.shutdown_kernel(who, id).await),
     ]

@@ -13,12 +13,12 @@ use himalia_kernel::{
     execution_of, owner_of, word,
 };
 use himalia_model::from_micros;
-use himalia_outcome::{Artifact, Excerpt, Fold, Sink};
+use himalia_outcome::{Artifact, Excerpt, Fold, Input, Sink};
 use himalia_wire::{Channel, Limits, v1};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::{ExecutionEvent, ExecutionEventKind as Kind, ExecutionId, ExecutionKernel};
+use crate::{ExecutionEvent, ExecutionEventKind as Kind, ExecutionId, ExecutionKernel, PromptId};
 
 pub(crate) use mark::Mark;
 use network::Network;
@@ -55,6 +55,8 @@ pub struct Follower<S = Excerpt> {
     network: Network,
     /// What a person is asked on its behalf.
     prompts: Prompts,
+    /// The record of what `input()` asked last.
+    asked: u64,
     /// What its calls of tools did.
     calls: Calls,
     /// Records that the quota took.
@@ -196,6 +198,7 @@ impl<S: Sink + Clone> Follower<S> {
             bytes_out: 0,
             network: Network::default(),
             prompts: Prompts::default(),
+            asked: 0,
             calls: Calls::default(),
             removed: 0,
             seq: 0,
@@ -245,6 +248,25 @@ impl<S: Sink + Clone> Follower<S> {
     /// It waits for a person: in `input()`, or for the answer to a prompt.
     pub fn asks(&self) -> bool {
         self.fold.asks() || self.prompts.wait()
+    }
+
+    /// What `input()` asks, with the id of its prompt.
+    fn named(&self, input: Input) -> Input {
+        let prompt = PromptId {
+            kernel: self.id.kernel,
+            seq: self.asked,
+        };
+        Input {
+            id: Some(prompt.to_string()),
+            ..input
+        }
+    }
+
+    fn with_prompt(&self, event: Kind) -> Kind {
+        match event {
+            Kind::InputRequest(input) => Kind::InputRequest(self.named(input)),
+            other => other,
+        }
     }
 
     /// Number of the latest record that was read.
@@ -396,6 +418,9 @@ impl<S: Sink + Clone> Follower<S> {
             return Step::default();
         };
         let artifacts = self.fold.message(channel, &parts);
+        if channel == Channel::Stdin {
+            self.asked = record.seq;
+        }
         let event = if meta.word & word::BEGAN != 0 && self.began.is_none() {
             self.began = Some(record.at_micros);
             if meta.incarnation != self.incarnation {
@@ -411,7 +436,8 @@ impl<S: Sink + Clone> Follower<S> {
             }
             Some(Kind::Started(self.kernel()))
         } else if told {
-            alone::event_of(channel, &parts, self.text_chars)
+            let event = alone::event_of(channel, &parts, self.text_chars);
+            event.map(|event| self.with_prompt(event))
         } else {
             None
         };

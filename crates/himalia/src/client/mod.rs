@@ -1,6 +1,7 @@
 //! `himalia session`, `himalia token`, `himalia credential`, `himalia auth`, `himalia skill`, `himalia workflow`, `himalia schedule`,
 //! `himalia webhook`, `himalia exec`, `himalia connect`, `himalia gc` and `himalia mcp`: clients of a running gateway.
 
+mod approvals;
 mod auth;
 mod connect;
 mod console;
@@ -30,8 +31,8 @@ use anyhow::{Context as _, bail, ensure};
 use serde_json::{Value, json};
 
 use crate::cli::{
-    AuthArgs, ConnectArgs, CredentialCommand, ExecArgs, GatewayArgs, ScheduleCommand, SessionCommand,
-    SkillCommand, TokenCommand, WebhookCommand, WorkflowCommand,
+    ApprovalCommand, AuthArgs, ConnectArgs, CredentialCommand, ExecArgs, GatewayArgs, ScheduleCommand,
+    SessionCommand, SkillCommand, TokenCommand, WebhookCommand, WorkflowCommand,
 };
 use http::{Client, Reply};
 pub(crate) use target::find as find_gateway;
@@ -59,6 +60,11 @@ pub(crate) fn skill(command: SkillCommand) -> anyhow::Result<ExitCode> {
 /// Runs one command on workflows.
 pub(crate) fn workflow(command: WorkflowCommand) -> anyhow::Result<ExitCode> {
     runtime()?.block_on(Box::pin(workflows::call(command)))
+}
+
+/// Runs one command on approvals of tools.
+pub(crate) fn approval(command: ApprovalCommand) -> anyhow::Result<ExitCode> {
+    runtime()?.block_on(Box::pin(approvals::call(command)))
 }
 
 /// Runs one command on schedules.

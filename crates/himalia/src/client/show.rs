@@ -119,6 +119,16 @@ const TOKENS: [Column; 8] = [
     ("DESCRIPTION", |token| word(token, "description")),
 ];
 
+const APPROVALS: [Column; 7] = [
+    ("ID", |approval| word(approval, "id")),
+    ("OWNER", |approval| word(approval, "owner")),
+    ("CALLER", |approval| word(approval, "caller")),
+    ("TEMPLATE", |approval| word(approval, "template")),
+    ("TOOL", |approval| word(approval, "tool")),
+    ("AGE", |approval| since(&approval["approved"])),
+    ("APPROVED BY", |approval| word(approval, "approved_by")),
+];
+
 const CREDENTIALS: [Column; 7] = [
     ("NAME", |credential| word(credential, "name")),
     ("OWNER", |credential| word(credential, "owner")),
@@ -394,6 +404,14 @@ pub(super) fn tokens(tokens: &[Value]) -> String {
         return "no tokens\n".to_owned();
     }
     table(tokens, &TOKENS)
+}
+
+/// A table of tools that are approved for later sessions.
+pub(super) fn approvals(approvals: &[Value]) -> String {
+    if approvals.is_empty() {
+        return "no approvals\n".to_owned();
+    }
+    table(approvals, &APPROVALS)
 }
 
 /// What a new access token is, without its secret.

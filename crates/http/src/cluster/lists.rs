@@ -49,8 +49,8 @@ impl Part {
     }
 }
 
-/// One list of the parts of all replicas. A part that is missing is said: of `/v1/sessions` and `/api/status` in a header,
-/// and of the former in the list too. A Jupyter list without it is refused, since clients take an absent kernel for
+/// One list of the parts of all replicas. A part that is missing is said: of `/v1/sessions`, `/v1/prompts` and `/api/status` in a
+/// header, and of the former two in the list too. A Jupyter list without it is refused, since clients take an absent kernel for
 /// culled.
 pub(super) async fn unite(
     app: &App,
@@ -210,6 +210,17 @@ fn united(
             };
             etag::json(asked, &united)
         }
+        List::Prompts => {
+            let mut all = Vec::new();
+            for part in parts {
+                all.extend(read::<PromptList<'_>>(&part.bytes)?.prompts);
+            }
+            // Each replica has those of the steps of workflows.
+            let mut prompts = once(all);
+            prompts.sort_by_cached_key(|prompt| order(prompt));
+            let unanswered = unanswered.to_vec();
+            etag::json(asked, &PromptList { prompts, unanswered })
+        }
         List::Sandboxes => {
             let parts = parts.iter().map(|part| (part.bytes.as_slice(), part.has_more));
             e2b::united(uri, parts)
@@ -231,6 +242,15 @@ struct SessionPage<'a> {
     #[serde(borrow)]
     sessions: Vec<&'a RawValue>,
     next: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    unanswered: Vec<String>,
+}
+
+/// As `v1::prompts::OpenPrompts`.
+#[derive(Serialize, Deserialize)]
+struct PromptList<'a> {
+    #[serde(borrow)]
+    prompts: Vec<&'a RawValue>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     unanswered: Vec<String>,
 }
@@ -391,6 +411,27 @@ mod tests {
             all.find("\"b\"") < all.find("\"a\"") && !all.contains("unanswered"),
             "{all}"
         );
+    }
+
+    #[tokio::test]
+    async fn prompts_are_in_order_and_those_of_steps_are_there_once() {
+        let parts = [
+            br#"{"prompts":[{"id":"prm_b","created":"2026-01-02"},{"id":"prs_c","created":"2026-01-03"}]}"#
+                .as_slice(),
+            br#"{"prompts":[{"id":"prm_a","created":"2026-01-01"},{"id":"prs_c","created":"2026-01-03"}]}"#,
+        ];
+        let parts = parts.map(part);
+        let asked = (&HeaderMap::new(), &plain());
+        let response = united(List::Prompts, asked, &parts, &["r3".into()]).unwrap();
+        let all: Value = serde_json::from_str(&text(response).await).unwrap();
+        let ids: Vec<_> = all["prompts"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|one| one["id"].clone())
+            .collect();
+        assert_eq!(json!(ids), json!(["prm_a", "prm_b", "prs_c"]));
+        assert_eq!(all["unanswered"], json!(["r3"]));
     }
 
     #[test]

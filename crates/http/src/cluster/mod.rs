@@ -1,12 +1,13 @@
 //! Several replicas, any of which serves any client.
 //!
 //! A session is at one replica, its owner. A request for a session of another replica is relayed to it, in one place: the
-//! layer between authentication and handlers. Handlers know nothing of it.
+//! layer between authentication and handlers. Handlers know nothing of it, but for one (`answers`).
 //!
 //! * `served_at`: which routes are of one session, and which are lists of all replicas
 //! * `layer`: the decision
 //! * `forward`: one request, to the owner and again while there is none
 //! * `events`: streams of events, which continue at the next owner
+//! * `answers`: signed answers to prompts, the one thing that a handler sends on
 //! * `attach`: the channels of a kernel; the replica of the client has the WebSocket, and its owner the log
 //! * `lists`: lists of all replicas
 //! * `bodies`: in which bodies a session is named
@@ -17,6 +18,7 @@
 //! The owner can change while a client is there. What waits for an owner waits for at most [`PATIENCE`], or for as long as a take-over
 //! may need.
 
+mod answers;
 mod attach;
 mod bodies;
 mod directory;
@@ -39,6 +41,7 @@ use futures_util::future::BoxFuture;
 use himalia_engine::{EngineError, Principal, Sought, SpanKind, Traces};
 use himalia_relay::{Peer, Pool, SendError};
 
+pub(crate) use answers::answer_elsewhere;
 pub(crate) use layer::relay;
 pub(crate) use living::keep_living;
 use locations::Locations;

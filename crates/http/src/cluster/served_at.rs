@@ -47,6 +47,8 @@ pub(super) enum List {
     Status,
     /// `GET /v1/sessions`: an object with an array.
     Sessions,
+    /// `GET /v1/prompts`: an object with an array.
+    Prompts,
     /// `GET /e2b/v2/sandboxes`: an array, in pages.
     Sandboxes,
 }
@@ -59,6 +61,7 @@ pub(super) fn served_at(method: &Method, pattern: &str, uri: &Uri, headers: &Hea
         "/api/kernels" | "/api/sessions" if reads => return ServedAt::All(List::Jupyter),
         "/api/status" => return ServedAt::All(List::Status),
         "/v1/sessions" if reads => return ServedAt::All(List::Sessions),
+        "/v1/prompts" => return ServedAt::All(List::Prompts),
         "/api/kernels" => return ServedAt::Start(StartBody::Kernel),
         "/v1/sessions" => return ServedAt::Start(StartBody::Session),
         "/api/sessions" => return ServedAt::Body(Named::JupyterSession),
@@ -118,7 +121,7 @@ pub(super) fn execution(id: &str) -> Option<Sought> {
     Some(Sought::Kernel(id.kernel))
 }
 
-/// A prompt is where its kernel is.
+/// A prompt is where its kernel is; that of a step is at all replicas.
 pub(super) fn prompt(id: &str) -> Option<Sought> {
     let id: PromptId = id.parse().ok()?;
     Some(Sought::Kernel(id.kernel))
@@ -158,6 +161,8 @@ mod tests {
         ("GET", "/v1/pools"),
         ("GET", "/v1/templates"),
         ("GET", "/v1/usage"),
+        ("GET", "/v1/tool-approvals"),
+        ("DELETE", "/v1/tool-approvals/{approval_id}"),
         ("GET", "/v1/tokens"),
         ("POST", "/v1/tokens"),
         ("DELETE", "/v1/tokens/{token_id}"),
@@ -194,6 +199,12 @@ mod tests {
         ("GET", "/v1/webhooks/{webhook}/deliveries"),
         ("POST", "/v1/deliveries/{delivery}/retry"),
         ("POST", "/hooks/{webhook_id}"),
+        // Its handler finds where the prompt is: it is known who answers only then.
+        ("POST", "/hooks/{webhook_id}/prompts/{prompt_id}"),
+        ("GET", "/v1/prompt-webhooks"),
+        ("POST", "/v1/prompt-webhooks"),
+        ("DELETE", "/v1/prompt-webhooks/{prompt_webhook}"),
+        ("GET", "/v1/prompt-webhooks/{prompt_webhook}/deliveries"),
         ("GET", "/v1/credentials"),
         ("PUT", "/v1/credentials/{credential}"),
         ("DELETE", "/v1/credentials/{credential}"),

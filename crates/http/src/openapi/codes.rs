@@ -16,7 +16,7 @@ pub(crate) const EVERY: Group = &[
     (503, "unavailable"),
 ];
 /// Of one whose path has this parameter.
-pub(super) const OF_PARAMETERS: [(&str, Group); 15] = [
+pub(super) const OF_PARAMETERS: [(&str, Group); 17] = [
     (
         "session_id",
         &[(404, "kernel_not_found"), (404, "session_not_found")],
@@ -27,6 +27,7 @@ pub(super) const OF_PARAMETERS: [(&str, Group); 15] = [
     ("sha256", &[(404, "artifact_not_found")]),
     ("name", &[(404, "variable_not_found")]),
     ("token_id", &[(404, "token_not_found")]),
+    ("approval_id", &[(404, "tool_approval_not_found")]),
     ("credential", &[(404, "credential_not_found")]),
     ("skill", &[(404, "skill_not_found")]),
     ("workflow", &[(404, "workflow_not_found")]),
@@ -35,6 +36,7 @@ pub(super) const OF_PARAMETERS: [(&str, Group); 15] = [
     ("schedule", &[(404, "schedule_not_found")]),
     ("webhook", &[(404, "webhook_not_found")]),
     ("delivery", &[(404, "delivery_not_found")]),
+    ("prompt_webhook", &[(404, "prompt_webhook_not_found")]),
 ];
 /// Of one that reads a body.
 pub(crate) const BODY: Group = &[

@@ -9,7 +9,7 @@ use super::schemas::Schemas;
 use crate::render::Problem;
 
 /// The groups of operations. The tag of an operation is the last of these words in its path.
-pub(super) const TAGS: [(&str, &str); 20] = [
+pub(super) const TAGS: [(&str, &str); 21] = [
     ("sessions", "Live kernels with their sandboxes."),
     ("kernels", "The kernels of a session."),
     ("executions", "Code that runs once, and its results."),
@@ -17,6 +17,7 @@ pub(super) const TAGS: [(&str, &str); 20] = [
         "events",
         "What happens in a session or an execution, as a stream.",
     ),
+    ("prompts", "What people are asked, and their answers."),
     ("variables", "The variables of a kernel."),
     ("files", "The files of a session."),
     ("artifacts", "Images and other large values of executions."),
@@ -39,8 +40,10 @@ pub(super) const TAGS: [(&str, &str); 20] = [
 ];
 
 /// Words of paths that stand for the tag of another word.
-const OTHER_WORDS: [(&str, &str); 10] = [
+const OTHER_WORDS: [(&str, &str); 12] = [
     ("workflow-runs", "workflows"),
+    ("tool-approvals", "tools"),
+    ("prompt-webhooks", "prompts"),
     ("upload", "files"),
     ("archive", "files"),
     ("notebook.ipynb", "history"),
@@ -66,7 +69,7 @@ fn tag_of(path: &str) -> &'static str {
 }
 
 /// The parameters that stand in paths.
-const IN_PATHS: [(&str, &str); 15] = [
+const IN_PATHS: [(&str, &str); 17] = [
     ("workflow", "The workflow's name."),
     ("run_id", "The run's id."),
     ("step", "The step's id in its workflow."),
@@ -79,10 +82,12 @@ const IN_PATHS: [(&str, &str); 15] = [
         "The SHA-256 of the content, with or without `sha256:` before it.",
     ),
     ("token_id", "The token's id."),
+    ("approval_id", "The approval's id."),
     ("credential", "The credential's name."),
     ("schedule", "The schedule's id or name."),
     ("webhook", "The webhook's id or name."),
     ("delivery", "The delivery's id."),
+    ("prompt_webhook", "The id or name of the webhook of prompts."),
     ("name", "The variable's name."),
     ("path", "A path relative to the session's work directory."),
 ];

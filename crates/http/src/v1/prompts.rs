@@ -1,11 +1,11 @@
-//! `/v1/sessions/{id}/prompts` and `/v1/prompts/{id}`: what a person is asked, and the answers.
+//! `/v1/prompts`, `/v1/sessions/{id}/prompts` and `/v1/prompts/{id}`: what a person is asked, and the answers.
 
 use std::time::Duration;
 
 use axum::Json;
 use axum::extract::{Path, State};
 use himalia_engine::{
-    Ask, DEFAULT_PROMPT_TIME, MAX_ANSWER_BYTES, MAX_PROMPT_TIME, PromptId, PromptInfo, PromptState,
+    Ask, DEFAULT_PROMPT_TIME, MAX_ANSWER_BYTES, MAX_PROMPT_TIME, PromptInfo, PromptName, PromptState,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -26,6 +26,28 @@ const WAIT_MOST: u64 = 60;
 pub(crate) struct Prompts {
     /// In the order in which they were asked.
     prompts: Vec<PromptInfo>,
+}
+
+/// What waits for an answer.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct OpenPrompts {
+    /// In the order in which they were asked.
+    prompts: Vec<PromptInfo>,
+    /// Replicas whose part is missing.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    unanswered: Vec<String>,
+}
+
+/// `GET /v1/prompts`: what waits for an answer in all sessions and workflows that the caller sees.
+pub(crate) async fn open(
+    State(app): State<App>,
+    Caller(principal): Caller,
+) -> Result<Json<OpenPrompts>, ApiError> {
+    let prompts = app.engine().open_prompts(&principal).await?;
+    Ok(Json(OpenPrompts {
+        prompts,
+        unanswered: Vec::new(),
+    }))
 }
 
 /// Which prompts are listed.
@@ -104,7 +126,7 @@ pub(crate) async fn show(
     Parameters(Patience { wait_s }): Parameters<Patience>,
 ) -> Result<Json<PromptInfo>, ApiError> {
     let wait = wait_s.map_or(Duration::ZERO, |Wait(wait)| wait);
-    let found = app.engine().prompt(&principal, prompt_id(&id)?, wait).await?;
+    let found = app.engine().prompt(&principal, &prompt_name(&id)?, wait).await?;
     Ok(Json(found))
 }
 
@@ -124,10 +146,11 @@ pub(crate) async fn answer(
     Path(id): Path<String>,
     Members(Given { value: Text(value) }): Members<Given>,
 ) -> Result<Json<PromptInfo>, ApiError> {
-    let answered = app.engine().answer_prompt(&principal, prompt_id(&id)?, value);
+    let name = prompt_name(&id)?;
+    let answered = app.engine().answer(&principal, &name, value);
     Ok(Json(answered.await?))
 }
 
-fn prompt_id(text: &str) -> Result<PromptId, ApiError> {
-    Ok(text.parse::<PromptId>()?)
+fn prompt_name(text: &str) -> Result<PromptName, ApiError> {
+    Ok(text.parse::<PromptName>()?)
 }

@@ -313,6 +313,6 @@ async fn received(app: &App, id: &str, request: Request) -> Result<Option<Trigge
     Ok(app.engine().receive_webhook(hook, message).await?)
 }
 
-fn header_of<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+pub(crate) fn header_of<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     headers.get(name)?.to_str().ok()
 }

@@ -17,6 +17,7 @@ fn concrete(path: &str) -> String {
         .replace("{prompt_id}", &format!("prm_{}_1", ID.replace('-', "")))
         .replace("{sha256}", &"0".repeat(64))
         .replace("{token_id}", ID)
+        .replace("{approval_id}", ID)
 }
 
 #[tokio::test]

@@ -56,7 +56,7 @@ impl Core {
                 out.push(Effect::Done(waiter, Ok(answer)));
                 Ok(false)
             }
-            Command::Input { seq, value } => self.answer_input(seq, &value),
+            Command::Input { seq, value, by } => self.answer_question(seq, &value, by, None).map(|()| true),
             Command::ListExecutions => {
                 let answer = Answer::Executions(self.executions.briefs().collect());
                 out.push(Effect::Done(waiter, Ok(answer)));

@@ -74,8 +74,14 @@ impl Executions {
         true
     }
 
+    /// The execution that waits in `input()`.
+    pub(crate) fn asking(&self) -> Option<u64> {
+        let asking = self.current.as_ref().filter(|current| current.asked.is_some());
+        asking.map(|current| current.queued.seq)
+    }
+
     /// The answer to the question of an execution, if it asks one.
-    pub(super) fn answer(&mut self, seq: u64, value: &str, mono: u64) -> Option<Request> {
+    pub(crate) fn answer(&mut self, seq: u64, value: &str, mono: u64) -> Option<Request> {
         let current = self.current(seq)?;
         let asked = current.asked.clone()?;
         current.answered(mono);

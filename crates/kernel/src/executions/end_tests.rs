@@ -69,6 +69,7 @@ fn a_question_stops_the_clock_also_over_a_change_of_the_gateway() {
         Command::Input {
             seq: a,
             value: "42".into(),
+            by: "operator".into(),
         },
     );
     assert_eq!(play.codes(), ["a", "42"]);
@@ -77,6 +78,7 @@ fn a_question_stops_the_clock_also_over_a_change_of_the_gateway() {
         Command::Input {
             seq: a,
             value: "43".into(),
+            by: "operator".into(),
         },
     );
     assert_eq!(play.bench.done.last().unwrap().1, Err(CommandError::NotAsked));
@@ -94,6 +96,7 @@ fn a_password_goes_to_the_kernel_and_into_no_record() {
     let answer = |value: &str| Command::Input {
         seq: a,
         value: value.into(),
+        by: "operator".into(),
     };
     let sent = |play: &Play| {
         let answers = play.bench.answers.iter();

@@ -247,13 +247,6 @@ impl Core {
         executions.begin_stop(reason, repeat, mono, &mut ends.log);
     }
 
-    /// Answers the question of an execution.
-    pub(super) fn answer_input(&mut self, seq: u64, value: &str) -> Commanded {
-        let answer = self.executions.answer(seq, value, self.now.mono);
-        self.request(answer.ok_or(CommandError::NotAsked)?);
-        Ok(true)
-    }
-
     /// All records are read: times are monotonic from here on, and what an end cut short is brought to its end.
     pub(super) fn resume_executions(&mut self) {
         self.executions.shift(self.now.wall, self.now.mono);

@@ -4,6 +4,9 @@
 //! of use any more (its execution or its process has ended, or its time has expired). While one is open, the time of the native
 //! execution that runs stands still, as it does with `input()`.
 //!
+//! `input()` of a native execution is a prompt too. Its records are the messages by which the kernel asks and is answered, so that there is one
+//! truth about it.
+//!
 //! [`open::Prompts`] knows them and who waits; [`prompt`] is what they are, with their records; what is here connects them with the
 //! executions, the life of the process and the journal.
 
@@ -13,10 +16,14 @@ pub(super) mod prompt;
 mod tests;
 
 use himalia_journal::Record;
+use himalia_wire::Limits;
+use himalia_wire::v1::Frame;
+use serde_json::Value;
 
 use super::core::Core;
 use super::event::{Answer, CommandError, Commanded, Effect};
 use super::executions::records::{execution_of, owner_of};
+use super::messages::asking_execution;
 use super::meta::RecordMeta;
 use super::writes::Next;
 use prompt::{Prompt, PromptEnd, PromptRecord, PromptStatus};
@@ -60,8 +67,34 @@ impl Core {
         if self.writes.failing() {
             return Err(CommandError::DiskFailing);
         }
+        if let Some(execution) = self.prompts.is_question(seq) {
+            self.answer_question(execution, &value, by, Some(waiter))
+                .map_err(|_| CommandError::PromptEnded)?;
+            return Ok(false);
+        }
+        let by = Some(by);
         self.end_prompt(seq, PromptEnd::Answered { value, by }, Some(waiter));
         Ok(false)
+    }
+
+    /// Answers what `input()` of an execution asks. A waiter learns it when that is in the journal.
+    pub(super) fn answer_question(
+        &mut self,
+        execution: u64,
+        value: &str,
+        by: String,
+        waiter: Option<u64>,
+    ) -> Result<(), CommandError> {
+        let answer = self.executions.answer(execution, value, self.now.mono);
+        let answer = answer.ok_or(CommandError::NotAsked)?;
+        if let Some(asked) = self.prompts.question_of(execution) {
+            let (seq, hidden) = (asked.seq, asked.prompt.password);
+            let value = if hidden { String::new() } else { value.to_owned() };
+            let by = Some(by);
+            self.prompts.end(seq, PromptEnd::Answered { value, by }, waiter);
+        }
+        self.request(answer);
+        Ok(())
     }
 
     fn end_prompt(&mut self, seq: u64, end: PromptEnd, answerer: Option<u64>) {
@@ -119,10 +152,16 @@ impl Core {
     }
 
     /// Withdraws those whose answer is of no use any more.
-    pub(super) fn withdraw_prompts(&mut self) {
+    pub(super) fn withdraw_prompts(&mut self, out: &mut Vec<Effect>) {
+        self.withdraw_useless_prompts(out);
+        self.changed |= self.prompts.has_news();
+    }
+
+    fn withdraw_useless_prompts(&mut self, out: &mut Vec<Effect>) {
         if self.prompts.open.is_empty() {
             return;
         }
+        self.withdraw_questions(out);
         let (sent, runs, process) = (self.executions.sent(), self.life.runs(), self.life.incarnation());
         let wall = self.now.wall;
         let reason = |one: &open::Open| {
@@ -130,13 +169,14 @@ impl Core {
                 Some("the process that asked has ended")
             } else if one.status.execution.is_some() && one.status.execution != sent {
                 Some("the execution that asked has ended")
-            } else if one.until() <= wall {
+            } else if one.until().is_some_and(|until| until <= wall) {
                 Some("no answer came in time")
             } else {
                 None
             }
         };
-        let open = self.prompts.open.iter().filter(|one| !one.is_ending());
+        let open = self.prompts.open.iter();
+        let open = open.filter(|one| !one.is_ending() && !one.is_input());
         let useless: Vec<(u64, &str)> = open
             .filter_map(|one| Some((one.status.seq, reason(one)?)))
             .collect();
@@ -144,6 +184,17 @@ impl Core {
             let reason = reason.to_owned();
             self.end_prompt(seq, PromptEnd::Withdrawn { reason }, None);
         }
+    }
+
+    /// What `input()` asked ends with the execution, and when the code does not wait any more.
+    fn withdraw_questions(&mut self, out: &mut Vec<Effect>) {
+        let (sent, asking) = (self.executions.sent(), self.executions.asking());
+        let useless = |one: &open::Open| {
+            let execution = one.status.execution;
+            execution != sent || (!one.is_ending() && execution != asking)
+        };
+        let reason = "the code does not wait for it any more";
+        self.prompts.withdraw_questions(reason, useless, out);
     }
 
     /// Ends waits that have taken long enough.
@@ -154,9 +205,37 @@ impl Core {
     /// When something is due that has to do with prompts, monotonic microseconds.
     pub(super) fn prompts_deadline(&self) -> Option<u64> {
         let open = self.prompts.open.iter().filter(|one| !one.is_ending());
-        let until = open.map(open::Open::until).min();
+        let until = open.filter_map(open::Open::until).min();
         let until = until.map(|wall| self.now.mono.saturating_add(wall.saturating_sub(self.now.wall)));
         [until, self.prompts.waits_end()].into_iter().flatten().min()
+    }
+
+    /// A message of the kernel, which may ask.
+    pub(super) fn fold_question(&mut self, record: &Record, meta: &RecordMeta) {
+        if let Some(execution) = asking_execution(meta)
+            && let Ok(frame) = Frame::parse(record.body.clone(), &Limits::KERNEL)
+        {
+            let prompt = Prompt::of_input(frame.content());
+            let status = PromptStatus::open(record.seq, record.at_micros, Some(execution), prompt);
+            self.prompts
+                .add_question(status, meta.incarnation, &mut Vec::new());
+        }
+    }
+
+    /// A request to the kernel, which may be the answer.
+    pub(super) fn fold_question_answer(&mut self, record: &Record, meta: &RecordMeta) {
+        if let Some(execution) = asking_execution(meta)
+            && let Some(asked) = self.prompts.question_of(execution)
+            && let Ok(frame) = Frame::parse(record.body.clone(), &Limits::KERNEL)
+        {
+            let (seq, content) = (asked.seq, serde_json::from_slice::<Value>(frame.content()));
+            let value = content
+                .ok()
+                .and_then(|content| Some(content["value"].as_str()?.to_owned()));
+            let value = value.unwrap_or_default();
+            self.prompts
+                .fold_end(seq, PromptEnd::Answered { value, by: None });
+        }
     }
 
     /// A record of a prompt.

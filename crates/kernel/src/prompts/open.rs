@@ -1,10 +1,15 @@
 //! The prompts of one kernel: those that are open and the latest that ended, and who waits for them.
+//!
+//! What `input()` asks is one of them ([`PromptKind::Input`]), at most one at a time. It has no records of its own: the record of its message
+//! opens it, that of the answer ends it.
 
 use std::collections::{BTreeSet, VecDeque};
 
 use serde::{Deserialize, Serialize};
 
-use super::prompt::{APPROVE_ONCE, APPROVE_SESSION, Prompt, PromptEnd, PromptKind, PromptStatus};
+use super::prompt::{
+    APPROVE_ALWAYS, APPROVE_ONCE, APPROVE_SESSION, Prompt, PromptEnd, PromptKind, PromptStatus,
+};
 use crate::event::{Answer, CommandError, Effect};
 
 /// Prompts of a kernel that are open at a time; an additional one is refused.
@@ -53,10 +58,14 @@ pub(super) struct Open {
 }
 
 impl Open {
-    /// Until when it may stay open, microseconds since 1970.
-    pub(super) fn until(&self) -> u64 {
-        let wait = self.status.prompt.wait_ms.saturating_mul(1000);
-        self.status.at_micros.saturating_add(wait)
+    /// Until when it may stay open, microseconds since 1970, if that is limited.
+    pub(super) fn until(&self) -> Option<u64> {
+        self.status.until()
+    }
+
+    /// Whether it is what `input()` asks.
+    pub(super) fn is_input(&self) -> bool {
+        self.status.prompt.kind == PromptKind::Input
     }
 
     /// Whether its end is on its way to the journal.
@@ -71,10 +80,21 @@ impl Open {
 pub(crate) struct Prompts {
     #[serde(skip)]
     writing: Vec<Writing>,
+    /// Executions and processes whose `input()` asks by messages that are on their way to the journal.
+    #[serde(skip)]
+    questions: VecDeque<(u64, u32, Prompt)>,
+    /// How many were open as others last saw them.
+    #[serde(skip)]
+    seen: usize,
     pub(super) open: Vec<Open>,
     ended: VecDeque<PromptStatus>,
     /// Tools that were approved for the session.
     approved: BTreeSet<String>,
+}
+
+/// Whether an answer approves one call, whatever it means elsewhere.
+fn approves_once(value: &str) -> bool {
+    value == APPROVE_ONCE || value == APPROVE_ALWAYS
 }
 
 fn told(waiter: u64, status: PromptStatus) -> Effect {
@@ -87,9 +107,15 @@ impl Prompts {
         self.open.is_empty() && self.ended.is_empty()
     }
 
+    /// How many are open.
+    pub(crate) fn count_open(&self) -> usize {
+        self.open.len()
+    }
+
     /// Whether one more may be open.
     pub(super) fn has_room(&self) -> bool {
-        self.open.len() + self.writing.len() < MAX_OPEN
+        let open = self.open.iter().filter(|one| !one.is_input()).count();
+        open + self.writing.len() < MAX_OPEN
     }
 
     /// All that are remembered, in the order in which they were asked.
@@ -160,6 +186,71 @@ impl Prompts {
         out.extend(waiters.into_iter().flatten().map(failed));
     }
 
+    /// What `input()` of an execution asks goes to the journal.
+    pub(crate) fn write_question(&mut self, execution: u64, prompt: Prompt, incarnation: u32) {
+        self.questions.push_back((execution, incarnation, prompt));
+    }
+
+    /// The first of those questions is in the journal.
+    pub(crate) fn question_written(&mut self, seq: u64, wall: u64, out: &mut Vec<Effect>) {
+        if let Some((execution, incarnation, prompt)) = self.questions.pop_front() {
+            let status = PromptStatus::open(seq, wall, Some(execution), prompt);
+            self.add_question(status, incarnation, out);
+        }
+    }
+
+    /// What `input()` asks is open, and nothing that it asked before.
+    pub(super) fn add_question(&mut self, status: PromptStatus, incarnation: u32, out: &mut Vec<Effect>) {
+        self.withdraw_questions("the code asks something else", |_| true, out);
+        self.add(status, incarnation);
+    }
+
+    /// What `input()` asks is of no use any more, where that is so. No record says it: those of the execution do.
+    pub(super) fn withdraw_questions(
+        &mut self,
+        reason: &str,
+        is_useless: impl Fn(&Open) -> bool,
+        out: &mut Vec<Effect>,
+    ) {
+        let useless = |one: &&mut Open| one.is_input() && is_useless(one);
+        let mut all = self.open.iter_mut();
+        let Some(found) = all.find(useless) else { return };
+        let reason = reason.to_owned();
+        found.ending = Some(PromptEnd::Withdrawn { reason });
+        // An answer that was on its way came too late.
+        let late = found.answerer.take();
+        out.extend(late.map(|waiter| Effect::Done(waiter, Err(CommandError::PromptEnded))));
+        let seq = found.status.seq;
+        self.ended(seq, out);
+    }
+
+    /// The prompt that is what `input()` of this execution asks.
+    pub(super) fn question_of(&self, execution: u64) -> Option<&PromptStatus> {
+        let mut all = self.open.iter().filter(|one| one.is_input());
+        let found = all.find(|one| one.status.execution == Some(execution));
+        found.map(|one| &one.status)
+    }
+
+    /// The execution whose `input()` asks this, if it is that.
+    pub(super) fn is_question(&self, seq: u64) -> Option<u64> {
+        let mut all = self.open.iter().filter(|one| one.is_input());
+        all.find(|one| one.status.seq == seq)?.status.execution
+    }
+
+    /// The answer to what `input()` of this execution asks is in the journal.
+    pub(crate) fn answer_written(&mut self, execution: u64, out: &mut Vec<Effect>) {
+        let of = |one: &&Open| one.is_input() && one.is_ending() && one.status.execution == Some(execution);
+        if let Some(seq) = self.open.iter().find(of).map(|one| one.status.seq) {
+            self.ended(seq, out);
+        }
+    }
+
+    /// Whether another number of them is open than others have seen.
+    pub(super) fn has_news(&mut self) -> bool {
+        let open = self.open.len();
+        std::mem::replace(&mut self.seen, open) != open
+    }
+
     /// One is open.
     pub(super) fn add(&mut self, status: PromptStatus, incarnation: u32) {
         self.open.push(Open {
@@ -182,7 +273,8 @@ impl Prompts {
             });
         };
         let options = &found.status.prompt.options;
-        if found.is_ending() {
+        // A question that comes after this one is in the journal soon.
+        if found.is_ending() || (found.is_input() && !self.questions.is_empty()) {
             return Err(CommandError::PromptEnded);
         }
         if !options.is_empty() && !options.iter().any(|option| option == value) {
@@ -211,7 +303,10 @@ impl Prompts {
         status.end = ending;
         let waiters = waiters.into_iter().map(|(waiter, _)| waiter);
         out.extend(waiters.chain(answerer).map(|waiter| told(waiter, status.clone())));
-        let execution = status.execution;
+        // The time of an execution in `input()` stands still by itself.
+        let execution = status
+            .execution
+            .filter(|_| status.prompt.kind != PromptKind::Input);
         self.remember(status);
         execution
     }
@@ -240,10 +335,10 @@ impl Prompts {
             return refused("another call was approved, not this one");
         }
         match &found.end {
-            Some(PromptEnd::Answered { value, .. }) if value == APPROVE_ONCE && found.used => {
+            Some(PromptEnd::Answered { value, .. }) if approves_once(value) && found.used => {
                 refused("the call that was approved was made before")
             }
-            Some(PromptEnd::Answered { value, .. }) if value == APPROVE_ONCE => Ok(Approval::Once),
+            Some(PromptEnd::Answered { value, .. }) if approves_once(value) => Ok(Approval::Once),
             Some(PromptEnd::Answered { .. }) => refused("a person has denied it"),
             _ => refused("no person approved it before the prompt ended"),
         }
@@ -268,7 +363,10 @@ impl Prompts {
         status.prompt.arguments = None;
         self.ended.push_back(status);
         if self.ended.len() > MAX_ENDED {
-            self.ended.pop_front();
+            // Those of `input()` first: calls still need their approvals.
+            let mut all = self.ended.iter();
+            let oldest = all.position(|status| status.prompt.kind == PromptKind::Input);
+            self.ended.remove(oldest.unwrap_or(0));
         }
     }
 
@@ -319,10 +417,10 @@ impl Prompts {
     /// As a checkpoint keeps it.
     pub(crate) fn for_checkpoint(&self) -> Self {
         Self {
-            writing: Vec::new(),
             open: self.open.clone(),
             ended: self.ended.clone(),
             approved: self.approved.clone(),
+            ..Self::default()
         }
     }
 }

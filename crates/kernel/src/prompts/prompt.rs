@@ -1,5 +1,6 @@
 //! What a person is asked, what becomes of it, and its records.
 
+use himalia_outcome::shown_prompt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -28,15 +29,36 @@ pub struct Prompt {
     /// Names it for the one who asks: the same key is the same prompt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
-    /// How long it may stay open, milliseconds.
-    pub wait_ms: u64,
+    /// The answer is kept nowhere: it is that of `getpass()`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub password: bool,
+    /// How long it may stay open, milliseconds. `None`: as long as the code waits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wait_ms: Option<u64>,
 }
 
 impl Prompt {
+    /// What `input()` or `getpass()` asks, as its message says it.
+    pub(crate) fn of_input(content: &[u8]) -> Self {
+        let content: Value = serde_json::from_slice(content).unwrap_or_default();
+        Self {
+            kind: PromptKind::Input,
+            text: shown_prompt(content["prompt"].as_str().unwrap_or_default()),
+            options: Vec::new(),
+            tool: None,
+            digest: None,
+            arguments: None,
+            key: None,
+            password: content["password"] == true,
+            wait_ms: None,
+        }
+    }
+
     /// Whether this asks the same, whatever arguments are remembered.
     pub(super) fn asks_the_same(&self, other: &Self) -> bool {
-        (self.kind, &self.text, &self.options, &self.tool)
-            == (other.kind, &other.text, &other.options, &other.tool)
+        // What may be answered to an approval is the gateway's, and grows with its versions.
+        let options = self.kind == PromptKind::Approval || self.options == other.options;
+        options && (self.kind, &self.text, &self.tool) == (other.kind, &other.text, &other.tool)
     }
 }
 
@@ -44,6 +66,9 @@ impl Prompt {
 pub const APPROVE_ONCE: &str = "once";
 /// ... this tool for as long as the session lives, ...
 pub const APPROVE_SESSION: &str = "session";
+/// ... this tool in later sessions of the same caller and template too, which is kept outside of the kernel: for the kernel it is this call
+/// alone, ...
+pub const APPROVE_ALWAYS: &str = "always";
 /// ... or not at all.
 pub const APPROVE_DENY: &str = "deny";
 
@@ -55,6 +80,8 @@ pub enum PromptKind {
     Question,
     /// A call of a tool has to be approved.
     Approval,
+    /// `input()` or `getpass()` waits. Its records are those of the question and of its answer, as messages of Jupyter.
+    Input,
 }
 
 /// A prompt and what has become of it.
@@ -76,6 +103,12 @@ pub struct PromptStatus {
 }
 
 impl PromptStatus {
+    /// Until when it may stay open, microseconds since 1970, if that is limited.
+    pub fn until(&self) -> Option<u64> {
+        let wait = self.prompt.wait_ms?.saturating_mul(1000);
+        Some(self.at_micros.saturating_add(wait))
+    }
+
     /// One that is open: asked by the record `seq`, at this time.
     pub fn open(seq: u64, at_micros: u64, execution: Option<u64>, prompt: Prompt) -> Self {
         Self {
@@ -97,8 +130,9 @@ pub enum PromptEnd {
     Answered {
         /// The answer: one of the options, if there are some.
         value: String,
-        /// Who: `operator`, or tenant and caller as `tenant/caller`.
-        by: String,
+        /// Who: `operator`, or tenant and caller as `tenant/caller`. Of an answer to `input()` no record says it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<String>,
     },
     /// No answer is of use any more. One line says why.
     Withdrawn {

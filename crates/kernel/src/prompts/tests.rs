@@ -8,6 +8,7 @@ use crate::event::{Answer, Command, CommandError, Event};
 use crate::executions::records::End;
 use crate::play::{Play, TIMEOUT};
 use himalia_shim_protocol::{Lane, ToGateway};
+use himalia_wire::Channel;
 
 const HOUR: u64 = 3_600_000_000;
 
@@ -15,12 +16,13 @@ fn approval(key: Option<&str>) -> Prompt {
     Prompt {
         kind: PromptKind::Approval,
         text: "Delete the order?".into(),
-        options: vec!["once".into(), "session".into(), "deny".into()],
+        options: ["once", "session", "always", "deny"].map(str::to_owned).to_vec(),
         tool: Some("orders.delete".into()),
         digest: Some("7".into()),
         arguments: Some(json!({ "id": 7 })),
         key: key.map(str::to_owned),
-        wait_ms: HOUR / 1000,
+        password: false,
+        wait_ms: Some(HOUR / 1000),
     }
 }
 
@@ -83,12 +85,12 @@ fn a_prompt_is_answered_once() {
         assert_eq!(order(&mut play, waiter, command), []);
     }
     let done = answer(&mut play, asked.seq, "perhaps");
-    let options = vec!["once".into(), "session".into(), "deny".into()];
+    let options = ["once", "session", "always", "deny"].map(str::to_owned).to_vec();
     assert_eq!(done, [(21, Err(CommandError::NotAnOption(options)))]);
     let done = answer(&mut play, asked.seq, "once");
     let end = Some(PromptEnd::Answered {
         value: "once".into(),
-        by: "operator".into(),
+        by: Some("operator".into()),
     });
     let told: Vec<u64> = done.iter().map(|(waiter, _)| *waiter).collect();
     assert_eq!(told, [30, 31, 21]);
@@ -245,6 +247,120 @@ fn what_is_open_survives_the_gateway() {
     }
 }
 
+fn questions(play: &mut Play) -> Vec<PromptStatus> {
+    let mut all = listed(play);
+    all.retain(|status| status.prompt.kind == PromptKind::Input);
+    all
+}
+
+fn values(play: &Play) -> Vec<String> {
+    let read = |content: &[u8]| serde_json::from_slice::<serde_json::Value>(content).unwrap();
+    let answers = play.bench.answers.iter();
+    answers
+        .map(|content| read(content)["value"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+#[test]
+fn what_input_asks_is_a_prompt_that_is_answered_once() {
+    let (mut play, execution) = running();
+    play.message(
+        Channel::Stdin,
+        "input_request",
+        &json!({ "prompt": "Name?\u{1b}[2J", "password": false }),
+    );
+    let [asked] = &questions(&mut play)[..] else {
+        panic!("one is open");
+    };
+    assert_eq!((asked.execution, asked.end.clone()), (Some(execution), None));
+    assert_eq!(asked.prompt.text, "Name?[2J");
+    assert_eq!(play.bench.core.snapshot().open_prompts, 1);
+    let seq = asked.seq;
+    let done = answer(&mut play, seq, "Ada");
+    let end = Some(PromptEnd::Answered {
+        value: "Ada".into(),
+        by: Some("operator".into()),
+    });
+    assert_eq!(status(&done[0].1).end, end);
+    assert_eq!(values(&play), ["Ada"]);
+    let late = Err(CommandError::PromptEnded);
+    assert_eq!(answer(&mut play, seq, "Bob"), [(21, late.clone())]);
+    // Its own way of being answered ends it, too, and a question that follows is another one.
+    play.message(Channel::Stdin, "input_request", &json!({ "prompt": "Again?" }));
+    assert_eq!(answer(&mut play, seq, "Bob"), [(21, late.clone())]);
+    let next = questions(&mut play).last().unwrap().seq;
+    let input = |value: &str| Command::Input {
+        seq: execution,
+        value: value.into(),
+        by: "operator".into(),
+    };
+    assert_eq!(order(&mut play, 24, input("Eve")), [(24, Ok(Answer::Done))]);
+    assert_eq!(answer(&mut play, next, "Bob"), [(21, late)]);
+    assert_eq!(values(&play), ["Ada", "Eve"]);
+    assert_eq!(play.bench.core.snapshot().open_prompts, 0);
+}
+
+#[test]
+fn what_input_asks_survives_the_gateway() {
+    for checkpoint in [false, true] {
+        let (mut play, _) = running();
+        play.message(Channel::Stdin, "input_request", &json!({ "prompt": "a?" }));
+        let answered = questions(&mut play)[0].seq;
+        answer(&mut play, answered, "1");
+        play.message(Channel::Stdin, "input_request", &json!({ "prompt": "b?" }));
+        let open = questions(&mut play)[1].seq;
+        if checkpoint {
+            let bench = &mut play.bench;
+            bench.checkpoint = Some((bench.core.checkpoint(), bench.disk.len()));
+        }
+        play.recover();
+        let all = questions(&mut play);
+        assert_eq!(all.len(), 2, "{checkpoint}");
+        assert!(matches!(&all[0].end, Some(PromptEnd::Answered { value, .. }) if value == "1"));
+        assert_eq!(
+            answer(&mut play, answered, "2"),
+            [(21, Err(CommandError::PromptEnded))]
+        );
+        assert!(all[1].end.is_none());
+        let done = answer(&mut play, open, "2");
+        assert!(status(&done[0].1).end.is_some(), "{checkpoint}");
+        assert_eq!(values(&play).last().unwrap(), "2");
+    }
+}
+
+#[test]
+fn the_answer_to_getpass_is_kept_nowhere() {
+    let (mut play, _) = running();
+    let secret = json!({ "prompt": "Password:", "password": true });
+    play.message(Channel::Stdin, "input_request", &secret);
+    let asked = questions(&mut play).remove(0);
+    assert!(asked.prompt.password);
+    answer(&mut play, asked.seq, "hunter2");
+    assert_eq!(values(&play), ["hunter2"]);
+    let shown = format!("{:?}", questions(&mut play));
+    assert!(!shown.contains("hunter2"), "{shown}");
+    let kept = |text: &[u8]| text.windows(7).any(|part| part == b"hunter2");
+    assert!(!play.bench.disk.iter().any(|record| kept(&record.body)));
+    let checkpoint = play.bench.core.checkpoint();
+    assert!(!format!("{checkpoint:?}").contains("hunter2"));
+}
+
+#[test]
+fn what_input_asks_ends_with_its_execution() {
+    let (mut play, _) = running();
+    play.message(Channel::Stdin, "input_request", &json!({ "prompt": "?" }));
+    let asked = questions(&mut play).remove(0).seq;
+    play.run_to("error");
+    let withdrawn = |play: &mut Play| matches!(questions(play)[0].end, Some(PromptEnd::Withdrawn { .. }));
+    assert!(withdrawn(&mut play));
+    assert_eq!(
+        answer(&mut play, asked, "x"),
+        [(21, Err(CommandError::PromptEnded))]
+    );
+    play.recover();
+    assert!(withdrawn(&mut play));
+}
+
 fn call(play: &mut Play, prompt: Option<u64>, digest: &str) -> Result<Answer, CommandError> {
     let (tool, digest) = ("orders.delete".into(), digest.into());
     order(play, 23, Command::UseApproval { prompt, tool, digest })
@@ -280,6 +396,21 @@ fn an_approval_is_for_one_call_with_these_arguments() {
     let asked = ask(&mut play, approval(None)).seq;
     answer(&mut play, asked, "deny");
     assert!(why(call(&mut play, Some(asked), "7")).contains("denied"));
+}
+
+#[test]
+fn what_is_approved_always_is_approved_elsewhere_and_here_for_one_call() {
+    let (mut play, _) = running();
+    let asked = ask(&mut play, approval(None)).seq;
+    answer(&mut play, asked, "always");
+    assert_eq!(call(&mut play, Some(asked), "7"), Ok(Answer::Done));
+    for prompt in [Some(asked), None] {
+        let refused = call(&mut play, prompt, "7");
+        assert!(
+            matches!(refused, Err(CommandError::NotApproved(_))),
+            "it can be revoked"
+        );
+    }
 }
 
 #[test]

@@ -34,6 +34,7 @@ use himalia_wire::{Channel, Limits, build};
 
 use super::core::Core;
 use super::event::{CommandError, Effect, Request};
+use super::executions::records::execution_of;
 use super::meta::{RecordKind, RecordMeta};
 use super::synthetic::ENGINE_SESSION;
 use super::writes::Next;
@@ -92,7 +93,8 @@ impl Core {
         if request.kind == RequestKind::Shutdown {
             self.life.shutdown_requested();
         }
-        if request.channel() != Channel::Stdin {
+        let (owner, is_stdin) = (request.owner, request.channel() == Channel::Stdin);
+        if !is_stdin {
             self.requests.ledger.insert(id, Entry::new(0, &request));
         }
         let record = NewRecord {
@@ -104,7 +106,11 @@ impl Core {
                 request.frame.into_bytes()
             },
         };
-        self.writes.push(record, Next::Send(lane, id));
+        let next = match execution_of(owner) {
+            Some(execution) if is_stdin => Next::SendAnswer { lane, id, execution },
+            _ => Next::Send(lane, id),
+        };
+        self.writes.push(record, next);
         Ok(id)
     }
 
@@ -113,7 +119,7 @@ impl Core {
         let taken = self.writes.failed(self.now.mono, batch);
         for (then, record) in taken.into_iter().rev() {
             let (lane, id) = match then {
-                Next::Send(lane, id) => (lane, id),
+                Next::Send(lane, id) | Next::SendAnswer { lane, id, .. } => (lane, id),
                 Next::Submitted(waiter) => {
                     self.executions.not_submitted(waiter, out);
                     continue;

@@ -54,7 +54,7 @@ impl Llm {
                 None => "(not shown: the gateway cannot read its credentials now)".to_owned(),
             },
             arguments_bytes: asked.body.len() as u64,
-            line: None,
+            line: asked.line,
         };
         let mask = mask.unwrap_or_else(|| Mask::new([]));
         let Some(config) = config else {

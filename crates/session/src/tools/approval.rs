@@ -1,14 +1,17 @@
 //! Calls that a person has to approve: a prompt in the log of the session, whose answer lets the call be made once, or its tool be called as
-//! long as the session lives.
+//! long as the session lives, or in later sessions of the same caller and template too. The last of them is a row of the store, which is
+//! looked at for each call, so that its end counts at once.
 
 use std::time::Duration;
 
 use himalia_credentials::Mask;
 use himalia_executions::PromptId;
 use himalia_kernel::{
-    APPROVE_DENY, APPROVE_ONCE, APPROVE_SESSION, Answer, Command, CommandError, Prompt, PromptEnd, PromptKind,
+    APPROVE_ALWAYS, APPROVE_DENY, APPROVE_ONCE, APPROVE_SESSION, Answer, Command, CommandError, Prompt,
+    PromptEnd, PromptKind,
 };
 use himalia_model::{EngineError, ToolError, ToolErrorCode};
+use himalia_store::Store;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
@@ -31,10 +34,11 @@ pub(super) struct Wanted<'a> {
     pub(super) key: Option<String>,
 }
 
-/// Whether the call may be made: by the prompt that the caller names, or for the session. If no person was asked yet, one is asked. The
+/// Whether the call may be made: by the prompt that the caller names, for the session, or for all of its kind. If no person was asked yet, one is asked. The
 /// inner error says why it may not.
 pub(super) async fn approved(
     kernel: &SessionKernel,
+    store: &dyn Store,
     named: Option<&str>,
     wanted: Wanted<'_>,
 ) -> Result<Result<(), ToolError>, EngineError> {
@@ -71,6 +75,9 @@ pub(super) async fn approved(
         None => return Err(EngineError::unavailable("the session has ended")),
     }
     let tool = wanted.tool.to_owned();
+    if has_standing(kernel, store, &tool).await? {
+        return Ok(Ok(()));
+    }
     let prompt = Command::Prompt(Box::new(prompt(wanted, digest)));
     let status = match kernel.order(prompt).await {
         Some(Ok(Answer::Prompt(status))) => status,
@@ -103,6 +110,20 @@ pub(super) async fn approved(
     Ok(Err(error))
 }
 
+/// Whether the tool is approved for all sessions of this kind.
+async fn has_standing(kernel: &SessionKernel, store: &dyn Store, tool: &str) -> Result<bool, EngineError> {
+    let session = kernel.session();
+    // Those that wait in a pool have no owner.
+    if session.owner.is_empty() {
+        return Ok(false);
+    }
+    let (owner, caller) = (session.owner.clone(), session.started_by.clone());
+    let found = store.has_tool_approval(owner, caller, session.template.clone(), tool.to_owned());
+    found
+        .await
+        .map_err(|error| EngineError::internal("reading the approvals of tools", error))
+}
+
 fn prompt(wanted: Wanted<'_>, digest: String) -> Prompt {
     let arguments = match wanted.mask {
         Some(mask) => shown(wanted.arguments, wanted.schema, mask, ARGUMENTS_CHARS),
@@ -117,14 +138,15 @@ fn prompt(wanted: Wanted<'_>, digest: String) -> Prompt {
     Prompt {
         kind: PromptKind::Approval,
         text,
-        options: [APPROVE_ONCE, APPROVE_SESSION, APPROVE_DENY]
+        options: [APPROVE_ONCE, APPROVE_SESSION, APPROVE_ALWAYS, APPROVE_DENY]
             .map(str::to_owned)
             .to_vec(),
         tool: Some(wanted.tool.to_owned()),
         digest: Some(digest),
         arguments: Some(arguments),
         key: wanted.key,
-        wait_ms: u64::try_from(OPEN_TIME.as_millis()).unwrap_or(u64::MAX),
+        password: false,
+        wait_ms: Some(u64::try_from(OPEN_TIME.as_millis()).unwrap_or(u64::MAX)),
     }
 }
 

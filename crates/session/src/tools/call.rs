@@ -142,7 +142,7 @@ impl Tools {
                     mask: mask.as_ref(),
                     key: approval_key,
                 };
-                if let Err(error) = approved(kernel, approval.as_deref(), wanted).await? {
+                if let Err(error) = approved(kernel, &*self.store, approval.as_deref(), wanted).await? {
                     if error.code == ToolErrorCode::ApprovalNeeded {
                         return Err(EngineError::tool(error));
                     }

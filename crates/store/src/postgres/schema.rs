@@ -8,10 +8,10 @@ use super::failure::Failure;
 use crate::StoreError;
 
 /// The schema version that this code writes.
-pub(super) const SCHEMA_VERSION: i64 = 9;
+pub(super) const SCHEMA_VERSION: i64 = 10;
 
 /// Step `n` brings version `n` to `n + 1`. A released step never changes; a change is a new step.
-const MIGRATIONS: &[&str] = &[V1, V2, V3, V4, V5, V6, V7, V8, V9];
+const MIGRATIONS: &[&str] = &[V1, V2, V3, V4, V5, V6, V7, V8, V9, V10];
 
 /// "HIMA": held while a schema is made or changed, so that replicas that start at once do it once.
 const LOCK: i64 = 0x4849_4d41;
@@ -287,6 +287,20 @@ CREATE INDEX deliveries_latest ON himalia.deliveries (trigger_id, created_micros
 CREATE INDEX deliveries_of_run ON himalia.deliveries (run_id);
 ";
 
+/// Tools that a person has approved for later sessions.
+const V10: &str = "
+CREATE TABLE himalia.tool_approvals (
+    id              uuid PRIMARY KEY,
+    owner           text NOT NULL,
+    caller          text NOT NULL,
+    template        text NOT NULL,
+    tool            text NOT NULL,
+    approved_by     text NOT NULL,
+    approved_micros bigint NOT NULL,
+    UNIQUE (owner, caller, template, tool)
+);
+";
+
 /// Applies the steps that are missing, all in one transaction and under an advisory lock, so that a crash leaves the earlier version
 /// or the newest. `database` is named in errors.
 pub(super) async fn migrate(client: &mut Client, database: &str) -> Result<(), Failure> {
@@ -334,6 +348,6 @@ pub(super) async fn migrate(client: &mut Client, database: &str) -> Result<(), F
 }
 
 const _: () = assert!(
-    MIGRATIONS.len() == 9 && SCHEMA_VERSION == 9,
+    MIGRATIONS.len() == 10 && SCHEMA_VERSION == 10,
     "a step and its version come together"
 );

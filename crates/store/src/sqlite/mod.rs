@@ -23,6 +23,7 @@ mod replicas;
 mod schema;
 mod skills;
 mod tokens;
+mod tool_approvals;
 mod triggers;
 mod usage;
 mod versions;
@@ -43,9 +44,10 @@ use crate::{
     CredentialRecord, DeadReplica, DeliveryRecord, EndedRecord, JupyterSessionRecord, KernelLife,
     KernelRecord, Location, Lookup, Owner, PutCredential, ReadyReplica, ReplicaLease, ReplicaRecord,
     RuntimePaths, Scope, SkillBrief, SkillRecord, Space, StepAnswer, StepsWritten, Store, StoreError,
-    StoreFuture, TakeOver, Taken, TokenRecord, TriggerAdded, TriggerRecord, TriggerRun, UsageRecord,
-    VersionAdded, VersionQuota, WorkflowBrief, WorkflowRecord, WorkflowRunAdded, WorkflowRunBrief,
-    WorkflowRunEnd, WorkflowRunFilter, WorkflowRunQuota, WorkflowRunRecord, WorkflowStepRecord,
+    StoreFuture, TakeOver, Taken, TokenRecord, ToolApprovalAdded, ToolApprovalRecord, TriggerAdded,
+    TriggerRecord, TriggerRun, UsageRecord, VersionAdded, VersionQuota, WorkflowBrief, WorkflowRecord,
+    WorkflowRunAdded, WorkflowRunBrief, WorkflowRunEnd, WorkflowRunFilter, WorkflowRunQuota,
+    WorkflowRunRecord, WorkflowStepRecord,
 };
 pub use backup::{copy_database, detach_sandboxes};
 use claims::Claim;
@@ -551,6 +553,28 @@ impl Store for SqliteStore {
 
     fn add_usage(&self, day: i64, used: Vec<UsageRecord>) -> StoreFuture<'_, ()> {
         Box::pin(self.do_add_usage(day, used))
+    }
+
+    fn add_tool_approval(&self, record: ToolApprovalRecord, most: i64) -> StoreFuture<'_, ToolApprovalAdded> {
+        Box::pin(self.do_add_tool_approval(record, most))
+    }
+
+    fn has_tool_approval(
+        &self,
+        owner: String,
+        caller: String,
+        template: String,
+        tool: String,
+    ) -> StoreFuture<'_, bool> {
+        Box::pin(self.do_has_tool_approval(owner, caller, template, tool))
+    }
+
+    fn tool_approvals(&self, owner: Option<String>) -> StoreFuture<'_, Vec<ToolApprovalRecord>> {
+        Box::pin(self.do_tool_approvals(owner))
+    }
+
+    fn delete_tool_approval(&self, owner: Option<String>, id: Uuid) -> StoreFuture<'_, bool> {
+        Box::pin(self.do_delete_tool_approval(owner, id))
     }
 
     fn usage(&self, day: i64) -> StoreFuture<'_, Vec<UsageRecord>> {

@@ -381,7 +381,7 @@ fn insert_run(transaction: &Transaction<'_>, run: &TriggerRun) -> Result<(), Fai
     Ok(())
 }
 
-fn id(row: &Row<'_>, column: &str) -> Result<Uuid, rusqlite::Error> {
+pub(super) fn id(row: &Row<'_>, column: &str) -> Result<Uuid, rusqlite::Error> {
     let text: String = row.get(column)?;
     Uuid::try_parse(&text)
         .map_err(|error| rusqlite::Error::FromSqlConversionFailure(0, Type::Text, error.into()))

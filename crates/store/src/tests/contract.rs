@@ -498,6 +498,60 @@ pub(crate) async fn each_thing_is_found_with_the_replica_that_has_it<P: Fixture>
     assert!(a.lease().is_valid());
 }
 
+pub(crate) async fn a_tool_is_approved_for_its_sessions_alone_and_once<P: Fixture>() {
+    let row = |owner: &str, caller: &str, template: &str, tool: &str| ToolApprovalRecord {
+        id: Uuid::new_v4(),
+        owner: owner.into(),
+        caller: caller.into(),
+        template: template.into(),
+        tool: tool.into(),
+        approved_by: "acme/boss".into(),
+        approved_micros: 7,
+    };
+    let place = P::new().await;
+    let (a, b) = (place.open("a").await, place.open("b").await);
+    let first = row("acme", "ada", "tools", "orders.delete");
+    let added = a.add_tool_approval(first.clone(), 2).await.unwrap();
+    assert_eq!(added, ToolApprovalAdded::Added);
+    let again = row("acme", "ada", "tools", "orders.delete");
+    let added = b.add_tool_approval(again, 2).await.unwrap();
+    assert_eq!(added, ToolApprovalAdded::Present);
+    let has = |owner: &str, caller: &str, template: &str, tool: &str| {
+        b.has_tool_approval(owner.into(), caller.into(), template.into(), tool.into())
+    };
+    assert!(has("acme", "ada", "tools", "orders.delete").await.unwrap());
+    for (owner, caller, template, tool) in [
+        ("other", "ada", "tools", "orders.delete"),
+        ("acme", "eve", "tools", "orders.delete"),
+        ("acme", "ada", "python3", "orders.delete"),
+        ("acme", "ada", "tools", "orders.create"),
+    ] {
+        assert!(
+            !has(owner, caller, template, tool).await.unwrap(),
+            "{owner} {caller}"
+        );
+    }
+    let second = row("acme", "eve", "tools", "orders.delete");
+    let added = a.add_tool_approval(second.clone(), 2).await.unwrap();
+    assert_eq!(added, ToolApprovalAdded::Added);
+    let third = row("acme", "ada", "tools", "orders.create");
+    let added = a.add_tool_approval(third, 2).await.unwrap();
+    assert_eq!(added, ToolApprovalAdded::Full);
+    let foreign = row("other", "x", "tools", "orders.create");
+    let added = a.add_tool_approval(foreign.clone(), 2).await.unwrap();
+    assert_eq!(added, ToolApprovalAdded::Added);
+    let listed = b.tool_approvals(Some("acme".into())).await.unwrap();
+    assert_eq!(listed, [first.clone(), second.clone()]);
+    assert_eq!(b.tool_approvals(None).await.unwrap().len(), 3);
+    let delete = |owner: Option<&str>, id: Uuid| b.delete_tool_approval(owner.map(str::to_owned), id);
+    assert!(!delete(Some("acme"), foreign.id).await.unwrap());
+    assert!(delete(Some("acme"), first.id).await.unwrap());
+    assert!(!delete(Some("acme"), first.id).await.unwrap());
+    assert!(!has("acme", "ada", "tools", "orders.delete").await.unwrap());
+    assert!(delete(None, foreign.id).await.unwrap());
+    assert_eq!(a.tool_approvals(None).await.unwrap(), [second]);
+}
+
 pub(crate) async fn a_version_of_a_skill_is_there_once_and_within_its_owners_quota<P: Fixture>() {
     let row = |owner: &str, name: &str, version: &str, bytes: i64| SkillRecord {
         brief: SkillBrief {

@@ -77,9 +77,9 @@ struct Posting {
     attempts: Vec<DeliveryAttempt>,
 }
 
-/// The URL of a callback.
-pub(super) fn check_url(url: &str) -> Result<(), EngineError> {
-    let wrong = |reason: String| Err(EngineError::bad_request("callback", reason));
+/// The URL of a callback, which this member of a request has.
+pub(super) fn check_url(field: &'static str, url: &str) -> Result<(), EngineError> {
+    let wrong = |reason: String| Err(EngineError::bad_request(field, reason));
     if url.len() > MAX_CALLBACK_URL {
         return wrong(format!("is longer than {MAX_CALLBACK_URL} bytes"));
     }
@@ -223,6 +223,17 @@ fn body(trigger: &TriggerRecord, run: &TriggerRun) -> Result<Vec<u8>, EngineErro
     let detail = detail(run)?;
     let date = |micros: i64| timestamp(from_micros(u64::try_from(micros).unwrap_or(0)));
     let ended = detail.ended_micros.map(date);
+    if trigger.kind == TriggerKind::Prompts.as_str() {
+        let body = json!({
+            "type": "prompt.asked",
+            "timestamp": ended,
+            "data": {
+                "prompt": detail.outputs,
+                "answer": format!("/hooks/{}/prompts/{}", trigger.id, run.key),
+            },
+        });
+        return serde_json::to_vec(&body).map_err(|error| EngineError::internal("writing a callback", error));
+    }
     let body = json!({
         "type": "run.ended",
         "timestamp": ended,

@@ -16,13 +16,18 @@ pub enum TriggerKind {
     Schedule,
     /// A webhook.
     Webhook,
+    /// A webhook to which prompts are posted, and which takes answers.
+    Prompts,
 }
 
 impl TriggerKind {
+    pub(super) const ALL: [Self; 3] = [Self::Schedule, Self::Webhook, Self::Prompts];
+
     pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::Schedule => "schedule",
             Self::Webhook => "webhook",
+            Self::Prompts => "prompt_webhook",
         }
     }
 
@@ -31,6 +36,7 @@ impl TriggerKind {
         match self {
             Self::Schedule => "Schedule",
             Self::Webhook => "Webhook",
+            Self::Prompts => "Prompt webhook",
         }
     }
 }

@@ -20,7 +20,7 @@ use super::callbacks::{deliver, new_delivery};
 use super::definition::{
     Definition, Detail, TriggerKind, TriggerRunStatus, definition, detail, stored, write,
 };
-use super::{MAX_TRIGGER_RUNS, new_run, run_skill, session_of};
+use super::{MAX_TRIGGER_RUNS, new_run, prompts, run_skill, session_of};
 use crate::Engine;
 use crate::api::Commands;
 use crate::api::skills::{PreparedRun, SkillRun, SkillRunStatus};
@@ -54,6 +54,8 @@ pub(super) struct Runner {
     engine: Engine,
     starts: Arc<Semaphore>,
     deliveries: Arc<Semaphore>,
+    /// Prompts that webhooks know of.
+    noted: prompts::Noted,
 }
 
 /// What comes of a run that this process has claimed.
@@ -72,6 +74,7 @@ impl Runner {
             engine,
             starts: Arc::new(Semaphore::new(STARTS)),
             deliveries: Arc::new(Semaphore::new(DELIVERIES)),
+            noted: prompts::Noted::default(),
         }
     }
 
@@ -116,7 +119,7 @@ impl Runner {
 
     async fn has_triggers(&self) -> Result<bool, EngineError> {
         let store = self.commands().inner.store();
-        for kind in [TriggerKind::Schedule, TriggerKind::Webhook] {
+        for kind in TriggerKind::ALL {
             let all = store.triggers(None, kind.as_str().to_owned()).await;
             if !all.map_err(stored)?.is_empty() {
                 return Ok(true);
@@ -135,6 +138,7 @@ impl Runner {
                 tracing::error!(%id, owner, %error, "a schedule is due and cannot be run");
             }
         }
+        prompts::note(commands, &self.noted, now).await?;
         for run in store.open_trigger_runs(now, BATCH).await.map_err(stored)? {
             let Ok(permit) = Arc::clone(&self.starts).try_acquire_owned() else {
                 break;
@@ -369,6 +373,12 @@ async fn tended(
         Ok(principal) => principal,
         Err(reason) => return over(commands, detail, Err(reason.to_owned())).await,
     };
+    if record.kind == TriggerKind::Prompts.as_str() {
+        // All that is to be done is its delivery.
+        detail.status = TriggerRunStatus::Succeeded;
+        detail.ended_micros = Some(commands.trigger_time().await?);
+        return Ok(Outcome::Over);
+    }
     let begun = match run.state {
         TriggerRunState::Due => start(engine, &principal, &definition, run, detail).await,
         _ => resumed(engine, &principal, &definition, run, detail).await,

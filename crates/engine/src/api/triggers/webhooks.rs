@@ -61,28 +61,12 @@ impl Engine {
     ) -> Result<Option<TriggerRunInfo>, EngineError> {
         let commands = &self.commands;
         commands.inner.check_open()?;
-        let Some(record) = commands.inner.store().trigger(hook).await.map_err(stored)? else {
+        let checked = commands
+            .checked_message(hook, TriggerKind::Webhook, message)
+            .await?;
+        let Some((record, definition, now)) = checked else {
             return Ok(None);
         };
-        if record.kind != TriggerKind::Webhook.as_str() {
-            return Ok(None);
-        }
-        let secret = commands.open_secrets(&record)?.incoming.map(Zeroizing::new);
-        let secret = secret.and_then(|text| Secret::parse(&text));
-        let now = commands.trigger_time().await?;
-        let signed = Signed {
-            id: message.id,
-            timestamp: message.timestamp,
-            body: message.body,
-        };
-        let checked = secret.map_or(Err(Refused::Signature), |secret| {
-            secret.check(signed, message.signature, now / 1_000_000)
-        });
-        if let Err(refused) = checked {
-            tracing::warn!(webhook = %hook, ?refused, "a message was refused");
-            return Ok(None);
-        }
-        let definition = definition(&record)?;
         let principal = runner::holder(commands, &record, &definition);
         let noted = match &principal {
             Ok(principal) => principal.clone(),
@@ -108,6 +92,38 @@ impl Engine {
 }
 
 impl Commands {
+    /// What a message is for that is signed well, and the time. `None`: it is refused.
+    pub(super) async fn checked_message(
+        &self,
+        hook: Uuid,
+        kind: TriggerKind,
+        message: WebhookMessage<'_>,
+    ) -> Result<Option<(TriggerRecord, Definition, i64)>, EngineError> {
+        let Some(record) = self.inner.store().trigger(hook).await.map_err(stored)? else {
+            return Ok(None);
+        };
+        if record.kind != kind.as_str() {
+            return Ok(None);
+        }
+        let secret = self.open_secrets(&record)?.incoming.map(Zeroizing::new);
+        let secret = secret.and_then(|text| Secret::parse(&text));
+        let now = self.trigger_time().await?;
+        let signed = Signed {
+            id: message.id,
+            timestamp: message.timestamp,
+            body: message.body,
+        };
+        let checked = secret.map_or(Err(Refused::Signature), |secret| {
+            secret.check(signed, message.signature, now / 1_000_000)
+        });
+        if let Err(refused) = checked {
+            tracing::warn!(webhook = %hook, ?refused, "a message was refused");
+            return Ok(None);
+        }
+        let definition = definition(&record)?;
+        Ok(Some((record, definition, now)))
+    }
+
     async fn received(
         &self,
         principal: &Principal,
@@ -182,7 +198,7 @@ impl Commands {
         let Some(current) = self.inner.credentials.current_key() else {
             return Ok(());
         };
-        for kind in [TriggerKind::Schedule, TriggerKind::Webhook] {
+        for kind in TriggerKind::ALL {
             let all = self.inner.store().triggers(None, kind.as_str().to_owned()).await;
             for mut record in all.map_err(stored)? {
                 if record.sealed.is_empty() || record.key_id == current {

@@ -2,15 +2,17 @@
 
 use std::time::Duration;
 
+use himalia_executions::{PromptInfo, PromptName, PromptState, StepPromptId};
 use himalia_journal::may_block;
 use himalia_model::{Action, EngineError, Object, Principal};
 use himalia_skills::address;
 use himalia_store::{
-    RUNNING, StepAnswer, WorkflowRunAdded, WorkflowRunBrief, WorkflowRunFilter, WorkflowRunQuota,
-    WorkflowRunRecord,
+    RUNNING, StepAnswer, WAITING, WorkflowRunAdded, WorkflowRunBrief, WorkflowRunFilter, WorkflowRunQuota,
+    WorkflowRunRecord, WorkflowStepRecord,
 };
 use himalia_workflows::{MAX_INPUT_BYTES, RunStatus, Workflow};
 use serde_json::{Map, Value, json};
+use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout_at};
 use uuid::Uuid;
 
@@ -158,15 +160,97 @@ impl Commands {
                 let steps = self.inner.store().workflow_steps(id.to_owned());
                 return view::run(record, steps.await.map_err(stored)?);
             }
-            let soon = until.min(Instant::now() + LOOK);
-            match changed {
-                Some(mut changed) => {
-                    let _ = timeout_at(until, changed.changed()).await;
-                }
-                None => sleep_until(soon).await,
-            }
-            self.inner.check_open()?;
+            self.until_changed(changed, until).await?;
         }
+    }
+
+    /// Waits until a run may have changed, at most until this time.
+    async fn until_changed(
+        &self,
+        changed: Option<watch::Receiver<()>>,
+        until: Instant,
+    ) -> Result<(), EngineError> {
+        match changed {
+            Some(mut changed) => {
+                let _ = timeout_at(until, changed.changed()).await;
+            }
+            None => sleep_until(until.min(Instant::now() + LOOK)).await,
+        }
+        self.inner.check_open()
+    }
+
+    /// What a step asks a person, when that has ended or after this time.
+    pub(in crate::api) async fn step_prompt(
+        &self,
+        principal: &Principal,
+        id: &StepPromptId,
+        wait: Duration,
+    ) -> Result<PromptInfo, EngineError> {
+        self.allow(principal, Action::Read, Object::Workflows)?;
+        let unknown = || EngineError::no_prompt(&PromptName::Step(id.clone()).to_string());
+        let until = Instant::now() + wait;
+        loop {
+            // Before the rows are read: what changes afterwards is not missed.
+            let changed = self.workflows.changed(&id.run);
+            let record = self.seen_run(principal, &id.run).await;
+            let record = record.map_err(|error| match error {
+                EngineError::NotFound { .. } => unknown(),
+                other => other,
+            })?;
+            let steps = self.inner.store().workflow_steps(id.run.clone());
+            let found = view::prompt(&record, steps.await.map_err(stored)?, id)?;
+            let found = found.ok_or_else(unknown)?;
+            if found.state != PromptState::Open || Instant::now() >= until {
+                return Ok(found);
+            }
+            self.until_changed(changed, until).await?;
+        }
+    }
+
+    /// What steps of the tenant's workflows ask, as far as it waits for an answer.
+    pub(in crate::api) async fn open_step_prompts(
+        &self,
+        principal: &Principal,
+    ) -> Result<Vec<PromptInfo>, EngineError> {
+        let filter = WorkflowRunFilter {
+            status: Some(RUNNING.to_owned()),
+            limit: MAX_RUNS_IN_PROGRESS.into(),
+            ..WorkflowRunFilter::default()
+        };
+        let store = self.inner.store();
+        let running = store.workflow_runs(principal.owner().to_owned(), filter);
+        let mut open = Vec::new();
+        for run in running.await.map_err(stored)? {
+            let rows = store.workflow_steps(run.id.clone()).await.map_err(stored)?;
+            let steps = waiting_steps(&rows);
+            if steps.is_empty() {
+                continue;
+            }
+            // One that was deleted meanwhile asks nothing any more.
+            let Some(record) = store.workflow_run(run.id.clone()).await.map_err(stored)? else {
+                continue;
+            };
+            for step in steps {
+                let run = run.id.clone();
+                let prompt = view::prompt(&record, rows.clone(), &StepPromptId { run, step })?;
+                open.extend(prompt.filter(|prompt| prompt.state == PromptState::Open));
+            }
+        }
+        Ok(open)
+    }
+
+    /// Answers what a step asks.
+    pub(in crate::api) async fn answer_step_prompt(
+        &self,
+        principal: &Principal,
+        id: &StepPromptId,
+        value: String,
+    ) -> Result<PromptInfo, EngineError> {
+        // What is not there, or not the tenant's, is unknown as a prompt.
+        self.step_prompt(principal, id, Duration::ZERO).await?;
+        self.answer_workflow_step(principal, &id.run, &id.step, value)
+            .await?;
+        self.step_prompt(principal, id, Duration::ZERO).await
     }
 
     pub(crate) async fn workflow_step(
@@ -250,6 +334,12 @@ impl Commands {
             id: id.chars().take(64).collect(),
         })
     }
+}
+
+/// The steps that wait for a person.
+fn waiting_steps(rows: &[WorkflowStepRecord]) -> Vec<String> {
+    let waiting = rows.iter().filter(|row| row.status == WAITING);
+    waiting.map(|row| row.step.clone()).collect()
 }
 
 fn no_step(step: &str) -> EngineError {

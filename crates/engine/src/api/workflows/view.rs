@@ -1,7 +1,9 @@
 //! What is shown of a run.
 
-use himalia_model::EngineError;
-use himalia_store::{WorkflowRunBrief, WorkflowRunRecord, WorkflowStepRecord};
+use himalia_executions::{PromptInfo, PromptKind, PromptName, PromptState, StepPromptId};
+use himalia_model::{EngineError, from_micros};
+use himalia_outcome::shown_prompt;
+use himalia_store::{WAITING, WorkflowRunBrief, WorkflowRunRecord, WorkflowStepRecord};
 use himalia_workflows::{Approval, Attempt, AttemptStatus, Failure, RunStatus, SkillRef, Step};
 use serde_json::Value;
 
@@ -135,6 +137,66 @@ pub(super) fn step(
     let restored = Restored::new(record, rows)?;
     let step = restored.run.workflow().step(id);
     Ok(step.map(|step| restored.step(step, step.map.is_some().then_some(item), usize::MAX)))
+}
+
+/// What a step asks a person, and what became of that. `None`: it asks nothing, or has not begun.
+pub(super) fn prompt(
+    record: &WorkflowRunRecord,
+    rows: Vec<WorkflowStepRecord>,
+    id: &StepPromptId,
+) -> Result<Option<PromptInfo>, EngineError> {
+    let Some(row) = rows.iter().rfind(|row| row.step == id.step).cloned() else {
+        return Ok(None);
+    };
+    let waits = row.status == WAITING && record.brief.ended_micros.is_none();
+    let restored = Restored::new(record, rows)?;
+    let workflow = restored.run.workflow();
+    let Some(approval) = workflow.step(&id.step).and_then(|step| step.approval.clone()) else {
+        return Ok(None);
+    };
+    let (state, reason) = match &row.answer {
+        Some(_) => (PromptState::Answered, None),
+        None if waits => (PromptState::Open, None),
+        None => {
+            let failure = row.error.as_deref().map(records::failure_of).transpose()?;
+            let reason = failure
+                .map(|failure| failure.message)
+                .filter(|text| !text.is_empty());
+            let reason = reason.unwrap_or_else(|| "the run has ended".to_owned());
+            (PromptState::Withdrawn, Some(reason))
+        }
+    };
+    let arguments = waits.then(|| shown_inputs(Value::Object(restored.run.inputs_of(&id.step, 0))));
+    let time = |micros: i64| from_micros(u64::try_from(micros).unwrap_or(0));
+    Ok(Some(PromptInfo {
+        id: PromptName::Step(id.clone()),
+        session: None,
+        workflow_run: Some(record.brief.id.clone()),
+        step: Some(id.step.clone()),
+        execution: None,
+        kind: PromptKind::Step,
+        text: shown_prompt(&approval.text),
+        options: approval.options,
+        tool: None,
+        arguments,
+        password: false,
+        created: time(row.begun_micros.unwrap_or(record.brief.created_micros)),
+        expires: row.due_micros.map(time),
+        state,
+        answer: row.answer,
+        answered_by: row.answered_by,
+        reason,
+    }))
+}
+
+/// Inputs as a person sees them. What is too long is a text that is cut, and says so.
+fn shown_inputs(inputs: Value) -> Value {
+    let text = inputs.to_string();
+    if text.len() <= SHOWN_BYTES {
+        return inputs;
+    }
+    let end = text.floor_char_boundary(SHOWN_BYTES);
+    Value::String(format!("{}… ({} bytes)", &text[..end], text.len()))
 }
 
 struct Restored {

@@ -84,7 +84,10 @@ impl Follower<Excerpt> {
                 model_output_tokens: models.used.output_tokens,
                 model_spend: models.used.spend,
             },
-            input: outcome.input.filter(|_| over.is_none()),
+            input: outcome
+                .input
+                .filter(|_| over.is_none())
+                .map(|input| self.named(input)),
             prompts: self.prompts.open(self.id.kernel),
             death,
             detached: self.detached,

@@ -43,7 +43,7 @@ const SHARED: [&str; 7] = [
 ];
 
 /// Beginnings of routes that are tested elsewhere.
-const OTHERS: [&str; 11] = [
+const OTHERS: [&str; 13] = [
     "/e2b/",
     "/files",
     "/azure/",
@@ -55,18 +55,21 @@ const OTHERS: [&str; 11] = [
     "/v1/webhooks",
     "/v1/deliveries",
     "/v1/grants",
+    "/v1/tool-approvals/",
+    "/v1/prompt-webhooks",
 ];
 
 fn whole(method: &str, path: &str) -> Option<Whole> {
     Some(match (method, path) {
         ("GET" | "PATCH", path) if SHARED.contains(&path) => Whole::Shared,
-        ("GET", "/api/kernels" | "/api/sessions" | "/v1/sessions" | "/v1/usage" | "/api/status") => {
-            Whole::Own
-        }
+        (
+            "GET",
+            "/api/kernels" | "/api/sessions" | "/v1/sessions" | "/v1/prompts" | "/v1/usage" | "/api/status",
+        ) => Whole::Own,
         // Tools find sessions as the routes do; tests of agents look at them.
         ("POST", "/api/kernels" | "/api/sessions" | "/v1/sessions" | "/mcp") => Whole::Makes,
         ("GET", "/v1/pools" | "/metrics") | ("POST", "/v1/gc") => Whole::Operators,
-        ("GET" | "POST", "/v1/tokens") | ("GET", "/v1/credentials") => Whole::Admins,
+        ("GET" | "POST", "/v1/tokens") | ("GET", "/v1/credentials" | "/v1/tool-approvals") => Whole::Admins,
         // A name is of its tenant, and another facade's routes are not served by this gateway: their own tests look at whose it is.
         (_, path) if OTHERS.iter().any(|start| path.starts_with(start)) => Whole::Makes,
         _ => return None,

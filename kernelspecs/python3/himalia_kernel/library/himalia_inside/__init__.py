@@ -117,23 +117,26 @@ async def _then(awaited, function):
     return function(await awaited)
 
 
-async def llm(prompt, model=None, system=None, max_tokens=None, temperature=None, schema=None, cache=None):
-    """Ask a language model of the gateway, and return its text. `prompt` is a text, or a list of messages as OpenAI's API has them.
+def llm(prompt, model=None, system=None, max_tokens=None, temperature=None, schema=None, cache=None):
+    """Ask a language model of the gateway. To be awaited; returns its text. `prompt` is a text, or a list of messages as OpenAI's API has them.
 
     `model` is by default the first one of the session. With `schema`, a JSON Schema, the answer is a value that fits it. The same request
     with the temperature 0 is answered once, and with `cache=True` any request. A server that is busy is asked again for a minute.
     """
-    request = models.request(prompt, model, system, max_tokens, temperature, schema, cache)
-    return await models.ask(request, connections.ask)
+    # The line is that of the call, also if the coroutine runs later, in a task.
+    request = models.request(prompt, model, system, max_tokens, temperature, schema, cache, line=calling_line())
+    return models.ask(request, connections.ask)
 
 
-async def llm_map(prompts, parallel=models.PARALLEL, return_errors=False, **options):
-    """The answers of `llm` to many prompts, in their order, so many at once.
+def llm_map(prompts, parallel=models.PARALLEL, return_errors=False, **options):
+    """The answers of `llm` to many prompts, in their order, so many at once. To be awaited.
 
     `options` are those of `llm`. The first error ends the map; with `return_errors` errors stand in the place of their answers.
     """
 
-    async def one(prompt):
-        return await llm(prompt, **options)
+    line = calling_line()
 
-    return await models.map_all(one, prompts, parallel, return_errors)
+    def one(prompt):
+        return models.ask(models.request(prompt, **options, line=line), connections.ask)
+
+    return models.map_all(one, prompts, parallel, return_errors)

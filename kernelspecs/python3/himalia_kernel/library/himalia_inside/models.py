@@ -23,8 +23,8 @@ class _Busy(Exception):
         self.error = error
 
 
-def request(prompt, model, system, max_tokens, temperature, schema, cache):
-    """One question; the answer is a text, or with a schema a value."""
+def request(prompt, model=None, system=None, max_tokens=None, temperature=None, schema=None, cache=None, *, line):
+    """One question from a line of the cell; the answer is a text, or with a schema a value."""
     messages = [{"role": "system", "content": system}] if system is not None else []
     messages += [{"role": "user", "content": prompt}] if isinstance(prompt, str) else list(prompt)
     asked = {"messages": messages}
@@ -35,6 +35,8 @@ def request(prompt, model, system, max_tokens, temperature, schema, cache):
         form = {"name": "answer", "schema": schema, "strict": True}
         asked["response_format"] = {"type": "json_schema", "json_schema": form}
     headers = {} if cache is None else {"x-himalia-cache": "true" if cache else "false"}
+    if line is not None:
+        headers["x-himalia-line"] = str(line)
     body = json.dumps(asked, allow_nan=False).encode()
 
     def read(answer):

@@ -47,10 +47,15 @@ def call(tool, /, **arguments):
 
 def llm(prompt, model=None, system=None, max_tokens=None, temperature=None, schema=None, cache=None):
     """Ask a language model of the gateway, and return its text, or with a schema a value."""
-    request = models.request(prompt, model, system, max_tokens, temperature, schema, cache)
+    request = models.request(prompt, model, system, max_tokens, temperature, schema, cache, line=calling_line())
     return models.ask_blocking(request, blocking.ask, time.sleep)
 
 
 def llm_map(prompts, parallel=models.PARALLEL, return_errors=False, **options):
     """The answers of `llm` to many prompts, in their order, so many at once."""
-    return models.map_blocking(lambda prompt: llm(prompt, **options), prompts, parallel, return_errors)
+    line = calling_line()
+
+    def one(prompt):
+        return models.ask_blocking(models.request(prompt, **options, line=line), blocking.ask, time.sleep)
+
+    return models.map_blocking(one, prompts, parallel, return_errors)

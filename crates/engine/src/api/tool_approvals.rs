@@ -1,0 +1,136 @@
+//! Commands on tools that a person has approved for later sessions of the same caller and template.
+
+use himalia_executions::{PromptInfo, PromptKind, PromptName, PromptState};
+use himalia_kernel::APPROVE_ALWAYS;
+use himalia_model::{Action, EngineError, Object, Principal};
+use himalia_store::{StoreError, ToolApprovalAdded, ToolApprovalRecord};
+use std::time::Duration;
+use uuid::Uuid;
+
+use super::Commands;
+
+/// Approvals of tools of an owner.
+pub const MAX_TOOL_APPROVALS: usize = 1_000;
+
+/// A tool that the sessions of a template may call that a caller of an owner starts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToolApproval {
+    /// Its id.
+    pub id: Uuid,
+    /// A tenant, or `operator`.
+    pub owner: String,
+    /// Who starts the sessions.
+    pub caller: String,
+    /// Their template.
+    pub template: String,
+    /// The tool: `server.tool`.
+    pub tool: String,
+    /// Who approved it.
+    pub approved_by: String,
+    /// When, microseconds since 1970.
+    pub approved_micros: i64,
+}
+
+impl From<ToolApprovalRecord> for ToolApproval {
+    fn from(record: ToolApprovalRecord) -> Self {
+        Self {
+            id: record.id,
+            owner: record.owner,
+            caller: record.caller,
+            template: record.template,
+            tool: record.tool,
+            approved_by: record.approved_by,
+            approved_micros: record.approved_micros,
+        }
+    }
+}
+
+impl Commands {
+    pub(crate) async fn approve_always(
+        &self,
+        principal: &Principal,
+        name: &PromptName,
+    ) -> Result<PromptInfo, EngineError> {
+        let asked = self.prompt(principal, name, Duration::ZERO).await?;
+        let (PromptKind::Approval, PromptName::Kernel(id)) = (asked.kind, name) else {
+            return Err(EngineError::bad_request(
+                "value",
+                "is no answer to an approval of a tool",
+            ));
+        };
+        // A caller who runs code may not approve what that code does.
+        self.allow(principal, Action::Approve, Object::Kernel(id.kernel))?;
+        let offered = asked.options.iter().any(|option| option == APPROVE_ALWAYS);
+        let (Some(tool), true) = (asked.tool, offered && asked.state == PromptState::Open) else {
+            // It says why.
+            return self
+                .answer_kernel_prompt(principal, *id, APPROVE_ALWAYS.to_owned())
+                .await;
+        };
+        let session = self.handle(principal, id.kernel)?.session();
+        let record = ToolApprovalRecord {
+            id: Uuid::new_v4(),
+            owner: session.owner.clone(),
+            caller: session.started_by.clone(),
+            template: session.template.clone(),
+            tool,
+            approved_by: principal.name().to_owned(),
+            approved_micros: self.inner.config.clock.stored_micros(),
+        };
+        // The code goes on as soon as it is answered, and finds the row.
+        let (added, most) = (record.id, i64::try_from(MAX_TOOL_APPROVALS).unwrap_or(i64::MAX));
+        let adding = self.inner.store().add_tool_approval(record, most);
+        let is_new = match adding.await.map_err(stored)? {
+            ToolApprovalAdded::Added => true,
+            ToolApprovalAdded::Present => false,
+            ToolApprovalAdded::Full => {
+                return Err(EngineError::Conflict {
+                    reason: format!(
+                        "{MAX_TOOL_APPROVALS} tools are approved for later sessions: revoke some"
+                    ),
+                });
+            }
+        };
+        let answered = self
+            .answer_kernel_prompt(principal, *id, APPROVE_ALWAYS.to_owned())
+            .await;
+        if answered.is_err() && is_new {
+            // Another answer counted.
+            let deleting = self.inner.store().delete_tool_approval(None, added);
+            deleting.await.map_err(stored)?;
+        }
+        answered
+    }
+
+    pub(crate) async fn tool_approvals(
+        &self,
+        principal: &Principal,
+    ) -> Result<Vec<ToolApproval>, EngineError> {
+        self.allow(principal, Action::Read, Object::ToolApprovals)?;
+        let owner = (!principal.is_operator()).then(|| principal.owner().to_owned());
+        let all = self.inner.store().tool_approvals(owner).await.map_err(stored)?;
+        Ok(all.into_iter().map(ToolApproval::from).collect())
+    }
+
+    pub(crate) async fn revoke_tool_approval(
+        &self,
+        principal: &Principal,
+        id: Uuid,
+    ) -> Result<(), EngineError> {
+        self.allow(principal, Action::Delete, Object::ToolApprovals)?;
+        let owner = (!principal.is_operator()).then(|| principal.owner().to_owned());
+        let deleted = self.inner.store().delete_tool_approval(owner, id).await;
+        if deleted.map_err(stored)? {
+            return Ok(());
+        }
+        Err(EngineError::NotFound {
+            what: "Tool approval",
+            id: id.to_string(),
+        })
+    }
+}
+
+#[allow(clippy::needless_pass_by_value, reason = "as map_err wants it")]
+fn stored(error: StoreError) -> EngineError {
+    EngineError::internal("approvals of tools in the store", error)
+}

@@ -1,0 +1,97 @@
+//! Prompts that are posted to a URL, and the signed answers.
+//!
+//! A prompt is a run of its webhook, whose key is the id of the prompt: it is posted once, whichever replica sees it first, by the
+//! deliveries that results of runs have. An answer is a message by the scheme of Standard Webhooks. The prompt ends by the first answer that
+//! counts, so that a message which comes again changes nothing.
+
+use std::collections::HashSet;
+
+use himalia_executions::PromptInfo;
+use himalia_model::{EngineError, Principal};
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::definition::{Detail, TriggerKind, TriggerRunStatus, definition, stored};
+use super::webhooks::WebhookMessage;
+use super::{new_run, runner};
+use crate::Engine;
+use crate::api::Commands;
+
+/// Bytes of a prompt that is posted, as JSON. Of a larger one the arguments are left out.
+const PROMPT_BYTES: usize = 64 << 10;
+
+/// Webhooks and prompts that were noted before.
+pub(super) type Noted = Mutex<HashSet<(Uuid, String)>>;
+
+/// Notes prompts that are open for the webhooks that are told of them.
+pub(super) async fn note(commands: &Commands, noted: &Noted, now: i64) -> Result<(), EngineError> {
+    let store = commands.inner.store();
+    let hooks = store
+        .triggers(None, TriggerKind::Prompts.as_str().to_owned())
+        .await;
+    let mut open = HashSet::new();
+    for record in hooks.map_err(stored)? {
+        let definition = definition(&record)?;
+        // Who made it sees what is asked. Once that is not so any more, nothing is posted.
+        let Ok(principal) = runner::holder(commands, &record, &definition) else {
+            continue;
+        };
+        for prompt in commands.listed_prompts(&principal).await? {
+            // A person types a password, not a service.
+            if prompt.password {
+                continue;
+            }
+            let key = (record.id, prompt.id.to_string());
+            if !noted.lock().contains(&key) {
+                let mut detail = Detail::new(TriggerRunStatus::Due);
+                detail.outputs = Some(shown(prompt)?);
+                let run = new_run(&record, Uuid::new_v4(), key.1.clone(), now, &detail)?;
+                store.add_trigger_run(run).await.map_err(stored)?;
+            }
+            open.insert(key);
+        }
+    }
+    *noted.lock() = open;
+    Ok(())
+}
+
+/// A prompt as it is posted.
+fn shown(mut prompt: PromptInfo) -> Result<Value, EngineError> {
+    let large = prompt
+        .arguments
+        .as_ref()
+        .is_some_and(|arguments| arguments.to_string().len() > PROMPT_BYTES);
+    if large {
+        prompt.arguments = Some(json!("(left out: they are too long)"));
+    }
+    serde_json::to_value(prompt).map_err(|error| EngineError::internal("a prompt is no JSON", error))
+}
+
+impl Engine {
+    /// Who may answer a prompt by a message that was sent to a webhook of prompts: the principal that made it. `None`: the message is
+    /// refused, and its sender is to learn no more than that.
+    pub async fn signer_of_answer(
+        &self,
+        hook: Uuid,
+        message: WebhookMessage<'_>,
+    ) -> Result<Option<Principal>, EngineError> {
+        let commands = &self.commands;
+        commands.inner.check_open()?;
+        let checked = commands
+            .checked_message(hook, TriggerKind::Prompts, message)
+            .await?;
+        let Some((record, definition, _)) = checked else {
+            return Ok(None);
+        };
+        if !definition.enabled {
+            return Err(EngineError::Conflict {
+                reason: "the webhook is switched off".to_owned(),
+            });
+        }
+        let holder = runner::holder(commands, &record, &definition);
+        holder.map(Some).map_err(|reason| EngineError::Conflict {
+            reason: reason.to_owned(),
+        })
+    }
+}

@@ -1,0 +1,236 @@
+//! `/v1/prompt-webhooks`: URLs to which prompts are posted. `/hooks/{webhook_id}/prompts/{prompt_id}` takes signed answers.
+
+use axum::Json;
+use axum::extract::{Path, Request, State};
+use axum::response::{IntoResponse, Response};
+use himalia_engine::{
+    EngineError, MAX_ANSWER_BYTES, MAX_CALLBACK_URL, MAX_TRIGGER_NAME, NewTrigger, Principal, PromptName,
+    RunTarget, TriggerInfo, TriggerKind, WebhookMessage,
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, json};
+use uuid::Uuid;
+
+use super::answers::{Empty, ShownOnce};
+use super::deliveries::{Deliveries, ListedDeliveries, delivery_page};
+use super::input::{Cursor, Limit, Members, PAGE_MOST, Parameters, Text, limit, page};
+use super::schedules::date;
+use super::webhooks::header_of;
+use crate::app::App;
+use crate::auth::{Caller, wrong_token};
+use crate::body;
+use crate::cluster::answer_elsewhere;
+use crate::error::ApiError;
+use crate::listen::Peer;
+
+const KIND: TriggerKind = TriggerKind::Prompts;
+
+/// A webhook of prompts to create.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "NewPromptWebhook")]
+pub(crate) struct Wanted {
+    /// 1 to 64 lower-case letters, digits and hyphens; one of the tenant.
+    #[schemars(extend("pattern" = "^[a-z0-9-]+$", "maxLength" = MAX_TRIGGER_NAME))]
+    name: String,
+    /// Where prompts are posted.
+    url: Text<1, MAX_CALLBACK_URL>,
+}
+
+/// A webhook of prompts.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct PromptWebhook {
+    #[schemars(extend("format" = "uuid"))]
+    id: String,
+    name: String,
+    /// Its tenant, or `operator`.
+    owner: String,
+    /// As whom answers are given.
+    caller: String,
+    /// Where prompts are posted.
+    url: String,
+    #[schemars(extend("format" = "date-time"))]
+    created: String,
+}
+
+impl From<TriggerInfo> for PromptWebhook {
+    fn from(info: TriggerInfo) -> Self {
+        Self {
+            id: info.id.to_string(),
+            name: info.name,
+            owner: info.owner,
+            caller: info.caller,
+            url: info.callback.unwrap_or_default(),
+            created: date(info.created_micros),
+        }
+    }
+}
+
+/// A new webhook of prompts.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "CreatedPromptWebhook")]
+pub(crate) struct Made {
+    /// With which prompts are signed. It is shown once.
+    secret: String,
+    /// With which answers are signed. It is shown once.
+    answer_secret: String,
+    #[serde(flatten)]
+    shown: PromptWebhook,
+}
+
+/// `POST /v1/prompt-webhooks`: 201 with the secrets.
+pub(crate) async fn create(
+    State(app): State<App>,
+    Caller(principal): Caller,
+    Members(wanted): Members<Wanted>,
+) -> Result<ShownOnce<Made>, ApiError> {
+    let new = NewTrigger {
+        name: wanted.name,
+        // It starts nothing.
+        target: RunTarget {
+            skill: String::new(),
+            version: None,
+        },
+        inputs: Map::new(),
+        template: None,
+        timeout: None,
+        times: None,
+        enabled: true,
+        callback: Some(wanted.url.0),
+    };
+    let (made, secrets) = app.engine().create_trigger(&principal, KIND, new).await?;
+    Ok(ShownOnce(Made {
+        secret: secrets.outgoing.unwrap_or_default(),
+        answer_secret: secrets.incoming.unwrap_or_default(),
+        shown: made.into(),
+    }))
+}
+
+/// A page of the list.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "PromptWebhookPage")]
+pub(crate) struct Webhooks {
+    webhooks: Vec<PromptWebhook>,
+    /// The cursor of the next page; null at the end.
+    next: Option<String>,
+}
+
+/// Which webhooks are listed.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Listed {
+    /// The `next` of the page before.
+    cursor: Option<Cursor<LIST>>,
+    /// Webhooks of a page; default 1,000.
+    limit: Option<Limit>,
+}
+
+/// Its cursors.
+const LIST: char = 'n';
+
+/// `GET /v1/prompt-webhooks`: those of the caller's tenant, for the operator all, by owner and name.
+pub(crate) async fn list(
+    State(app): State<App>,
+    Caller(principal): Caller,
+    Parameters(wanted): Parameters<Listed>,
+) -> Result<Json<Webhooks>, ApiError> {
+    let all = app.engine().triggers(&principal, KIND).await?;
+    let key = |one: &PromptWebhook| format!("{} {}", one.owner, one.name);
+    let mut all: Vec<PromptWebhook> = all.into_iter().map(PromptWebhook::from).collect();
+    all.sort_by_cached_key(key);
+    let (webhooks, next) = page(all, wanted.cursor.as_ref(), limit(wanted.limit, PAGE_MOST), key);
+    Ok(Json(Webhooks { webhooks, next }))
+}
+
+/// `DELETE /v1/prompt-webhooks/{prompt_webhook}`: 204. Nothing more is posted, and no answer is taken.
+pub(crate) async fn delete(
+    State(app): State<App>,
+    Caller(principal): Caller,
+    Path(text): Path<String>,
+) -> Result<Empty<204>, ApiError> {
+    app.engine().delete_trigger(&principal, KIND, &text).await?;
+    Ok(Empty)
+}
+
+/// `GET /v1/prompt-webhooks/{prompt_webhook}/deliveries`: the latest first.
+pub(crate) async fn deliveries(
+    State(app): State<App>,
+    Caller(principal): Caller,
+    Path(text): Path<String>,
+    Parameters(wanted): Parameters<ListedDeliveries>,
+) -> Result<Json<Deliveries>, ApiError> {
+    let all = app.engine().deliveries(&principal, KIND, &text).await?;
+    Ok(Json(delivery_page(all, &wanted)))
+}
+
+/// What the body of an answer has.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Given {
+    value: String,
+}
+
+/// `POST /hooks/{webhook_id}/prompts/{prompt_id}`: 200 with the prompt once the answer counts, 409 if it has ended before. What is not
+/// signed well is 401, whatever is wrong with it.
+pub(crate) async fn receive(
+    State(app): State<App>,
+    Path((hook, prompt)): Path<(String, String)>,
+    request: Request,
+) -> Response {
+    let peer = request.extensions().get::<Peer>().cloned();
+    match received(&app, &hook, &prompt, request).await {
+        Ok(Some(response)) => response,
+        Ok(None) => wrong_token(&app, peer.as_ref()).into_response(),
+        Err(error) => error.into_response(),
+    }
+}
+
+async fn received(
+    app: &App,
+    hook: &str,
+    prompt: &str,
+    request: Request,
+) -> Result<Option<Response>, ApiError> {
+    let (parts, content) = request.into_parts();
+    let header = |name: &str| header_of(&parts.headers, name);
+    let (Ok(hook), Some(id), Some(timestamp), Some(signature)) = (
+        Uuid::try_parse(hook),
+        header("webhook-id"),
+        header("webhook-timestamp"),
+        header("webhook-signature"),
+    ) else {
+        return Ok(None);
+    };
+    let body = body::within(app, &parts.headers, content, MAX_ANSWER_BYTES + 1024).await?;
+    let message = WebhookMessage {
+        id,
+        timestamp,
+        signature,
+        body: &body,
+    };
+    let Some(principal) = app.engine().signer_of_answer(hook, message).await? else {
+        return Ok(None);
+    };
+    let given: Given = serde_json::from_slice(&body)
+        .map_err(|_| EngineError::bad_request("body", "expected {\"value\": \"...\"} as JSON"))?;
+    answered(app, &principal, &prompt.parse()?, given.value)
+        .await
+        .map(Some)
+}
+
+/// Answers it where it is.
+async fn answered(
+    app: &App,
+    principal: &Principal,
+    name: &PromptName,
+    value: String,
+) -> Result<Response, ApiError> {
+    if let PromptName::Kernel(id) = name
+        && let Some(response) = answer_elsewhere(app, principal, *id, &json!({ "value": value })).await?
+    {
+        return Ok(response);
+    }
+    let answered = app.engine().answer(principal, name, value).await?;
+    Ok(Json(answered).into_response())
+}

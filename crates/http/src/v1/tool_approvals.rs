@@ -1,0 +1,103 @@
+//! `/v1/tool-approvals`: tools that a person has approved for later sessions of the same caller and template.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use himalia_engine::{EngineError, ToolApproval, from_micros};
+use himalia_wire::build::timestamp;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::answers::Empty;
+use super::input::{Cursor, Limit, PAGE_MOST, Parameters, limit, page};
+use crate::app::App;
+use crate::auth::Caller;
+use crate::error::ApiError;
+
+/// A tool that is called without a question, in sessions of one template that one caller starts.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "ToolApproval")]
+pub(crate) struct Shown {
+    #[schemars(extend("format" = "uuid"))]
+    id: String,
+    /// The tenant of the sessions, or `operator`.
+    owner: String,
+    /// Who starts the sessions.
+    caller: String,
+    /// Their template.
+    template: String,
+    /// The tool: `server.tool`.
+    tool: String,
+    /// Who approved it.
+    approved_by: String,
+    /// When it was approved.
+    #[schemars(extend("format" = "date-time"))]
+    approved: String,
+}
+
+impl From<ToolApproval> for Shown {
+    fn from(approval: ToolApproval) -> Self {
+        let at = u64::try_from(approval.approved_micros).unwrap_or(0);
+        Self {
+            id: approval.id.to_string(),
+            owner: approval.owner,
+            caller: approval.caller,
+            template: approval.template,
+            tool: approval.tool,
+            approved_by: approval.approved_by,
+            approved: timestamp(from_micros(at)),
+        }
+    }
+}
+
+/// A page of the list.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "ToolApprovalPage")]
+pub(crate) struct Approvals {
+    approvals: Vec<Shown>,
+    /// The cursor of the next page; null at the end.
+    next: Option<String>,
+}
+
+/// Which approvals are listed.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Wanted {
+    /// The `next` of the page before.
+    cursor: Option<Cursor<LIST>>,
+    /// Approvals of a page; default 1,000.
+    limit: Option<Limit>,
+}
+
+/// Its cursors.
+const LIST: char = 'j';
+
+/// `GET /v1/tool-approvals`: those of the caller's tenant, for the operator all, by owner, caller, template and tool.
+pub(crate) async fn list(
+    State(app): State<App>,
+    Caller(principal): Caller,
+    Parameters(wanted): Parameters<Wanted>,
+) -> Result<Json<Approvals>, ApiError> {
+    let all = app.engine().tool_approvals(&principal).await?;
+    let key = |one: &Shown| format!("{}/{} {} {}", one.owner, one.caller, one.template, one.tool);
+    let mut all: Vec<Shown> = all.into_iter().map(Shown::from).collect();
+    all.sort_by_cached_key(key);
+    let (approvals, next) = page(all, wanted.cursor.as_ref(), limit(wanted.limit, PAGE_MOST), key);
+    Ok(Json(Approvals { approvals, next }))
+}
+
+/// `DELETE /v1/tool-approvals/{approval_id}`: 204 once each call is asked for again.
+pub(crate) async fn revoke(
+    State(app): State<App>,
+    Caller(principal): Caller,
+    Path(id): Path<String>,
+) -> Result<Empty<204>, ApiError> {
+    // A text that is no id is that of no approval, once the caller may know.
+    let parsed = Uuid::try_parse(&id).unwrap_or(Uuid::nil());
+    let done = app.engine().revoke_tool_approval(&principal, parsed).await;
+    done.map_err(|error| match error {
+        EngineError::NotFound { what, .. } => EngineError::NotFound { what, id },
+        other => other,
+    })?;
+    Ok(Empty)
+}
