@@ -111,7 +111,7 @@ export class FakeGateway {
 }
 
 function event(record: LogRecord): string {
-  return `id: ${record.seq}\nevent: ${record.kind}\ndata: ${JSON.stringify(record)}\n\n`;
+  return `id: ${record.seq}\nevent: ${record.kind}\ndata: ${JSON.stringify({ ...record, buffer_bytes: record.bufferBytes })}\n\n`;
 }
 
 export function session(more: Partial<schema.ListedSession> = {}): schema.ListedSession {

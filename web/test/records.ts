@@ -77,6 +77,11 @@ export class LogWriter {
     });
   }
 
+  /** A file that code has written to be kept. */
+  kept(parent: string, name: string, mediaType: string, bytes: number): void {
+    this.message(parent, 'himalia_artifact', { name, media_type: mediaType }).bufferBytes = [bytes];
+  }
+
   /** A native execution up to its beginning; the `msg_id` of its request. */
   begin(code: string, count: number, key: string | null = null): string {
     this.execution({ event: 'submitted', code, caller: 'operator', key, ahead: 0 });

@@ -56,6 +56,24 @@ describe('a native execution', () => {
     expect(log.state).toBe('idle');
   });
 
+  it('lists files that are kept, each name once, and says which are not', () => {
+    const writer = new LogWriter();
+    const id = writer.begin('write()', 1);
+    writer.kept(id, 'a.csv', 'text/csv', 3);
+    writer.kept(id, 'a.csv', 'text/csv', 5);
+    writer.message(id, 'himalia_artifact', { name: 'without a buffer' });
+    const files = [{ name: 'b.bin', bytes: 9, reason: 'too_large' }];
+    writer.end(id, 1, 'ok', { himalia: { artifacts: { files, more: 2, truncated: true } } });
+    const [cell] = cells(read(writer));
+    expect(cell?.files.shown).toEqual([{ name: 'a.csv', mediaType: 'text/csv', bytes: 5 }]);
+    expect(cell?.files.omitted).toEqual([
+      'b.bin: too large',
+      '2 more',
+      'there may be others, which were not looked at'
+    ]);
+    expect(cell?.outputs).toEqual([]);
+  });
+
   it('waits behind the one that runs', () => {
     const writer = new LogWriter();
     const first = writer.begin('a', 1);

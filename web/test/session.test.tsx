@@ -55,6 +55,33 @@ describe('a live session', () => {
     await until(() => expect(document.querySelector('.problem')).toBeNull());
   });
 
+  it('has the files that a cell keeps, and a preview of pictures', async () => {
+    const artifacts = [
+      { name: 'deep/a.csv', media_type: 'text/csv', bytes: 3, artifact: `sha256:${'a'.repeat(64)}` },
+      { name: 'p.png', media_type: 'image/png', bytes: 4, artifact: `sha256:${'b'.repeat(64)}` }
+    ];
+    gateway.instead.set('GET v1/executions/', () => json({ id: 'e', status: 'ok', artifacts }));
+    gateway.instead.set('GET v1/artifacts/', () => new Response('1,2'));
+    URL.createObjectURL = () => 'blob:made';
+    URL.revokeObjectURL = () => undefined;
+    const id = log.begin('write()', 1);
+    log.kept(id, 'deep/a.csv', 'text/csv', 3);
+    log.kept(id, 'p.png', 'image/png', 4);
+    publish();
+    await open('#/s/eda');
+    // What is kept can be read when the result is there.
+    await until(() => expect(find('.kept').textContent).toBe('deep/a.csv 3 Bp.png 4 B'));
+    expect(document.querySelector('.kept button')).toBeNull();
+    const files = [{ name: 'large.bin', bytes: 9, reason: 'too_large' }];
+    log.end(id, 1, 'ok', { himalia: { artifacts: { files, more: 0, truncated: false } } });
+    publish();
+    await until(() => expect(find('.kept-preview').getAttribute('src')).toBe('blob:made'));
+    expect(find('.kept .is-loss').textContent).toBe('not kept: large.bin: too large');
+    await click(button('deep/a.csv'));
+    await until(() => expect(gateway.called('GET', `v1/artifacts/${'a'.repeat(64)}`).length).toBe(1));
+    expect(gateway.called('GET', `v1/artifacts/${'b'.repeat(64)}`).length).toBe(1);
+  });
+
   it('tells what its sandbox uses', async () => {
     await open('#/s/eda');
     await until(() => expect(find('.usage').textContent).toBe('96.0 MiB of 2.0 GiB'));

@@ -41,6 +41,18 @@ export interface ApiServers {
   text: string;
 }
 
+/** A file that is kept with the log. */
+export interface ArtifactFile {
+  /** `sha256:` and 64 hexadecimal digits. */
+  artifact: string;
+  /** Its length. */
+  bytes: number;
+  /** Guessed by its name. */
+  media_type: string;
+  /** Its path below the directory of artifacts. */
+  name: string;
+}
+
 /** A page of the list. */
 export interface ArtifactPage {
   artifacts: ListedArtifact[];
@@ -370,6 +382,10 @@ export type Enforcer = "none" | "watched" | "rlimit" | "cgroup" | "hard" | "gate
 
 /** A result with its provenance. */
 export interface Execution {
+  /** Files that it wrote below `/session/artifacts` or `/tmp/artifacts`, which are kept with the log. */
+  artifacts?: ArtifactFile[] | undefined;
+  /** Such files that are not kept. */
+  artifacts_omitted?: OmittedArtifacts | null | undefined;
   /** Who asked for it: `operator`, or tenant and caller as `tenant/caller`. */
   caller: string;
   /** What the client called itself, if it did. It is not verified. */
@@ -537,6 +553,10 @@ export interface ExecutionPage {
 
 /** What came of an execution so far: the one result of every interface. */
 export interface ExecutionResult {
+  /** Files that it wrote below `/session/artifacts` or `/tmp/artifacts`, which are kept with the log. */
+  artifacts?: ArtifactFile[] | undefined;
+  /** Such files that are not kept. */
+  artifacts_omitted?: OmittedArtifacts | null | undefined;
   /** Who asked for it: `operator`, or tenant and caller as `tenant/caller`. */
   caller: string;
   /** What the client called itself, if it did. It is not verified. */
@@ -1676,6 +1696,26 @@ export interface OpenPrompts {
   prompts: Prompt[];
   /** Replicas whose part is missing. */
   unanswered?: string[] | undefined;
+}
+
+/** A file that was to be kept, and is not. */
+export interface OmittedArtifact {
+  /** Its length. */
+  bytes: number;
+  /** Its path below the directory of artifacts. */
+  name: string;
+  /** `too_large`, `too_many`, `same_name` (as one in the other directory) or `unreadable`. */
+  reason: string;
+}
+
+/** Files that were to be kept, and are not. */
+export interface OmittedArtifacts {
+  /** The first ones. */
+  files: OmittedArtifact[];
+  /** How many more. */
+  more: number;
+  /** The kernel did not look at all files: there may be others. */
+  truncated: boolean;
 }
 
 /**

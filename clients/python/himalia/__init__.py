@@ -38,10 +38,11 @@ from .errors import (
     Unavailable,
     Unsupported,
 )
-from .models import CodeFailure, Event, Execution, FileEntry, Image, InputRequest, Output, Table, Template, Variable
+from .models import ArtifactFile, CodeFailure, Event, Execution, FileEntry, Image, InputRequest, Output, Table, Template, Variable
 
 __all__ = [
     "ApiError",
+    "ArtifactFile",
     "AsyncFiles",
     "AsyncGateway",
     "AsyncSession",

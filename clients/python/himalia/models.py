@@ -11,7 +11,7 @@ from typing import Any
 
 from .errors import CodeError
 
-__all__ = ["CodeFailure", "Event", "Execution", "FileEntry", "Image", "InputRequest", "Output", "Table", "Template", "Variable"]
+__all__ = ["ArtifactFile", "CodeFailure", "Event", "Execution", "FileEntry", "Image", "InputRequest", "Output", "Table", "Template", "Variable"]
 
 _ENDED = frozenset({"ok", "error", "timeout", "interrupted", "kernel_died", "oom_killed", "aborted"})
 
@@ -84,6 +84,21 @@ class CodeFailure:
 
 
 @dataclass(frozen=True)
+class ArtifactFile:
+    """A file that code has written below `/session/artifacts` or `/tmp/artifacts`: `session.artifact(file.artifact)` reads it."""
+
+    name: str
+    media_type: str
+    bytes: int
+    artifact: str
+
+    @classmethod
+    def of(cls, raw: dict[str, Any]) -> ArtifactFile:
+        """From JSON."""
+        return cls(raw["name"], raw["media_type"], raw["bytes"], raw["artifact"])
+
+
+@dataclass(frozen=True)
 class InputRequest:
     """Code waits for an answer. `password`: it must not be shown."""
 
@@ -96,7 +111,7 @@ class Execution:
     """Code that ran, runs or waits in a session.
 
     `status` is `queued`, `running`, or how it ended: `ok`, `error`, `timeout`, `interrupted`, `kernel_died`, `oom_killed`. `text` is what it
-    printed, as a terminal shows it, and `outputs` are its displays and its value.
+    printed, as a terminal shows it, and `outputs` are its displays and its value. `artifacts` are files that are kept with the log.
     """
 
     id: str
@@ -111,6 +126,7 @@ class Execution:
     incarnation: int | None
     replaced: dict[str, Any] | None
     files_written: list[str]
+    artifacts: list[ArtifactFile]
     metadata: dict[str, Any] | None
     raw: dict[str, Any] = field(repr=False)
 
@@ -159,6 +175,7 @@ class Execution:
             incarnation=kernel.get("incarnation"),
             replaced=kernel.get("replaced"),
             files_written=[_path(file) for file in (raw.get("files") or {}).get("written") or []],
+            artifacts=[ArtifactFile.of(file) for file in raw.get("artifacts") or []],
             metadata=raw.get("metadata"),
             raw=raw,
         )

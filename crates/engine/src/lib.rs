@@ -86,5 +86,8 @@ pub use tokens::{
 };
 // What facades say and show of sandboxes.
 pub use himalia_kernel::{Language, LostVariables, OnTimeout, Replaced, SandboxLoss, StopReason};
-pub use himalia_outcome::{ArtifactReference, IMAGE_KINDS, MAX_PROMPT_CHARS, is_bidi_control};
+pub use himalia_outcome::{
+    ArtifactFile, ArtifactReference, IMAGE_KINDS, MAX_PROMPT_CHARS, OmittedArtifact, OmittedArtifacts,
+    is_bidi_control,
+};
 pub use himalia_sandbox::{Enforcement, Isolation, LimitReport, MAX_LABEL_BYTES, MAX_LABELS, Network, Usage};

@@ -2,11 +2,17 @@
 
 use std::fmt::Write as _;
 
-use himalia_engine::{ExecutionResult, ExecutionStatus, LostVariables, PromptInfo, PromptKind};
+use himalia_engine::{
+    ArtifactFile, ExecutionResult, ExecutionStatus, LostVariables, OmittedArtifacts, PromptInfo, PromptKind,
+};
 use serde_json::Value;
+
+use crate::images::uri;
 
 /// Names of lost variables in the text for models; the structured content has more.
 const NAMES_SHOWN: usize = 30;
+/// Files that are kept, and files that are left out, in the text for models; the structured content has all.
+const FILES_SHOWN: usize = 10;
 
 /// Whether a model should take the result for a failure of its call.
 pub(crate) fn failed(status: ExecutionStatus) -> bool {
@@ -48,10 +54,44 @@ pub(crate) fn text(result: &ExecutionResult, images: &[String]) -> String {
     for image in images {
         line(&mut text, image);
     }
+    artifacts(&mut text, &result.artifacts, result.artifacts_omitted.as_ref());
     error(&mut text, result);
     notes(&mut text, result);
     text.push_str(&state(result));
     text
+}
+
+/// A line for each file that is kept, and one for those that are not.
+fn artifacts(text: &mut String, kept: &[ArtifactFile], omitted: Option<&OmittedArtifacts>) {
+    for file in kept.iter().take(FILES_SHOWN) {
+        let sha256 = file.artifact.trim_start_matches("sha256:");
+        let (name, kind, bytes, uri) = (&file.name, &file.media_type, file.bytes, uri(sha256));
+        line(text, &format!("[artifact {name}, {kind}, {bytes} bytes: {uri}]"));
+    }
+    if kept.len() > FILES_SHOWN {
+        line(
+            text,
+            &format!(
+                "[{} more artifacts are in the structured content]",
+                kept.len() - FILES_SHOWN
+            ),
+        );
+    }
+    let Some(omitted) = omitted else {
+        return;
+    };
+    let shown = omitted.files.iter().take(FILES_SHOWN);
+    let mut parts: Vec<_> = shown
+        .map(|file| format!("{} ({}, {} bytes)", file.name, file.reason, file.bytes))
+        .collect();
+    let more = omitted.more + omitted.files.len().saturating_sub(FILES_SHOWN) as u64;
+    if more > 0 {
+        parts.push(format!("{more} more"));
+    }
+    if omitted.truncated {
+        parts.push("what was not looked at".to_owned());
+    }
+    line(text, &format!("[not kept as artifacts: {}]", parts.join(", ")));
 }
 
 fn error(text: &mut String, result: &ExecutionResult) {
@@ -195,7 +235,42 @@ fn line(text: &mut String, line: &str) {
 
 #[cfg(test)]
 mod tests {
+    use himalia_engine::OmittedArtifact;
+
     use super::*;
+
+    #[test]
+    fn files_that_are_kept_have_a_line_and_those_that_are_not_are_said() {
+        let file = |n: usize| ArtifactFile {
+            name: format!("{n}.csv"),
+            media_type: "text/csv".into(),
+            bytes: 3,
+            artifact: format!("sha256:{n:064}"),
+        };
+        let mut text = String::new();
+        artifacts(&mut text, &[file(7)], None);
+        let line = format!(
+            "[artifact 7.csv, text/csv, 3 bytes: himalia://artifacts/{:064}]\n",
+            7
+        );
+        assert_eq!(text, line);
+        text.clear();
+        let omitted = |n: usize| OmittedArtifact {
+            name: format!("{n}.bin"),
+            bytes: 9,
+            reason: "too_large".into(),
+        };
+        let omitted = OmittedArtifacts {
+            files: (0..12).map(omitted).collect(),
+            more: 4,
+            truncated: true,
+        };
+        artifacts(&mut text, &(0..12).map(file).collect::<Vec<_>>(), Some(&omitted));
+        assert_eq!(text.lines().count(), FILES_SHOWN + 2);
+        assert!(text.contains("[2 more artifacts are in the structured content]"));
+        assert!(text.contains("[not kept as artifacts: 0.bin (too_large, 9 bytes), "));
+        assert!(text.ends_with("6 more, what was not looked at]\n"), "{text}");
+    }
 
     #[test]
     fn lost_variables_are_named_as_far_as_a_model_wants_them() {

@@ -8,6 +8,7 @@ use serde_json::{Map, Value as Json};
 use crate::bundle::Artifact;
 use crate::excerpt::{Excerpt, Shown};
 use crate::failure::Failure;
+use crate::kept::{ArtifactFile, ArtifactFiles, OmittedArtifacts};
 use crate::mark::Mark;
 use crate::outputs::{Output, Outputs};
 use crate::prompt;
@@ -45,6 +46,10 @@ pub struct Outcome {
     pub notes: Notes,
     /// What is being asked at present.
     pub input: Option<Input>,
+    /// Files that are kept.
+    pub artifacts: Vec<ArtifactFile>,
+    /// Files that were to be kept, and are not.
+    pub artifacts_omitted: Option<OmittedArtifacts>,
     /// Messages that could not be read.
     pub unreadable: u64,
 }
@@ -55,6 +60,7 @@ pub struct Fold<S = Excerpt> {
     text_chars: usize,
     pub(crate) screen: Screen<S>,
     pub(crate) outputs: Outputs,
+    pub(crate) files: ArtifactFiles,
     /// Everything is taken back as soon as something new comes.
     pub(crate) clear_next: bool,
     /// How often that happened.
@@ -89,6 +95,8 @@ impl Fold<Excerpt> {
             replied: self.replied,
             notes: self.notes.clone(),
             input: self.input.clone(),
+            artifacts: self.files.shown(),
+            artifacts_omitted: self.files.omitted(self.notes.artifacts.as_ref()),
             unreadable: self.unreadable,
         }
     }
@@ -105,6 +113,7 @@ impl<S: Sink> Fold<S> {
             text_chars,
             screen,
             outputs: Outputs::default(),
+            files: ArtifactFiles::default(),
             clear_next: false,
             cleared: 0,
             error: None,
@@ -202,6 +211,7 @@ impl<S: Sink> Fold<S> {
                 self.clear_if_due();
                 self.error = Some(Failure::read(&content));
             }
+            (Channel::Iopub, "himalia_artifact") => self.files.add(&content, &parts.buffers, &mut artifacts),
             (Channel::Iopub, "execute_input") => self.count(&content),
             (Channel::Shell, "execute_reply") => {
                 let replied = Replied::from_status(&text(&content, "status"));
@@ -438,6 +448,37 @@ mod tests {
             &told("a", json!({})),
         );
         assert_eq!(fold.outcome().outputs[0].table, None);
+    }
+
+    #[test]
+    fn a_file_that_is_kept_is_an_artifact_and_what_is_left_out_is_said() {
+        let mut fold = Fold::new(100);
+        let said = json!({"name": "a.csv", "media_type": "text/csv"});
+        let mut parts = build::message("kernel", "himalia_artifact", None, &said);
+        parts.buffers.push("1,2".into());
+        let kept = fold.message(Channel::Iopub, &parts);
+        // What the code has displayed, and takes back, is something else.
+        put(&mut fold, Channel::Iopub, "clear_output", &json!({}));
+        let files = json!([{"name": "b\n.bin", "bytes": 9, "reason": "too_large"}]);
+        let metadata = json!({"himalia": {"artifacts": {"files": files, "more": 2, "truncated": true}}});
+        let mut reply = build::message("kernel", "execute_reply", None, &json!({"status": "ok"}));
+        reply.metadata = metadata.to_string().into();
+        fold.message(Channel::Shell, &reply);
+        let outcome = fold.outcome();
+        let shown: Vec<_> = outcome
+            .artifacts
+            .iter()
+            .map(|file| (&*file.name, file.bytes))
+            .collect();
+        assert_eq!(shown, [("a.csv", 3)]);
+        assert_eq!(
+            outcome.artifacts[0].artifact,
+            format!("sha256:{}", kept[0].sha256)
+        );
+        assert!(outcome.outputs.is_empty());
+        let omitted = outcome.artifacts_omitted.unwrap();
+        assert_eq!(omitted.files[0].name, "b\u{fffd}.bin");
+        assert_eq!((omitted.more, omitted.truncated), (2, true));
     }
 
     #[test]

@@ -11,6 +11,7 @@
 //! | `display_data`, `execute_result`, `update_display_data`, `clear_output` | a list of outputs; large values and images become artifacts |
 //! | `error` | name, value, traceback without colours, the failing line |
 //! | `execute_reply` | status, count, and what `himalia_kernel` adds in its metadata |
+//! | `himalia_artifact`, of `himalia_kernel` | a file that is kept: its buffer becomes an artifact |
 //! | `input_request` | what is being asked |
 //!
 //! Everything comes from a kernel and is taken for hostile: what cannot be read is counted, nothing panics, and memory
@@ -22,6 +23,7 @@ mod described;
 mod excerpt;
 mod failure;
 mod fold;
+mod kept;
 mod mark;
 mod outputs;
 mod page;
@@ -36,6 +38,7 @@ pub use cell::{CELL_OUTPUT_BYTES, CELL_STREAM_CHARS, Cell, MAX_CELL_OUTPUTS};
 pub use excerpt::{Excerpt, Shown};
 pub use failure::{Failure, Frame};
 pub use fold::{Fold, Input, Outcome};
+pub use kept::{ArtifactFile, MAX_ARTIFACT_FILES, OmittedArtifact, OmittedArtifacts};
 pub use mark::Mark;
 pub use outputs::{MAX_OUTPUTS, Output, Truncated};
 pub use page::Page;

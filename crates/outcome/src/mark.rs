@@ -73,7 +73,7 @@ impl Fold<Excerpt> {
 
     /// About how many bytes of memory it takes, the error and the notes left aside: those are bounded.
     pub fn weight(&self) -> usize {
-        self.screen.weight() + self.screen.sink().weight() + self.outputs.weight()
+        self.screen.weight() + self.screen.sink().weight() + self.outputs.weight() + self.files.weight()
     }
 }
 

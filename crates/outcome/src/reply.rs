@@ -4,6 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json};
 
+use crate::kept::OmittedArtifacts;
+
 /// JSON bytes of one of the notes; larger ones are left out.
 const NOTE_BYTES: usize = 64 << 10;
 
@@ -80,6 +82,9 @@ pub struct Notes {
     pub usage: KernelUsage,
     /// A hash of the packages that there were at its end: hexadecimal digits.
     pub packages: Option<String>,
+    /// Files that were to be kept, and are not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub artifacts: Option<OmittedArtifacts>,
     /// `{line, source, hint}` of an exception.
     #[serde(skip)]
     pub(crate) error: Option<Json>,
@@ -108,6 +113,9 @@ impl Notes {
             packages: packages.map(str::to_owned),
             variables: take("variables", Json::is_object).and_then(read),
             files: take("files", Json::is_object).and_then(read),
+            artifacts: take("artifacts", Json::is_object)
+                .and_then(read)
+                .map(OmittedArtifacts::cleaned),
             exit_code: take("exit_code", Json::is_i64).and_then(|code| code.as_i64()),
             error: take("error", Json::is_object),
         }

@@ -1,8 +1,9 @@
 """What the kernel itself says about an execution, in the metadata of its reply under `himalia`.
 
 `{"variables": {"added", "changed", "removed", "truncated"}, "files": {"written", "truncated"}}`, and for one that failed
-`"error": {"line", "source", "cell", "hint"}`; for a `%%bash` cell that came to its end `"exit_code"` instead. Besides, `"usage"` (see `usage`) and
-`"packages"`, a hash of what is installed when it ends (see `installed`). A part that could not be made is left out. Silent executions have none.
+`"error": {"line", "source", "cell", "hint"}`; for a `%%bash` cell that came to its end `"exit_code"` instead. Besides, `"usage"` (see `usage`),
+`"artifacts"`, files that were to be kept and are not (see `artifacts`), and `"packages"`, a hash of what is installed when it ends (see
+`installed`). A part that could not be made is left out. Silent executions have none.
 """
 
 import contextlib
@@ -11,6 +12,7 @@ import os
 import time
 
 from himalia_kernel import bash, files
+from himalia_kernel.artifacts import Artifacts
 from himalia_kernel.installed import Installed
 from himalia_kernel.interrupt import interrupts_dropped
 from himalia_kernel.ledger import Ledger
@@ -40,6 +42,7 @@ class Observer:
         self._kernel = kernel
         self._ledger = Ledger(kernel.shell)
         self._walker = files.Walker()
+        self._artifacts = Artifacts(kernel)
         self._installed = Installed()
         # Whose files are reported: the directory that the kernel was started in or bound to.
         self.directory = None
@@ -51,6 +54,7 @@ class Observer:
         if self.directory is None:
             with contextlib.suppress(OSError):  # it was removed
                 self.directory = os.getcwd()
+        self._artifacts.prepare(self.directory)
 
     def exited(self, code):
         """The script of the execution of this context ended with an exit code."""
@@ -72,7 +76,13 @@ class Observer:
         # First of all: what is looked at after that is not the caller's doing.
         report = {"usage": execution.meter.read()}
         idle = _does_nothing(execution.code)
-        looks = ("error", self._error), ("variables", self._variables), ("files", self._files), ("packages", self._packages)
+        looks = (
+            ("error", self._error),
+            ("variables", self._variables),
+            ("files", self._files),
+            ("artifacts", self._kept),
+            ("packages", self._packages),
+        )
         for key, look in looks:
             try:
                 found = look(execution, idle)
@@ -106,6 +116,11 @@ class Observer:
         if idle:
             return {"written": [], "truncated": False}
         return self._walker.written(self.directory, execution.stamp, files.budget(time.monotonic() - execution.started))
+
+    def _kept(self, execution, idle):
+        if idle or self.directory is None:
+            return None
+        return self._artifacts.send(self.directory, execution.stamp)
 
 
 def _remember(result):

@@ -5,6 +5,7 @@
 
 import { Excerpt } from '../text/excerpt';
 import { Screen, type StreamName } from '../text/screen';
+import { KeptFiles } from './kept-files';
 import { type JsonObject, type LogRecord, text } from './records';
 import { ToolCalls } from './tool-calls';
 
@@ -91,6 +92,7 @@ export class Cell {
   hint: string | null = null;
   outputs: Output[] = [];
   calls = new ToolCalls();
+  files = new KeptFiles();
   /** Outputs between the first and the last ones that are not kept. */
   omitted = 0;
   private outputChars = 0;
@@ -119,9 +121,9 @@ export class Cell {
     this.incarnation = begin.incarnation;
   }
 
-  /** What all outputs and calls take, about, in characters; streams left aside. */
+  /** What all outputs, calls and names of files take, about, in characters; streams left aside. */
   get chars(): number {
-    return this.outputChars + this.calls.chars;
+    return this.outputChars + this.calls.chars + this.files.chars;
   }
 
   get isOver(): boolean {
@@ -136,6 +138,7 @@ export class Cell {
     this.count = null;
     this.question = null;
     this.calls = new ToolCalls();
+    this.files = new KeptFiles();
     this.clear();
   }
 
@@ -205,6 +208,7 @@ export class Cell {
   drop(): void {
     this.clear();
     this.calls.drop();
+    this.files = new KeptFiles();
     this.dropped = true;
   }
 

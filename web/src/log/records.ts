@@ -19,6 +19,8 @@ export interface LogRecord {
   parent_header?: JsonObject;
   metadata?: JsonObject;
   content?: JsonObject;
+  /** The lengths of a message's binary buffers. */
+  bufferBytes?: number[];
   /** Of the others. */
   detail?: JsonObject;
   /** The native execution that the record belongs to, by the number of that one's first record. */
@@ -43,6 +45,9 @@ export function parseRecord(value: unknown): LogRecord | null {
   if (typeof value.channel === 'string') record.channel = value.channel;
   if (typeof value.execution_id === 'string') record.execution = Number(value.execution_id.split('_').pop());
   else if (typeof value.execution === 'number') record.execution = value.execution;
+  if (Array.isArray(value.buffer_bytes)) {
+    record.bufferBytes = value.buffer_bytes.filter(bytes => typeof bytes === 'number');
+  }
   for (const name of ['header', 'parent_header', 'metadata', 'content', 'detail'] as const) {
     const member = value[name];
     if (isObject(member)) record[name] = member as JsonObject;

@@ -272,6 +272,9 @@ export class SessionLog {
       case 'error':
         cell.error(content);
         break;
+      case 'himalia_artifact':
+        cell.files.add(record, content);
+        break;
       case 'input_request':
         cell.question = { prompt: text(content.prompt), password: content.password === true };
         break;
@@ -315,6 +318,7 @@ export class SessionLog {
     if (status === 'error' && !cell.hasError()) cell.error(content);
     const notes = object(object(record.metadata).himalia);
     if (notes.variables) cell.variables = object(notes.variables);
+    if (notes.artifacts) cell.files.leftOut(object(notes.artifacts));
     cell.hint = text(object(notes.error).hint) || null;
     // A native execution ends with a record of its own, which knows more.
     if (cell.execution === null) {

@@ -11,6 +11,7 @@ import type { SessionView } from '../state/session-view';
 import { clock, duration } from '../ui/format';
 import { useNow } from '../ui/hooks';
 import { Pill } from '../ui/parts';
+import { KeptFileRows } from './kept-files';
 import { CallRows } from './tool-calls';
 
 /** How the code came, in words. */
@@ -75,6 +76,13 @@ export const CellCard = memo(function CellCard({ view, cell, session, isOpen, on
           )}
         </div>
       )}
+      <KeptFileRows
+        files={cell.files}
+        session={session}
+        execution={cell.execution}
+        isOver={cell.isOver}
+        revision={revision}
+      />
     </article>
   );
 });

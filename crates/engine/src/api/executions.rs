@@ -74,7 +74,7 @@ impl Commands {
         };
         let (mut result, mut packages) = self.at_head(principal, &begun, id, look).await?;
         let artifacts = begun.artifacts();
-        if !may_block(|| artifacts.has_all(&result.outputs)) {
+        if !may_block(|| artifacts.has_all(&result)) {
             // Older ones were evicted. They are made again.
             begun.known.lock().await.begin_anew();
             (result, packages) = self.at_head(principal, &begun, id, look).await?;

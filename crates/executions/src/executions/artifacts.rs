@@ -13,8 +13,10 @@ use std::time::SystemTime;
 use bytes::Bytes;
 use himalia_journal::may_block;
 use himalia_model::EngineError;
-use himalia_outcome::{Artifact, Output};
+use himalia_outcome::{Artifact, ArtifactFile};
 use serde_json::Value;
+
+use super::ExecutionResult;
 
 /// Bytes, and files, of one kernel; the oldest ones are removed.
 const MAX_BYTES: u64 = 512 << 20;
@@ -112,21 +114,26 @@ impl ArtifactStore {
     }
 
     /// Whether everything is here that a result refers to.
-    pub fn has_all(&self, outputs: &[Output]) -> bool {
-        outputs.iter().all(|output| {
-            let told = output.table.iter().chain(&output.plot);
-            let mut all = told
-                .map(|value| (JSON_TYPE, value))
-                .chain(output.data.iter().map(|(kind, value)| (&**kind, value)));
-            all.all(|(kind, value)| {
-                let name = value.get("artifact").and_then(Value::as_str);
-                let Some(sha256) = name.and_then(|name| name.strip_prefix("sha256:")) else {
-                    return true;
-                };
-                // What a kernel named like an artifact is none.
-                sha256.len() != 64 || self.dir.join(file_name(sha256, kind)).exists()
+    pub fn has_all(&self, result: &ExecutionResult) -> bool {
+        let has_file = |file: &ArtifactFile| {
+            let sha256 = file.artifact.strip_prefix("sha256:").unwrap_or_default();
+            self.dir.join(file_name(sha256, &file.media_type)).exists()
+        };
+        result.artifacts.iter().all(has_file)
+            && result.outputs.iter().all(|output| {
+                let told = output.table.iter().chain(&output.plot);
+                let mut all = told
+                    .map(|value| (JSON_TYPE, value))
+                    .chain(output.data.iter().map(|(kind, value)| (&**kind, value)));
+                all.all(|(kind, value)| {
+                    let name = value.get("artifact").and_then(Value::as_str);
+                    let Some(sha256) = name.and_then(|name| name.strip_prefix("sha256:")) else {
+                        return true;
+                    };
+                    // What a kernel named like an artifact is none.
+                    sha256.len() != 64 || self.dir.join(file_name(sha256, kind)).exists()
+                })
             })
-        })
     }
 
     fn make_room(&self, bytes: u64) -> std::io::Result<()> {

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use himalia_kernel::{Brief, End, Language, LostVariables, OnTimeout, Replaced, Submission};
 use himalia_model::{EngineError, KernelId, Principal, Spend, TraceContext, from_micros};
-use himalia_outcome::{Failure, Input, Output, VariableChanges, WrittenFiles, is_bidi_control};
+use himalia_outcome::{
+    ArtifactFile, Failure, Input, OmittedArtifacts, Output, VariableChanges, WrittenFiles, is_bidi_control,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -290,6 +292,12 @@ pub struct ExecutionResult {
     /// Outputs in the middle that were left out.
     #[serde(skip_serializing_if = "is_zero")]
     pub outputs_omitted: u64,
+    /// Files that it wrote below `/session/artifacts` or `/tmp/artifacts`, which are kept with the log.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub artifacts: Vec<ArtifactFile>,
+    /// Such files that are not kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub artifacts_omitted: Option<OmittedArtifacts>,
     /// What was raised.
     pub error: Option<Failure>,
     /// With which code a script in Bash ended: 0, or one that is an error; 128 and its number after a signal.

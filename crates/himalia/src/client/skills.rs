@@ -150,10 +150,18 @@ async fn run(args: SkillRunArgs) -> anyhow::Result<ExitCode> {
     } else if run["status"] == "succeeded" {
         print(true, &run["outputs"], |_| String::new())?;
     }
+    let mut stderr = std::io::stderr();
+    let kept = run["execution"]["artifacts"]
+        .as_array()
+        .filter(|_| !args.gateway.json);
+    for file in kept.into_iter().flatten() {
+        let text = |member: &str| show::clean(file[member].as_str().unwrap_or_default());
+        let (name, artifact) = (text("name"), text("artifact"));
+        writeln!(stderr, "artifact {name} ({} bytes): {artifact}", file["bytes"])?;
+    }
     if run["status"] == "succeeded" {
         return Ok(ExitCode::SUCCESS);
     }
-    let mut stderr = std::io::stderr();
     for line in why(&run) {
         writeln!(stderr, "{line}")?;
     }

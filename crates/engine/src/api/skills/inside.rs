@@ -396,6 +396,7 @@ fn shown(run: &SkillRun) -> Value {
         "violations": violations.collect::<Vec<_>>(),
         "error": error,
         "text": &text[from..],
+        "artifacts": execution.artifacts,
     })
 }
 

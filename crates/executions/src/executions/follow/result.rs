@@ -58,6 +58,8 @@ impl Follower<Excerpt> {
             truncated,
             outputs: outcome.outputs,
             outputs_omitted: outcome.outputs_omitted,
+            artifacts: outcome.artifacts,
+            artifacts_omitted: outcome.artifacts_omitted,
             error: outcome.error.map(|error| self.network.explain(error)),
             exit_code: outcome.notes.exit_code,
             failed_before: over.map_or(0, |(_, ended)| ended.failed_before),
