@@ -130,9 +130,9 @@ def reconcile(gateway, upstreams, out):
     result = gateway.request("GET", f"/v1/executions/{attempt['execution']}")
     out.mkdir(parents=True, exist_ok=True)
     for artifact in result["artifacts"]:
-        saved = out / Path(artifact["path"]).name
+        saved = out / Path(artifact["name"]).name
         saved.write_bytes(gateway.download(f"/v1/artifacts/{artifact['artifact']}"))
-        say(f"  {artifact['path']} saved as {os.path.relpath(saved)}")
+        say(f"  {artifact['name']} saved as {os.path.relpath(saved)}")
 
     heading("Look at it in the viewer")
     say(f"  {gateway.url}#token={gateway.token}")

@@ -16,8 +16,8 @@ async def main(month, charged, booked, differences):
     axes.axhline(0, color="0.3", linewidth=0.8)
     axes.set(title=f"Ledger against charges, {month}", ylabel="difference, EUR", xlabel="charge")
     axes.legend()
-    os.makedirs("artifacts", exist_ok=True)
-    figure.savefig("artifacts/differences.png", dpi=110)
+    os.makedirs("/tmp/artifacts", exist_ok=True)
+    figure.savefig("/tmp/artifacts/differences.png", dpi=110)
     plt.show()
     print(by_kind.to_string())
 
