@@ -77,7 +77,7 @@ impl Commands {
             approved_by: principal.name().to_owned(),
             approved_micros: self.inner.config.clock.stored_micros(),
         };
-        // The code goes on as soon as it is answered, and finds the row.
+        // The code continues as soon as it is answered, and finds the row.
         let (added, most) = (record.id, i64::try_from(MAX_TOOL_APPROVALS).unwrap_or(i64::MAX));
         let adding = self.inner.store().add_tool_approval(record, most);
         let is_new = match adding.await.map_err(stored)? {

@@ -24,7 +24,7 @@ const PROMPT_BYTES: usize = 64 << 10;
 /// Webhooks and prompts that were noted before.
 pub(super) type Noted = Mutex<HashSet<(Uuid, String)>>;
 
-/// Notes prompts that are open for the webhooks that are told of them.
+/// Notes prompts that are open for the webhooks of those who see them.
 pub(super) async fn note(commands: &Commands, noted: &Noted, now: i64) -> Result<(), EngineError> {
     let store = commands.inner.store();
     let hooks = store
