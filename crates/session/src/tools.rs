@@ -21,6 +21,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use himalia_budget::Budget;
 use himalia_credentials::CredentialSource;
 use himalia_model::{Clock, EngineError, OPERATOR, Session, ToolServerConfig};
 use himalia_tool_servers::ToolServers;
@@ -30,6 +31,7 @@ pub use call::OpenCall;
 pub(crate) use begun::Begun;
 pub(crate) use shown::{cut, mask, shown};
 
+use crate::meter::Meter;
 use crate::{Credentials, Registry, SessionKernel};
 
 /// The tools of a gateway.
@@ -40,6 +42,9 @@ pub struct Tools {
     credentials: Arc<Credentials>,
     /// Where the sessions at the top of trees are.
     registry: Arc<Registry>,
+    /// What owners may call in a day, and what they have called.
+    budget: Arc<Budget>,
+    meter: Arc<Meter>,
 }
 
 impl Tools {
@@ -52,6 +57,7 @@ impl Tools {
         credentials: &Arc<Credentials>,
         registry: &Arc<Registry>,
         clock: &Clock,
+        (budget, meter): (&Arc<Budget>, &Arc<Meter>),
     ) -> Result<Self, EngineError> {
         let (all, source, clock) = (configs.to_vec(), Arc::clone(credentials), clock.clone());
         // It reads the certificates of this machine.
@@ -70,6 +76,8 @@ impl Tools {
                 .collect(),
             credentials: Arc::clone(credentials),
             registry: Arc::clone(registry),
+            budget: Arc::clone(budget),
+            meter: Arc::clone(meter),
         })
     }
 

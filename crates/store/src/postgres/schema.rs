@@ -8,10 +8,10 @@ use super::failure::Failure;
 use crate::StoreError;
 
 /// The schema version that this code writes.
-pub(super) const SCHEMA_VERSION: i64 = 9;
+pub(super) const SCHEMA_VERSION: i64 = 10;
 
 /// Step `n` brings version `n` to `n + 1`. A released step never changes; a change is a new step.
-const MIGRATIONS: &[&str] = &[V1, V2, V3, V4, V5, V6, V7, V8, V9];
+const MIGRATIONS: &[&str] = &[V1, V2, V3, V4, V5, V6, V7, V8, V9, V10];
 
 /// "HIMA": held while a schema is made or changed, so that replicas that start at once do it once.
 const LOCK: i64 = 0x4849_4d41;
@@ -287,6 +287,15 @@ CREATE INDEX deliveries_latest ON himalia.deliveries (trigger_id, created_micros
 CREATE INDEX deliveries_of_run ON himalia.deliveries (run_id);
 ";
 
+/// What code has called, what models took, and what was returned, by day.
+const V10: &str = "
+ALTER TABLE himalia.usage ADD COLUMN tool_calls bigint NOT NULL DEFAULT 0;
+ALTER TABLE himalia.usage ADD COLUMN model_input_tokens bigint NOT NULL DEFAULT 0;
+ALTER TABLE himalia.usage ADD COLUMN model_output_tokens bigint NOT NULL DEFAULT 0;
+ALTER TABLE himalia.usage ADD COLUMN model_spend_nanos bigint NOT NULL DEFAULT 0;
+ALTER TABLE himalia.usage ADD COLUMN returned_chars bigint NOT NULL DEFAULT 0;
+";
+
 /// Applies the steps that are missing, all in one transaction and under an advisory lock, so that a crash leaves the earlier version
 /// or the newest. `database` is named in errors.
 pub(super) async fn migrate(client: &mut Client, database: &str) -> Result<(), Failure> {
@@ -334,6 +343,6 @@ pub(super) async fn migrate(client: &mut Client, database: &str) -> Result<(), F
 }
 
 const _: () = assert!(
-    MIGRATIONS.len() == 9 && SCHEMA_VERSION == 9,
+    MIGRATIONS.len() == 10 && SCHEMA_VERSION == 10,
     "a step and its version come together"
 );
