@@ -1688,6 +1688,8 @@ export interface OfCaller {
   connections: number;
   execution_ms: number;
   executions: number;
+  /** Characters that tools of MCP have returned to it today, of all replicas. */
+  returned_chars: number;
 }
 
 /** What waits for an answer. */
@@ -2010,7 +2012,7 @@ export interface Quota {
   name: string;
   /** When it will be possible again. Null: when less is used. */
   resets: string | null;
-  /** Of both numbers: `seconds`, `bytes`. */
+  /** Of both numbers: `seconds`, `bytes`, `characters`. */
   unit: string;
   used: number;
 }
@@ -2790,6 +2792,14 @@ export interface Usage {
   executions: number;
   /** Kernels, of all replicas. */
   kernels: Used;
+  /** Of these, tokens that they have read. */
+  model_input_tokens: number;
+  /** Of these, tokens that they have written. */
+  model_output_tokens: number;
+  /** What that cost. */
+  model_spend: UsedSpend;
+  /** Tokens that models have read and written for code today, of all replicas. */
+  model_tokens: Used;
   /** Bytes of sandboxes to and from the network today, of all replicas. */
   network_bytes: Used;
   /** Connections of sandboxes to the network now. */
@@ -2802,19 +2812,30 @@ export interface Usage {
   owner: string;
   /** Null: no limit. */
   requests_per_second: number | null;
-  /** When the day ends to which processor time and executions belong. */
+  /** When the day ends to which what is counted by the day belongs. */
   resets: string;
+  /** Characters that tools of MCP have returned today, of all replicas. */
+  returned_chars: Used;
   /** Memory of sandboxes now. */
   sandbox_memory_bytes: Used;
   /** Null: no limit. */
   starts_per_second: number | null;
   /** Clients of events and of kernels. */
   streams: Used;
+  /** Calls of tools by code and models today, of all replicas. */
+  tool_calls: Used;
 }
 
 /** How much is used, and how much may be. */
 export interface Used {
   /** Null: no limit of its own. */
+  limit: number | null;
+  used: number;
+}
+
+/** How much money is used, and how much may be, in the currency unit of the configuration. */
+export interface UsedSpend {
+  /** Null: no limit. */
   limit: number | null;
   used: number;
 }

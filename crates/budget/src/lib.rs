@@ -10,6 +10,7 @@
 //! | requests, starts of kernels | `Rates`, a second |
 //! | processor time of sandboxes | `CpuQuotas`, a day |
 //! | bytes of sandboxes to and from the network | `TrafficQuotas`, a day |
+//! | calls of tools, tokens and spend of models, characters that are returned | `DayQuotas`, a day |
 //!
 //! A refusal costs about as much as a small answer, so those of tenants are answered late: [`Budget::hold_back`].
 //!
@@ -17,6 +18,7 @@
 //! alone. A refused caller learns when to come back: [`EngineError::OverBudget`], [`EngineError::Busy`].
 
 mod cpu;
+mod days;
 mod pace;
 mod rates;
 mod shares;
@@ -27,6 +29,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cpu::CpuQuotas;
+use days::DayQuotas;
 use himalia_journal::Journal;
 use himalia_model::{EngineConfig, EngineError, Principal};
 use rates::Rates;
@@ -35,6 +38,7 @@ use traffic::TrafficQuotas;
 use turns::Turns;
 
 pub use cpu::{CpuGate, begin_of, day_of};
+pub use days::{Counted, DayAmounts, DayGate, DayHeld, DayOver};
 pub use pace::{Pace, Reading, work};
 pub use shares::{Held, Places};
 pub use traffic::TrafficGate;
@@ -76,6 +80,7 @@ pub struct Budget {
     network: Arc<Shares>,
     cpu: CpuQuotas,
     traffic: TrafficQuotas,
+    days: DayQuotas,
 }
 
 /// What is in use, and what was refused since the start.
@@ -164,6 +169,10 @@ impl Budget {
                     .iter()
                     .filter_map(|(owner, limits)| Some((owner, limits.network_per_day?))),
             ),
+            days: DayQuotas::new(
+                &config.clock,
+                config.tenants.iter().map(|(owner, limits)| (owner, &limits.day)),
+            ),
             cpu: CpuQuotas::new(
                 &config.clock,
                 config
@@ -202,6 +211,16 @@ impl Budget {
     /// The bytes that sandboxes have carried on a day, by owner.
     pub fn set_traffic(&self, day: i64, used: &std::collections::BTreeMap<String, u64>) {
         self.traffic.set(day, used);
+    }
+
+    /// What limits how much an owner may have of something in a day; `None` for an owner without a limit.
+    pub fn day(&self, owner: &str, what: Counted) -> Option<&DayGate> {
+        self.days.of(owner, what)
+    }
+
+    /// What was used on a day by owner, over all replicas, and how much of what was counted here is a part of that since the last time.
+    pub fn set_days(&self, day: i64, used: &DayAmounts, stored: &DayAmounts) {
+        self.days.set(day, used, stored);
     }
 
     /// Connections and bytes of responses that the callers of an owner hold now, by their names.

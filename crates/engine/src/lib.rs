@@ -45,18 +45,18 @@ pub use himalia_model::credential::{
 pub use himalia_model::network::{AllowList, PrivateAddresses};
 pub use himalia_model::{
     AccessToken, Action, AllowedCallers, ApiServer, ApiServers, Branch, CallTool, CallerUsage, Clock,
-    Collected, CollectedSession, CullConfig, EndedSession, EngineConfig, EngineError, ExecutionState,
-    FileError, FilesMode, ForkError, ForkFiles, ForkKernel, ForkPolicy, FoundTool, FoundTools, GatewayStatus,
-    Hazard, HeldKernel, JupyterSessionId, KernelId, KernelJson, KernelModel, KernelRef, KernelSpec,
-    KernelSpecs, LlmConfig, LlmFields, LlmLimitFields, LlmLimits, LlmPolicy, MAX_BRANCHES,
-    MAX_PRINCIPAL_CHARS, NetworkLimits, NewKernel, NewSession, NewToken, NotOffered, Object, Origin, Orphan,
-    OrphanKind, Overdue, OwnerUsage, PackageIndex, PeerSessions, PoolConfig, PoolStatus, Principal,
-    ProvisionerChoice, ProvisionerInfo, RemovedBy, Retention, Role, SandboxConfig, Scope, Secrets, Session,
-    SessionChange, SessionEnd, SessionId, SessionInfo, SessionLimits, SessionModel, SessionOwner,
+    Collected, CollectedSession, CullConfig, DayLimits, EndedSession, EngineConfig, EngineError,
+    ExecutionState, FileError, FilesMode, ForkError, ForkFiles, ForkKernel, ForkPolicy, FoundTool,
+    FoundTools, GatewayStatus, Hazard, HeldKernel, JupyterSessionId, KernelId, KernelJson, KernelModel,
+    KernelRef, KernelSpec, KernelSpecs, LlmConfig, LlmFields, LlmLimitFields, LlmLimits, LlmPolicy,
+    MAX_BRANCHES, MAX_PRINCIPAL_CHARS, NetworkLimits, NewKernel, NewSession, NewToken, NotOffered, Object,
+    Origin, Orphan, OrphanKind, Overdue, OwnerUsage, PackageIndex, PeerSessions, PoolConfig, PoolStatus,
+    Principal, ProvisionerChoice, ProvisionerInfo, RemovedBy, Retention, Role, SandboxConfig, Scope, Secrets,
+    Session, SessionChange, SessionEnd, SessionId, SessionInfo, SessionLimits, SessionModel, SessionOwner,
     SessionPatch, Share, SharedStore, Sought, SpecFile, Spend, StartPath, StartSession, Starter, Template,
     TemplateInfo, TenantLimits, TimeChange, TimeSource, ToolCallLimits, ToolCaller, ToolError, ToolErrorCode,
     ToolFile, ToolInfo, ToolPattern, ToolPolicy, ToolReply, ToolServerConfig, ToolServerFields, TraceContext,
-    TreeLimits, TreePlace, Unanswered, Unresponsive, Used, UsualSizes, Via, from_micros,
+    TreeLimits, TreePlace, Unanswered, Unresponsive, Used, UsedSpend, UsualSizes, Via, from_micros,
 };
 pub use himalia_sandbox::inside::{DATA_DIR, WORK_DIR};
 pub use himalia_schedules::{MAX_CRON_BYTES, MIN_INTERVAL_S, Missed, Overlap};

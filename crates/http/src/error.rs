@@ -93,7 +93,7 @@ pub(crate) struct Quota {
     pub(crate) name: &'static str,
     pub(crate) limit: u64,
     pub(crate) used: u64,
-    /// Of both numbers: `seconds`, `bytes`.
+    /// Of both numbers: `seconds`, `bytes`, `characters`.
     pub(crate) unit: &'static str,
     /// When it will be possible again. Null: when less is used.
     #[schemars(extend("format" = "date-time"))]

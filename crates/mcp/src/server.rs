@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use himalia_engine::Engine;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, Implementation, ListResourceTemplatesResult, ListToolsResult,
-    PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities,
-    ServerConfig, Tool,
+    CallToolRequestParams, CallToolResponse, CallToolResult, Implementation, ListResourceTemplatesResult,
+    ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse,
+    ServerCapabilities, ServerConfig, Tool,
 };
 use rmcp::service::RequestContext;
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
@@ -92,7 +92,12 @@ impl ServerHandler for Server {
         let mut call = Call::new(self.engine.clone(), request, context, self.shutdown.clone())?;
         let span = call.trace(tool.name);
         let principal = call.principal.clone();
-        let answer = (tool.run)(call).await;
+        let may_return = self.engine.may_return(&principal);
+        let is_counted = may_return.is_ok();
+        let answer = match may_return {
+            Ok(()) => (tool.run)(call).await,
+            Err(error) => Err(Failure::Engine(error)),
+        };
         if let (Some(mut span), Err(_)) = (span, &answer) {
             span.fail("tool_error");
         }
@@ -101,7 +106,11 @@ impl ServerHandler for Server {
         {
             self.engine.hold_back(&principal).await;
         }
-        Ok(answer.unwrap_or_else(|failure| failure.into_result().into()))
+        let response = answer.unwrap_or_else(|failure| failure.into_result().into());
+        if is_counted && let CallToolResponse::Complete(result) = &response {
+            self.engine.returned(&principal, chars(result));
+        }
+        Ok(response)
     }
 
     async fn list_resource_templates(
@@ -121,4 +130,10 @@ impl ServerHandler for Server {
         let read = resources::read(&self.engine, &principal, &request.uri).await?;
         Ok(read.into())
     }
+}
+
+/// Characters of the text for the model. Clients may show it the structured content in its place, which is about as long.
+fn chars(result: &CallToolResult) -> u64 {
+    let texts = result.content.iter().filter_map(|block| block.as_text());
+    texts.map(|text| text.text.chars().count() as u64).sum()
 }

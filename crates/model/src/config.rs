@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::credential::CredentialSettings;
 use crate::network::PrivateAddresses;
 use crate::{
-    Clock, LlmConfig, MountTemplate, PackageIndex, Principal, Retention, Template, ToolServerConfig,
+    Clock, LlmConfig, MountTemplate, PackageIndex, Principal, Retention, Spend, Template, ToolServerConfig,
 };
 
 /// Settings of an engine.
@@ -119,6 +119,8 @@ pub struct TenantLimits {
     pub cpu_per_day: Option<Duration>,
     /// Bytes that its sandboxes may send to and receive from the network in a day, UTC; `None`: no limit.
     pub network_per_day: Option<u64>,
+    /// What it may have of other things in a day.
+    pub day: DayLimits,
     /// Bytes of memory that its sandboxes use from which on no session is started; `None`: no limit.
     pub sandbox_memory_bytes: Option<u64>,
     /// Of the networks that a template grants, those that this tenant's callers may ask for; none unless named.
@@ -127,6 +129,19 @@ pub struct TenantLimits {
     pub images: Vec<String>,
     /// Its part of what there is for all.
     pub share: Share,
+}
+
+/// What a tenant may have in a day, UTC; `None`: no limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DayLimits {
+    /// Calls of tools by its code and its models.
+    pub tool_calls: Option<u64>,
+    /// Tokens that models read and write for its code.
+    pub model_tokens: Option<u64>,
+    /// What that costs by the prices of the configuration.
+    pub model_spend: Option<Spend>,
+    /// Characters that tools of MCP return to its models.
+    pub returned_chars: Option<u64>,
 }
 
 /// What bounds the connections of one session to the network.

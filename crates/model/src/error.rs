@@ -1,5 +1,7 @@
 //! What can go wrong in a command, in the caller's terms. Facades map it to their own codes in one place.
 
+use std::fmt;
+
 use himalia_wire::build::timestamp;
 use thiserror::Error;
 use time::OffsetDateTime;
@@ -139,7 +141,7 @@ pub enum EngineError {
         retry_after: u64,
     },
     /// The owner has used as much of something as it may. The same is refused until it is less, or until the time that is named.
-    #[error("the quota {quota} of the tenant {owner} is exhausted: {used} of {limit} {unit} are used{}", until_text(.until.as_ref()))]
+    #[error("{}", exhausted(.quota, .owner, .used, .limit, .unit, .until.as_ref()))]
     QuotaExceeded {
         /// Its key in the configuration: `cpu_seconds_per_day`, `sandbox_memory`.
         quota: &'static str,
@@ -149,7 +151,7 @@ pub enum EngineError {
         limit: u64,
         /// In `unit`.
         used: u64,
-        /// `seconds`, `bytes`.
+        /// `seconds`, `bytes`, `characters`.
         unit: &'static str,
         /// When it will be possible again, UTC; `None`: when less is used.
         until: Option<OffsetDateTime>,
@@ -291,6 +293,21 @@ impl RemovedBy {
             Self::Quota => "removed_by_quota",
         }
     }
+}
+
+/// That a quota of a tenant is exhausted, and until when; `None`: until less is used.
+pub fn exhausted(
+    quota: &str,
+    owner: &str,
+    used: &impl fmt::Display,
+    limit: &impl fmt::Display,
+    unit: &str,
+    until: Option<&OffsetDateTime>,
+) -> String {
+    let (space, until) = (if unit.is_empty() { "" } else { " " }, until_text(until));
+    format!(
+        "the quota {quota} of the tenant {owner} is exhausted: {used} of {limit}{space}{unit} are used{until}"
+    )
 }
 
 fn until_text(until: Option<&OffsetDateTime>) -> String {

@@ -36,8 +36,8 @@ mod usage;
 
 pub use clock::{Clock, Looks, TimeSource};
 pub use collect::{Collected, CollectedSession, Orphan, OrphanKind, Overdue, Retention};
-pub use config::{CullConfig, EngineConfig, NetworkLimits, Share, SharedStore, TenantLimits};
-pub use error::{EndedSession, EngineError, NotOffered, RemovedBy};
+pub use config::{CullConfig, DayLimits, EngineConfig, NetworkLimits, Share, SharedStore, TenantLimits};
+pub use error::{EndedSession, EngineError, NotOffered, RemovedBy, exhausted};
 pub use file_error::FileError;
 pub use fork::{Branch, ForkFiles, ForkKernel, ForkPolicy, MAX_BRANCHES};
 pub use fork_error::{ForkError, Hazard};
@@ -78,4 +78,4 @@ pub use tool_server::{
 };
 pub use trace::{NoTraceContext, TraceContext};
 pub use tree::{Starter, TreeLimits, TreePlace};
-pub use usage::{CallerUsage, OwnerUsage, Used};
+pub use usage::{CallerUsage, OwnerUsage, Used, UsedSpend};

@@ -43,6 +43,11 @@ impl Spend {
         Self(nanos)
     }
 
+    /// In thousand-millionths of the unit.
+    pub fn nanos(self) -> u64 {
+        self.0
+    }
+
     /// From units; `None`: it is no amount from 0 to 1,000,000,000.
     pub fn of_units(units: f64) -> Option<Self> {
         #[expect(

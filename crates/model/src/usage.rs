@@ -2,6 +2,8 @@
 
 use time::OffsetDateTime;
 
+use crate::Spend;
+
 /// How much of something is used, and how much may be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Used {
@@ -9,6 +11,15 @@ pub struct Used {
     pub used: u64,
     /// At most so much; `None`: the limit is the gateway's own, or there is none.
     pub limit: Option<u64>,
+}
+
+/// The same of an amount of money.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct UsedSpend {
+    /// So much.
+    pub used: Spend,
+    /// At most so much; `None`: there is no limit.
+    pub limit: Option<Spend>,
 }
 
 /// What an owner uses, and today has used.
@@ -30,6 +41,18 @@ pub struct OwnerUsage {
     pub network_received_bytes: u64,
     /// Connections of its sandboxes to the network now.
     pub network_connections: Used,
+    /// Calls of tools by its code and its models today; of all replicas, as the next ones.
+    pub tool_calls: Used,
+    /// Tokens that models have read and written for its code today.
+    pub model_tokens: Used,
+    /// Of these, tokens that they have read, and written.
+    pub model_input_tokens: u64,
+    /// See [`Self::model_input_tokens`].
+    pub model_output_tokens: u64,
+    /// What that cost.
+    pub model_spend: UsedSpend,
+    /// Characters that tools of MCP have returned today.
+    pub returned_chars: Used,
     /// Memory of its sandboxes now, bytes.
     pub sandbox_memory_bytes: Used,
     /// Logs and artifacts of its living sessions, bytes.
@@ -65,6 +88,8 @@ pub struct CallerUsage {
     pub executions: u64,
     /// How long they ran, milliseconds.
     pub execution_ms: u64,
+    /// Characters that tools of MCP have returned to it today; of all replicas.
+    pub returned_chars: u64,
     /// Connections now.
     pub connections: u64,
     /// Large responses that are in memory now, bytes.

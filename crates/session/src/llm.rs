@@ -3,21 +3,25 @@
 //! ```text
 //! ask      call.rs: the request is read, the cache is asked, the tree of the session has a place for it (crate llm), the log has the call
 //!            (crate kernel), then Models::send, once; then the log has its end, and the tree and the session what it took
+//! count    hold.rs: what the call may take, and has taken, of the tree and of the tenant's day
 //! answer   answer.rs: replies as they come, in one piece or event by event (pump.rs)
 //! ```
 
 mod answer;
 mod call;
+mod hold;
 mod pump;
 
 use std::fmt;
 use std::sync::Arc;
 
+use himalia_budget::Budget;
 use himalia_credentials::CredentialSource;
 use himalia_llm::{Cache, Models, Trees};
 use himalia_model::{EngineError, LlmConfig, Session};
 
 use crate::Credentials;
+use crate::meter::Meter;
 use crate::tools::sees;
 
 /// The language models of a gateway.
@@ -26,6 +30,9 @@ pub(crate) struct Llm {
     trees: Trees,
     cache: Cache,
     credentials: Arc<Credentials>,
+    /// What owners may take in a day, and what they have taken.
+    budget: Arc<Budget>,
+    meter: Arc<Meter>,
 }
 
 impl Llm {
@@ -36,6 +43,7 @@ impl Llm {
     pub(crate) async fn open(
         configs: &[LlmConfig],
         credentials: &Arc<Credentials>,
+        (budget, meter): (&Arc<Budget>, &Arc<Meter>),
     ) -> Result<Self, EngineError> {
         let (all, source) = (configs.to_vec(), Arc::clone(credentials));
         // It reads the certificates of this machine.
@@ -51,6 +59,8 @@ impl Llm {
             trees: Trees::default(),
             cache: Cache::default(),
             credentials: Arc::clone(credentials),
+            budget: Arc::clone(budget),
+            meter: Arc::clone(meter),
         })
     }
 

@@ -101,7 +101,7 @@ pub struct SessionManager {
     /// How results are posted.
     pub(crate) outgoing: FromHere,
     /// What principals take of what there is for all of them.
-    pub budget: Budget,
+    pub budget: Arc<Budget>,
     /// The memory of sandboxes, for lists.
     pub memory: MemoryGauge,
     /// What owners have used.

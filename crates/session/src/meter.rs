@@ -9,7 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use himalia_model::{EngineError, ExecutionState};
+use himalia_budget::{Counted, DayAmounts};
+use himalia_model::{EngineError, ExecutionState, ModelUse, Principal};
 use himalia_sandbox::{MeasuredBy, Provisioner, SandboxId};
 use himalia_store::UsageRecord;
 use parking_lot::Mutex;
@@ -32,6 +33,8 @@ pub(crate) struct Meter {
     counted: Mutex<HashMap<SandboxId, u64>>,
     /// By owner.
     traffic: Mutex<HashMap<String, Arc<Traffic>>>,
+    /// Held while what is pending is stored, so that what is read afterwards has all of it.
+    storing: tokio::sync::Mutex<()>,
 }
 
 /// Bytes of the sandboxes of an owner that are not collected yet.
@@ -58,6 +61,37 @@ impl Meter {
             cpu_ms: 0,
             executions: 1,
             execution_ms: i64::try_from(took.as_millis()).unwrap_or(i64::MAX),
+            ..UsageRecord::default()
+        });
+    }
+
+    /// Code or a model of this owner calls a tool.
+    pub(crate) fn tool_called(&self, owner: &str) {
+        self.add(UsageRecord {
+            owner: owner.to_owned(),
+            tool_calls: 1,
+            ..UsageRecord::default()
+        });
+    }
+
+    /// A call of a model by code of this owner has taken so much.
+    pub(crate) fn model_called(&self, owner: &str, took: &ModelUse) {
+        let amount = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
+        self.add(UsageRecord {
+            owner: owner.to_owned(),
+            model_input_tokens: amount(took.input_tokens),
+            model_output_tokens: amount(took.output_tokens),
+            model_spend_nanos: amount(took.spend.nanos()),
+            ..UsageRecord::default()
+        });
+    }
+
+    /// So many characters were returned to a caller.
+    fn returned(&self, owner: &str, caller: &str, chars: u64) {
+        self.add(UsageRecord {
+            owner: owner.to_owned(),
+            caller: caller.to_owned(),
+            returned_chars: i64::try_from(chars).unwrap_or(i64::MAX),
             ..UsageRecord::default()
         });
     }
@@ -98,13 +132,7 @@ impl Meter {
             Entry::Vacant(entry) => drop(entry.insert(more)),
             Entry::Occupied(mut entry) => {
                 let sum = entry.get_mut();
-                sum.cpu_ms = sum.cpu_ms.saturating_add(more.cpu_ms);
-                sum.executions = sum.executions.saturating_add(more.executions);
-                sum.execution_ms = sum.execution_ms.saturating_add(more.execution_ms);
-                sum.network_sent_bytes = sum.network_sent_bytes.saturating_add(more.network_sent_bytes);
-                sum.network_received_bytes = sum
-                    .network_received_bytes
-                    .saturating_add(more.network_received_bytes);
+                *sum = std::mem::take(sum).plus(&more);
             }
         }
     }
@@ -216,21 +244,45 @@ impl SessionManager {
 
     /// Adds what was used to the store, and reads what all replicas have added.
     pub(crate) async fn store_usage(&self) {
+        let _storing = self.meter.storing.lock().await;
         let today = self.budget.today();
         self.meter.collect_traffic();
         let used = self.meter.take();
-        if !used.is_empty()
-            && let Err(error) = self.store.add_usage(today, used.clone()).await
-        {
-            tracing::warn!(%error, "cannot store what was used; it is tried again");
-            for more in used {
-                self.meter.add(more);
+        let mut stored = DayAmounts::new();
+        if !used.is_empty() {
+            match self.store.add_usage(today, used.clone()).await {
+                Ok(()) => stored = amounts(&used),
+                Err(error) => {
+                    tracing::warn!(%error, "cannot store what was used; it is tried again");
+                    for more in used {
+                        self.meter.add(more);
+                    }
+                }
             }
         }
         match self.store.usage(today).await {
-            Ok(rows) => self.note_usage(today, &rows),
+            Ok(rows) => self.note_usage(today, &rows, &stored),
             Err(error) => tracing::warn!(%error, "cannot read what was used"),
         }
+    }
+
+    /// Whether characters may be returned to a principal today.
+    ///
+    /// # Errors
+    /// [`EngineError::QuotaExceeded`].
+    pub fn may_return(&self, principal: &Principal) -> Result<(), EngineError> {
+        if let Some(gate) = self.budget.day(principal.owner(), Counted::ReturnedChars) {
+            gate.hold(0)?.settle(0);
+        }
+        Ok(())
+    }
+
+    /// So many characters were returned to a principal.
+    pub fn returned(&self, principal: &Principal, chars: u64) {
+        if let Some(gate) = self.budget.day(principal.owner(), Counted::ReturnedChars) {
+            gate.count(chars);
+        }
+        self.meter.returned(principal.owner(), principal.name(), chars);
     }
 
     /// What was used today, over all replicas, by owner and caller.
@@ -240,7 +292,7 @@ impl SessionManager {
         rows.map_err(|error| EngineError::internal("reading what was used", error))
     }
 
-    fn note_usage(&self, day: i64, rows: &[UsageRecord]) {
+    fn note_usage(&self, day: i64, rows: &[UsageRecord], stored: &DayAmounts) {
         let mut by_owner: BTreeMap<String, Duration> = BTreeMap::new();
         let mut carried: BTreeMap<String, u64> = BTreeMap::new();
         for row in rows {
@@ -251,11 +303,32 @@ impl SessionManager {
         }
         self.budget.set_cpu(day, &by_owner);
         self.budget.set_traffic(day, &carried);
+        self.budget.set_days(day, &amounts(rows), stored);
     }
+}
+
+/// What rows have of each thing that is counted by the day.
+fn amounts(rows: &[UsageRecord]) -> DayAmounts {
+    let mut all = DayAmounts::new();
+    for row in rows {
+        for what in Counted::ALL {
+            let amount = match what {
+                Counted::ToolCalls => row.tool_calls,
+                Counted::ModelTokens => row.model_input_tokens.saturating_add(row.model_output_tokens),
+                Counted::ModelSpend => row.model_spend_nanos,
+                Counted::ReturnedChars => row.returned_chars,
+            };
+            let sum = all.entry((row.owner.clone(), what)).or_default();
+            *sum += u64::try_from(amount).unwrap_or(0);
+        }
+    }
+    all
 }
 
 #[cfg(test)]
 mod tests {
+    use himalia_model::Spend;
+
     use super::*;
 
     #[test]
@@ -300,6 +373,28 @@ mod tests {
         drop((one, other));
         meter.collect_traffic();
         assert!(meter.traffic.lock().is_empty());
+    }
+
+    #[test]
+    fn calls_tokens_and_characters_add_up_by_owner() {
+        let meter = Meter::default();
+        let took = ModelUse {
+            input_tokens: 3,
+            output_tokens: 4,
+            spend: Spend::of_nanos(9),
+            ..ModelUse::default()
+        };
+        for owner in ["acme", "acme", "other"] {
+            meter.tool_called(owner);
+            meter.model_called(owner, &took);
+        }
+        meter.returned("acme", "acme/ada", 5);
+        meter.returned("acme", "acme/bob", 6);
+        let rows = meter.take();
+        let all = amounts(&rows);
+        let of = |owner: &str| Counted::ALL.map(|what| all[&(owner.to_owned(), what)]);
+        assert_eq!(of("acme"), [2, 14, 18, 11]);
+        assert_eq!(of("other"), [1, 7, 9, 0]);
     }
 
     #[test]

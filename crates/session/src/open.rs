@@ -29,8 +29,8 @@ use crate::readiness::LastCheck;
 use crate::start::KernelLimits;
 use crate::start::{Taking, WANTS};
 use crate::{
-    Credentials, EndedSessions, Llm, MemoryGauge, Pool, Provisioners, Registry, Remembered, SessionManager,
-    Templates, Tools, templates,
+    Credentials, EndedSessions, Llm, MemoryGauge, Meter, Pool, Provisioners, Registry, Remembered,
+    SessionManager, Templates, Tools, templates,
 };
 
 /// Files of packages, below the data directory.
@@ -89,15 +89,18 @@ impl SessionManager {
         let (egress, certificates) = with_credentials(egress, &config, &credentials).await?;
         let credentials = Arc::new(credentials);
         let registry = Arc::new(Registry::default());
+        let (budget, meter) = (Arc::new(Budget::of(&config)), Arc::new(Meter::default()));
+        let counts = (&budget, &meter);
         let tools = Tools::open(
             &config.tool_servers,
             &credentials,
             &registry,
             &store,
             &config.clock,
+            counts,
         )
         .await?;
-        let llm = Llm::open(&config.models, &credentials).await?;
+        let llm = Llm::open(&config.models, &credentials, counts).await?;
         let ended = store.ended_sessions(Scope::Own).await;
         let ended =
             ended.map_err(|error| EngineError::internal("cannot read the list of ended sessions", error))?;
@@ -133,9 +136,9 @@ impl SessionManager {
             certificates,
             egress: Arc::new(egress),
             outgoing: FromHere::new(config.private_addresses.clone()),
-            budget: Budget::of(&config),
+            budget,
             memory: MemoryGauge::default(),
-            meter: Arc::default(),
+            meter,
             draining: CancellationToken::new(),
             stop_actors: CancellationToken::new(),
             actors: TaskTracker::new(),

@@ -21,6 +21,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use himalia_budget::Budget;
 use himalia_credentials::CredentialSource;
 use himalia_model::{Clock, EngineError, OPERATOR, Session, ToolServerConfig};
 use himalia_store::Store;
@@ -31,6 +32,7 @@ pub use call::OpenCall;
 pub(crate) use begun::Begun;
 pub(crate) use shown::{cut, mask, shown};
 
+use crate::meter::Meter;
 use crate::{Credentials, Registry, SessionKernel};
 
 /// The tools of a gateway.
@@ -43,6 +45,9 @@ pub struct Tools {
     registry: Arc<Registry>,
     /// What is approved for all sessions of a kind.
     store: Arc<dyn Store>,
+    /// What owners may call in a day, and what they have called.
+    budget: Arc<Budget>,
+    meter: Arc<Meter>,
 }
 
 impl Tools {
@@ -56,6 +61,7 @@ impl Tools {
         registry: &Arc<Registry>,
         store: &Arc<dyn Store>,
         clock: &Clock,
+        (budget, meter): (&Arc<Budget>, &Arc<Meter>),
     ) -> Result<Self, EngineError> {
         let (all, source, clock) = (configs.to_vec(), Arc::clone(credentials), clock.clone());
         // It reads the certificates of this machine.
@@ -75,6 +81,8 @@ impl Tools {
             credentials: Arc::clone(credentials),
             registry: Arc::clone(registry),
             store: Arc::clone(store),
+            budget: Arc::clone(budget),
+            meter: Arc::clone(meter),
         })
     }
 

@@ -5,7 +5,6 @@ Each is a message of a type of our own with the content in its buffer, which cli
 """
 
 import contextlib
-import mimetypes
 import os
 import stat
 
@@ -69,6 +68,8 @@ class Artifacts:
         return {"files": omitted[:NAMED_LIMIT], "more": len(omitted[NAMED_LIMIT:]), "truncated": truncated}
 
     def _publish(self, name, content):
+        import mimetypes  # loaded when first needed, as the start of a kernel should be quick
+
         kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
         # The topic is that of output, which waits while too much is unsent.
         topic = self._kernel._topic("display_data")

@@ -66,6 +66,9 @@ def test_links_pipes_and_what_cannot_be_read_are_not_sent(place):
     temporary.symlink_to(outside)
     assert send(since) is None
     assert kernel.sent == []
+    # Nor what becomes one after the walk.
+    for name in ("passwd", "pipe"):
+        assert artifacts._read(kept / name)[::2] == (None, "unreadable")
 
 
 def test_what_is_left_out_is_said(place, monkeypatch):

@@ -13,6 +13,16 @@ impl Engine {
         self.commands.inner.budget.request(principal)
     }
 
+    /// Whether characters may be returned to a principal's model today. [`EngineError::QuotaExceeded`].
+    pub fn may_return(&self, principal: &Principal) -> Result<(), EngineError> {
+        self.commands.inner.may_return(principal)
+    }
+
+    /// So many characters were returned to a principal's model.
+    pub fn returned(&self, principal: &Principal, chars: u64) {
+        self.commands.inner.returned(principal, chars);
+    }
+
     /// To be awaited before a principal receives an error that [`EngineError::is_limit`]: 200 ms for a tenant.
     pub async fn hold_back(&self, principal: &Principal) {
         self.commands.inner.budget.hold_back(principal).await;

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use himalia_budget::{TrafficGate, begin_of, day_of};
+use himalia_budget::{Counted, DayGate, TrafficGate, begin_of, day_of};
 use himalia_model::{
-    Action, CallerUsage, EngineError, Object, OwnerUsage, Principal, Scope, Share, Used, from_micros,
+    Action, CallerUsage, EngineError, Object, OwnerUsage, Principal, Scope, Share, Spend, Used, UsedSpend,
+    from_micros,
 };
+use himalia_store::UsageRecord;
 
 use super::Commands;
 
@@ -22,21 +24,26 @@ impl Commands {
         let today = day_of(inner.config.clock.stored_micros());
         let resets = u64::try_from(begin_of(today + 1)).unwrap_or(0);
         let mut callers: BTreeMap<String, CallerUsage> = BTreeMap::new();
-        let (mut cpu_ms, mut executions, mut execution_ms) = (0, 0, 0);
-        let (mut sent, mut received) = (0, 0);
+        let positive = |value: i64| u64::try_from(value).unwrap_or(0);
+        let mut sum = UsageRecord::default();
         for row in rows.iter().filter(|row| row.owner == owner) {
-            let positive = |value: i64| u64::try_from(value).unwrap_or(0);
-            cpu_ms += positive(row.cpu_ms);
-            executions += positive(row.executions);
-            execution_ms += positive(row.execution_ms);
-            sent += positive(row.network_sent_bytes);
-            received += positive(row.network_received_bytes);
+            sum = sum.plus(row);
             if !row.caller.is_empty() {
                 let caller = callers.entry(row.caller.clone()).or_default();
                 (caller.executions, caller.execution_ms) =
                     (positive(row.executions), positive(row.execution_ms));
+                caller.returned_chars = positive(row.returned_chars);
             }
         }
+        let (sent, received) = (
+            positive(sum.network_sent_bytes),
+            positive(sum.network_received_bytes),
+        );
+        let (input_tokens, output_tokens) = (
+            positive(sum.model_input_tokens),
+            positive(sum.model_output_tokens),
+        );
+        let a_day = |what| inner.budget.day(&owner, what).map(DayGate::limit);
         for (name, (connections, bytes)) in inner.budget.callers(&owner) {
             let caller = callers.entry(name).or_default();
             (caller.connections, caller.buffered_bytes) = (connections, bytes);
@@ -63,7 +70,7 @@ impl Commands {
                 limit: limits.and_then(|limits| limits.max_kernels).map(u64::from),
             },
             cpu_ms: Used {
-                used: cpu_ms,
+                used: positive(sum.cpu_ms),
                 limit: inner
                     .budget
                     .cpu(&owner)
@@ -72,6 +79,24 @@ impl Commands {
             network_bytes: Used {
                 used: sent + received,
                 limit: inner.budget.traffic(&owner).map(TrafficGate::limit),
+            },
+            tool_calls: Used {
+                used: positive(sum.tool_calls),
+                limit: a_day(Counted::ToolCalls),
+            },
+            model_tokens: Used {
+                used: input_tokens.saturating_add(output_tokens),
+                limit: a_day(Counted::ModelTokens),
+            },
+            model_input_tokens: input_tokens,
+            model_output_tokens: output_tokens,
+            model_spend: UsedSpend {
+                used: Spend::of_nanos(positive(sum.model_spend_nanos)),
+                limit: a_day(Counted::ModelSpend).map(Spend::of_nanos),
+            },
+            returned_chars: Used {
+                used: positive(sum.returned_chars),
+                limit: a_day(Counted::ReturnedChars),
             },
             network_sent_bytes: sent,
             network_received_bytes: received,
@@ -100,8 +125,8 @@ impl Commands {
             },
             requests_per_second: at_most(|share| u64::from(share.requests_per_second)),
             starts_per_second: at_most(|share| u64::from(share.starts_per_second)),
-            executions,
-            execution_ms,
+            executions: positive(sum.executions),
+            execution_ms: positive(sum.execution_ms),
             callers,
             owner,
         })

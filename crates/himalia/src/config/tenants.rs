@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use himalia_engine::{Principal, Share, TenantLimits};
+use himalia_engine::{DayLimits, Principal, Share, Spend, TenantLimits};
 
 use super::ConfigError;
 use super::sandboxes::Docker;
@@ -20,6 +20,8 @@ const MAX_CALLERS: usize = 1000;
 const MAX_RATE: u32 = 1_000_000;
 /// The largest number of seconds of processor time in a day: of 100,000 processors.
 const MAX_CPU_SECONDS: u64 = 100_000 * 86_400;
+/// The largest amount of what is counted by the day.
+const MAX_A_DAY: u64 = 1_000_000_000_000_000;
 /// What a token's digest begins with.
 const DIGEST: &str = "sha256:";
 /// SHA-256 of nothing.
@@ -82,6 +84,25 @@ impl Tenants {
                     format!("{seconds} is not between 1 and {MAX_CPU_SECONDS}"),
                 );
             }
+            for (field, said) in [
+                ("tool_calls_per_day", table.tool_calls_per_day),
+                ("model_tokens_per_day", table.model_tokens_per_day),
+                ("returned_chars_per_day", table.returned_chars_per_day),
+            ] {
+                if let Some(amount) = said.filter(|amount| !(1..=MAX_A_DAY).contains(amount)) {
+                    return bad(field, format!("{amount} is not between 1 and {MAX_A_DAY}"));
+                }
+            }
+            let spend = table.model_spend_per_day.map(|units| {
+                let spend = Spend::of_units(units).filter(|spend| *spend > Spend::default());
+                spend.ok_or_else(|| {
+                    ConfigError::new(
+                        format!("tenants.{name}.model_spend_per_day"),
+                        format!("{units} is no amount above 0 and up to 1,000,000,000"),
+                    )
+                })
+            });
+            let model_spend = spend.transpose()?;
             docker
                 .check_grants(&table.networks, &table.images)
                 .map_err(|(field, reason)| ConfigError::new(format!("tenants.{name}.{field}"), reason))?;
@@ -145,6 +166,12 @@ impl Tenants {
                 max_kernels: table.max_kernels,
                 cpu_per_day: table.cpu_seconds_per_day.map(Duration::from_secs),
                 network_per_day: table.network_per_day.map(|size| size.0),
+                day: DayLimits {
+                    tool_calls: table.tool_calls_per_day,
+                    model_tokens: table.model_tokens_per_day,
+                    model_spend,
+                    returned_chars: table.returned_chars_per_day,
+                },
                 sandbox_memory_bytes: table.sandbox_memory.map(|size| size.0),
                 networks: table.networks,
                 images: table.images,
@@ -237,7 +264,7 @@ mod tests {
     fn tenants_have_callers_and_limits() {
         let digest = "ab".repeat(32);
         let tenants = check(&format!(
-            "[acme]\nmax_kernels = 3\ncpu_seconds_per_day = 60\nsandbox_memory = \"2GiB\"\nnetwork_per_day = \"1GiB\"\nnetwork_connections = 7\nmemory = \"8MiB\"\nstreams = 9\n[acme.tokens]\nada = \"{LONG}\"\nbob = \"sha256:{digest}\"\n\
+            "[acme]\nmax_kernels = 3\ncpu_seconds_per_day = 60\nsandbox_memory = \"2GiB\"\nnetwork_per_day = \"1GiB\"\nnetwork_connections = 7\ntool_calls_per_day = 5\nmodel_tokens_per_day = 6\nmodel_spend_per_day = 0.5\nreturned_chars_per_day = 8\nmemory = \"8MiB\"\nstreams = 9\n[acme.tokens]\nada = \"{LONG}\"\nbob = \"sha256:{digest}\"\n\
              eve = {{ file = \"/run/eve\" }}\n[acme.scopes]\nbob = \"read\"\neve = \"admin\"\n[other.tokens]\nada = \"another-{LONG}\""
         ))
         .unwrap();
@@ -248,6 +275,13 @@ mod tests {
             quotas,
             (Some(Duration::from_mins(1)), Some(2 << 30), Some(1 << 30))
         );
+        let day = DayLimits {
+            tool_calls: Some(5),
+            model_tokens: Some(6),
+            model_spend: Spend::of_units(0.5),
+            returned_chars: Some(8),
+        };
+        assert_eq!(acme.day, day);
         assert_eq!(tenants.limits["other"], TenantLimits::default());
         let share = Share {
             memory_bytes: 8 << 20,
@@ -300,6 +334,14 @@ mod tests {
             (
                 format!("[acme]\ncpu_seconds_per_day = 0\ntokens.a = \"{LONG}\""),
                 "tenants.acme.cpu_seconds_per_day",
+            ),
+            (
+                format!("[acme]\ntool_calls_per_day = 0\ntokens.a = \"{LONG}\""),
+                "tenants.acme.tool_calls_per_day",
+            ),
+            (
+                format!("[acme]\nmodel_spend_per_day = 0.0\ntokens.a = \"{LONG}\""),
+                "tenants.acme.model_spend_per_day",
             ),
             (
                 format!("[acme]\nstreams = 0\ntokens.a = \"{LONG}\""),

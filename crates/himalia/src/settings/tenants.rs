@@ -17,6 +17,14 @@ pub(crate) struct TenantTable {
     pub(crate) cpu_seconds_per_day: Option<u64>,
     /// Bytes that its sandboxes may send to and receive from the network in a day.
     pub(crate) network_per_day: Option<ByteSize>,
+    /// Calls of tools that its code and its models may make in a day.
+    pub(crate) tool_calls_per_day: Option<u64>,
+    /// Tokens that models may read and write for its code in a day.
+    pub(crate) model_tokens_per_day: Option<u64>,
+    /// What that may cost, in the currency unit of the prices.
+    pub(crate) model_spend_per_day: Option<f64>,
+    /// Characters that tools of MCP may return to its models in a day.
+    pub(crate) returned_chars_per_day: Option<u64>,
     /// Memory that its sandboxes use from which on no session is started.
     pub(crate) sandbox_memory: Option<ByteSize>,
     /// Of the networks that templates grant, those that its callers may ask for.

@@ -1,7 +1,7 @@
 //! `GET /v1/usage`: what a tenant and its callers use, beside what they may.
 
 use axum::extract::State;
-use himalia_engine::{CallerUsage, OwnerUsage, Used as Amounts};
+use himalia_engine::{CallerUsage, OwnerUsage, Spend, Used as Amounts, UsedSpend as Spends};
 use himalia_wire::build::timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -34,6 +34,20 @@ impl From<Amounts> for Used {
     }
 }
 
+/// How much money is used, and how much may be, in the currency unit of the configuration.
+#[derive(Debug, Serialize, JsonSchema)]
+struct UsedSpend {
+    used: Spend,
+    /// Null: no limit.
+    limit: Option<Spend>,
+}
+
+impl From<Spends> for UsedSpend {
+    fn from(Spends { used, limit }: Spends) -> Self {
+        Self { used, limit }
+    }
+}
+
 /// Logs and artifacts, bytes.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Disk {
@@ -51,6 +65,8 @@ struct OfCaller {
     caller: String,
     executions: u64,
     execution_ms: u64,
+    /// Characters that tools of MCP have returned to it today, of all replicas.
+    returned_chars: u64,
     connections: u64,
     buffered_bytes: u64,
 }
@@ -61,6 +77,7 @@ impl From<CallerUsage> for OfCaller {
             caller: usage.caller,
             executions: usage.executions,
             execution_ms: usage.execution_ms,
+            returned_chars: usage.returned_chars,
             connections: usage.connections,
             buffered_bytes: usage.buffered_bytes,
         }
@@ -72,7 +89,7 @@ impl From<CallerUsage> for OfCaller {
 pub(crate) struct Usage {
     /// The tenant, or `operator`.
     owner: String,
-    /// When the day ends to which processor time and executions belong.
+    /// When the day ends to which what is counted by the day belongs.
     #[schemars(extend("format" = "date-time"))]
     resets: String,
     /// Kernels, of all replicas.
@@ -87,6 +104,18 @@ pub(crate) struct Usage {
     network_received_bytes: u64,
     /// Connections of sandboxes to the network now.
     network_connections: Used,
+    /// Calls of tools by code and models today, of all replicas.
+    tool_calls: Used,
+    /// Tokens that models have read and written for code today, of all replicas.
+    model_tokens: Used,
+    /// Of these, tokens that they have read.
+    model_input_tokens: u64,
+    /// Of these, tokens that they have written.
+    model_output_tokens: u64,
+    /// What that cost.
+    model_spend: UsedSpend,
+    /// Characters that tools of MCP have returned today, of all replicas.
+    returned_chars: Used,
     /// Memory of sandboxes now.
     sandbox_memory_bytes: Used,
     disk_bytes: Disk,
@@ -118,6 +147,12 @@ impl From<OwnerUsage> for Usage {
             network_sent_bytes: usage.network_sent_bytes,
             network_received_bytes: usage.network_received_bytes,
             network_connections: usage.network_connections.into(),
+            tool_calls: usage.tool_calls.into(),
+            model_tokens: usage.model_tokens.into(),
+            model_input_tokens: usage.model_input_tokens,
+            model_output_tokens: usage.model_output_tokens,
+            model_spend: usage.model_spend.into(),
+            returned_chars: usage.returned_chars.into(),
             sandbox_memory_bytes: usage.sandbox_memory_bytes.into(),
             disk_bytes: Disk {
                 live: usage.disk_live_bytes,

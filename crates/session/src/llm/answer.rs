@@ -3,10 +3,11 @@
 use std::convert::Infallible;
 
 use bytes::Bytes;
+use himalia_budget::{Counted, DayOver};
 use himalia_egress::{Body, BodyError};
 use himalia_kernel::ToolOutcome;
 use himalia_llm::{Failure, Whole};
-use himalia_model::{LlmCap, LlmError, LlmErrorCode};
+use himalia_model::{LlmCap, LlmError, LlmErrorCode, Spend};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderName, HeaderValue, Response, StatusCode};
 use http_body::Frame;
@@ -126,5 +127,24 @@ pub(super) fn over(cap: &LlmCap, wanted: f64) -> LlmError {
     let message = format!("{message}. Calls in progress count with what they may take. Nothing was sent");
     let mut error = LlmError::new(LlmErrorCode::Limit, message).with_hint(hint);
     error.cap = Some(LlmCap { name, used, allowed });
+    error
+}
+
+/// The day of the tenant has too little left.
+pub(super) fn over_in_day(over: &DayOver) -> LlmError {
+    let message = format!("{over}. Calls in progress count with what they may take. Nothing was sent");
+    let mut error = LlmError::new(LlmErrorCode::Limit, message).with_hint(
+        "Bound the answer (max_tokens), ask for less, continue then, or ask the operator for more.",
+    );
+    #[expect(clippy::cast_precision_loss, reason = "a count is shown, not counted with")]
+    let amount = |amount: u64| match over.what {
+        Counted::ModelSpend => Spend::of_nanos(amount).units(),
+        _ => amount as f64,
+    };
+    error.cap = Some(LlmCap {
+        name: over.what.quota(),
+        used: amount(over.used),
+        allowed: amount(over.limit),
+    });
     error
 }

@@ -5,15 +5,14 @@ use std::sync::Arc;
 use himalia_credentials::Mask;
 use himalia_egress::Body;
 use himalia_kernel::{Answer as Answered, Callee, Command, ToolCallBegin, ToolOutcome};
-use himalia_llm::{
-    Answer, Answered as Kept, Estimate, Failure, Held, Prepared, Request, Runs, TreeId, Whole,
-};
+use himalia_llm::{Answer, Answered as Kept, Estimate, Failure, Prepared, Request, Runs, TreeId, Whole};
 use himalia_model::{LlmConfig, LlmError, LlmErrorCode, ModelUse, ToolCaller};
 use himalia_sandbox_api::AskModel;
 use http::Response;
 use serde_json::Value;
 use tokio::time::Instant;
 
+use super::hold::{Day, Hold};
 use super::{Llm, answer, pump};
 use crate::SessionKernel;
 use crate::tools::{Begun, cut, mask, shown};
@@ -88,6 +87,14 @@ impl Llm {
                 return Err(refuse(kernel, what, answer::over(&cap, wanted)).await);
             }
         };
+        let (owner, estimate) = (&session.owner, prepared.estimate);
+        let held = match Day::hold(&self.budget, &self.meter, owner, estimate, config.prices) {
+            Ok(day) => Hold::new(held, day),
+            Err(over) => {
+                held.settle(&ModelUse::default());
+                return Err(refuse(kernel, what, answer::over_in_day(&over)).await);
+            }
+        };
         let begun = match begin(kernel, what).await {
             Ok(begun) => begun,
             Err(error) => {
@@ -112,7 +119,7 @@ impl Llm {
     async fn whole(
         &self,
         begun: Begun,
-        held: Held,
+        held: Hold,
         whole: Whole,
         prepared: &Prepared,
         keep: Option<&str>,
@@ -243,7 +250,7 @@ async fn note(begun: Begun, outcome: ToolOutcome, text: &str, bytes: usize, took
 }
 
 /// Notes that there is no reply.
-async fn failed(begun: Begun, held: Held, failure: &Failure) -> LlmError {
+async fn failed(begun: Begun, held: Hold, failure: &Failure) -> LlmError {
     let (outcome, error) = answer::failure(&begun.tool, failure);
     // What is not known to be less is what it might.
     if matches!(failure, Failure::Unavailable(_) | Failure::Failed(_)) {

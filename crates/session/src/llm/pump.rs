@@ -4,12 +4,13 @@ use bytes::Bytes;
 use himalia_credentials::Mask;
 use himalia_egress::BodyError;
 use himalia_kernel::ToolOutcome;
-use himalia_llm::{Failure, Held, Stream};
+use himalia_llm::{Failure, Stream};
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
 
 use super::answer::failure;
+use super::hold::Hold;
 use crate::tools::{Begun, shown};
 
 /// Events that wait for the code to read them.
@@ -29,7 +30,7 @@ enum End {
 pub(super) fn start(
     stream: Stream,
     begun: Begun,
-    held: Held,
+    held: Hold,
     mask: Mask,
     chars: usize,
     deadline: Instant,

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use himalia_budget::{Counted, DayHeld};
 use himalia_credentials::Mask;
 use himalia_kernel::{Answer, Callee, Command, ToolCallBegin, ToolLimit, ToolOutcome};
 use himalia_model::{
@@ -29,6 +30,8 @@ const REPLY_CHARS: usize = 4000;
 const NAME_CHARS: usize = 200;
 /// In the place of arguments whose secrets are not known.
 const NOT_SHOWN: &str = "(not shown: the gateway cannot read its credentials now)";
+/// What to do when the day of a tenant is used up.
+const NEXT_DAY: &str = "Continue then, or ask the operator for more.";
 /// Characters of what a tool says about its failure.
 const FAILURE_CHARS: usize = 2000;
 
@@ -37,6 +40,26 @@ const FAILURE_CHARS: usize = 2000;
 pub struct OpenCall {
     begun: Begun,
     mask: Mask,
+}
+
+/// The part of a tenant's day of a call that may yet be refused.
+struct NotMade(Option<DayHeld>);
+
+impl NotMade {
+    /// It counts.
+    fn made(mut self) {
+        if let Some(held) = self.0.take() {
+            held.settle(1);
+        }
+    }
+}
+
+impl Drop for NotMade {
+    fn drop(&mut self) {
+        if let Some(held) = self.0.take() {
+            held.settle(0);
+        }
+    }
 }
 
 impl fmt::Debug for OpenCall {
@@ -173,6 +196,14 @@ impl Tools {
     /// Writes that a call is about to be made, within the limits.
     async fn begin(&self, kernel: &SessionKernel, what: ToolCallBegin) -> Result<Begun, EngineError> {
         let session = kernel.session();
+        let day = self.budget.day(&session.owner, Counted::ToolCalls);
+        let day = match day.map(|gate| gate.hold(1)).transpose() {
+            Ok(day) => NotMade(day),
+            Err(over) => {
+                let error = ToolError::new(ToolErrorCode::Limit, over.to_string()).with_hint(NEXT_DAY);
+                return Err(refuse(kernel, what, error).await);
+            }
+        };
         if let Some(error) = self.over_in_tree(&session).await {
             return Err(refuse(kernel, what, error).await);
         }
@@ -188,6 +219,8 @@ impl Tools {
             Some(Err(error)) => return Err(EngineError::unavailable(error.to_string())),
             Some(Ok(_)) | None => return Err(EngineError::unavailable("the session has ended")),
         };
+        day.made();
+        self.meter.tool_called(&session.owner);
         Ok(Begun::new(kernel.handle(), number, &what))
     }
 

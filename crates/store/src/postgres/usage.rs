@@ -8,19 +8,30 @@ use crate::{StoreError, UsageRecord};
 /// Rows in one order, so that two replicas that add at once do not wait for each other.
 const ADD: &str = "
 INSERT INTO himalia.usage AS u
-    (day, owner, caller, cpu_ms, executions, execution_ms, network_sent_bytes, network_received_bytes)
-SELECT $3, owner, caller, cpu_ms, executions, execution_ms, sent, received
-FROM unnest($4::text[], $5::text[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[])
-    AS more (owner, caller, cpu_ms, executions, execution_ms, sent, received)
+    (day, owner, caller, cpu_ms, executions, execution_ms, network_sent_bytes, network_received_bytes,
+     tool_calls, model_input_tokens, model_output_tokens, model_spend_nanos, returned_chars)
+SELECT $3, owner, caller, cpu_ms, executions, execution_ms, sent, received,
+    tool_calls, input_tokens, output_tokens, spend, returned
+FROM unnest($4::text[], $5::text[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[],
+        $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[], $15::bigint[])
+    AS more (owner, caller, cpu_ms, executions, execution_ms, sent, received,
+        tool_calls, input_tokens, output_tokens, spend, returned)
 WHERE EXISTS (SELECT 1 FROM himalia.replicas WHERE name = $1 AND epoch = $2)
 ORDER BY owner, caller
 ON CONFLICT (day, owner, caller) DO UPDATE SET cpu_ms = u.cpu_ms + excluded.cpu_ms,
     executions = u.executions + excluded.executions, execution_ms = u.execution_ms + excluded.execution_ms,
     network_sent_bytes = u.network_sent_bytes + excluded.network_sent_bytes,
-    network_received_bytes = u.network_received_bytes + excluded.network_received_bytes";
+    network_received_bytes = u.network_received_bytes + excluded.network_received_bytes,
+    tool_calls = u.tool_calls + excluded.tool_calls,
+    model_input_tokens = u.model_input_tokens + excluded.model_input_tokens,
+    model_output_tokens = u.model_output_tokens + excluded.model_output_tokens,
+    model_spend_nanos = u.model_spend_nanos + excluded.model_spend_nanos,
+    returned_chars = u.returned_chars + excluded.returned_chars";
 
 const OF_DAY: &str = "
-SELECT owner, caller, cpu_ms, executions, execution_ms, network_sent_bytes, network_received_bytes FROM himalia.usage WHERE day = $1 ORDER BY owner, caller";
+SELECT owner, caller, cpu_ms, executions, execution_ms, network_sent_bytes, network_received_bytes,
+    tool_calls, model_input_tokens, model_output_tokens, model_spend_nanos, returned_chars
+FROM himalia.usage WHERE day = $1 ORDER BY owner, caller";
 
 const FORGET: &str = "
 DELETE FROM himalia.usage
@@ -63,8 +74,18 @@ impl PostgresStore {
                     column(|row| row.network_sent_bytes),
                     column(|row| row.network_received_bytes),
                 );
-                let params: [Param<'_>; 10] = [
-                    &name, &me.epoch, &day, &owners, &callers, &cpu, &count, &ran, &sent, &received,
+                let (calls, input, output) = (
+                    column(|row| row.tool_calls),
+                    column(|row| row.model_input_tokens),
+                    column(|row| row.model_output_tokens),
+                );
+                let (spend, returned) = (
+                    column(|row| row.model_spend_nanos),
+                    column(|row| row.returned_chars),
+                );
+                let params: [Param<'_>; 15] = [
+                    &name, &me.epoch, &day, &owners, &callers, &cpu, &count, &ran, &sent, &received, &calls,
+                    &input, &output, &spend, &returned,
                 ];
                 if link.execute(ADD, &params).await? == 0 {
                     return Err(StoreError::LeaseLost.into());
@@ -87,6 +108,11 @@ impl PostgresStore {
                         execution_ms: row.try_get("execution_ms")?,
                         network_sent_bytes: row.try_get("network_sent_bytes")?,
                         network_received_bytes: row.try_get("network_received_bytes")?,
+                        tool_calls: row.try_get("tool_calls")?,
+                        model_input_tokens: row.try_get("model_input_tokens")?,
+                        model_output_tokens: row.try_get("model_output_tokens")?,
+                        model_spend_nanos: row.try_get("model_spend_nanos")?,
+                        returned_chars: row.try_get("returned_chars")?,
                     })
                 };
                 rows.iter().map(read).collect()

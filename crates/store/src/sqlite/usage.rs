@@ -6,12 +6,19 @@ use super::SqliteStore;
 use crate::{StoreError, UsageRecord};
 
 const ADD: &str = "
-INSERT INTO usage (day, owner, caller, cpu_ms, executions, execution_ms, network_sent_bytes, network_received_bytes)
-VALUES (:day, :owner, :caller, :cpu_ms, :executions, :execution_ms, :sent, :received)
+INSERT INTO usage (day, owner, caller, cpu_ms, executions, execution_ms, network_sent_bytes, network_received_bytes,
+    tool_calls, model_input_tokens, model_output_tokens, model_spend_nanos, returned_chars)
+VALUES (:day, :owner, :caller, :cpu_ms, :executions, :execution_ms, :sent, :received,
+    :tool_calls, :input_tokens, :output_tokens, :spend, :returned)
 ON CONFLICT (day, owner, caller) DO UPDATE SET cpu_ms = cpu_ms + excluded.cpu_ms,
     executions = executions + excluded.executions, execution_ms = execution_ms + excluded.execution_ms,
     network_sent_bytes = network_sent_bytes + excluded.network_sent_bytes,
-    network_received_bytes = network_received_bytes + excluded.network_received_bytes";
+    network_received_bytes = network_received_bytes + excluded.network_received_bytes,
+    tool_calls = tool_calls + excluded.tool_calls,
+    model_input_tokens = model_input_tokens + excluded.model_input_tokens,
+    model_output_tokens = model_output_tokens + excluded.model_output_tokens,
+    model_spend_nanos = model_spend_nanos + excluded.model_spend_nanos,
+    returned_chars = returned_chars + excluded.returned_chars";
 
 impl SqliteStore {
     pub(super) async fn do_count_kernels(&self, owner: String) -> Result<usize, StoreError> {
@@ -37,6 +44,11 @@ impl SqliteStore {
                     ":execution_ms": row.execution_ms,
                     ":sent": row.network_sent_bytes,
                     ":received": row.network_received_bytes,
+                    ":tool_calls": row.tool_calls,
+                    ":input_tokens": row.model_input_tokens,
+                    ":output_tokens": row.model_output_tokens,
+                    ":spend": row.model_spend_nanos,
+                    ":returned": row.returned_chars,
                 })?;
             }
             Ok(())
@@ -57,6 +69,11 @@ impl SqliteStore {
                         execution_ms: row.get("execution_ms")?,
                         network_sent_bytes: row.get("network_sent_bytes")?,
                         network_received_bytes: row.get("network_received_bytes")?,
+                        tool_calls: row.get("tool_calls")?,
+                        model_input_tokens: row.get("model_input_tokens")?,
+                        model_output_tokens: row.get("model_output_tokens")?,
+                        model_spend_nanos: row.get("model_spend_nanos")?,
+                        returned_chars: row.get("returned_chars")?,
                     })
                 })?
                 .map(|row| Ok(row?))

@@ -384,6 +384,11 @@ pub(crate) async fn what_was_used_adds_up_over_replicas_and_is_forgotten<P: Fixt
         execution_ms: 3 * n,
         network_sent_bytes: 4 * n,
         network_received_bytes: 5 * n,
+        tool_calls: 6 * n,
+        model_input_tokens: 7 * n,
+        model_output_tokens: 8 * n,
+        model_spend_nanos: 9 * n,
+        returned_chars: 10 * n,
     };
     a.add_usage(7, vec![row("acme", "", 1), row("acme", "acme/ada", 10)])
         .await
