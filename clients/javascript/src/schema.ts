@@ -1358,18 +1358,20 @@ export interface NewSchedule {
   name: string;
   /** What becomes of a due time while an earlier run is in progress; default `skip`. */
   overlap?: "skip" | "allow" | undefined;
-  /** What is started. */
+  /** A skill or a workflow. */
   target: {
     /** The name of a skill that is code. */
-    skill: string;
+    skill?: string | null | undefined;
     /** Its version. Default: the latest one, at each run. */
     version?: string | null | undefined;
+    /** The name of a workflow, in place of a skill. */
+    workflow?: string | null | undefined;
   };
-  /** The template of the sessions of runs. Default: that of the skill, or the default kernelspec. */
+  /** The template of the sessions of runs of a skill. Default: that of the skill, or the default kernelspec. */
   template?: string | null | undefined;
   /** The time zone of `cron`, by its name in the IANA database; default `UTC`. */
   time_zone?: string | null | undefined;
-  /** Seconds that a run may take, if that is less than the skill says. */
+  /** Seconds that a run of a skill may take, if that is less than the skill says. */
   timeout_s?: number | null | undefined;
 }
 
@@ -1577,16 +1579,18 @@ export interface NewWebhook {
   inputs?: { [name: string]: unknown } | undefined;
   /** 1 to 64 lower-case letters, digits and hyphens; one of the tenant. */
   name: string;
-  /** What is started. */
+  /** A skill or a workflow. */
   target: {
     /** The name of a skill that is code. */
-    skill: string;
+    skill?: string | null | undefined;
     /** Its version. Default: the latest one, at each run. */
     version?: string | null | undefined;
+    /** The name of a workflow, in place of a skill. */
+    workflow?: string | null | undefined;
   };
-  /** The template of the sessions of runs. Default: that of the skill, or the default kernelspec. */
+  /** The template of the sessions of runs of a skill. Default: that of the skill, or the default kernelspec. */
   template?: string | null | undefined;
-  /** Seconds that a run may take, if that is less than the skill says. */
+  /** Seconds that a run of a skill may take, if that is less than the skill says. */
   timeout_s?: number | null | undefined;
 }
 
@@ -2054,12 +2058,14 @@ export interface RunOf {
  */
 export type RunStatus = "running" | "succeeded" | "failed";
 
-/** What is started. */
+/** What is started: a skill or a workflow, one of the two. */
 export interface RunTarget {
   /** The name of a skill that is code. */
-  skill: string;
+  skill?: string | null | undefined;
   /** Its version. Default: the latest one, at each run. */
   version?: string | null | undefined;
+  /** The name of a workflow, in place of a skill. */
+  workflow?: string | null | undefined;
 }
 
 /** What was lost with a sandbox beside the variables, and cannot be had again. */
@@ -2145,12 +2151,14 @@ export interface ScheduleChange {
   inputs?: { [name: string]: unknown } | null | undefined;
   missed?: "skip" | "run_once" | null | undefined;
   overlap?: "skip" | "allow" | null | undefined;
-  /** What is started. */
+  /** What is started: a skill or a workflow, one of the two. */
   target?: {
     /** The name of a skill that is code. */
-    skill: string;
+    skill?: string | null | undefined;
     /** Its version. Default: the latest one, at each run. */
     version?: string | null | undefined;
+    /** The name of a workflow, in place of a skill. */
+    workflow?: string | null | undefined;
   } | null | undefined;
   /** Empty: that of the skill, or the default kernelspec. */
   template?: string | null | undefined;
@@ -2172,19 +2180,21 @@ export interface ScheduleRun {
   /** When it was due, or asked for. */
   due: string;
   ended: string | null;
-  /** The execution that it is. */
+  /** The execution that it is, of a skill. */
   execution: string | null;
   id: string;
   /** Due times before it that were missed, at most 1,000. */
   missed_before: number;
-  /** What it returned, up to 16 KiB; `GET /v1/executions/{execution_id}/skill` has more. */
+  /** What it returned, up to 16 KiB; `GET /v1/executions/{execution_id}/skill` or `GET /v1/workflow-runs/{run}` has more. */
   outputs: unknown;
   /** Why it has failed, was left out, or waits. */
   reason: string | null;
   started: string | null;
   status: TriggerRunStatus;
-  /** The version of the skill. */
+  /** The version of the skill or workflow. */
   version: string | null;
+  /** The run of the workflow that it is, `wfr_…`. */
+  workflow_run: string | null;
 }
 
 /** A page of runs. */
@@ -2951,12 +2961,14 @@ export interface Webhook {
 export interface WebhookChange {
   enabled?: boolean | null | undefined;
   inputs?: { [name: string]: unknown } | null | undefined;
-  /** What is started. */
+  /** What is started: a skill or a workflow, one of the two. */
   target?: {
     /** The name of a skill that is code. */
-    skill: string;
+    skill?: string | null | undefined;
     /** Its version. Default: the latest one, at each run. */
     version?: string | null | undefined;
+    /** The name of a workflow, in place of a skill. */
+    workflow?: string | null | undefined;
   } | null | undefined;
   /** Empty: that of the skill, or the default kernelspec. */
   template?: string | null | undefined;

@@ -17,7 +17,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::settings::{Flags, Seconds, Secret};
 pub(crate) use approvals::ApprovalCommand;
-pub(crate) use schedules::{NewScheduleArgs, OnMissed, OnOverlap, ScheduleCommand};
+pub(crate) use schedules::{NewScheduleArgs, OnMissed, OnOverlap, ScheduleCommand, TargetArgs};
 pub(crate) use skills::{NewKind, SkillCommand, SkillRunArgs};
 pub(crate) use webhooks::{NewWebhookArgs, WebhookCommand};
 pub(crate) use workflows::{WorkflowCommand, WorkflowRunArgs};

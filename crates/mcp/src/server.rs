@@ -72,12 +72,14 @@ impl ServerHandler for Server {
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
         // A model does not read of a tool that has nothing to give.
-        let skills = self.engine.skills(&principal(&context)?, None).await;
-        let has_skills = skills.is_ok_and(|skills| !skills.is_empty());
-        Ok(ListToolsResult::with_all_items(tools::all(
-            has_skills,
-            self.engine.has_tools(),
-        )))
+        let principal = principal(&context)?;
+        let skills = self.engine.skills(&principal, None).await;
+        let workflows = self.engine.workflows(&principal).await;
+        Ok(ListToolsResult::with_all_items(tools::all(tools::There {
+            skills: skills.is_ok_and(|skills| !skills.is_empty()),
+            workflows: workflows.is_ok_and(|workflows| !workflows.is_empty()),
+            upstream: self.engine.has_tools(),
+        })))
     }
 
     async fn call_tool(

@@ -47,6 +47,30 @@ def publish(server, **changes):
     assert server.http.post("v1/skills", json=body).status_code in (200, 201)
 
 
+def publish_workflow(server, name="two", approval=False):
+    """Publish a workflow of two steps, each of which adds a line to the file; with `approval` between them."""
+    path, seconds = {"from": "inputs.path"}, {"from": "inputs.seconds"}
+    steps = [{"id": "first", "skill": {"name": "note"}, "inputs": {"path": path, "seconds": seconds, "wrong": {"from": "inputs.wrong"}}}]
+    if approval:
+        steps.append({"id": "sign", "approval": {"text": "Continue?", "options": ["yes", "no"]}, "after": ["first"]})
+    second = {"path": {"from": "steps.first.outputs.path"}, "seconds": seconds}
+    steps.append({"id": "second", "skill": {"name": "note"}, "inputs": second, "after": [steps[-1]["id"]]})
+    definition = {
+        "name": name,
+        "version": "2.0.0",
+        "description": "Adds two lines to a file.",
+        "inputs": {
+            "type": "object",
+            "properties": {"path": {"type": "string"}, "seconds": {"type": "number"}, "wrong": {"type": "boolean"}},
+            "required": ["path"],
+        },
+        "steps": steps,
+        "outputs": {"path": {"from": "steps.second.outputs.path"}},
+    }
+    reply = server.http.post("v1/workflows", json={"definition": definition})
+    assert reply.status_code in (200, 201), reply.text
+
+
 def add(server, name, cron=YEARLY, **members):
     """Create a schedule."""
     body = {"name": name, "cron": cron, "target": {"skill": "note"}, **members}
@@ -126,6 +150,7 @@ def test_a_run_now_reports_its_failure_and_overlaps_are_left_out(gateway, tmp_pa
 
 def test_what_is_wrong_with_a_schedule_is_named(gateway):
     publish(gateway)
+    publish_workflow(gateway)
     good = {"name": "a", "cron": YEARLY, "target": {"skill": "note"}, "inputs": {"path": "x"}}
     for changes, status, field in [
         ({"cron": "* * *"}, 400, "cron"),
@@ -134,7 +159,12 @@ def test_what_is_wrong_with_a_schedule_is_named(gateway):
         ({"time_zone": "Mars/Olympus"}, 400, "time_zone"),
         ({"name": "A b"}, 400, "name"),
         ({"inputs": {}}, 400, "inputs"),
-        ({"target": {}}, 400, "target.skill"),
+        ({"target": {}}, 400, "target"),
+        ({"target": {"skill": "note", "workflow": "two"}}, 400, "target"),
+        ({"target": {"workflow": "nobodys"}}, 404, None),
+        ({"target": {"workflow": "two"}, "inputs": {}}, 400, "inputs"),
+        ({"target": {"workflow": "two"}, "template": "python3"}, 400, "template"),
+        ({"target": {"workflow": "two"}, "timeout_s": 5}, 400, "timeout_s"),
         ({"missed": "x"}, 400, "missed"),
         ({"target": {"skill": "nobodys"}}, 404, None),
         ({"template": "nobodys"}, 404, "template"),
@@ -203,6 +233,92 @@ def test_kill_9_at_any_time_repeats_no_run_and_loses_none(gateway, tmp_path, wai
     assert lines(path) == 1
 
 
+def workflow_runs(server):
+    """All runs of workflows, the latest first."""
+    return server.http.get("v1/workflow-runs").json()["runs"]
+
+
+def test_a_schedule_runs_a_workflow_and_follows_it(gateway, tmp_path):
+    publish(gateway)
+    publish_workflow(gateway)
+    path = tmp_path / "both"
+    made = add(gateway, "both", OFTEN, target={"workflow": "two"}, inputs={"path": str(path)})
+    assert made["target"] == {"workflow": "two"}
+    run = over(gateway, "both")[-1]
+    assert (run["status"], run["outputs"], run["version"], run["execution"]) == ("succeeded", {"path": str(path)}, "2.0.0", None), run
+    assert gateway.http.patch("v1/schedules/both", json={"enabled": False}).status_code == 200
+    of_workflow = gateway.http.get(f"v1/workflow-runs/{run['workflow_run']}").json()
+    assert (of_workflow["status"], of_workflow["outputs"]) == ("succeeded", run["outputs"])
+    assert {one["id"] for one in workflow_runs(gateway)} == {one["workflow_run"] for one in runs_of(gateway, "both")}
+    # What the first step raises ends both.
+    add(gateway, "wrong", target={"workflow": "two", "version": "2.0.0"}, inputs={"path": str(path), "wrong": True})
+    assert gateway.http.post("v1/schedules/wrong/runs", json={}).status_code == 202
+    (failed,) = over(gateway, "wrong")
+    assert (failed["status"], failed["reason"]) == ("failed", "step first: ValueError: no such account (error)"), failed
+    # The other kind of target, with what only that one has.
+    changed = gateway.http.patch("v1/schedules/wrong", json={"target": {"skill": "note"}, "timeout_s": 60}).json()
+    assert (changed["target"], changed["timeout_s"]) == ({"skill": "note"}, 60)
+    changed = gateway.http.patch("v1/schedules/wrong", json={"target": {"workflow": "two"}}).json()
+    assert (changed["target"], changed["timeout_s"]) == ({"workflow": "two"}, None)
+
+
+def test_a_run_of_a_workflow_that_waits_for_a_person_is_in_progress(gateway, tmp_path):
+    publish(gateway)
+    publish_workflow(gateway, "signed", approval=True)
+    path = tmp_path / "signed"
+    add(gateway, "signed", OFTEN, target={"workflow": "signed"}, inputs={"path": str(path)})
+    skipped = eventually(
+        lambda: [run for run in runs_of(gateway, "signed") if run["status"] == "skipped"], lambda: runs_of(gateway, "signed"), 60
+    )
+    assert skipped[0]["reason"] == "an earlier run was in progress" and skipped[0]["workflow_run"] is None
+    assert gateway.http.patch("v1/schedules/signed", json={"enabled": False}).status_code == 200
+    (waits,) = [run for run in runs_of(gateway, "signed") if run["status"] == "running"]
+    of_workflow = f"v1/workflow-runs/{waits['workflow_run']}"
+
+    def asks():
+        return next(one for one in gateway.http.get(of_workflow).json()["steps"] if one["id"] == "sign")["status"] == "waiting"
+
+    eventually(asks, lambda: gateway.http.get(of_workflow).text, 60)
+    # It is followed after a kill, and answered then.
+    gateway.kill()
+    gateway.start()
+    (still,) = [run for run in runs_of(gateway, "signed") if run["status"] == "running"]
+    assert still["id"] == waits["id"] and lines(path) == 1
+    assert gateway.http.post(f"{of_workflow}/steps/sign/answer", json={"value": "yes"}).status_code == 200
+
+    def done():
+        return next(run for run in runs_of(gateway, "signed") if run["id"] == waits["id"])["status"] == "succeeded"
+
+    eventually(done, lambda: runs_of(gateway, "signed"), 60)
+    assert lines(path) == 2
+    # A cancelled one has failed.
+    run = gateway.http.post("v1/schedules/signed/runs", json={}).json()["id"]
+
+    def begun():
+        return next(one for one in runs_of(gateway, "signed") if one["id"] == run)["workflow_run"]
+
+    eventually(begun, lambda: runs_of(gateway, "signed"), 30)
+    assert gateway.http.post(f"v1/workflow-runs/{begun()}/cancel", json={}).status_code == 200
+    ended = eventually(lambda: [one for one in over(gateway, "signed") if one["id"] == run], lambda: runs_of(gateway, "signed"), 30)[0]
+    assert (ended["status"], ended["reason"]) == ("failed", "it was cancelled by operator")
+
+
+@pytest.mark.parametrize("wait", [0.0, 0.3, 1.0, 2.5])
+def test_kill_9_at_any_time_of_a_workflow_repeats_no_step_and_loses_none(gateway, tmp_path, wait):
+    publish(gateway)
+    publish_workflow(gateway)
+    path = tmp_path / "killed"
+    add(gateway, "killed", target={"workflow": "two"}, inputs={"path": str(path), "seconds": 1})
+    run = gateway.http.post("v1/schedules/killed/runs", json={}).json()
+    time.sleep(wait)
+    gateway.kill()
+    gateway.start()
+    (done,) = over(gateway, "killed", timeout=120)
+    assert (done["id"], done["status"]) == (run["id"], "succeeded"), done
+    assert [one["id"] for one in workflow_runs(gateway)] == [done["workflow_run"]]
+    assert lines(path) == 2
+
+
 def test_a_due_time_that_was_missed_is_made_up_for_or_left_out(gateway, tmp_path):
     publish(gateway)
     made_up, left_out = tmp_path / "up", tmp_path / "out"
@@ -242,7 +358,14 @@ def test_the_command_line_has_all_of_it(gateway, tmp_path):
     assert "paused" in himalia("pause", "nightly").stdout
     assert "Europe/Berlin" in himalia("ls").stdout
     assert json.loads(himalia("resume", "nightly", "--json").stdout)["enabled"] is True
-    assert himalia("rm", "nightly").returncode == 0
+    publish_workflow(gateway)
+    assert himalia("add", "both", "--workflow", "two", "--cron", YEARLY, "--input", f"path={path}").returncode == 0
+    ran = json.loads(himalia("run", "both", "--wait", "--json").stdout)
+    shown = himalia("show", "both").stdout
+    assert "workflow two" in shown and ran["workflow_run"] in shown, shown
+    assert himalia("add", "none", "--cron", YEARLY).returncode == 2
+    assert himalia("add", "none", "--cron", YEARLY, "--skill", "note", "--workflow", "two").returncode == 2
+    assert himalia("rm", "nightly").returncode == 0 and himalia("rm", "both").returncode == 0
     assert himalia("ls").stdout == "no schedules\n"
     assert himalia("show", "nightly").returncode == 1
 
@@ -276,5 +399,38 @@ def test_replicas_run_each_due_time_once_and_take_over_what_a_lost_one_ran(tmp_p
         assert lines(path) <= len(done)
         assert sum(run["status"] == "succeeded" for run in done) <= lines(path)
         assert next(run for run in done if run["id"] == running["id"])["status"] == "succeeded", done
+    finally:
+        replicas.stop()
+
+
+def test_replicas_begin_a_workflow_once_for_each_due_time_and_follow_it_when_one_is_lost(tmp_path, postgres, kernel_python):
+    objects = f"file://{tmp_path / 'objects'}"
+    # The one that is left takes over the sessions of steps too, which their workflow cannot follow at another replica.
+    replicas = Replicas(tmp_path, postgres, 2, "--object-store", objects, lease="3s", relay=True)
+    try:
+        path = tmp_path / "replicated"
+        publish(replicas[0])
+        publish_workflow(replicas[0])
+        inputs = {"path": str(path), "seconds": 2}
+        add(replicas[1], "often", OFTEN, target={"workflow": "two"}, inputs=inputs, overlap="allow")
+        over(replicas[1], "often", 1, 90)
+        running = eventually(
+            lambda: [run for run in runs_of(replicas[0], "often") if run["status"] == "running"], "none runs", 60
+        )[0]
+        its_epoch = f"SELECT epoch FROM himalia.workflow_runs WHERE id = '{running['workflow_run']}'"
+        owner = replicas.sql(f"SELECT name FROM himalia.replicas WHERE epoch = ({its_epoch})")[0]
+        lost = next(one for one in replicas.all if one.name == owner)
+        lost.kill()
+        left = next(one for one in replicas.all if one is not lost)
+        assert left.http.patch("v1/schedules/often", json={"enabled": False}).status_code == 200
+
+        def settled():
+            found = runs_of(left, "often")
+            return found if all(run["status"] in OVER for run in found) else None
+
+        done = eventually(settled, lambda: runs_of(left, "often"), 120)
+        assert sorted(one["id"] for one in workflow_runs(left)) == sorted(run["workflow_run"] for run in done)
+        assert all(run["status"] == "succeeded" for run in done), done
+        assert lines(path) == 2 * len(done)
     finally:
         replicas.stop()

@@ -72,7 +72,7 @@ def gateway(tmp_path, kernel_python, receiver):
 
 def hook_of(server, name="incoming", **members):
     """Create a webhook."""
-    reply = server.http.post("v1/webhooks", json={"name": name, "target": {"skill": "greet"}, **members})
+    reply = server.http.post("v1/webhooks", json={"name": name, "target": {"skill": "greet"}} | members)
     assert reply.status_code == 201, reply.text
     assert reply.headers["cache-control"] == "no-store"
     return at(server, reply.json())
@@ -114,6 +114,34 @@ def test_a_signed_message_is_one_run_however_often_it_comes(gateway):
     gateway.start()
     assert send(hook, {"account": "a"}, message="msg_1").json()["run"] == run["id"]
     assert send(hook, {"account": "b"}).json()["run"] != run["id"]
+
+
+def test_a_message_starts_a_workflow_and_its_end_is_posted(gateway, receiver):
+    definition = {
+        "name": "welcome",
+        "version": "1.0.0",
+        "description": "Greets.",
+        "inputs": {"type": "object", "properties": {"account": {"type": "string"}}, "required": ["account"]},
+        "steps": [{"id": "greet", "skill": {"name": "greet"}, "inputs": {"account": {"from": "inputs.account"}}}],
+        "outputs": {"greeted": {"from": "steps.greet.outputs.account"}},
+    }
+    assert gateway.http.post("v1/workflows", json={"definition": definition}).status_code == 201
+    hook = hook_of(gateway, target={"workflow": "welcome"}, callback=receiver.url)
+    assert hook["target"] == {"workflow": "welcome"}
+    wrong = send(hook, {"account": 1})
+    assert wrong.status_code == 400 and "inputs" in wrong.text, wrong.text
+    first = send(hook, {"account": "a"}, message="msg_1")
+    gateway.kill()
+    gateway.start()
+    again = send(hook, {"account": "a"}, message="msg_1")
+    assert again.json()["run"] == first.json()["run"], (first.text, again.text)
+    run = over(gateway, first.json()["run"])
+    assert (run["status"], run["outputs"]) == ("succeeded", {"greeted": "a"}), run
+    listed = gateway.http.get("v1/workflow-runs?workflow=welcome").json()["runs"]
+    assert [one["id"] for one in listed] == [run["workflow_run"]]
+    eventually(lambda: receiver.seen, "nothing has arrived", 60)
+    data = json.loads(receiver.seen[0][1])["data"]
+    assert (data["status"], data["workflow_run"], data["execution"]) == ("succeeded", run["workflow_run"], None), data
 
 
 def test_what_is_not_signed_well_is_refused_without_a_word_and_starts_nothing(gateway):

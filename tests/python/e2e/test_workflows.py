@@ -6,6 +6,7 @@ import threading
 import time
 
 import pytest
+from agents import agent, run, text
 from replicas import Replicas
 from servers import Himalia, client_with
 from terminal import command
@@ -562,3 +563,44 @@ def test_a_run_follows_the_session_of_its_step(tmp_path, postgres, kernel_python
         assert log.read_text() == "double 5\n"
     finally:
         replicas.stop()
+
+
+def test_an_agent_finds_runs_and_looks_at_a_workflow(skilled):
+    approval = [{"id": "sign", "approval": {"text": "Pay these?", "options": ["pay", "stop"]}, "inputs": {"month": {"from": "inputs.month"}}}]
+    signed = definition(name="signed", steps=approval, outputs={"by": {"from": "steps.sign.outputs.by"}})
+    assert skilled.http.post("v1/workflows", json={"definition": signed}).status_code == 201
+
+    async def works():
+        async with agent(skilled) as client:
+
+            async def call(**arguments):
+                return await client.call_tool("workflow", arguments)
+
+            assert "workflow" in {tool.name for tool in (await client.list_tools()).tools}
+            assert "monthly 1.0.0: Adds a month up." in text(await call(op="list"))
+            shown = text(await call(op="show", name="monthly"))
+            assert "step add: add 1.0.0 after double, other" in shown and shown.endswith("outputs: month, total")
+            done = await call(op="run", name="monthly", inputs={"month": "2026-10"}, wait_s=90)
+            assert not done.is_error and json.loads(text(done)) == {"total": 112, "month": "2026-10"}
+            asks = await call(op="run", name="signed", inputs={"month": "2026-10"}, wait_s=0)
+            asked = asks.structured_content["run"]
+            eventually(lambda: step_of(shown_run(asked), "sign")["status"] == "waiting", lambda: shown_run(asked), 30)
+            waits = await call(op="look", run=asked)
+            assert not waits.is_error and waits.structured_content["steps"] == {"sign": "waiting"}
+            assert 'for a person: Pay these? [pay, stop] {"month":"2026-10"}' in text(waits), text(waits)
+            assert answer(skilled.http, {"id": asked}, "sign", "stop").status_code == 200
+            failed = await call(op="look", run=asked, wait_s=30)
+            assert failed.is_error and "step sign" in text(failed) and failed.structured_content["status"] == "failed"
+            for wrong, code in [
+                ({"op": "run", "name": "monthly", "inputs": {}}, "bad_request"),
+                ({"op": "show", "name": "nobodys"}, "workflow_not_found"),
+                ({"op": "look"}, "bad_request"),
+                ({"op": "look", "run": "wfr_1"}, "workflow_run_not_found"),
+            ]:
+                refused = await call(**wrong)
+                assert refused.is_error and refused.structured_content["code"] == code, refused
+
+    def shown_run(one):
+        return shown(skilled.http, {"id": one})
+
+    run(works)

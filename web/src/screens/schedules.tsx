@@ -1,8 +1,8 @@
-/** Schedules: when they are due, and what came of their runs. */
+/** Schedules and webhooks: what starts runs, and what came of these. */
 
 import type { schema } from 'himalia';
 import { useState } from 'preact/hooks';
-import { runNow, runsOf, schedules, switchTo } from '../api/schedules';
+import { type Kind, runNow, runsOf, schedules, switchTo, webhooks } from '../api/schedules';
 import { href } from '../state/route';
 import { date } from '../ui/format';
 import { useLoaded, useNow } from '../ui/hooks';
@@ -50,12 +50,78 @@ export function SchedulesScreen() {
               schedule={one}
               now={now}
               onRun={() => void act(runNow(one.id))}
-              onSwitch={() => void act(switchTo(one.id, !one.enabled))}
+              onSwitch={() => void act(switchTo('schedules', one.id, !one.enabled))}
             />
           ))}
         </ul>
       )}
+      <Webhooks now={now} />
     </main>
+  );
+}
+
+/** Those that there are; a gateway without a key for secrets has none. */
+function Webhooks({ now }: { now: number }) {
+  const { value: all, error, reload } = useLoaded(webhooks, [now]);
+  const [failure, setFailure] = useState<Error | null>(null);
+  const act = async (one: schema.Webhook): Promise<void> => {
+    try {
+      await switchTo('webhooks', one.id, !one.enabled);
+      setFailure(null);
+    } catch (problem) {
+      setFailure(problem as Error);
+    }
+    reload();
+  };
+  if (error) return <Problem error={error} onRetry={reload} />;
+  if (!all?.length) return null;
+  return (
+    <section aria-label="Webhooks">
+      <h2>Webhooks</h2>
+      {failure && <Problem error={failure} />}
+      <ul class="sessions">
+        {all.map(one => (
+          <li key={one.id} class="credential">
+            <div>
+              <p class="credential-head">
+                <strong>{one.name}</strong>
+                {!one.enabled && <Pill word="paused" />}
+                {one.last_run && <Pill word={one.last_run.status}>last run {one.last_run.status}</Pill>}
+              </p>
+              <p class="session-facts">
+                <span title="whose it is">{one.owner}</span>
+                <span title="what it runs">{described(one.target)}</span>
+                <span title="where messages are sent">
+                  <code>{one.path}</code>
+                </span>
+              </p>
+              <Earlier kind="webhooks" id={one.id} now={now} />
+            </div>
+            <div class="credential-actions">
+              <button type="button" class="button" onClick={() => void act(one)}>
+                {one.enabled ? 'Pause' : 'Resume'}
+              </button>
+            </div>
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+function described(target: schema.RunTarget): string {
+  const what = target.workflow ? `workflow ${target.workflow}` : (target.skill ?? '');
+  return `${what} ${target.version ?? ''}`.trim();
+}
+
+/** The runs of one, behind a summary. */
+function Earlier({ kind, id, now }: { kind: Kind; id: string; now: number }) {
+  const [isOpen, setOpen] = useState(false);
+  return (
+    <details open={isOpen} onToggle={event => setOpen(event.currentTarget.open)}>
+      <summary>Runs</summary>
+      {isOpen && <Runs kind={kind} id={id} now={now} />}
+    </details>
   );
 }
 
@@ -71,7 +137,6 @@ function Row({
   onSwitch: () => void;
 }) {
   const { name, owner, cron, time_zone, target, enabled, next, stopped, last_run } = schedule;
-  const [isOpen, setOpen] = useState(false);
   return (
     <li class="credential">
       <div>
@@ -82,19 +147,14 @@ function Row({
         </p>
         <p class="session-facts">
           <span title="whose it is">{owner}</span>
-          <span title="what it runs">
-            {target.skill} {target.version ?? ''}
-          </span>
+          <span title="what it runs">{described(target)}</span>
           <span title="when it is due">
             <code>{cron}</code> {time_zone}
           </span>
           {next && <span title={next}>next {date(next)}</span>}
         </p>
         {stopped && <p class="is-bad">{stopped}</p>}
-        <details open={isOpen} onToggle={event => setOpen(event.currentTarget.open)}>
-          <summary>Runs</summary>
-          {isOpen && <Runs id={schedule.id} now={now} />}
-        </details>
+        <Earlier kind="schedules" id={schedule.id} now={now} />
       </div>
       <div class="credential-actions">
         <button type="button" class="button" onClick={onRun}>
@@ -108,8 +168,8 @@ function Row({
   );
 }
 
-function Runs({ id, now }: { id: string; now: number }) {
-  const { value: runs, error, reload } = useLoaded(signal => runsOf(id, signal), [id, now]);
+function Runs({ kind, id, now }: { kind: Kind; id: string; now: number }) {
+  const { value: runs, error, reload } = useLoaded(signal => runsOf(kind, id, signal), [kind, id, now]);
   if (error) return <Problem error={error} onRetry={reload} />;
   if (!runs) return <Loading rows={2} />;
   if (runs.length === 0) return <p class="muted">It has not run.</p>;
@@ -118,11 +178,7 @@ function Runs({ id, now }: { id: string; now: number }) {
       {runs.map(run => (
         <li key={run.id}>
           <Pill word={run.status} />
-          {run.execution ? (
-            <a href={href({ screen: 'session', session: run.id, tab: 'cells', item: null })}>{date(run.due)}</a>
-          ) : (
-            <span>{date(run.due)}</span>
-          )}
+          <Due run={run} />
           {run.missed_before > 0 && <span class="muted">{run.missed_before} missed before</span>}
           {run.reason && <span class={run.status === 'failed' ? 'is-bad' : 'muted'}>{run.reason}</span>}
           {run.outputs != null && <code>{JSON.stringify(run.outputs).slice(0, OUTPUT_CHARS)}</code>}
@@ -130,4 +186,12 @@ function Runs({ id, now }: { id: string; now: number }) {
       ))}
     </ul>
   );
+}
+
+/** When a run was due, with the way to what it did. */
+function Due({ run }: { run: schema.ScheduleRun }) {
+  if (run.workflow_run) return <a href={href({ screen: 'run', run: run.workflow_run, step: null })}>{date(run.due)}</a>;
+  if (run.execution)
+    return <a href={href({ screen: 'session', session: run.id, tab: 'cells', item: null })}>{date(run.due)}</a>;
+  return <span>{date(run.due)}</span>;
 }

@@ -42,7 +42,8 @@ pub(crate) use triggers::Triggers;
 pub use triggers::{
     DeliveryAttempt, DeliveryInfo, DeliveryState, MAX_CALLBACK_URL, MAX_DELIVERIES, MAX_OPEN_RUNS,
     MAX_TRIGGER_NAME, MAX_TRIGGER_RUNS, MAX_TRIGGERS, MAX_WEBHOOK_BYTES, NewSecrets, NewTrigger, RunTarget,
-    Times, TriggerChange, TriggerInfo, TriggerKind, TriggerRunInfo, TriggerRunStatus, WebhookMessage,
+    Runnable, Times, TriggerChange, TriggerInfo, TriggerKind, TriggerRunInfo, TriggerRunStatus,
+    WebhookMessage,
 };
 pub(crate) use workflows::Drivers;
 pub use workflows::{

@@ -4,7 +4,9 @@ mod callbacks;
 mod definition;
 mod prompts;
 mod runner;
+mod target;
 mod webhooks;
+mod workflows;
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,7 +24,8 @@ use super::{Commands, RunSkill};
 use crate::Engine;
 pub use callbacks::{DeliveryAttempt, DeliveryInfo, DeliveryState, MAX_CALLBACK_URL, MAX_DELIVERIES};
 use definition::{Definition, Detail, Holder, definition, detail, stored, write};
-pub use definition::{RunTarget, Times, TriggerKind, TriggerRunStatus};
+pub use definition::{Times, TriggerKind, TriggerRunStatus};
+pub use target::{RunTarget, Runnable};
 pub use webhooks::{MAX_WEBHOOK_BYTES, WebhookMessage};
 use webhooks::{Secrets, new_secret};
 
@@ -185,8 +188,10 @@ pub struct TriggerRunInfo {
     pub reason: Option<String>,
     /// The version that runs.
     pub version: Option<String>,
-    /// The execution that it is.
+    /// The execution that it is, of a skill.
     pub execution: Option<ExecutionId>,
+    /// The run of the workflow that it is.
+    pub workflow_run: Option<String>,
     /// When it was started, microseconds since 1970.
     pub started_micros: Option<i64>,
     /// When it was seen to have ended.
@@ -473,11 +478,10 @@ impl Commands {
                 other => other,
             })?;
         }
-        let target = &definition.target;
-        let wanted = run_skill(definition, &Detail::new(TriggerRunStatus::Due));
         // The inputs of a webhook come with its messages.
         let has_inputs = definition.times.is_some();
-        self.check_run(principal, &target.skill, &wanted, has_inputs)
+        let detail = Detail::new(TriggerRunStatus::Due);
+        self.check_target(principal, definition, &detail, has_inputs)
             .await?;
         next_due(definition, now)
     }
@@ -497,7 +501,13 @@ impl TriggerChange {
                 *place = value;
             }
         }
-        set(&mut definition.target, self.target);
+        if let Some(target) = self.target {
+            if matches!(target.what, Runnable::Workflow(_)) {
+                // Those are of the sessions of a skill.
+                (definition.template, definition.timeout_s) = (None, None);
+            }
+            definition.target = target;
+        }
         set(&mut definition.inputs, self.inputs);
         set(&mut definition.enabled, self.enabled);
         if let Some(template) = self.template {
@@ -515,7 +525,7 @@ impl TriggerChange {
     }
 }
 
-/// What a run of a trigger asks of its skill.
+/// What a run of a trigger asks of its skill or its workflow.
 fn run_skill(definition: &Definition, detail: &Detail) -> RunSkill {
     RunSkill {
         version: detail
@@ -596,6 +606,7 @@ fn run_info(run: &TriggerRun) -> Result<TriggerRunInfo, EngineError> {
         due_micros: run.due_micros,
         missed_before: detail.missed_before,
         execution: detail.execution(),
+        workflow_run: detail.workflow_run,
         asked_by: detail.asked_by,
         reason: detail.reason,
         version: detail.version,

@@ -51,10 +51,7 @@ fn skill() -> Skill {
 fn schedule() -> NewTrigger {
     NewTrigger {
         name: "report".into(),
-        target: RunTarget {
-            skill: "canary".into(),
-            version: None,
-        },
+        target: RunTarget::skill("canary"),
         inputs: serde_json::Map::new(),
         template: None,
         timeout: None,

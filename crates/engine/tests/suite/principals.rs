@@ -578,10 +578,7 @@ async fn a_skill_is_its_tenants_alone() {
 fn monthly() -> NewTrigger {
     NewTrigger {
         name: "monthly".into(),
-        target: RunTarget {
-            skill: "reconcile".into(),
-            version: None,
-        },
+        target: RunTarget::skill("reconcile"),
         inputs: serde_json::Map::new(),
         template: None,
         timeout: None,

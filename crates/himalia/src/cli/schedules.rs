@@ -8,6 +8,7 @@ use crate::settings::Seconds;
 pub(super) const EXAMPLES: &str = "\
 Examples:
   himalia schedule add monthly --skill reconcile --cron '0 6 1 * *' --time-zone Europe/Berlin
+  himalia schedule add nightly --workflow close --cron '0 2 * * *'
   himalia schedule ls
   himalia schedule run monthly --wait      start a run now, and wait for its result
   himalia schedule show monthly            with its latest runs
@@ -82,6 +83,18 @@ pub(crate) enum ScheduleCommand {
     },
 }
 
+/// What runs.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+pub(crate) struct TargetArgs {
+    /// The skill that runs
+    #[arg(long, value_name = "NAME")]
+    pub(crate) skill: Option<String>,
+    /// The workflow that runs
+    #[arg(long, value_name = "NAME")]
+    pub(crate) workflow: Option<String>,
+}
+
 /// A schedule to create.
 #[derive(Debug, Args)]
 pub(crate) struct NewScheduleArgs {
@@ -93,19 +106,18 @@ pub(crate) struct NewScheduleArgs {
     /// The time zone of --cron, such as Europe/Berlin
     #[arg(long, value_name = "ZONE", default_value = "UTC")]
     pub(crate) time_zone: String,
-    /// The skill that runs
-    #[arg(long, value_name = "NAME")]
-    pub(crate) skill: String,
+    #[command(flatten)]
+    pub(crate) target: TargetArgs,
     /// Its version [default: the latest, at each run]
     #[arg(long, value_name = "VERSION")]
     pub(crate) version: Option<String>,
     /// An argument; what is JSON is read as that, anything else is text; may be repeated
     #[arg(long = "input", value_name = "NAME=VALUE")]
     pub(crate) inputs: Vec<String>,
-    /// Template of the sessions of runs [default: that of the skill, or the gateway's default kernelspec]
+    /// Template of the sessions of runs of a skill [default: that of the skill, or the gateway's default kernelspec]
     #[arg(long, value_name = "NAME")]
     pub(crate) template: Option<String>,
-    /// The time that a run may take, if that is less than the skill says
+    /// The time that a run of a skill may take, if that is less than the skill says
     #[arg(long, value_name = "TIME")]
     pub(crate) timeout: Option<Seconds>,
     /// What becomes of due times that no gateway saw

@@ -3,6 +3,7 @@
 use clap::{Args, Subcommand};
 
 use super::GatewayArgs;
+use super::schedules::TargetArgs;
 use crate::settings::Seconds;
 
 pub(super) const EXAMPLES: &str = "\
@@ -66,19 +67,18 @@ pub(crate) enum WebhookCommand {
 pub(crate) struct NewWebhookArgs {
     /// Lower-case letters, digits and hyphens
     pub(crate) name: String,
-    /// The skill that runs
-    #[arg(long, value_name = "NAME")]
-    pub(crate) skill: String,
+    #[command(flatten)]
+    pub(crate) target: TargetArgs,
     /// Its version [default: the latest, at each run]
     #[arg(long, value_name = "VERSION")]
     pub(crate) version: Option<String>,
     /// An argument that each run has, whatever the message says; JSON, or else text; may be repeated
     #[arg(long = "input", value_name = "NAME=VALUE")]
     pub(crate) inputs: Vec<String>,
-    /// Template of the sessions of runs [default: that of the skill, or the gateway's default kernelspec]
+    /// Template of the sessions of runs of a skill [default: that of the skill, or the gateway's default kernelspec]
     #[arg(long, value_name = "NAME")]
     pub(crate) template: Option<String>,
-    /// The time that a run may take, if that is less than the skill says
+    /// The time that a run of a skill may take, if that is less than the skill says
     #[arg(long, value_name = "TIME")]
     pub(crate) timeout: Option<Seconds>,
     /// Where the result of each run is posted

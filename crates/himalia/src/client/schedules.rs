@@ -85,7 +85,7 @@ async fn add(args: NewScheduleArgs) -> anyhow::Result<ExitCode> {
         "enabled": !args.paused,
     });
     let started = Started {
-        skill: args.skill,
+        target: args.target,
         version: args.version,
         template: args.template,
         timeout: args.timeout,

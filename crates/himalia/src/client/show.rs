@@ -238,7 +238,7 @@ const SCHEDULES: [Column; 7] = [
     ("NAME", |schedule| word(schedule, "name")),
     ("CRON", |schedule| word(schedule, "cron")),
     ("ZONE", |schedule| word(schedule, "time_zone")),
-    ("SKILL", |schedule| word(&schedule["target"], "skill")),
+    ("RUNS", target),
     ("NEXT", |schedule| {
         match (&schedule["stopped"], &schedule["enabled"]) {
             (Value::String(_), _) => "stopped".to_owned(),
@@ -254,13 +254,25 @@ const SCHEDULE_RUNS: [Column; 5] = [
     ("DUE", |run| word(run, "due")),
     ("STATUS", |run| word(run, "status")),
     ("MISSED BEFORE", |run| run["missed_before"].to_string()),
-    ("EXECUTION", |run| word(run, "execution")),
+    ("EXECUTION", |run| match &run["workflow_run"] {
+        Value::Null => word(run, "execution"),
+        _ => word(run, "workflow_run"),
+    }),
     ("RESULT", |run| match (&run["reason"], &run["outputs"]) {
         (Value::String(reason), _) => clean(reason),
         (_, Value::Null) => "-".to_owned(),
         (_, outputs) => clean(&outputs.to_string()),
     }),
 ];
+
+/// What a schedule or webhook starts.
+fn target(trigger: &Value) -> String {
+    let target = &trigger["target"];
+    match &target["workflow"] {
+        Value::Null => word(target, "skill"),
+        _ => format!("workflow {}", word(target, "workflow")),
+    }
+}
 
 /// A table of schedules.
 pub(super) fn schedules(schedules: &[Value]) -> String {
@@ -296,7 +308,7 @@ pub(super) fn schedule(schedule: &Value) -> String {
 const WEBHOOKS: [Column; 6] = [
     ("NAME", |webhook| word(webhook, "name")),
     ("PATH", |webhook| word(webhook, "path")),
-    ("SKILL", |webhook| word(&webhook["target"], "skill")),
+    ("RUNS", target),
     ("STATE", |webhook| match webhook["enabled"] {
         Value::Bool(false) => "paused".to_owned(),
         _ => "ready".to_owned(),

@@ -5,12 +5,12 @@ use std::process::ExitCode;
 use serde_json::{Value, json};
 
 use super::{connect, expect, print};
-use crate::cli::GatewayArgs;
+use crate::cli::{GatewayArgs, TargetArgs};
 use crate::settings::Seconds;
 
 /// What a new one starts.
 pub(super) struct Started {
-    pub(super) skill: String,
+    pub(super) target: TargetArgs,
     pub(super) version: Option<String>,
     pub(super) template: Option<String>,
     pub(super) timeout: Option<Seconds>,
@@ -20,9 +20,14 @@ pub(super) struct Started {
 impl Started {
     /// Writes it into the body of a request.
     pub(super) fn write(self, body: &mut Value) {
-        body["target"] = json!({ "skill": self.skill });
-        if let Some(version) = self.version {
-            body["target"]["version"] = version.into();
+        for (member, given) in [
+            ("skill", self.target.skill),
+            ("workflow", self.target.workflow),
+            ("version", self.version),
+        ] {
+            if let Some(value) = given {
+                body["target"][member] = value.into();
+            }
         }
         for (member, given) in [
             ("template", self.template.map(Value::from)),

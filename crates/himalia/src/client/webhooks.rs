@@ -53,7 +53,7 @@ fn path(webhook: &str) -> String {
 async fn add(args: NewWebhookArgs) -> anyhow::Result<ExitCode> {
     let mut body = json!({ "name": args.name, "inputs": inputs_of(&args.inputs)? });
     let started = Started {
-        skill: args.skill,
+        target: args.target,
         version: args.version,
         template: args.template,
         timeout: args.timeout,

@@ -1,4 +1,4 @@
-//! `/v1/schedules`: runs of skills at due times.
+//! `/v1/schedules`: runs of skills and workflows at due times.
 
 use std::time::Duration;
 
@@ -35,13 +35,14 @@ pub(crate) struct Wanted {
     cron: Text<1, MAX_CRON_BYTES>,
     /// The time zone of `cron`, by its name in the IANA database; default `UTC`.
     time_zone: Option<String>,
+    /// A skill or a workflow.
     target: RunTarget,
     /// The inputs of each run, which fit the schema of the target.
     #[serde(default)]
     inputs: Map<String, Value>,
-    /// The template of the sessions of runs. Default: that of the skill, or the default kernelspec.
+    /// The template of the sessions of runs of a skill. Default: that of the skill, or the default kernelspec.
     template: Option<String>,
-    /// Seconds that a run may take, if that is less than the skill says.
+    /// Seconds that a run of a skill may take, if that is less than the skill says.
     timeout_s: Option<Whole<1, TIMEOUT_MOST>>,
     /// What becomes of due times that no gateway saw within a minute; default `run_once`.
     #[serde(default)]
@@ -185,16 +186,18 @@ pub(crate) struct ScheduleRun {
     asked_by: Option<String>,
     /// Why it has failed, was left out, or waits.
     reason: Option<String>,
-    /// The version of the skill.
+    /// The version of the skill or workflow.
     version: Option<String>,
-    /// The execution that it is.
+    /// The execution that it is, of a skill.
     #[schemars(with = "Option<String>")]
     execution: Option<ExecutionId>,
+    /// The run of the workflow that it is, `wfr_…`.
+    workflow_run: Option<String>,
     #[schemars(extend("format" = "date-time"))]
     started: Option<String>,
     #[schemars(extend("format" = "date-time"))]
     ended: Option<String>,
-    /// What it returned, up to 16 KiB; `GET /v1/executions/{execution_id}/skill` has more.
+    /// What it returned, up to 16 KiB; `GET /v1/executions/{execution_id}/skill` or `GET /v1/workflow-runs/{run}` has more.
     outputs: Option<Value>,
 }
 
@@ -209,6 +212,7 @@ impl From<TriggerRunInfo> for ScheduleRun {
             reason: run.reason,
             version: run.version,
             execution: run.execution,
+            workflow_run: run.workflow_run,
             started: run.started_micros.map(date),
             ended: run.ended_micros.map(date),
             outputs: run.outputs,

@@ -1,4 +1,4 @@
-//! `/v1/webhooks`: runs of skills that signed messages of other services start. `/hooks/{webhook_id}` takes the messages.
+//! `/v1/webhooks`: runs of skills and workflows that signed messages of other services start. `/hooks/{webhook_id}` takes the messages.
 
 use std::time::Duration;
 
@@ -36,13 +36,14 @@ pub(crate) struct Wanted {
     /// 1 to 64 lower-case letters, digits and hyphens; one of the tenant.
     #[schemars(extend("pattern" = "^[a-z0-9-]+$", "maxLength" = MAX_TRIGGER_NAME))]
     name: String,
+    /// A skill or a workflow.
     target: RunTarget,
     /// Inputs that each run has, whatever the message says.
     #[serde(default)]
     inputs: Map<String, Value>,
-    /// The template of the sessions of runs. Default: that of the skill, or the default kernelspec.
+    /// The template of the sessions of runs of a skill. Default: that of the skill, or the default kernelspec.
     template: Option<String>,
-    /// Seconds that a run may take, if that is less than the skill says.
+    /// Seconds that a run of a skill may take, if that is less than the skill says.
     timeout_s: Option<Whole<1, TIMEOUT_MOST>>,
     /// Whether it starts runs; default true.
     enabled: Option<bool>,

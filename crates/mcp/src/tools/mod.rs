@@ -9,6 +9,7 @@ mod interrupt;
 mod session;
 mod skill;
 mod upstream;
+mod workflow;
 
 pub(crate) use entry::ToolEntry;
 use rmcp::model::Tool;
@@ -25,25 +26,57 @@ const TOOLS: &[ToolEntry] = &[
 
 /// The tools of those who have skills.
 const SKILLS: &[ToolEntry] = &[skill::TOOL];
+/// The tools of those who have workflows.
+const WORKFLOWS: &[ToolEntry] = &[workflow::TOOL];
 /// Those of a gateway with servers of tools.
 const UPSTREAM: &[ToolEntry] = upstream::TOOLS;
 
+/// Characters of a list, and of a text that is shown.
+const TEXT_CHARS: usize = 16_000;
+/// Characters of a description in a list.
+const DESCRIPTION_CHARS: usize = 200;
+
+/// What there is that tools are about.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct There {
+    /// The caller's tenant has skills.
+    pub(crate) skills: bool,
+    /// It has workflows.
+    pub(crate) workflows: bool,
+    /// The gateway has servers of tools.
+    pub(crate) upstream: bool,
+}
+
 /// A tool by its name; `upstream`: the gateway has servers of tools.
 pub(crate) fn find(name: &str, upstream: bool) -> Option<&'static ToolEntry> {
-    entries(true, upstream).find(|tool| tool.name == name)
+    let there = There {
+        skills: true,
+        workflows: true,
+        upstream,
+    };
+    entries(there).find(|tool| tool.name == name)
 }
 
 /// The descriptions of the tools that a caller sees.
-pub(crate) fn all(has_skills: bool, upstream: bool) -> Vec<Tool> {
-    entries(has_skills, upstream)
-        .map(ToolEntry::description)
-        .collect()
+pub(crate) fn all(there: There) -> Vec<Tool> {
+    entries(there).map(ToolEntry::description).collect()
 }
 
-fn entries(has_skills: bool, upstream: bool) -> impl Iterator<Item = &'static ToolEntry> {
-    let skills = if has_skills { SKILLS } else { &[] };
-    let upstream = if upstream { UPSTREAM } else { &[] };
-    TOOLS.iter().chain(skills).chain(upstream)
+fn entries(there: There) -> impl Iterator<Item = &'static ToolEntry> {
+    let some = |wanted: bool, tools: &'static [ToolEntry]| if wanted { tools } else { &[] };
+    TOOLS
+        .iter()
+        .chain(some(there.skills, SKILLS))
+        .chain(some(there.workflows, WORKFLOWS))
+        .chain(some(there.upstream, UPSTREAM))
+}
+
+/// The first characters of a text.
+fn cut(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
 }
 
 #[cfg(test)]
@@ -53,8 +86,18 @@ mod tests {
     /// Four characters a token are what English and JSON come to, roughly; tokenisers differ.
     #[test]
     fn all_descriptions_together_are_small() {
-        for (has_skills, upstream, most) in [(false, false, 1500), (true, false, 1650), (false, true, 2000)] {
-            let listed = serde_json::to_string(&all(has_skills, upstream)).unwrap();
+        for (skills, workflows, upstream, most) in [
+            (false, false, false, 1500),
+            (true, false, false, 1650),
+            (true, true, false, 1800),
+            (false, false, true, 2000),
+        ] {
+            let there = There {
+                skills,
+                workflows,
+                upstream,
+            };
+            let listed = serde_json::to_string(&all(there)).unwrap();
             let tokens = listed.chars().count() / 4;
             assert!(tokens < most, "{tokens} tokens: {listed}");
         }
@@ -72,7 +115,12 @@ mod tests {
 
     #[test]
     fn each_tool_is_told_in_full() {
-        for tool in all(true, true) {
+        let there = There {
+            skills: true,
+            workflows: true,
+            upstream: true,
+        };
+        for tool in all(there) {
             assert!(
                 tool.title.is_some() && tool.description.is_some(),
                 "{}",

@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::entry::{Effects, ToolEntry, tool};
+use super::{DESCRIPTION_CHARS, TEXT_CHARS, cut};
 use crate::call::{Answer, Call, answer};
 use crate::failure::Failure;
 use crate::{arguments, follow, limits};
@@ -17,11 +18,6 @@ pub(super) const TOOL: ToolEntry = ToolEntry {
     describe,
     run: |call| Box::pin(run(call)),
 };
-
-/// Characters of a list, and of a text that is shown.
-const TEXT_CHARS: usize = 16_000;
-/// Characters of a description in a list.
-const DESCRIPTION_CHARS: usize = 200;
 
 fn describe(name: &'static str) -> Tool {
     let effects = Effects {
@@ -225,11 +221,4 @@ fn why(run: &SkillRun) -> String {
         run.execution.id
     );
     cut(&text, TEXT_CHARS)
-}
-
-fn cut(text: &str, most: usize) -> String {
-    match text.char_indices().nth(most) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
-    }
 }

@@ -239,7 +239,7 @@ fn body(trigger: &TriggerRecord, run: &TriggerRun) -> Result<Vec<u8>, EngineErro
         "timestamp": ended,
         "data": {
             "run": run.id, "status": detail.status, "reason": detail.reason, "outputs": detail.outputs,
-            "execution": detail.execution, "version": detail.version,
+            "execution": detail.execution, "workflow_run": detail.workflow_run, "version": detail.version,
             trigger.kind.as_str(): { "id": trigger.id, "name": trigger.name },
             "due": date(run.due_micros), "started": detail.started_micros.map(date), "ended": ended,
         },

@@ -9,6 +9,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::target::RunTarget;
+
 /// What a trigger is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TriggerKind {
@@ -39,17 +41,6 @@ impl TriggerKind {
             Self::Prompts => "Prompt webhook",
         }
     }
-}
-
-/// What is started.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct RunTarget {
-    /// The name of a skill that is code.
-    pub skill: String,
-    /// Its version. Default: the latest one, at each run.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub version: Option<String>,
 }
 
 /// When a schedule is due.
@@ -175,6 +166,9 @@ pub(super) struct Detail {
     pub(super) version: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) execution: Option<String>,
+    /// The run of the workflow that it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) workflow_run: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) started_micros: Option<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -196,6 +190,7 @@ impl Detail {
             reason: None,
             version: None,
             execution: None,
+            workflow_run: None,
             started_micros: None,
             ended_micros: None,
             outputs: None,

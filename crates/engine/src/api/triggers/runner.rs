@@ -20,7 +20,8 @@ use super::callbacks::{deliver, new_delivery};
 use super::definition::{
     Definition, Detail, TriggerKind, TriggerRunStatus, definition, detail, stored, write,
 };
-use super::{MAX_TRIGGER_RUNS, new_run, prompts, run_skill, session_of};
+use super::target::Runnable;
+use super::{MAX_TRIGGER_RUNS, new_run, prompts, run_skill, session_of, workflows};
 use crate::Engine;
 use crate::api::Commands;
 use crate::api::skills::{PreparedRun, SkillRun, SkillRunStatus};
@@ -43,7 +44,7 @@ const START_TRIES: u32 = 120;
 /// The pauses between its attempts.
 const START_PAUSE: Duration = Duration::from_secs(5);
 /// The pause before a run is looked for again whose log could not be read.
-const READ_PAUSE: Duration = Duration::from_secs(2);
+pub(super) const READ_PAUSE: Duration = Duration::from_secs(2);
 /// Bytes of outputs, as JSON, that are stored with a run.
 const OUTPUT_BYTES: usize = 16 << 10;
 /// Characters of a reason.
@@ -59,7 +60,7 @@ pub(super) struct Runner {
 }
 
 /// What comes of a run that this process has claimed.
-enum Outcome {
+pub(super) enum Outcome {
     /// It has ended.
     Over,
     /// It is to be tried after this time.
@@ -368,6 +369,10 @@ async fn tended(
     else {
         return Ok(Outcome::Dropped);
     };
+    if let Some(id) = detail.workflow_run.clone() {
+        drop(permit);
+        return workflows::watch(commands, &record.owner, &id, detail).await;
+    }
     let definition = definition(&record)?;
     let principal = match holder(commands, &record, &definition) {
         Ok(principal) => principal,
@@ -379,6 +384,15 @@ async fn tended(
         detail.ended_micros = Some(commands.trigger_time().await?);
         return Ok(Outcome::Over);
     }
+    if let (Runnable::Workflow(name), TriggerRunState::Due) = (&definition.target.what, run.state) {
+        let begun = workflows::start(engine, &principal, name, &definition, run, detail).await;
+        drop(permit);
+        return match (begun, detail.workflow_run.clone()) {
+            (Ok(true), Some(id)) => workflows::watch(commands, &record.owner, &id, detail).await,
+            (Ok(_), _) => Ok(Outcome::Dropped),
+            (Err(error), _) => not_begun(commands, detail, &error).await,
+        };
+    }
     let begun = match run.state {
         TriggerRunState::Due => start(engine, &principal, &definition, run, detail).await,
         _ => resumed(engine, &principal, &definition, run, detail).await,
@@ -387,14 +401,7 @@ async fn tended(
     let execution = match begun {
         Ok(Some(execution)) => execution,
         Ok(None) => return Ok(Outcome::Dropped),
-        Err(error) => {
-            if is_transient(&error) && detail.attempts < START_TRIES {
-                detail.attempts += 1;
-                detail.reason = Some(clip(&error.to_string()));
-                return Ok(Outcome::Later(START_PAUSE));
-            }
-            return over(commands, detail, Err(error.to_string())).await;
-        }
+        Err(error) => return not_begun(commands, detail, &error).await,
     };
     if detail.execution() != Some(execution) {
         detail.execution = Some(execution.to_string());
@@ -412,6 +419,20 @@ async fn tended(
     watch(commands, &principal, execution, detail).await
 }
 
+/// A run that could not be begun is tried again, if that may help.
+async fn not_begun(
+    commands: &Commands,
+    detail: &mut Detail,
+    error: &EngineError,
+) -> Result<Outcome, EngineError> {
+    if is_transient(error) && detail.attempts < START_TRIES {
+        detail.attempts += 1;
+        detail.reason = Some(clip(&error.to_string()));
+        return Ok(Outcome::Later(START_PAUSE));
+    }
+    over(commands, detail, Err(error.to_string())).await
+}
+
 /// Starts the session of a run, writes that it runs, and sends the code. `None`: another process has it.
 async fn start(
     engine: &Engine,
@@ -426,7 +447,7 @@ async fn start(
         "run_skill",
         Effect::Change,
         principal,
-        Subject::Skill(&definition.target.skill),
+        Subject::Skill(skill_of(definition)?),
     );
     let started = async {
         let session = commands.open_run(principal, &prepared, session_of(run)).await?;
@@ -499,8 +520,18 @@ async fn prepare(
 ) -> Result<PreparedRun, EngineError> {
     let wanted = run_skill(definition, detail);
     commands
-        .prepare_run(principal, &definition.target.skill, wanted)
+        .prepare_run(principal, skill_of(definition)?, wanted)
         .await
+}
+
+/// The skill that a run is of.
+fn skill_of(definition: &Definition) -> Result<&str, EngineError> {
+    match &definition.target.what {
+        Runnable::Skill(name) => Ok(name),
+        Runnable::Workflow(_) => Err(EngineError::Conflict {
+            reason: "what it starts was changed before its code was sent".to_owned(),
+        }),
+    }
 }
 
 /// Waits for the end of a run.
@@ -554,7 +585,8 @@ fn result(run: SkillRun) -> Result<Option<serde_json::Value>, String> {
     Err(reason.trim_end_matches("; ").to_owned())
 }
 
-async fn over(
+/// Writes how a run ended.
+pub(super) async fn over(
     commands: &Commands,
     detail: &mut Detail,
     result: Result<Option<serde_json::Value>, String>,

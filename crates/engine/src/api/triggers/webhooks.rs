@@ -143,9 +143,7 @@ impl Commands {
         inputs.extend(definition.inputs.clone());
         let mut detail = Detail::new(TriggerRunStatus::Due);
         detail.inputs = Some(inputs);
-        let wanted = super::run_skill(definition, &detail);
-        self.check_run(principal, &definition.target.skill, &wanted, true)
-            .await?;
+        self.check_target(principal, definition, &detail, true).await?;
         let run = new_run(record, Uuid::new_v4(), message.id.to_owned(), now, &detail)?;
         let open = self.inner.store().count_open_trigger_runs(record.id).await;
         let full = usize::try_from(open.map_err(stored)?).unwrap_or(0) >= super::MAX_OPEN_RUNS;

@@ -62,9 +62,6 @@ impl Commands {
     ) -> Result<(String, bool), EngineError> {
         self.allow(principal, Action::Execute, Object::Workflows)?;
         self.inner.check_open()?;
-        let (info, workflow) = self.workflow(principal, name, wanted.version.as_deref()).await?;
-        let definition = workflow.definition();
-        may_block(|| check_inputs(&workflow, &wanted.inputs))?;
         let key = wanted.key.as_deref();
         if key.is_some_and(|key| !(1..=MAX_KEY_BYTES).contains(&key.len())) {
             let reason = format!("must have 1 to {MAX_KEY_BYTES} bytes");
@@ -73,8 +70,69 @@ impl Commands {
         let print = address(json!({
             "workflow": name, "version": wanted.version, "inputs": wanted.inputs,
         }));
+        let key = key.map(|key| address(json!([principal.name(), key])));
+        let id = Uuid::new_v4();
+        let (id, held) = self.add_run(principal, name, wanted, id, key, &print).await?;
+        match held {
+            None => Ok((id, true)),
+            Some(held) if held == print => Ok((id, false)),
+            Some(_) => Err(EngineError::KeyReused),
+        }
+    }
+
+    /// The run of a workflow that is another run, with this id: it is begun once, and found after that.
+    pub(in crate::api) async fn run_workflow_once(
+        &self,
+        principal: &Principal,
+        name: &str,
+        version: Option<String>,
+        inputs: Map<String, Value>,
+        of: Uuid,
+    ) -> Result<RunInfo, EngineError> {
+        self.allow(principal, Action::Execute, Object::Workflows)?;
+        self.inner.check_open()?;
+        // Its workflow may have been deleted since it began.
+        if let Ok(there) = self.seen_run(principal, &id_of(of)).await {
+            return view::info(there.brief);
+        }
+        let wanted = StartRun {
+            version,
+            inputs,
+            key: None,
+        };
+        // No caller's key is that: they come with a name.
+        let key = address(json!([of.to_string()]));
+        let (id, _) = self.add_run(principal, name, wanted, of, Some(key), "").await?;
+        view::info(self.seen_run(principal, &id).await?.brief)
+    }
+
+    /// Checks what a run gets before it begins; `None`: its inputs are not known yet.
+    pub(in crate::api) async fn check_workflow_run(
+        &self,
+        principal: &Principal,
+        name: &str,
+        version: Option<&str>,
+        inputs: Option<&Map<String, Value>>,
+    ) -> Result<(), EngineError> {
+        let (_, workflow) = self.workflow(principal, name, version).await?;
+        inputs.map_or(Ok(()), |inputs| may_block(|| check_inputs(&workflow, inputs)))
+    }
+
+    /// A new run, or the one that was begun with the key before, and then what it was begun with.
+    async fn add_run(
+        &self,
+        principal: &Principal,
+        name: &str,
+        wanted: StartRun,
+        id: Uuid,
+        key: Option<String>,
+        print: &str,
+    ) -> Result<(String, Option<String>), EngineError> {
+        let (info, workflow) = self.workflow(principal, name, wanted.version.as_deref()).await?;
+        let definition = workflow.definition();
+        may_block(|| check_inputs(&workflow, &wanted.inputs))?;
         let inputs = Value::Object(wanted.inputs).to_string();
-        let id = format!("wfr_{}", Uuid::new_v4().simple());
+        let id = id_of(id);
         let record = WorkflowRunRecord {
             brief: WorkflowRunBrief {
                 id: id.clone(),
@@ -92,8 +150,8 @@ impl Commands {
             definition: serde_json::to_string(definition)
                 .map_err(|error| EngineError::internal("a definition", error))?,
             principal: records::written_principal(principal)?,
-            start_key: key.map(|key| address(json!([principal.name(), key]))),
-            start_print: print.clone(),
+            start_key: key,
+            start_print: print.to_owned(),
             inputs,
             outputs: None,
         };
@@ -105,10 +163,9 @@ impl Commands {
         match adding.await.map_err(stored)? {
             WorkflowRunAdded::Added => {
                 self.drive(&id);
-                Ok((id, true))
+                Ok((id, None))
             }
-            WorkflowRunAdded::Present { id, print: held } if held == print => Ok((id, false)),
-            WorkflowRunAdded::Present { .. } => Err(EngineError::KeyReused),
+            WorkflowRunAdded::Present { id, print } => Ok((id, Some(print))),
             WorkflowRunAdded::Full => Err(EngineError::OverBudget {
                 what: "workflow runs",
                 reason: format!(
@@ -152,29 +209,55 @@ impl Commands {
     ) -> Result<RunView, EngineError> {
         self.allow(principal, Action::Read, Object::Workflows)?;
         let until = Instant::now() + wait;
+        let record = self.await_run(principal, id, Some(until)).await?;
+        let steps = self.inner.store().workflow_steps(id.to_owned());
+        view::run(record, steps.await.map_err(stored)?)
+    }
+
+    /// A run that has ended, and what it returned.
+    pub(in crate::api) async fn ended_workflow_run(
+        &self,
+        principal: &Principal,
+        id: &str,
+    ) -> Result<(RunInfo, Option<Value>), EngineError> {
+        let record = self.await_run(principal, id, None).await?;
+        let outputs = record.outputs.as_deref().map(records::json_of).transpose()?;
+        Ok((view::info(record.brief)?, outputs))
+    }
+
+    /// A run when it has ended, or at this time.
+    async fn await_run(
+        &self,
+        principal: &Principal,
+        id: &str,
+        until: Option<Instant>,
+    ) -> Result<WorkflowRunRecord, EngineError> {
         loop {
             // Before the row is read: what changes afterwards is not missed.
             let changed = self.workflows.changed(id);
             let record = self.seen_run(principal, id).await?;
-            if record.brief.status != RUNNING || Instant::now() >= until {
-                let steps = self.inner.store().workflow_steps(id.to_owned());
-                return view::run(record, steps.await.map_err(stored)?);
+            if record.brief.status != RUNNING || until.is_some_and(|until| Instant::now() >= until) {
+                return Ok(record);
             }
             self.until_changed(changed, until).await?;
         }
     }
 
-    /// Waits until a run may have changed, at most until this time.
+    /// Waits until a run may have changed, or this time.
     async fn until_changed(
         &self,
         changed: Option<watch::Receiver<()>>,
-        until: Instant,
+        until: Option<Instant>,
     ) -> Result<(), EngineError> {
-        match changed {
-            Some(mut changed) => {
+        let look = Instant::now() + LOOK;
+        match (changed, until) {
+            (Some(mut changed), Some(until)) => {
                 let _ = timeout_at(until, changed.changed()).await;
             }
-            None => sleep_until(until.min(Instant::now() + LOOK)).await,
+            (Some(mut changed), None) => {
+                let _ = changed.changed().await;
+            }
+            (None, until) => sleep_until(until.map_or(look, |until| until.min(look))).await,
         }
         self.inner.check_open()
     }
@@ -203,7 +286,7 @@ impl Commands {
             if found.state != PromptState::Open || Instant::now() >= until {
                 return Ok(found);
             }
-            self.until_changed(changed, until).await?;
+            self.until_changed(changed, Some(until)).await?;
         }
     }
 
@@ -340,6 +423,11 @@ impl Commands {
 fn waiting_steps(rows: &[WorkflowStepRecord]) -> Vec<String> {
     let waiting = rows.iter().filter(|row| row.status == WAITING);
     waiting.map(|row| row.step.clone()).collect()
+}
+
+/// The id of a run.
+fn id_of(id: Uuid) -> String {
+    format!("wfr_{}", id.simple())
 }
 
 fn no_step(step: &str) -> EngineError {
