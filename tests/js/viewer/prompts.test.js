@@ -9,6 +9,8 @@ import { Browser, shot } from '../lib/browser.js';
 import { Gateway } from '../lib/gateway.js';
 import { NativeSession } from '../lib/native-session.js';
 import { until } from '../lib/until.js';
+import { ViewerPage } from '../lib/viewer-page.js';
+import { ViewerSite } from '../lib/viewer-site.js';
 
 const DESCRIPTION = {
   openapi: '3.0.3',
@@ -30,6 +32,7 @@ const DESCRIPTION = {
 
 let server;
 let gateway;
+let site;
 let browser;
 const created = [];
 
@@ -54,22 +57,21 @@ kernelspec = "python3"
 tools = ["orders"]
 `
   });
+  site = await ViewerSite.start(gateway);
   browser = await Browser.start();
 });
 after(async () => {
   await browser?.stop();
+  await site?.stop();
   await gateway?.stop();
   server?.close();
 });
 
 async function signedIn() {
-  const page = await browser.page();
-  await page.goto(gateway.url);
-  await page.getByLabel('Token').fill(gateway.token);
-  await page.getByRole('button', { name: 'Sign in' }).click();
-  await page.getByRole('heading', { name: 'Sessions' }).waitFor();
-  page.errors.length = 0;
-  return page;
+  const viewer = await ViewerPage.open(browser, site);
+  await viewer.go();
+  viewer.page.errors.length = 0;
+  return viewer.page;
 }
 
 async function ready(name) {
@@ -93,7 +95,7 @@ test('a person reads the arguments in full and approves the tool for later sessi
   await card.getByText('orders.create_order').first().waitFor();
   assert.deepEqual(await card.getByRole('button').allInnerTexts(), ['Once', 'This session', 'Always', 'Deny']);
   const text = card.locator('pre');
-  assert.equal(await text.isVisible(), false, 'long arguments are folded');
+  assert.equal(await card.locator('details').getAttribute('open'), null, 'long arguments are folded');
   await card.locator('summary').click();
   assert.deepEqual(JSON.parse(await text.innerText()), args);
   assert.deepEqual(await violations(page), []);

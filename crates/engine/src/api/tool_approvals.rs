@@ -11,6 +11,8 @@ use super::Commands;
 
 /// Approvals of tools of an owner.
 pub const MAX_TOOL_APPROVALS: usize = 1_000;
+/// How long the end of a prompt may take to be written.
+const END_TIME: Duration = Duration::from_secs(10);
 
 /// A tool that the sessions of a template may call that a caller of an owner starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,12 +96,18 @@ impl Commands {
         let answered = self
             .answer_kernel_prompt(principal, *id, APPROVE_ALWAYS.to_owned())
             .await;
-        if answered.is_err() && is_new {
-            // Another answer counted.
+        if answered.is_err() && is_new && !self.was_always(principal, name).await {
             let deleting = self.inner.store().delete_tool_approval(None, added);
             deleting.await.map_err(stored)?;
         }
         answered
+    }
+
+    /// Whether the answer that counted is the same one, of another person: the row is that answer's, too.
+    async fn was_always(&self, principal: &Principal, name: &PromptName) -> bool {
+        // It may be on its way to the log.
+        let ended = self.prompt(principal, name, END_TIME).await;
+        ended.is_ok_and(|prompt| prompt.answer.as_deref() == Some(APPROVE_ALWAYS))
     }
 
     pub(crate) async fn tool_approvals(

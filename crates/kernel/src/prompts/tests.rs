@@ -269,9 +269,9 @@ fn what_input_asks_is_a_prompt_that_is_answered_once() {
         "input_request",
         &json!({ "prompt": "Name?\u{1b}[2J", "password": false }),
     );
-    let [asked] = &questions(&mut play)[..] else {
-        panic!("one is open");
-    };
+    let all = questions(&mut play);
+    assert_eq!(all.len(), 1);
+    let asked = &all[0];
     assert_eq!((asked.execution, asked.end.clone()), (Some(execution), None));
     assert_eq!(asked.prompt.text, "Name?[2J");
     assert_eq!(play.bench.core.snapshot().open_prompts, 1);
@@ -283,7 +283,7 @@ fn what_input_asks_is_a_prompt_that_is_answered_once() {
     });
     assert_eq!(status(&done[0].1).end, end);
     assert_eq!(values(&play), ["Ada"]);
-    let late = Err(CommandError::PromptEnded);
+    let late: Result<Answer, CommandError> = Err(CommandError::PromptEnded);
     assert_eq!(answer(&mut play, seq, "Bob"), [(21, late.clone())]);
     // Its own way of being answered ends it, too, and a question that follows is another one.
     play.message(Channel::Stdin, "input_request", &json!({ "prompt": "Again?" }));
@@ -341,8 +341,7 @@ fn the_answer_to_getpass_is_kept_nowhere() {
     assert!(!shown.contains("hunter2"), "{shown}");
     let kept = |text: &[u8]| text.windows(7).any(|part| part == b"hunter2");
     assert!(!play.bench.disk.iter().any(|record| kept(&record.body)));
-    let checkpoint = play.bench.core.checkpoint();
-    assert!(!format!("{checkpoint:?}").contains("hunter2"));
+    assert!(!kept(&play.bench.core.checkpoint()));
 }
 
 #[test]

@@ -15,7 +15,7 @@ use himalia_store::Store;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-use super::shown::{cut, shown};
+use super::shown::{cut, shown_whole};
 use crate::SessionKernel;
 use crate::prompts::prompt_error;
 
@@ -126,11 +126,9 @@ async fn has_standing(kernel: &SessionKernel, store: &dyn Store, tool: &str) -> 
 
 fn prompt(wanted: Wanted<'_>, digest: String) -> Prompt {
     let arguments = match wanted.mask {
-        Some(mask) => shown(wanted.arguments, wanted.schema, mask, ARGUMENTS_CHARS),
-        None => "(not shown: the gateway cannot read its credentials now)".to_owned(),
+        Some(mask) => shown_whole(wanted.arguments, wanted.schema, mask, ARGUMENTS_CHARS),
+        None => "(not shown: the gateway cannot read its credentials now)".into(),
     };
-    // What was cut is a text.
-    let arguments = serde_json::from_str(&arguments).unwrap_or(Value::String(arguments));
     let text = format!(
         "May the code call {}? It changes something.",
         cut(wanted.tool, 200)

@@ -1,4 +1,4 @@
-//! What of arguments and replies is written into the log: a part, without secrets.
+//! What of arguments and replies is written into the log: a part, without secrets. A person who approves a call sees all of it, but for those.
 
 use himalia_credentials::{CredentialSource as _, Mask};
 use himalia_model::Session;
@@ -6,11 +6,29 @@ use serde_json::{Map, Value, json};
 
 use crate::Credentials;
 
-/// Characters of a string, and parts of a list or an object.
-const STRING_CHARS: usize = 500;
-const PARTS: usize = 50;
-/// How deep.
-const DEPTH: usize = 8;
+/// What of a value is written.
+#[derive(Clone, Copy)]
+struct Bounds {
+    /// Characters of a string.
+    string: usize,
+    /// Parts of a list or an object.
+    parts: usize,
+    /// How deep.
+    depth: usize,
+}
+
+/// In the log.
+const PARTLY: Bounds = Bounds {
+    string: 500,
+    parts: 50,
+    depth: 8,
+};
+/// For a person who approves it. A value that came as JSON is less deep.
+const WHOLE: Bounds = Bounds {
+    string: usize::MAX,
+    parts: usize::MAX,
+    depth: 256,
+};
 /// In the place of a secret.
 const HIDDEN: &str = "[hidden]";
 /// Parts of names of members that have secrets.
@@ -29,12 +47,27 @@ const SECRET_NAMES: [&str; 9] = [
 /// JSON of a value, at most `chars` characters. A member whose name says that it is a secret, or whose schema does, is hidden, and so is what
 /// the mask knows.
 pub(crate) fn shown(value: &Value, schema: Option<&Value>, mask: &Mask, chars: usize) -> String {
+    cut(&within(value, schema, mask, PARTLY).to_string(), chars)
+}
+
+/// A whole value without its secrets. One of more than `chars` characters is a text that is cut, and says so.
+pub(super) fn shown_whole(value: &Value, schema: Option<&Value>, mask: &Mask, chars: usize) -> Value {
+    let whole = within(value, schema, mask, WHOLE);
+    let text = whole.to_string();
+    let all = text.chars().count();
+    if all <= chars {
+        return whole;
+    }
+    let cut = cut(&text, chars);
+    format!("{cut} ({chars} of {all} characters)").into()
+}
+
+fn within(value: &Value, schema: Option<&Value>, mask: &Mask, bounds: Bounds) -> Value {
     let masked = (!mask.is_empty())
         .then(|| mask.text(value.to_string().as_bytes()))
         .flatten()
         .map(|text| serde_json::from_slice(&text).unwrap_or_else(|_| HIDDEN.into()));
-    let text = part(masked.as_ref().unwrap_or(value), schema, DEPTH).to_string();
-    cut(&text, chars)
+    part(masked.as_ref().unwrap_or(value), schema, bounds)
 }
 
 /// What hides the values of the credentials of a session, and of one more, which has an owner and a name. `None`: they cannot be read.
@@ -54,38 +87,43 @@ pub(crate) async fn mask(
     Some(Mask::new(&found))
 }
 
-fn part(value: &Value, schema: Option<&Value>, depth: usize) -> Value {
+fn part(value: &Value, schema: Option<&Value>, bounds: Bounds) -> Value {
+    let Bounds { string, parts, depth } = bounds;
+    let below = Bounds {
+        depth: depth.saturating_sub(1),
+        ..bounds
+    };
     if schema.is_some_and(is_secret_schema) {
         return HIDDEN.into();
     }
     match value {
-        Value::String(text) => cut(text, STRING_CHARS).into(),
+        Value::String(text) => cut(text, string).into(),
         Value::Array(_) | Value::Object(_) if depth == 0 => "…".into(),
         Value::Array(all) => {
             let of_items = schema.and_then(|schema| schema.get("items"));
             let mut shown: Vec<Value> = all
                 .iter()
-                .take(PARTS)
-                .map(|one| part(one, of_items, depth - 1))
+                .take(parts)
+                .map(|one| part(one, of_items, below))
                 .collect();
-            if all.len() > PARTS {
-                shown.push(format!("… {} more", all.len() - PARTS).into());
+            if all.len() > parts {
+                shown.push(format!("… {} more", all.len() - parts).into());
             }
             shown.into()
         }
         Value::Object(members) => {
             let mut shown = Map::new();
-            for (name, value) in members.iter().take(PARTS) {
+            for (name, value) in members.iter().take(parts) {
                 let schema = schema.and_then(|schema| schema.get("properties")?.get(name));
                 let value = if is_secret_name(name) && !value.is_null() {
                     json!(HIDDEN)
                 } else {
-                    part(value, schema, depth - 1)
+                    part(value, schema, below)
                 };
-                shown.insert(cut(name, STRING_CHARS), value);
+                shown.insert(cut(name, string), value);
             }
-            if members.len() > PARTS {
-                shown.insert("…".to_owned(), format!("{} more", members.len() - PARTS).into());
+            if members.len() > parts {
+                shown.insert("…".to_owned(), format!("{} more", members.len() - parts).into());
             }
             shown.into()
         }
@@ -119,6 +157,25 @@ mod tests {
 
     fn text(value: &Value, schema: Option<&Value>) -> String {
         shown(value, schema, &Mask::new([]), 2000)
+    }
+
+    #[test]
+    fn who_approves_a_call_sees_all_of_it_but_its_secrets() {
+        let mut deep = json!("end");
+        for _ in 0..20 {
+            deep = json!([deep]);
+        }
+        let value = json!({"text": "x".repeat(5000), "all": vec![1; 200], "deep": deep, "token": "t"});
+        let whole = shown_whole(&value, None, &Mask::new([]), 16_000);
+        let mut expected = value.clone();
+        expected["token"] = json!(HIDDEN);
+        assert_eq!(whole, expected);
+        let cut = shown_whole(&value, None, &Mask::new([]), 100);
+        let text = cut.as_str().unwrap();
+        assert!(
+            text.chars().count() < 150 && text.ends_with("characters)"),
+            "{text}"
+        );
     }
 
     #[test]
