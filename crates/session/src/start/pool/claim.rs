@@ -161,6 +161,7 @@ fn claimed(waiting: &Session, accepted: &Accepted, enforcement: LimitReport, cre
             given: planned.sandbox.given,
             tools: planned.sandbox.tools,
             skills: planned.sandbox.skills,
+            models: planned.sandbox.models,
             enforcement,
             ..waiting.sandbox.clone()
         },
