@@ -2466,6 +2466,8 @@ export interface SkillManifest {
   inputs?: unknown | undefined;
   /** What it is. */
   kind: Kind;
+  /** Models that a run may ask, by their names. It has those of them that template and caller have too. */
+  models?: string[] | undefined;
   /** 1 to 64 lower-case letters, digits and hyphens; it begins with a letter and does not end with a hyphen. */
   name: string;
   /** What it needs of the network. A run reaches what is both here and in the template. */

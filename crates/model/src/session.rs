@@ -94,6 +94,8 @@ pub struct StartSession {
     pub credentials: Option<Vec<String>>,
     /// Tools: fewer than those of the template.
     pub tools: Option<Vec<ToolPattern>>,
+    /// Models: fewer than those of the template.
+    pub models: Option<Vec<String>>,
     /// Skills: fewer than those of the template. `None`: all of them.
     pub skills: Option<SkillAccess>,
     /// Idle for so long, it is ended.

@@ -113,8 +113,10 @@ pub struct SessionManager {
     /// Ends actors and leaves their kernels running.
     pub(crate) stop_actors: CancellationToken,
     pub(crate) actors: TaskTracker,
-    /// Tasks that a stop waits for.
+    /// Tasks that end with the gateway.
     pub background: TaskTracker,
+    /// Starts under way, and ends of what was claimed in vain: a stop waits for them, so that it sees what they make.
+    pub(crate) starts: TaskTracker,
     pub(crate) drained: AtomicBool,
     /// Set when what waited for sessions was ended, or given up.
     pub(crate) spare_ended: OnceCell<()>,

@@ -19,7 +19,7 @@ use himalia_traces::Traces;
 use time::OffsetDateTime;
 use tokio::sync::{OnceCell, mpsc, watch};
 use tokio::task::JoinSet;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -30,7 +30,7 @@ use crate::start::KernelLimits;
 use crate::start::{Taking, WANTS};
 use crate::{
     Credentials, EndedSessions, Llm, MemoryGauge, Meter, Pool, Provisioners, Registry, Remembered,
-    SessionManager, Templates, Tools, templates,
+    SessionKernel, SessionManager, Templates, Tools, templates,
 };
 
 /// Files of packages, below the data directory.
@@ -38,6 +38,8 @@ const PACKAGES_DIR: &str = "packages";
 
 /// Beyond its grace, how long the end of what waits in pools may take.
 const POOL_SLACK: Duration = Duration::from_secs(5);
+/// What a start under way may take beyond that.
+const STARTS_SLACK: Duration = Duration::from_secs(5);
 
 /// How long a stop waits until rolled segments are in the object store and logs are removed from it.
 const LOGS_SLACK: Duration = Duration::from_secs(5);
@@ -143,6 +145,7 @@ impl SessionManager {
             stop_actors: CancellationToken::new(),
             actors: TaskTracker::new(),
             background: TaskTracker::new(),
+            starts: TaskTracker::new(),
             drained: AtomicBool::new(false),
             spare_ended: OnceCell::new(),
             last_check: LastCheck::default(),
@@ -190,15 +193,12 @@ impl SessionManager {
         let others = !stop_kernels && inner.has_successors().await;
         let mut ended = Vec::new();
         if stop_kernels {
-            let mut ends = JoinSet::new();
-            for handle in inner.registry.all_unordered() {
-                ends.spawn(async move {
-                    handle.order(Command::Stop("gateway_stopped")).await;
-                    handle.gone().await;
-                    handle
-                });
-            }
-            ended = ends.join_all().await;
+            inner.end_all(&mut ended).await;
+        }
+        inner.finish_starts().await;
+        if stop_kernels {
+            // What was being started meanwhile.
+            inner.end_all(&mut ended).await;
         }
         inner.stop_actors.cancel();
         inner.actors.close();
@@ -229,6 +229,35 @@ impl SessionManager {
             .close()
             .await
             .map_err(|error| EngineError::internal("cannot close the store", error))
+    }
+
+    /// Ends all kernels that are not among those that have ended.
+    async fn end_all(&self, ended: &mut Vec<Arc<SessionKernel>>) {
+        let mut ends = JoinSet::new();
+        for handle in self.registry.all_unordered() {
+            if ended.iter().any(|known| Arc::ptr_eq(known, &handle)) {
+                continue;
+            }
+            ends.spawn(async move {
+                handle.order(Command::Stop("gateway_stopped")).await;
+                handle.gone().await;
+                handle
+            });
+        }
+        ended.extend(ends.join_all().await);
+    }
+
+    /// Waits for starts that were let in before the stop: what they make is in the registry then, or gone.
+    async fn finish_starts(&self) {
+        self.starts.close();
+        let limit = self.config.shutdown_grace + STARTS_SLACK;
+        if timeout(limit, self.starts.wait()).await.is_err() {
+            let left = self.starts.len();
+            tracing::warn!(
+                left,
+                "starts are not over in time; the next gateway removes what is left of them"
+            );
+        }
     }
 
     /// Ends what waits for sessions to come: it is of no use to the next gateway. A second call does nothing.

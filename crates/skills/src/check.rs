@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use himalia_model::MAX_TOOL_PATTERNS;
+use himalia_model::{MAX_LLMS_OF_TEMPLATE, MAX_TOOL_PATTERNS};
 use himalia_tools::Schema;
 use serde_json::Value;
 
@@ -152,6 +152,7 @@ fn check_instructions(manifest: &Manifest, files: &Files) -> Result<(), Invalid>
         ("environment", manifest.environment.is_some()),
         ("network", !manifest.network.is_empty()),
         ("tools", !manifest.tools.is_empty()),
+        ("models", !manifest.models.is_empty()),
         ("skills", !manifest.skills.is_empty()),
         ("timeout_s", manifest.timeout_s.is_some()),
         ("tests", !manifest.tests.is_empty()),
@@ -183,6 +184,19 @@ fn check_code(manifest: &Manifest, files: &Files) -> Result<(), Invalid> {
             manifest.tools.len()
         );
         return Err(Invalid::new("tools", reason));
+    }
+    if manifest.models.len() > MAX_LLMS_OF_TEMPLATE {
+        let reason = format!(
+            "are {}, at most {MAX_LLMS_OF_TEMPLATE} are allowed",
+            manifest.models.len()
+        );
+        return Err(Invalid::new("models", reason));
+    }
+    for (index, name) in manifest.models.iter().enumerate() {
+        if manifest.models[..index].contains(name) {
+            let shown: String = name.chars().take(MAX_NAME).flat_map(char::escape_debug).collect();
+            return Err(Invalid::new("models", format!("has {shown} twice")));
+        }
     }
     if manifest.skills.len() > MAX_SKILLS {
         let reason = format!("are {}, at most {MAX_SKILLS} are allowed", manifest.skills.len());
@@ -312,6 +326,8 @@ mod tests {
                 json!({"$ref": "https://example.org/x"}),
                 "outputs: is no JSON Schema: ",
             ),
+            ("models", json!(["a", "b", "a"]), "models: has a twice"),
+            ("models", json!(vec!["a"; 65]), "models: are 65, at most 64"),
             ("timeout_s", json!(0), "timeout_s: must be 1 to 86400"),
             ("environment", json!(""), "environment: must have"),
             ("network", json!(["a b"]), "host \"a b\" is no host"),

@@ -96,6 +96,7 @@ pub fn draft(wanted: &Draft) -> Result<Skill, Invalid> {
         environment: None,
         network: himalia_model::network::AllowList::default(),
         tools: Vec::new(),
+        models: Vec::new(),
         skills: std::collections::BTreeMap::new(),
         timeout_s: None,
         tests: if has_all { vec![test] } else { Vec::new() },

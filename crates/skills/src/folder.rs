@@ -85,6 +85,7 @@ fn of_instructions(files: &Files) -> Result<Manifest, Invalid> {
         environment: None,
         network: himalia_model::network::AllowList::default(),
         tools: Vec::new(),
+        models: Vec::new(),
         skills: std::collections::BTreeMap::new(),
         timeout_s: None,
         tests: Vec::new(),

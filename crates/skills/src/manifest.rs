@@ -62,6 +62,9 @@ pub struct Manifest {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Vec<String>")]
     pub tools: Vec<ToolPattern>,
+    /// Models that a run may ask, by their names. It has those of them that template and caller have too.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub models: Vec<String>,
     /// Skills that it runs, each with a requirement of its version: `^1.2`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(with = "BTreeMap<String, String>")]

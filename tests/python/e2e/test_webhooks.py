@@ -231,7 +231,9 @@ def test_a_failed_run_of_a_schedule_is_posted_too(gateway, receiver):
         "inputs": {"account": "wrong"},
         "callback": receiver.url,
     }
-    made = gateway.http.post("v1/schedules", json=new).json()
+    reply = gateway.http.post("v1/schedules", json=new)
+    made = reply.json()
+    assert reply.headers["cache-control"] == "no-store" and reply.headers["location"].endswith(f"/v1/schedules/{made['id']}")
     assert gateway.http.post("v1/schedules/nightly/runs", json={}).status_code == 202
     eventually(lambda: receiver.seen, "nothing has arrived", 60)
     ((headers, body),) = receiver.seen

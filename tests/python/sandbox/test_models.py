@@ -73,7 +73,7 @@ class World:
     def __init__(self, directory, level):
         self.model = Model()
         text = CONFIG.format(url=self.model.url, place=place(level), **TOKENS)
-        self.gateway = AtLevel(directory / "gateway", level, extra=text, env={"KEY_OF_MODELS": SECRET})
+        self.gateway = AtLevel(directory / "gateway", level, keeps=True, extra=text, env={"KEY_OF_MODELS": SECRET})
         self.http = self.gateway.http
 
     def session(self, template):
@@ -274,6 +274,49 @@ except himalia.UnknownModel as error:
     code = "import himalia\ntry: await himalia.llm('echo x')\nexcept himalia.ToolUnavailable as e: print(e)"
     assert "HIMALIA_API is not set" in world.says(bare, code)
     world.gateway.end(bare)
+
+
+def test_a_run_of_a_skill_has_the_models_that_template_and_manifest_have(world):
+    main = """
+import himalia, json, urllib.request
+def main():
+    with urllib.request.urlopen("http://himalia.internal/llm/v1/models") as reply:
+        names = [one["id"] for one in json.load(reply)["data"]]
+    try:
+        himalia.sync.llm("echo x", model="large")
+        large = True
+    except himalia.UnknownModel:
+        large = False
+    return {"names": names, "large": large}
+"""
+    open_type = {"type": "object"}
+
+    def publish(http=world.http, **more):
+        manifest = {"version": "1.0.0", "kind": "code", "description": "Asks.", "inputs": open_type, "outputs": open_type, **more}
+        return http.post("v1/skills", json={"manifest": manifest, "files": {"main.py": {"text": main}}})
+
+    def outputs(name, template):
+        reply = world.http.post(f"v1/skills/{name}/runs", json={"template": template, "wait_s": 100})
+        assert reply.json()["status"] == "succeeded", reply.text
+        return reply.json()["outputs"]
+
+    for name, models in [("none", []), ("one", ["small"]), ("two", ["large", "small"])]:
+        assert publish(name=name, models=models).status_code == 201
+    assert outputs("none", "models") == {"names": [], "large": False}
+    assert outputs("one", "models") == {"names": ["small"], "large": False}
+    assert outputs("two", "models") == {"names": ["small", "large"], "large": True}
+    assert outputs("two", "few") == {"names": ["small"], "large": False}
+    other = client_with(world.gateway, TOKENS["other"])
+    for http, wrong in [
+        (world.http, {"models": ["nobodys"]}),
+        (world.http, {"models": ["small", "small"]}),
+        (other, {"models": ["own"]}),
+        (world.http, {"models": ["large"], "template": "few"}),
+    ]:
+        reply = publish(http, name="wrong", **wrong)
+        assert (reply.status_code, reply.json().get("field")) == (400, "models"), reply.text
+    mine = client_with(world.gateway, TOKENS["acme"])
+    assert publish(mine, name="right", models=["own"], template="models").status_code == 201
 
 
 def test_the_same_question_is_asked_once(world, session):

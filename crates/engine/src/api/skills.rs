@@ -11,7 +11,9 @@ use base64::engine::general_purpose::STANDARD;
 use himalia_executions::MAX_HISTORY_PAGE;
 use himalia_journal::may_block;
 use himalia_kernel::Language;
-use himalia_model::{Action, ArgumentViolation, EngineError, KernelId, Object, Principal};
+use himalia_model::{
+    Action, ArgumentViolation, EngineError, KernelId, LlmConfig, OPERATOR, Object, Principal,
+};
 use himalia_skills::{
     Draft, Files, Invalid, Kind, Manifest, Skill, Version, Violation, draft, release_order,
 };
@@ -194,6 +196,29 @@ impl Commands {
             if !there.iter().any(|info| fits(&info)) {
                 let reason = format!("there is no skill {name} {required} that runs");
                 return Err(EngineError::bad_request("skills", reason));
+            }
+        }
+        self.check_models(principal, manifest)
+    }
+
+    /// Whether the gateway has the models that a skill asks, for the owner, and in the template that it names.
+    fn check_models(&self, principal: &Principal, manifest: &Manifest) -> Result<(), EngineError> {
+        let config = &self.inner.config;
+        let template = manifest.template.as_ref();
+        let template = template.and_then(|name| Some((name, config.templates.get(name)?)));
+        let wrong = |reason: String| Err(EngineError::bad_request("models", reason));
+        for name in &manifest.models {
+            let visible = |model: &&LlmConfig| {
+                model.name == *name && (model.owner == OPERATOR || model.owner == principal.owner())
+            };
+            if !config.models.iter().any(|model| visible(&model)) {
+                let shown: String = name.chars().take(64).flat_map(char::escape_debug).collect();
+                return wrong(format!("there is no model {shown}"));
+            }
+            if let Some((template, offered)) = template
+                && !offered.models.models.contains(name)
+            {
+                return wrong(format!("the template {template} does not have the model {name}"));
             }
         }
         Ok(())

@@ -19,4 +19,6 @@ mod retention;
 mod session_feed;
 mod session_kernels;
 mod sessions;
+mod stopping;
+mod triggers;
 mod usage;

@@ -53,21 +53,22 @@ impl<T: JsonSchema> Answer for Created<T> {
     }
 }
 
-/// 201 that no cache keeps, with a secret that is shown once.
+/// An answer that no cache keeps: it has a secret that is shown once.
 #[derive(Debug)]
-pub(crate) struct ShownOnce<T>(pub(crate) T);
+pub(crate) struct ShownOnce<R>(pub(crate) R);
 
-impl<T: Serialize> IntoResponse for ShownOnce<T> {
+impl<R: IntoResponse> IntoResponse for ShownOnce<R> {
     fn into_response(self) -> Response {
-        let headers = [(header::CACHE_CONTROL, HeaderValue::from_static("no-store"))];
-        (StatusCode::CREATED, headers, Json(self.0)).into_response()
+        let mut response = self.0.into_response();
+        let headers = response.headers_mut();
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        response
     }
 }
 
-impl<T: JsonSchema> Answer for ShownOnce<T> {
+impl<R: Answer> Answer for ShownOnce<R> {
     fn describe(operation: &mut Operation<'_>) {
-        let schema = operation.schemas.written::<T>();
-        operation.answer(201, "Created", "application/json", &schema);
+        R::describe(operation);
     }
 }
 
@@ -107,6 +108,7 @@ impl<const STATUS: u16, T: JsonSchema> Answer for With<STATUS, T> {
     fn describe(operation: &mut Operation<'_>) {
         let schema = operation.schemas.written::<T>();
         let text = match STATUS {
+            201 => "Created",
             202 => "Accepted; still running",
             207 => "Partly done",
             _ => "Done",

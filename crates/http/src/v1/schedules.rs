@@ -13,7 +13,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::answers::{Created, Empty, With};
+use super::answers::{Created, Empty, ShownOnce, With};
 use super::deliveries::{Deliveries, ListedDeliveries, delivery_page};
 use super::input::{Cursor, Limit, Members, PAGE_MOST, Parameters, Text, Whole, limit, page};
 use super::skills::runs::TIMEOUT_MOST;
@@ -239,7 +239,7 @@ pub(crate) async fn create(
     State(app): State<App>,
     Caller(principal): Caller,
     Members(wanted): Members<Wanted>,
-) -> Result<Created<Made>, ApiError> {
+) -> Result<ShownOnce<Created<Made>>, ApiError> {
     let (made, secrets) = app
         .engine()
         .create_trigger(&principal, KIND, wanted.into())
@@ -249,7 +249,7 @@ pub(crate) async fn create(
         callback_secret: secrets.outgoing,
         shown: made.into(),
     };
-    Ok(Created::at(&app, &path, made))
+    Ok(ShownOnce(Created::at(&app, &path, made)))
 }
 
 /// A page of the list.

@@ -231,6 +231,7 @@ impl<I> NewSession<I> {
             labels: self.labels,
             session_name: self.name,
             key: self.idempotency_key.map(|Text(key)| key),
+            models: None,
             skills: None,
             once: None,
             starter: None,

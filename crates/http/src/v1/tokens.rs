@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::answers::{Empty, ShownOnce};
+use super::answers::{Empty, ShownOnce, With};
 use super::input::{Cursor, Limit, Members, PAGE_MOST, Parameters, limit, page};
 use super::session_json::{Seconds, seconds};
 use crate::app::App;
@@ -109,7 +109,7 @@ pub(crate) async fn create(
     State(app): State<App>,
     Caller(principal): Caller,
     Members(requested): Members<Requested>,
-) -> Result<ShownOnce<Made>, ApiError> {
+) -> Result<ShownOnce<With<201, Made>>, ApiError> {
     let new = NewToken {
         tenant: requested.tenant,
         caller: requested.caller,
@@ -118,10 +118,10 @@ pub(crate) async fn create(
         lifetime: requested.expires_in_s.map(seconds),
     };
     let (made, token) = app.engine().create_token(&principal, new).await?;
-    Ok(ShownOnce(Made {
+    Ok(ShownOnce(With(Made {
         token,
         shown: made.into(),
-    }))
+    })))
 }
 
 /// `GET /v1/tokens`: those of the caller's tenant, for the operator all, oldest first.

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use super::answers::{Empty, ShownOnce};
+use super::answers::{Empty, ShownOnce, With};
 use super::deliveries::{Deliveries, ListedDeliveries, delivery_page};
 use super::input::{Cursor, Limit, Members, PAGE_MOST, Parameters, Text, Whole, limit, page};
 use super::schedules::{ScheduleRun, date, run_page};
@@ -153,16 +153,16 @@ pub(crate) async fn create(
     State(app): State<App>,
     Caller(principal): Caller,
     Members(wanted): Members<Wanted>,
-) -> Result<ShownOnce<Made>, ApiError> {
+) -> Result<ShownOnce<With<201, Made>>, ApiError> {
     let (made, secrets) = app
         .engine()
         .create_trigger(&principal, KIND, wanted.into())
         .await?;
-    Ok(ShownOnce(Made {
+    Ok(ShownOnce(With(Made {
         secret: secrets.incoming.unwrap_or_default(),
         callback_secret: secrets.outgoing,
         shown: Webhook::of(&app, made),
-    }))
+    })))
 }
 
 /// A page of the list.

@@ -144,6 +144,9 @@ pub(crate) fn plan(
         None => SkillAccess::All,
     };
     let mut models = *template.models.clone();
+    if let Some(fewer) = &start.models {
+        models.models.retain(|name| fewer.contains(name));
+    }
     let mut tree_limits = template.tree;
     if let Some(starter) = starter {
         allow = allow.common(&starter.allow);

@@ -401,6 +401,7 @@ impl Commands {
             network,
             allow,
             tools: Some(common_tools(&template.tools.tools, &manifest.tools)),
+            models: Some(manifest.models.clone()),
             skills: Some(skills),
             idle_timeout: Some(template.idle_timeout.map_or(LEFT, |time| time.min(LEFT))),
             labels,

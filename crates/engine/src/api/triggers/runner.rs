@@ -41,6 +41,8 @@ const STARTS: usize = 8;
 const DELIVERIES: usize = 8;
 /// How often a start is tried that a limit refuses: for about ten minutes.
 const START_TRIES: u32 = 120;
+/// How often it is tried when it fails, or its session is lost, before its code was sent.
+const LOST_TRIES: u32 = 5;
 /// The pauses between its attempts.
 const START_PAUSE: Duration = Duration::from_secs(5);
 /// The pause before a run is looked for again whose log could not be read.
@@ -425,7 +427,13 @@ async fn not_begun(
     detail: &mut Detail,
     error: &EngineError,
 ) -> Result<Outcome, EngineError> {
-    if is_transient(error) && detail.attempts < START_TRIES {
+    if commands.inner.check_open().is_err() {
+        // Its claim ends with this process.
+        return Ok(Outcome::Later(Duration::ZERO));
+    }
+    // Of one that is due nothing has been sent.
+    let lost = detail.status == TriggerRunStatus::Due && is_lost(error) && detail.attempts < LOST_TRIES;
+    if lost || (is_transient(error) && detail.attempts < START_TRIES) {
         detail.attempts += 1;
         detail.reason = Some(clip(&error.to_string()));
         return Ok(Outcome::Later(START_PAUSE));
@@ -475,7 +483,14 @@ async fn start(
     let result = started.await;
     call.end(&result, None);
     if result.is_err() && run.state == TriggerRunState::Running {
+        // Its session is in the list still, so that its log tells whether it got the code.
+        let got = commands.executions(principal, session_of(run)).await;
         commands.end_of_run(principal, session_of(run)).await;
+        if got.is_ok_and(|all| all.is_empty()) {
+            detail.status = TriggerRunStatus::Due;
+            detail.started_micros = None;
+            run.state = detail.status.state();
+        }
     }
     result
 }
@@ -619,6 +634,22 @@ fn is_transient(error: &EngineError) -> bool {
             | EngineError::DiskFull { .. }
             | EngineError::Timeout { .. }
             | EngineError::Internal { .. }
+    )
+}
+
+/// Whether a session could not be started, or was lost: one that a killed gateway was starting has no process, and one that ends has its
+/// id still.
+fn is_lost(error: &EngineError) -> bool {
+    matches!(
+        error,
+        EngineError::Conflict { .. }
+            | EngineError::KernelStart { .. }
+            | EngineError::KernelDead { .. }
+            | EngineError::SessionEnded(_)
+            | EngineError::NotFound {
+                what: "Kernel" | "Session",
+                ..
+            }
     )
 }
 

@@ -47,18 +47,18 @@ impl SessionManager {
             let pooled = pool.claim(held.take().map(|held| held.member)).await;
             let pooled = pooled.ok_or_else(|| Some("none was ready".to_owned()))?;
             if pooled.argv != launch.argv || pooled.env != launch.base_env {
-                self.background.spawn(pooled.end());
+                self.starts.spawn(pooled.end());
                 pool.stale().await;
                 return Err(Some("its kernelspec has changed".to_owned()));
             }
             if !pooled.is_fit() {
-                self.background.spawn(pooled.end());
+                self.starts.spawn(pooled.end());
                 continue;
             }
             let enforcement = match change_limits(&pooled, plan).await {
                 Ok(enforcement) => enforcement,
                 Err(why) => {
-                    self.background.spawn(pooled.end());
+                    self.starts.spawn(pooled.end());
                     return Err(Some(why));
                 }
             };
@@ -97,7 +97,7 @@ impl SessionManager {
             Err(_) => Some("it did not answer".to_owned()),
         };
         if let Some(failure) = failure {
-            self.background.spawn(pooled.end());
+            self.starts.spawn(pooled.end());
             return Err(format!("the one that was ready could not be bound: {failure}"));
         }
         let before = (handle.id(), Session::clone(&handle.session()));
@@ -161,6 +161,7 @@ fn claimed(waiting: &Session, accepted: &Accepted, enforcement: LimitReport, cre
             given: planned.sandbox.given,
             tools: planned.sandbox.tools,
             skills: planned.sandbox.skills,
+            models: planned.sandbox.models,
             enforcement,
             ..waiting.sandbox.clone()
         },

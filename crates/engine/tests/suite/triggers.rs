@@ -1,0 +1,167 @@
+//! Schedules whose runs are runs of workflows. The steps of these ask persons, so that they need no kernels.
+
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use crate::common;
+
+use common::{TestEngine, op, stop};
+use himalia_engine::{
+    Drain, Engine, EngineError, Missed, NewTrigger, Overlap, RunFilter, RunTarget, Times, TriggerKind,
+    TriggerRunInfo, TriggerRunStatus, WorkflowDefinition,
+};
+use himalia_testkit::assert_eventually;
+use serde_json::{Map, Value, json};
+
+const KIND: TriggerKind = TriggerKind::Schedule;
+
+/// A workflow that asks a person whether to pay for a month.
+fn pays() -> WorkflowDefinition {
+    let definition = json!({
+        "name": "pays", "version": "1.0.0", "description": "d",
+        "inputs": {"type": "object", "properties": {"month": {"type": "string"}}, "required": ["month"]},
+        "steps": [{
+            "id": "sign", "approval": {"text": "Pay?", "options": ["yes", "no"]},
+            "inputs": {"month": {"from": "inputs.month"}},
+        }],
+        "outputs": {"by": {"from": "steps.sign.outputs.by"}},
+    });
+    serde_json::from_value(definition).unwrap()
+}
+
+fn schedule(name: &str) -> NewTrigger {
+    NewTrigger {
+        name: name.into(),
+        target: RunTarget::workflow("pays"),
+        inputs: Map::from_iter([("month".to_owned(), Value::from("2026-10"))]),
+        template: None,
+        timeout: None,
+        times: Some(Times {
+            cron: "0 6 1 1 *".into(),
+            time_zone: "UTC".into(),
+            missed: Missed::RunOnce,
+            overlap: Overlap::Skip,
+        }),
+        enabled: true,
+        callback: None,
+    }
+}
+
+async fn open(place: &TestEngine) -> Engine {
+    let engine = place.open().await;
+    engine.start_triggers(|_| None);
+    engine
+}
+
+async fn latest(engine: &Engine) -> TriggerRunInfo {
+    engine.trigger_runs(&op(), KIND, "pays").await.unwrap().remove(0)
+}
+
+/// A new run of the schedule: the run of its workflow, which waits for the person.
+async fn asking(engine: &Engine) -> String {
+    let run = engine.run_trigger(&op(), KIND, "pays").await.unwrap().id;
+    assert_eventually!(latest(engine).await.workflow_run.is_some());
+    let found = latest(engine).await;
+    assert_eq!((found.id, found.status), (run, TriggerRunStatus::Running));
+    assert!(found.execution.is_none() && found.version.as_deref() == Some("1.0.0"));
+    found.workflow_run.unwrap()
+}
+
+/// How the latest run has ended, and why.
+async fn ended(engine: &Engine) -> (TriggerRunStatus, Option<String>, Option<Value>) {
+    assert_eventually!(latest(engine).await.ended_micros.is_some());
+    let found = latest(engine).await;
+    (found.status, found.reason, found.outputs)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_schedule_follows_the_run_of_its_workflow() {
+    let place = TestEngine::new();
+    let engine = open(&place).await;
+    let unknown = engine.create_trigger(&op(), KIND, schedule("pays")).await;
+    assert!(
+        matches!(unknown, Err(EngineError::NotFound { what: "Workflow", .. })),
+        "{unknown:?}"
+    );
+    engine.publish_workflow(&op(), pays()).await.unwrap();
+    for (wrong, member) in [
+        (
+            NewTrigger {
+                inputs: Map::new(),
+                ..schedule("pays")
+            },
+            "inputs",
+        ),
+        (
+            NewTrigger {
+                template: Some("fake".into()),
+                ..schedule("pays")
+            },
+            "template",
+        ),
+        (
+            NewTrigger {
+                timeout: Some(std::time::Duration::from_secs(1)),
+                ..schedule("pays")
+            },
+            "timeout_s",
+        ),
+    ] {
+        match engine.create_trigger(&op(), KIND, wrong).await {
+            Err(EngineError::BadRequest { field, .. }) => assert_eq!(field, member),
+            other => panic!("{other:?}"),
+        }
+    }
+    engine
+        .create_trigger(&op(), KIND, schedule("pays"))
+        .await
+        .unwrap();
+
+    let first = asking(&engine).await;
+    // The next gateway follows it.
+    engine.drain(&op(), Drain::KeepKernels).await.unwrap();
+    drop(engine);
+    let engine = open(&place).await;
+    assert_eq!(latest(&engine).await.status, TriggerRunStatus::Running);
+    engine
+        .answer_workflow_step(&op(), &first, "sign", "yes".into())
+        .await
+        .unwrap();
+    let done = (TriggerRunStatus::Succeeded, None, Some(json!({"by": "operator"})));
+    assert_eq!(ended(&engine).await, done);
+
+    let second = asking(&engine).await;
+    engine
+        .answer_workflow_step(&op(), &second, "sign", "no".into())
+        .await
+        .unwrap();
+    let (status, reason, _) = ended(&engine).await;
+    assert_eq!(status, TriggerRunStatus::Failed);
+    let reason = reason.unwrap();
+    assert!(
+        reason.starts_with("step sign: ") && reason.ends_with(" (rejected)"),
+        "{reason}"
+    );
+
+    // What has begun continues when its workflow is deleted; what has not, fails.
+    let third = asking(&engine).await;
+    engine.delete_workflow(&op(), "pays", None).await.unwrap();
+    engine.cancel_workflow_run(&op(), &third).await.unwrap();
+    let cancelled = Some("it was cancelled by operator".to_owned());
+    assert_eq!(ended(&engine).await, (TriggerRunStatus::Failed, cancelled, None));
+    engine.run_trigger(&op(), KIND, "pays").await.unwrap();
+    let (status, reason, _) = ended(&engine).await;
+    assert_eq!(status, TriggerRunStatus::Failed);
+    assert!(reason.unwrap().contains("pays"));
+
+    let filter = RunFilter {
+        limit: 10,
+        ..RunFilter::default()
+    };
+    let all = engine.workflow_runs(&op(), filter).await.unwrap();
+    let mut ids: Vec<&str> = all.iter().map(|run| run.id.as_str()).collect();
+    ids.sort_unstable();
+    let mut wanted = [first.as_str(), &second, &third];
+    wanted.sort_unstable();
+    assert_eq!(ids, wanted, "each is there once");
+    stop(engine).await;
+}
