@@ -96,7 +96,7 @@ fn operations_are_tools() {
     assert_eq!(
         operations["put_pet"].body,
         RequestBody::Whole {
-            media_type: "application/json".to_owned()
+            format: Format::Json("application/json".to_owned())
         }
     );
     let put = tools.get("put_pet").unwrap();
@@ -133,10 +133,12 @@ fn a_body_whose_members_have_names_of_parameters_is_one_argument() {
 
 #[test]
 fn what_cannot_be_called_is_left_out_with_its_reason() {
-    let form = json!({"required": true, "content": {"multipart/form-data": {}}});
+    let text = json!({"required": true, "content": {"text/plain": {}}});
+    let array = json!({"content": {"multipart/form-data": {"schema": {"type": "array"}}}});
     let (_, tools, left_out) = read(json!({"paths": {
         "/ok": {"get": {"operationId": "ok"}, "post": {"operationId": "ok"}},
-        "/form": {"post": {"requestBody": form}},
+        "/text": {"post": {"requestBody": text}},
+        "/array": {"post": {"requestBody": array}},
         "/path/{a}": {"get": {}},
         "/cookie": {"get": {"parameters": [{"name": "c", "in": "cookie", "required": true}]}},
         "/elsewhere": {"get": {"servers": [{"url": "http://169.254.169.254/"}]}},
@@ -144,7 +146,7 @@ fn what_cannot_be_called_is_left_out_with_its_reason() {
         "/style": {"get": {"parameters": [{"name": "m", "in": "query", "style": "matrix"}]}},
         "/item": {"$ref": "#/nowhere"},
     }}));
-    assert_eq!((tools.tools().len(), left_out.count), (1, 8), "{left_out:?}");
+    assert_eq!((tools.tools().len(), left_out.count), (1, 9), "{left_out:?}");
     for one in &left_out.first {
         assert!(!one.reason.is_empty());
     }

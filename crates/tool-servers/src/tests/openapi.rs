@@ -105,6 +105,7 @@ async fn operations_are_called_by_http() {
 
     let reply = servers
         .call(
+            ME,
             "pets",
             "getPet",
             arguments(json!({"id": "a/b", "tag": ["x", "y z"]})),
@@ -118,6 +119,7 @@ async fn operations_are_called_by_http() {
     );
     let reply = servers
         .call(
+            ME,
             "pets",
             "putPet",
             arguments(json!({"id": "a", "name": "Rex", "parent": null})),
@@ -130,12 +132,12 @@ async fn operations_are_called_by_http() {
         json!({"method": "PUT", "target": "/v1/pets/a", "body": {"name": "Rex", "parent": null}})
     );
     let error = servers
-        .call("pets", "getPet", arguments(json!({"id": ".."})), LIMITS)
+        .call(ME, "pets", "getPet", arguments(json!({"id": ".."})), LIMITS)
         .await
         .unwrap_err();
     assert!(matches!(error, CallError::BadArguments(_)), "{error}");
     let error = servers
-        .call("pets", "other", arguments(json!({})), LIMITS)
+        .call(ME, "pets", "other", arguments(json!({})), LIMITS)
         .await
         .unwrap_err();
     assert!(matches!(error, CallError::Unavailable(_)), "{error}");
@@ -146,7 +148,7 @@ async fn answers_of_all_kinds() {
     let server = server().await;
     let servers = ready(&server).await;
     let odd = |kind: &'static str, limits: Limits| {
-        servers.call("pets", "odd", arguments(json!({"kind": kind})), limits)
+        servers.call(ME, "pets", "odd", arguments(json!({"kind": kind})), limits)
     };
     assert_eq!(odd("text", LIMITS).await.unwrap().content, json!("hello"));
     assert_eq!(odd("none", LIMITS).await.unwrap().content, Value::Null);
@@ -193,7 +195,7 @@ async fn a_description_in_a_file_says_where_the_server_is() {
     .await;
     assert!(failure(&servers, "missing").unwrap().contains("missing.json"));
     let reply = servers
-        .call("file", "deletePet", arguments(json!({"id": "a"})), LIMITS)
+        .call(ME, "file", "deletePet", arguments(json!({"id": "a"})), LIMITS)
         .await
         .unwrap();
     assert_eq!(reply.content["method"], "DELETE");
