@@ -261,3 +261,137 @@ impl Drop for InLine {
         state.forget(&self.whose);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MOST: Most = Most {
+        calls: 5,
+        calls_of_owner: 4,
+        calls_of_session: 3,
+        waiting: 20,
+        waiting_of_owner: 12,
+        waiting_of_session: 8,
+    };
+
+    /// A call that has its turn or waits for it.
+    type Call = (oneshot::Receiver<Turn>, InLine);
+
+    fn enter(turns: &Arc<Turns>, owner: &str, session: &str) -> Result<Call, &'static str> {
+        turns.enter(Whose {
+            owner: owner.to_owned(),
+            session: session.to_owned(),
+        })
+    }
+
+    fn is_empty(turns: &Arc<Turns>) -> bool {
+        let state = turns.state();
+        state.calls == 0 && state.waiting == 0 && state.owners.is_empty()
+    }
+
+    #[test]
+    fn a_session_has_some_turns_and_others_have_the_rest() {
+        let turns = Turns::new(MOST);
+        let mut greedy: Vec<Call> = (0..8).map(|_| enter(&turns, "a", "1").unwrap()).collect();
+        let has = |calls: &mut Vec<Call>| {
+            calls
+                .iter_mut()
+                .filter_map(|one| one.0.try_recv().ok())
+                .collect::<Vec<_>>()
+        };
+        let mut held = has(&mut greedy);
+        assert_eq!(held.len(), 3);
+        let mut other: Vec<Call> = (0..2).map(|_| enter(&turns, "b", "2").unwrap()).collect();
+        let others = has(&mut other);
+        assert_eq!(others.len(), 2);
+        // All five are taken. Another owner is next, and then another session.
+        let (mut first, mut second) = (enter(&turns, "a", "3").unwrap(), enter(&turns, "c", "4").unwrap());
+        held.pop();
+        assert!(first.0.try_recv().is_err());
+        let second = second.0.try_recv().unwrap();
+        held.pop();
+        assert!(first.0.try_recv().is_ok() && has(&mut greedy).len() < 2);
+        drop((held, others, other, greedy, first, second));
+        assert!(is_empty(&turns), "{turns:?}");
+    }
+
+    #[test]
+    fn an_owner_has_some_turns_and_the_operator_all() {
+        let turns = Turns::new(MOST);
+        let calls = |owner: &str| -> Vec<Turn> {
+            let entered = (0..9).map(|number| enter(&turns, owner, &number.to_string()).unwrap());
+            entered.filter_map(|mut call| call.0.try_recv().ok()).collect()
+        };
+        let (of_tenant, of_other) = (calls("a"), calls("b"));
+        assert_eq!((of_tenant.len(), of_other.len()), (4, 1));
+        drop((of_tenant, of_other));
+        assert_eq!(calls(OPERATOR).len(), 5);
+        assert!(is_empty(&turns), "{turns:?}");
+    }
+
+    #[test]
+    fn those_who_wait_are_bounded_and_who_goes_leaves_the_line() {
+        let turns = Turns::new(MOST);
+        let mut all: Vec<Call> = (0..11).map(|_| enter(&turns, "a", "1").unwrap()).collect();
+        assert_eq!(enter(&turns, "a", "1").err(), Some("this session"));
+        // One turn of the owner is left, and then four may wait.
+        all.extend((0..5).map(|_| enter(&turns, "a", "2").unwrap()));
+        assert_eq!(enter(&turns, "a", "2").err(), Some("this tenant"));
+        all.extend((0..9).map(|_| enter(&turns, "b", "3").unwrap()));
+        assert_eq!(enter(&turns, "c", "4").err(), Some("all sessions"));
+        assert_eq!(turns.count(), 25);
+        all.truncate(10);
+        assert!(enter(&turns, "c", "4").is_ok());
+        drop(all);
+        assert!(is_empty(&turns), "{turns:?}");
+    }
+
+    #[test]
+    fn any_order_of_calls_leaves_nothing_and_exceeds_no_bound() {
+        let turns = Turns::new(MOST);
+        let mut seed = 7_u64;
+        let mut random = move |below: u64| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (seed >> 33) % below
+        };
+        let (mut waiting, mut held): (Vec<Call>, Vec<Turn>) = (Vec::new(), Vec::new());
+        for _ in 0..20_000 {
+            match random(4) {
+                0 | 1 => {
+                    let (owner, session) = (random(3).to_string(), random(3).to_string());
+                    waiting.extend(enter(&turns, &owner, &session));
+                }
+                2 if !waiting.is_empty() => {
+                    let at = usize::try_from(random(waiting.len() as u64)).unwrap();
+                    let mut call = waiting.swap_remove(at);
+                    held.extend(call.0.try_recv());
+                }
+                _ if !held.is_empty() => {
+                    let at = usize::try_from(random(held.len() as u64)).unwrap();
+                    held.swap_remove(at);
+                }
+                _ => {}
+            }
+            let state = turns.state();
+            assert!(
+                state.calls <= MOST.calls && state.waiting <= MOST.waiting,
+                "{state:?}"
+            );
+            assert!(
+                state
+                    .owners
+                    .values()
+                    .all(|owner| owner.calls <= MOST.calls_of_owner)
+            );
+            let lines = state.owners.values().flat_map(|owner| owner.sessions.values());
+            assert!(
+                lines
+                    .map(|line| line.calls)
+                    .all(|calls| calls <= MOST.calls_of_session)
+            );
+        }
+        drop((waiting, held));
+        assert!(is_empty(&turns), "{turns:?}");
+    }
+}

@@ -222,3 +222,109 @@ fn deep(name: &str, value: &Value, depth: usize, pairs: &mut Vec<String>) -> Res
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn form(media_type: &str, content: &Value) -> Option<Form> {
+        let text = json!({"openapi": "3.1.0", "components": {"schemas": {"Bytes": {"type": "string", "format": "binary"}}}});
+        let description = Description::parse(text.to_string().as_bytes()).unwrap();
+        Form::of(&description, media_type, content, &content["schema"])
+    }
+
+    fn written(form: &Form, arguments: &Value) -> Result<(String, String), String> {
+        let (media_type, body) = form.write(arguments.as_object().unwrap())?;
+        let boundary = media_type.split_once("boundary=").map(|(_, boundary)| boundary);
+        let body = String::from_utf8(body.to_vec()).unwrap();
+        Ok(match boundary {
+            Some(boundary) => (MULTIPART.to_owned(), body.replace(boundary, "B")),
+            None => (media_type.clone(), body),
+        })
+    }
+
+    #[test]
+    fn a_form_in_parts_has_files_of_base64() {
+        let content = json!({
+            "schema": {"type": "object", "properties": {
+                "file": {"$ref": "#/components/schemas/Bytes"},
+                "pages": {"type": "array", "items": {"type": "string", "contentMediaType": "image/png"}},
+                "meta": {"type": "object"},
+                "note": {"type": "string"},
+            }},
+            "encoding": {"file": {"contentType": "text/csv, text/plain"}, "note": {"contentType": "application/json"}},
+        });
+        let form = form("multipart/form-data", &content).unwrap();
+        let arguments = json!({"file": "YSxiCg==", "pages": ["AQ==", "Ag=="], "meta": {"a": 1}, "note": "n", "tags": ["x", 2],
+            "a\"\r\nb": true});
+        let (media_type, body) = written(&form, &arguments).unwrap();
+        assert_eq!(media_type, MULTIPART);
+        let part = |head: &str, body: &str| {
+            format!("--B\r\nContent-Disposition: form-data; name={head}\r\n\r\n{body}\r\n")
+        };
+        for expected in [
+            part("\"file\"; filename=\"file\"\r\nContent-Type: text/csv", "a,b\n"),
+            part(
+                "\"pages\"; filename=\"pages\"\r\nContent-Type: image/png",
+                "\u{1}",
+            ),
+            part(
+                "\"pages\"; filename=\"pages\"\r\nContent-Type: image/png",
+                "\u{2}",
+            ),
+            part("\"meta\"\r\nContent-Type: application/json", "{\"a\":1}"),
+            part("\"note\"\r\nContent-Type: application/json", "\"n\""),
+            part("\"tags\"", "x"),
+            part("\"tags\"", "2"),
+            part("\"a%22%0D%0Ab\"", "true"),
+        ] {
+            assert!(body.contains(&expected), "{expected:?} in {body:?}");
+        }
+        assert!(body.ends_with("--B--\r\n"));
+        let error = written(&form, &json!({"file": "no base64!"})).unwrap_err();
+        assert_eq!(error, "file: is not encoded as base64");
+        let mut properties = json!({"file": {"description": "A table.", "format": "binary"}, "pages": {"type": "array"}, "note": {}});
+        form.describe(properties.as_object_mut().unwrap());
+        assert_eq!(properties["file"]["description"], format!("A table.\n{FILE}"));
+        assert_eq!(properties["pages"]["items"]["contentEncoding"], "base64");
+        assert_eq!(properties["note"], json!({}));
+    }
+
+    #[test]
+    fn a_form_in_one_line_writes_what_is_deep_as_it_is_said() {
+        let content = json!({
+            "schema": {"type": "object", "properties": {"metadata": {"type": "object"}}},
+            "encoding": {"metadata": {"style": "deepObject"}, "card": {"style": "deepObject"}},
+        });
+        let form = form("application/x-www-form-urlencoded; charset=utf-8", &content).unwrap();
+        let arguments = json!({"amount": 5, "name": "a b&c=é", "metadata": {"x y": {"z": 1}, "l": [true]}, "card": {"n": 1},
+            "expand": ["p", "q"], "none": null});
+        let (media_type, body) = written(&form, &arguments).unwrap();
+        assert_eq!(media_type, URLENCODED);
+        let mut pairs: Vec<&str> = body.split('&').collect();
+        pairs.sort_unstable();
+        assert_eq!(
+            pairs,
+            [
+                "amount=5",
+                "card=%7B%22n%22%3A1%7D",
+                "expand=p",
+                "expand=q",
+                "metadata[l][0]=true",
+                "metadata[x%20y][z]=1",
+                "name=a%20b%26c%3D%C3%A9",
+                "none=",
+            ]
+        );
+        let mut nested = json!(1);
+        for _ in 0..=MAX_DEPTH {
+            nested = json!({ "a": nested });
+        }
+        assert!(
+            written(&form, &json!({"metadata": nested}))
+                .unwrap_err()
+                .starts_with("metadata: ")
+        );
+        assert_eq!(super::tests::form("text/plain", &content), None);
+    }
+}

@@ -132,6 +132,51 @@ fn a_body_whose_members_have_names_of_parameters_is_one_argument() {
 }
 
 #[test]
+fn a_form_is_arguments_and_its_files_are_described() {
+    let upload =
+        |schema: Value| json!({"required": true, "content": {"multipart/form-data": {"schema": schema}}});
+    let (operations, tools, left_out) = read(json!({"paths": {
+        "/files": {"post": {"operationId": "upload", "requestBody": upload(json!({"$ref": "#/components/schemas/Upload"}))}},
+        "/any": {"post": {"operationId": "any", "requestBody": {"content": {"application/x-www-form-urlencoded": {}}}}},
+        "/both": {"post": {"operationId": "both", "requestBody": {"content": {"multipart/form-data": {},
+            "application/json": {"schema": {"type": "object", "properties": {"a": {}}}}}}}},
+    }, "components": {"schemas": {"Upload": {"type": "object", "required": ["file"], "properties": {
+        "file": {"type": "string", "format": "binary"}, "name": {"type": "string"}}}}}}));
+    assert_eq!(left_out.count, 0, "{left_out:?}");
+    assert!(matches!(
+        &operations["upload"].body,
+        RequestBody::Rest {
+            format: Format::Form(_),
+            required: true
+        }
+    ));
+    assert!(matches!(
+        &operations["both"].body,
+        RequestBody::Rest {
+            format: Format::Json(_),
+            ..
+        }
+    ));
+    assert!(matches!(
+        &operations["any"].body,
+        RequestBody::Whole {
+            format: Format::Form(_)
+        }
+    ));
+    let upload = tools.get("upload").unwrap();
+    let file = &upload.definition().input_schema["properties"]["file"];
+    assert_eq!(
+        (&file["type"], &file["contentEncoding"]),
+        (&json!("string"), &json!("base64"))
+    );
+    assert!(file["description"].as_str().unwrap().contains("base64"));
+    assert_eq!(upload.check(&json!({"name": "a"}))[0].rule, "required");
+    let any = tools.get("any").unwrap();
+    assert_eq!(any.check(&json!({"body": {"a": 1}})), []);
+    assert_eq!(any.check(&json!({"body": [1]}))[0].path, "/body");
+}
+
+#[test]
 fn what_cannot_be_called_is_left_out_with_its_reason() {
     let text = json!({"required": true, "content": {"text/plain": {}}});
     let array = json!({"content": {"multipart/form-data": {"schema": {"type": "array"}}}});

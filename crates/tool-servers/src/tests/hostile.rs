@@ -79,6 +79,40 @@ async fn a_server_that_hangs_harms_its_own_calls_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_calls_a_shared_server_all_the_time_holds_up_no_other_one() {
+    let server = calls(&["wait", "go"], |request, mut stream| {
+        Box::pin(async move {
+            if request.tool().as_deref() == Some("wait") {
+                until_closed(&mut stream).await;
+            } else {
+                respond_json(&mut stream, &result(&request, &text("done"))).await;
+            }
+        })
+    })
+    .await;
+    let servers = Arc::new(ready(&[("a", &server.url)]).await);
+    let before = server.requests.load(Ordering::SeqCst);
+    let mut greedy = tokio::task::JoinSet::new();
+    for _ in 0..200 {
+        let servers = Arc::clone(&servers);
+        greedy.spawn(async move { call(&servers, "a", "wait").await });
+    }
+    until(&servers, |servers| servers.states()[0].calls == 200).await;
+    until(&servers, |_| {
+        server.requests.load(Ordering::SeqCst) == before + crate::MAX_CALLS_OF_SESSION
+    })
+    .await;
+    for session in 0..100 {
+        assert_eq!(
+            call_of(&servers, session, "a", "go").await.unwrap().content,
+            json!("done")
+        );
+    }
+    let sent = server.requests.load(Ordering::SeqCst) - before;
+    assert_eq!(sent, crate::MAX_CALLS_OF_SESSION + 100);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn no_reply_in_time_leaves_the_outcome_unknown_and_closes_the_connection() {
     let (closed, mut was_closed) = mpsc::unbounded_channel();
     let server = calls(

@@ -107,3 +107,43 @@ pub(super) fn number_in(head: &[u8]) -> Option<i64> {
         .collect();
     digits.parse().ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_number_is_read_from_the_beginning_of_an_answer_alone() {
+        for (head, expected) in [
+            (r#"{"jsonrpc":"2.0","id":7,"result":{"cont"#, Some(7)),
+            (r#"{ "id" : "12" , "result": "#, Some(12)),
+            (r#"{"jsonrpc":"2.0","result":{"id":7,"#, None),
+            (r#"{"jsonrpc":"2.0","method":"x","id":7"#, None),
+            (r#"{"jsonrpc":"2.0","result":"#, None),
+            ("xxxxxx", None),
+        ] {
+            assert_eq!(number_in(head.as_bytes()), expected, "{head}");
+        }
+    }
+
+    #[test]
+    fn a_late_answer_is_known_and_one_that_no_one_asked_for_is_not() {
+        let asked = Asked::default();
+        let (ticket, _guard) = Ticket::new(100);
+        asked.ask(1, For::Us(ticket.clone()));
+        assert_eq!(asked.longest(), 100);
+        assert!(asked.give_up(1) && !asked.give_up(1) && !asked.give_up(2));
+        assert_eq!(asked.longest(), 0);
+        assert!(matches!(asked.take(1), Some(For::NoOne)) && asked.take(1).is_none());
+        for number in 0..5000 {
+            asked.ask(number, For::Rmcp);
+            asked.give_up(number);
+        }
+        assert_eq!(asked.state().given_up.len(), MAX_GIVEN_UP);
+        asked.ask(1, For::Us(ticket.clone()));
+        asked.end("it has ended");
+        assert!(matches!(ticket.take(), Some(Err(CallError::Lost(_)))));
+        asked.ask(2, For::Us(ticket.clone()));
+        assert!(matches!(ticket.take(), Some(Err(CallError::Lost(_)))));
+    }
+}

@@ -115,3 +115,26 @@ impl Errors {
         clip(text.trim())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn the_end_is_kept_without_secrets_and_the_log_has_a_bound() {
+        let (secret, short) = ("s3cret-token".to_owned(), "UTC".to_owned());
+        let mut errors = Errors::new("a", [&secret, &short].into_iter());
+        for number in 0..10_000 {
+            errors.add(format!("line {number} UTC s3cret-token\n").as_bytes());
+        }
+        errors.add(&vec![b'x'; 1 << 20]);
+        assert!(errors.line.len() <= LINE_BYTES && errors.tail.len() <= TAIL_BYTES);
+        assert_eq!((errors.lines, errors.omitted), (LINES, 10_000 - u64::from(LINES)));
+        errors.add(b"\nthe token s3cret-token is bad in UTC\n");
+        let tail = errors.tail();
+        assert!(tail.ends_with("the token * is bad in UTC"), "{tail}");
+        tokio::time::advance(MINUTE).await;
+        errors.add(b"again\n");
+        assert_eq!((errors.lines, errors.omitted), (1, 0));
+    }
+}

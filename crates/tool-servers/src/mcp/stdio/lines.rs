@@ -58,3 +58,62 @@ impl Lines {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all(lines: &mut Lines, output: &[u8], most: usize) -> Vec<Line> {
+        let mut output = Bytes::copy_from_slice(output);
+        std::iter::from_fn(|| lines.next(&mut output, most)).collect()
+    }
+
+    fn whole(text: &'static str) -> Line {
+        Line::Whole(Bytes::from_static(text.as_bytes()))
+    }
+
+    #[test]
+    fn lines_come_whole_however_they_are_written() {
+        for size in 1..10 {
+            let mut lines = Lines::default();
+            let text = b"one\n\ntwo and three\nfour";
+            let got: Vec<Line> = text
+                .chunks(size)
+                .flat_map(|piece| all(&mut lines, piece, 100))
+                .collect();
+            assert_eq!(got, [whole("one"), whole(""), whole("two and three")], "{size}");
+        }
+    }
+
+    #[test]
+    fn a_long_line_takes_no_more_memory_than_its_beginning() {
+        let mut lines = Lines::default();
+        assert_eq!(all(&mut lines, b"0123456789", 20), []);
+        for _ in 0..1000 {
+            assert_eq!(all(&mut lines, &[b'x'; 4096], 20), []);
+            assert!(
+                lines.line.capacity() <= 2 * HEAD_BYTES,
+                "{}",
+                lines.line.capacity()
+            );
+        }
+        let got = all(&mut lines, b"\nnext\n", 20);
+        let Line::Long { head, bytes } = &got[0] else {
+            panic!("{got:?}")
+        };
+        assert!(head.starts_with(b"0123456789x") && head.len() == HEAD_BYTES);
+        assert_eq!((*bytes, &got[1]), (4_096_010, &whole("next")));
+    }
+
+    #[test]
+    fn a_line_without_end_is_given_up() {
+        let mut lines = Lines {
+            line: BytesMut::new(),
+            skipped: MAX_LINE,
+        };
+        assert_eq!(
+            lines.next(&mut Bytes::from_static(b"xx"), 20),
+            Some(Line::Endless)
+        );
+    }
+}
