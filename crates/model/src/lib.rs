@@ -59,7 +59,7 @@ pub use peer_sessions::PeerSessions;
 pub use principal::{Action, MAX_PRINCIPAL_CHARS, OPERATOR, Object, Principal, Scope, Via};
 pub use session::{
     GivenVariables, Origin, Role, SandboxConfig, Secrets, Session, SessionChange, SessionEnd, SessionInfo,
-    SessionOwner, Sought, StartKey, StartPath, StartSession, TimeChange,
+    SessionOwner, Sought, StartKey, StartPath, StartSession, TimeChange, ToolServerSession,
 };
 pub use skill_access::SkillAccess;
 pub use status::{PoolStatus, ProvisionerInfo};
@@ -74,7 +74,8 @@ pub use tool_call::{
 };
 pub use tool_policy::{MAX_TOOL_PATTERNS, ToolCallLimits, ToolPattern, ToolPolicy, common_tools};
 pub use tool_server::{
-    AllowedCallers, DescriptionSource, HttpUrl, ToolServerConfig, ToolServerFields, ToolServerKind,
+    AllowedCallers, DescriptionSource, HttpUrl, ProgramConfig, ToolServerConfig, ToolServerFields,
+    ToolServerKind,
 };
 pub use trace::{NoTraceContext, TraceContext};
 pub use tree::{Starter, TreeLimits, TreePlace};

@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use time::OffsetDateTime;
+use uuid::Uuid;
 
 use crate::credential::Intercept;
 use crate::llm::LlmPolicy;
@@ -205,6 +206,18 @@ pub struct Session {
     pub tree: Option<TreePlace>,
     /// How far the tree of sessions may grow that its code starts.
     pub tree_limits: TreeLimits,
+    /// The server of tools whose program runs in it, if a gateway has started it for one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool_server: Option<ToolServerSession>,
+}
+
+/// For what a session was started whose program is a server of tools.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolServerSession {
+    /// The name of the server.
+    pub server: String,
+    /// The process of the gateway that has started it, and with which it ends.
+    pub gateway: Uuid,
 }
 
 impl Session {

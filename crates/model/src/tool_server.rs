@@ -18,6 +18,10 @@ use crate::tool_policy::{MAX_TOOL_PATTERNS, glob};
 const MAX_NAME: usize = 64;
 /// Most bytes of a description of one.
 const MAX_DESCRIPTION: usize = 2048;
+/// Most words of the command of a program, most of its own variables, and most bytes of both together.
+const MAX_COMMAND: usize = 256;
+const MAX_VARIABLES: usize = 128;
+const MAX_COMMAND_BYTES: usize = 64 * 1024;
 /// How long a call may take by default, and at most.
 const CALL_TIME: Duration = Duration::from_mins(1);
 const MAX_CALL_TIME: Duration = Duration::from_hours(1);
@@ -104,6 +108,8 @@ pub enum ToolServerKind {
         /// Its endpoint.
         url: HttpUrl,
     },
+    /// The Model Context Protocol, over the standard input and output of a program that runs in a sandbox of its own.
+    Program(ProgramConfig),
     /// HTTP, as an OpenAPI description says. Each operation is a tool.
     OpenApi {
         /// Where the description is.
@@ -111,6 +117,66 @@ pub enum ToolServerKind {
         /// Below which the operations are. `None`: the first server of the description says it.
         base_url: Option<HttpUrl>,
     },
+}
+
+/// A program that is a server of tools.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ProgramConfig {
+    /// Program and arguments, as its sandbox finds them.
+    pub command: Vec<String>,
+    /// Its variables, over those of the sandbox.
+    pub env: BTreeMap<String, String>,
+    /// The template of its sandbox. `None`: what a session without a template has.
+    pub template: Option<String>,
+}
+
+/// Without arguments and values, which may be secret.
+impl fmt::Debug for ProgramConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ProgramConfig")
+            .field("program", &self.program())
+            .field("env", &self.env.keys())
+            .field("template", &self.template)
+            .finish_non_exhaustive()
+    }
+}
+
+impl ProgramConfig {
+    /// The program without its arguments.
+    pub fn program(&self) -> &str {
+        self.command.first().map_or("", String::as_str)
+    }
+
+    fn new(
+        command: Vec<String>,
+        env: BTreeMap<String, String>,
+        template: Option<String>,
+    ) -> Result<Self, String> {
+        if command.first().is_none_or(String::is_empty) {
+            return Err("command: names no program".to_owned());
+        }
+        if command.len() > MAX_COMMAND {
+            return Err(format!("command: has more than {MAX_COMMAND} words"));
+        }
+        if command.iter().any(|word| word.contains('\0')) {
+            return Err("command: has a NUL character".to_owned());
+        }
+        if env.len() > MAX_VARIABLES {
+            return Err(format!("env: has more than {MAX_VARIABLES} variables"));
+        }
+        let variables = env.iter().map(|(name, value)| name.len() + value.len());
+        let bytes: usize = command.iter().map(String::len).chain(variables).sum();
+        if bytes > MAX_COMMAND_BYTES {
+            return Err(format!(
+                "command: has more than {MAX_COMMAND_BYTES} bytes, with env"
+            ));
+        }
+        Ok(Self {
+            command,
+            env,
+            template,
+        })
+    }
 }
 
 /// Where an OpenAPI description is.
@@ -221,7 +287,13 @@ impl fmt::Display for HttpUrl {
 pub struct ToolServerFields {
     /// The endpoint of an MCP server.
     pub url: Option<String>,
-    /// A URL or a path of an OpenAPI description, in JSON. Instead of `url`.
+    /// Program and arguments of an MCP server that runs in a sandbox of its own. Instead of `url`.
+    pub command: Option<Vec<String>>,
+    /// Of `command`: its variables.
+    pub env: BTreeMap<String, String>,
+    /// Of `command`: the template of its sandbox.
+    pub template: Option<String>,
+    /// A URL or a path of an OpenAPI description, in JSON or YAML. Instead of `url`.
     pub openapi: Option<String>,
     /// Of `openapi`: the URL below which its operations are. Default: the first server of the description.
     pub base_url: Option<String>,
@@ -248,18 +320,35 @@ impl ToolServerConfig {
         check_name(name).map_err(|reason| format!("name: {reason}"))?;
         let url =
             |member: &str, text: &str| HttpUrl::parse(text).map_err(|reason| format!("{member}: {reason}"));
-        let kind = match (&fields.url, &fields.openapi) {
-            (Some(_), Some(_)) => return Err("openapi: is instead of url, not beside it".to_owned()),
-            (None, None) => {
+        let is_program = fields.command.is_some();
+        let kind = match (&fields.url, &fields.openapi, fields.command) {
+            (Some(_), Some(_), _) => return Err("openapi: is instead of url, not beside it".to_owned()),
+            (Some(_), _, Some(_)) | (_, Some(_), Some(_)) => {
+                return Err("command: is instead of url and openapi, not beside them".to_owned());
+            }
+            (None, None, None) => {
                 return Err(
-                    "url: is needed, or openapi: the endpoint of an MCP server, or an OpenAPI description"
+                    "url: is needed, or command, or openapi: the endpoint of an MCP server, its program, or an OpenAPI description"
                         .to_owned(),
                 );
             }
-            (Some(text), None) => ToolServerKind::Mcp {
+            (None, None, Some(command)) => {
+                if fields.credential.is_some() {
+                    return Err(
+                        "credential: is for url and openapi; a program has the credentials of its template"
+                            .to_owned(),
+                    );
+                }
+                ToolServerKind::Program(ProgramConfig::new(
+                    command,
+                    fields.env.clone(),
+                    fields.template.clone(),
+                )?)
+            }
+            (Some(text), None, None) => ToolServerKind::Mcp {
                 url: url("url", text)?,
             },
-            (None, Some(text)) => ToolServerKind::OpenApi {
+            (None, Some(text), None) => ToolServerKind::OpenApi {
                 description: match text.split_once("://") {
                     Some(_) => DescriptionSource::Url(url("openapi", text)?),
                     None if text.is_empty() => return Err("openapi: is empty".to_owned()),
@@ -270,6 +359,12 @@ impl ToolServerConfig {
         };
         if fields.base_url.is_some() && fields.openapi.is_none() {
             return Err("base_url: is for openapi alone".to_owned());
+        }
+        if !is_program && !fields.env.is_empty() {
+            return Err("env: is for command alone".to_owned());
+        }
+        if !is_program && fields.template.is_some() {
+            return Err("template: is for command alone".to_owned());
         }
         if let Some(credential) = &fields.credential {
             check_credential_name(credential).map_err(|reason| format!("credential: {reason}"))?;
@@ -359,7 +454,7 @@ mod tests {
         let kind = |text: &str| server("a", json!({"openapi": text})).unwrap().kind;
         let source = |text: &str| match kind(text) {
             ToolServerKind::OpenApi { description, .. } => description,
-            ToolServerKind::Mcp { .. } => panic!("{text}"),
+            other => panic!("{other:?}"),
         };
         assert_eq!(
             source("/etc/a.json"),
@@ -367,6 +462,21 @@ mod tests {
         );
         let url = HttpUrl::parse("http://a.test/openapi.json").unwrap();
         assert_eq!(source("http://a.test/openapi.json"), DescriptionSource::Url(url));
+    }
+
+    #[test]
+    fn a_program_shows_neither_its_arguments_nor_its_variables() {
+        let fields = json!({"command": ["run", "--key=s3cret"], "env": {"TOKEN": "s3cret"}, "template": "t"});
+        let made = server("a", fields).unwrap();
+        let shown = format!("{made:?}");
+        assert!(shown.contains("TOKEN") && !shown.contains("s3cret"), "{shown}");
+        let ToolServerKind::Program(program) = made.kind else {
+            panic!("{shown}")
+        };
+        assert_eq!(
+            (program.program(), program.template.as_deref()),
+            ("run", Some("t"))
+        );
     }
 
     #[test]
@@ -383,6 +493,19 @@ mod tests {
             ("openapi", json!({"openapi": "ftp://a.test/a.json"})),
             ("openapi", json!({"openapi": ""})),
             ("base_url", json!({"url": url, "base_url": url})),
+            ("command", json!({"url": url, "command": ["a"]})),
+            ("command", json!({"openapi": "a.json", "command": ["a"]})),
+            ("command", json!({"command": []})),
+            ("command", json!({"command": [""]})),
+            ("command", json!({"command": ["a", "\0"]})),
+            ("command", json!({"command": vec!["a"; MAX_COMMAND + 1]})),
+            (
+                "command",
+                json!({"command": ["a"], "env": {"A": "x".repeat(MAX_COMMAND_BYTES)}}),
+            ),
+            ("credential", json!({"command": ["a"], "credential": "a"})),
+            ("env", json!({"url": url, "env": {"A": "1"}})),
+            ("template", json!({"url": url, "template": "a"})),
             (
                 "base_url",
                 json!({"openapi": "a.json", "base_url": "https://a.test/?b"}),

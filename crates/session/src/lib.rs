@@ -25,6 +25,7 @@ mod meter;
 mod network;
 mod open;
 mod processes;
+mod programs;
 mod prompts;
 mod provisioners;
 mod quotas;
@@ -36,6 +37,7 @@ mod sandbox_lease;
 mod session_kernel;
 mod skills;
 mod start;
+mod streams;
 mod templates;
 #[cfg(test)]
 mod testing;
@@ -54,14 +56,13 @@ pub use gate::{Gate, Turn};
 // What a credential is set with.
 pub use himalia_credentials::{CredentialValue, GivenSecrets, SecretText};
 pub use himalia_sandbox_api::RunOfSkill;
-// A stream that a sandbox has opened.
-pub use himalia_link::StreamConnection as SandboxStream;
 pub(crate) use llm::Llm;
 pub use log_cache::{Remembered, Shared};
 pub use manager::SessionManager;
 pub use memory_gauge::MemoryGauge;
 pub(crate) use meter::Meter;
 pub use processes::{MAX_PROCESSES, Process, ProcessEvent, ProcessEvents, ProcessWriter};
+pub(crate) use programs::SessionPrograms;
 pub use prompts::prompt_error;
 pub use provisioners::{Elsewhere, Provisioners};
 pub use record::provenance;

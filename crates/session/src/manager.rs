@@ -33,7 +33,7 @@ use crate::skills::SessionSkills;
 use crate::start::{KernelLimits, Taking};
 use crate::{
     Credentials, EndedSessions, Gate, Lease, Llm, MemoryGauge, Meter, Pool, Provisioners, Registry,
-    Remembered, Templates, Tools,
+    Remembered, SessionPrograms, Templates, Tools,
 };
 
 /// Memory for the newest records of a log that is only read.
@@ -90,6 +90,8 @@ pub struct SessionManager {
     pub credentials: Arc<Credentials>,
     /// The tools of sessions.
     pub tools: Arc<Tools>,
+    /// What starts the programs of servers of tools.
+    pub(crate) programs: Arc<SessionPrograms>,
     /// What runs skills for code of sessions.
     pub(crate) skills: Arc<OnceLock<Arc<dyn SessionSkills>>>,
     /// Language models.

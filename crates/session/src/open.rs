@@ -30,7 +30,7 @@ use crate::start::KernelLimits;
 use crate::start::{Taking, WANTS};
 use crate::{
     Credentials, EndedSessions, Llm, MemoryGauge, Meter, Pool, Provisioners, Registry, Remembered,
-    SessionKernel, SessionManager, Templates, Tools, templates,
+    SessionKernel, SessionManager, SessionPrograms, Templates, Tools, templates,
 };
 
 /// Files of packages, below the data directory.
@@ -93,15 +93,8 @@ impl SessionManager {
         let registry = Arc::new(Registry::default());
         let (budget, meter) = (Arc::new(Budget::of(&config)), Arc::new(Meter::default()));
         let counts = (&budget, &meter);
-        let tools = Tools::open(
-            &config.tool_servers,
-            &credentials,
-            &registry,
-            &store,
-            &config.clock,
-            counts,
-        )
-        .await?;
+        let programs = Arc::<SessionPrograms>::default();
+        let tools = Tools::open(&config, &credentials, &registry, &store, counts, programs.clone()).await?;
         let llm = Llm::open(&config.models, &credentials, counts).await?;
         let ended = store.ended_sessions(Scope::Own).await;
         let ended =
@@ -133,6 +126,7 @@ impl SessionManager {
             unproven: Arc::default(),
             credentials,
             tools: Arc::new(tools),
+            programs,
             skills: Arc::default(),
             llm: Arc::new(llm),
             certificates,
@@ -179,6 +173,7 @@ impl SessionManager {
         });
         // It is set here alone.
         let _ = inner.pools.set(pools.collect());
+        inner.programs.open(&inner);
         Ok(inner)
     }
 
@@ -189,7 +184,13 @@ impl SessionManager {
         if inner.drained.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
-        inner.end_spare().await;
+        let ends = async {
+            let limit = inner.config.shutdown_grace + POOL_SLACK;
+            if tokio::time::timeout(limit, inner.end_programs()).await.is_err() {
+                tracing::warn!("the programs of servers of tools have not ended in time");
+            }
+        };
+        tokio::join!(inner.end_spare(), ends);
         let others = !stop_kernels && inner.has_successors().await;
         let mut ended = Vec::new();
         if stop_kernels {

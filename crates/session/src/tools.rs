@@ -23,9 +23,9 @@ use std::sync::Arc;
 
 use himalia_budget::Budget;
 use himalia_credentials::CredentialSource;
-use himalia_model::{Clock, EngineError, OPERATOR, Session, ToolServerConfig};
+use himalia_model::{EngineConfig, EngineError, OPERATOR, Session, ToolServerConfig};
 use himalia_store::Store;
-use himalia_tool_servers::ToolServers;
+use himalia_tool_servers::{Programs, ToolServers};
 
 pub use call::OpenCall;
 
@@ -56,18 +56,19 @@ impl Tools {
     /// # Errors
     /// [`EngineError::BadRequest`] on `tool_servers`.
     pub(crate) async fn open(
-        configs: &[ToolServerConfig],
+        config: &EngineConfig,
         credentials: &Arc<Credentials>,
         registry: &Arc<Registry>,
         store: &Arc<dyn Store>,
-        clock: &Clock,
         (budget, meter): (&Arc<Budget>, &Arc<Meter>),
+        programs: Arc<dyn Programs>,
     ) -> Result<Self, EngineError> {
-        let (all, source, clock) = (configs.to_vec(), Arc::clone(credentials), clock.clone());
+        let configs = &config.tool_servers;
+        let (all, source, clock) = (configs.clone(), Arc::clone(credentials), config.clock.clone());
         // It reads the certificates of this machine.
         let started = tokio::task::spawn_blocking(move || {
             let source: Arc<dyn CredentialSource> = source;
-            ToolServers::start(all, &source, &clock)
+            ToolServers::start(all, &source, &programs, &clock)
         });
         let started = started
             .await

@@ -4,8 +4,9 @@
 //! ToolServers (servers.rs)    start: a Task (task.rs) for each ToolServerConfig (crate model), which owns its state and publishes a
 //!   |                           View (state.rs): connect with pauses (backoff.rs), list, look whether it is there, connect anew
 //!   |- snapshot, states       what the views have: ServerTools (crate tools), of which a session makes its Catalog
-//!   `- call                   a turn (at most 64 at once), then Upstream::call (upstream.rs)
-//!        |- mcp.rs            rmcp has the life of a connection; transport.rs sends what it says; a Ticket takes the answer as bytes
+//!   `- call                   a turn (turns.rs: 64 at once, fair among owners and sessions), then Upstream::call (upstream.rs)
+//!        |- mcp.rs            rmcp has the life of a connection; transport.rs sends what it says; a Ticket takes the answer as bytes;
+//!        |                      stdio.rs does both for a program, which Programs (programs.rs) starts elsewhere
 //!        `- openapi.rs        description.rs -> operation.rs, schema.rs: tools;   request.rs, reply.rs: a call
 //! both -> Http (crate upstream)   one request, sent once
 //! ```
@@ -19,13 +20,16 @@ mod call;
 mod listing;
 mod mcp;
 mod openapi;
+mod programs;
 mod servers;
 mod state;
 mod task;
 #[cfg(test)]
 mod tests;
+mod turns;
 mod upstream;
 
 pub use call::{Blob, CallError, Limits, Reply};
-pub use servers::{MAX_CALLS, MAX_WAITING, ToolServers};
+pub use programs::{Program, ProgramEvent, ProgramInput, Programs};
+pub use servers::{Caller, MAX_CALLS, MAX_CALLS_OF_SESSION, MAX_CALLS_OF_TENANT, MAX_WAITING, ToolServers};
 pub use state::{OwnedTools, ServerState, ServerStatus};

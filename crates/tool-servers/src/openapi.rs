@@ -1,10 +1,12 @@
 //! Servers that an OpenAPI description describes: each of its operations is a tool, and a call is an HTTP request.
 
 mod description;
+mod form;
 mod operation;
 mod reply;
 mod request;
 mod schema;
+mod yaml;
 
 use std::collections::HashMap;
 use std::fmt;

@@ -5,22 +5,40 @@ use std::fmt;
 use std::sync::Arc;
 
 use himalia_credentials::CredentialSource;
-use himalia_model::{Clock, ToolServerConfig};
+use himalia_model::{Clock, OPERATOR, ToolServerConfig};
 use himalia_upstream::Http;
 use serde_json::{Map, Value};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::call::{CallError, Limits, Reply};
+use crate::programs::Programs;
 use crate::state::{OwnedTools, ServerState, ServerStatus, View};
 use crate::task::{Task, Timing};
-use crate::upstream::{described, uses_tls};
+use crate::turns::{Most, Turns};
+use crate::upstream::{Reach, described, uses_tls};
 
 /// Calls of one server at once. The next ones wait within their time.
 pub const MAX_CALLS: usize = 64;
+/// Those of one tenant among them, at a server of all.
+pub const MAX_CALLS_OF_TENANT: usize = 48;
+/// Those of one session.
+pub const MAX_CALLS_OF_SESSION: usize = 32;
 /// Calls of one server that wait. More are refused.
 pub const MAX_WAITING: usize = 1024;
+/// Those of one owner of sessions among them, and of one session.
+const MAX_WAITING_OF_OWNER: usize = 768;
+const MAX_WAITING_OF_SESSION: usize = 512;
+
+/// Whose a call is. Turns at a server are shared by owners, and by the sessions of each.
+#[derive(Clone, Copy, Debug)]
+pub struct Caller<'a> {
+    /// A tenant, or `operator`.
+    pub owner: &'a str,
+    /// The session.
+    pub session: &'a str,
+}
 
 /// The configured servers of tools. Connections end when this is dropped.
 pub struct ToolServers {
@@ -30,30 +48,29 @@ pub struct ToolServers {
 struct Server {
     config: Arc<ToolServerConfig>,
     view: watch::Receiver<View>,
-    /// Calls in progress.
-    calls: Semaphore,
-    /// Those, and those that wait.
-    places: Semaphore,
+    turns: Arc<Turns>,
     _task: AbortOnDropHandle<()>,
 }
 
 impl ToolServers {
     /// Begins to connect to each of these, whose names differ. Does not wait for them. Needs a runtime; blocks on the disk, for the
-    /// certificates of this machine.
+    /// certificates of this machine. Servers that are programs are started by `programs`.
     ///
     /// # Errors
     /// Two have one name, or TLS cannot be set up. Begins with the name of the server.
     pub fn start(
         configs: impl IntoIterator<Item = ToolServerConfig>,
         credentials: &Arc<dyn CredentialSource>,
+        programs: &Arc<dyn Programs>,
         clock: &Clock,
     ) -> Result<Self, String> {
-        Self::start_with(configs, credentials, clock, Timing::default())
+        Self::start_with(configs, credentials, programs, clock, Timing::default())
     }
 
     pub(crate) fn start_with(
         configs: impl IntoIterator<Item = ToolServerConfig>,
         credentials: &Arc<dyn CredentialSource>,
+        programs: &Arc<dyn Programs>,
         clock: &Clock,
         timing: Timing,
     ) -> Result<Self, String> {
@@ -71,14 +88,22 @@ impl ToolServers {
             );
             let http = http.map_err(|reason| format!("{name}: {reason}"))?;
             let config = Arc::new(config);
+            let calls_of_owner = if config.owner == OPERATOR {
+                MAX_CALLS_OF_TENANT
+            } else {
+                MAX_CALLS
+            };
             let (sender, view) = watch::channel(View {
                 state: ServerState::Connecting,
                 tools: None,
                 upstream: None,
             });
             let task = Task {
-                config: Arc::clone(&config),
-                http: Arc::new(http),
+                reach: Reach {
+                    config: Arc::clone(&config),
+                    http: Arc::new(http),
+                    programs: Arc::clone(programs),
+                },
                 clock: clock.clone(),
                 timing,
                 view: sender,
@@ -86,8 +111,14 @@ impl ToolServers {
             let server = Server {
                 config,
                 view,
-                calls: Semaphore::new(MAX_CALLS),
-                places: Semaphore::new(MAX_CALLS + MAX_WAITING),
+                turns: Turns::new(Most {
+                    calls: MAX_CALLS,
+                    calls_of_owner,
+                    calls_of_session: MAX_CALLS_OF_SESSION,
+                    waiting: MAX_WAITING,
+                    waiting_of_owner: MAX_WAITING_OF_OWNER,
+                    waiting_of_session: MAX_WAITING_OF_SESSION,
+                }),
                 _task: AbortOnDropHandle::new(tokio::spawn(task.run())),
             };
             by_name.insert(name, server);
@@ -117,7 +148,7 @@ impl ToolServers {
                 kind,
                 location,
                 state: server.view.borrow().state.clone(),
-                calls: (MAX_CALLS + MAX_WAITING).saturating_sub(server.places.available_permits()),
+                calls: server.turns.count(),
             }
         };
         self.by_name.values().map(status).collect()
@@ -135,6 +166,7 @@ impl ToolServers {
     /// [`CallError`] says whether it was done.
     pub async fn call(
         &self,
+        caller: Caller<'_>,
         server: &str,
         tool: &str,
         arguments: Map<String, Value>,
@@ -145,19 +177,16 @@ impl ToolServers {
             found.ok_or_else(|| CallError::unavailable(format_args!("there is no server {server:.64}")))?;
         let limits = limits.min(found.limits());
         let deadline = Instant::now() + limits.time;
-        let busy = || {
+        let turn = timeout_at(deadline, found.turns.next(caller.owner, caller.session)).await;
+        let turn = turn.map_err(|_| {
             CallError::unavailable(format_args!(
-                "{server} has {MAX_CALLS} calls in progress, and none of them ended in time"
+                "{server} has as many calls in progress as it may, {MAX_CALLS} in all, {MAX_CALLS_OF_TENANT} of a tenant and {MAX_CALLS_OF_SESSION} of a session, and \
+                 there was no turn in time"
             ))
-        };
-        let Ok(_place) = found.places.try_acquire() else {
-            return Err(CallError::unavailable(format_args!(
-                "{server} has too many calls that wait"
-            )));
-        };
-        let _turn = timeout_at(deadline, found.calls.acquire())
-            .await
-            .map_err(|_| busy())?;
+        })?;
+        let _turn = turn.map_err(|whose| {
+            CallError::unavailable(format_args!("{server} has too many calls of {whose} that wait"))
+        })?;
         let (upstream, state) = {
             let view = found.view.borrow();
             (view.upstream.clone(), view.state.clone())

@@ -38,9 +38,9 @@ pub struct ServerStatus {
     pub name: String,
     /// A tenant, or `operator`.
     pub owner: String,
-    /// `mcp` or `openapi`.
+    /// `mcp`, `program` or `openapi`.
     pub kind: &'static str,
-    /// Where it is: the URL of the server, or of its description, or the file.
+    /// Where it is: the URL of the server, or of its description, or the file; the program.
     pub location: String,
     /// Whether it can be called.
     pub state: ServerState,

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use himalia_model::{Clock, ToolServerConfig};
-use himalia_upstream::{Http, clip};
+use himalia_model::Clock;
+use himalia_upstream::clip;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
@@ -12,7 +12,7 @@ use crate::backoff::{Backoff, chance};
 use crate::listing::Listing;
 use crate::mcp::Signals;
 use crate::state::{ServerState, View};
-use crate::upstream::Upstream;
+use crate::upstream::{Reach, Upstream};
 
 /// How often what is done.
 #[derive(Clone, Copy, Debug)]
@@ -43,8 +43,7 @@ impl Default for Timing {
 
 /// The state of a server, and what changes it.
 pub(crate) struct Task {
-    pub(crate) config: Arc<ToolServerConfig>,
-    pub(crate) http: Arc<Http>,
+    pub(crate) reach: Reach,
     pub(crate) clock: Clock,
     pub(crate) timing: Timing,
     pub(crate) view: watch::Sender<View>,
@@ -58,7 +57,7 @@ impl Task {
         loop {
             // What an earlier connection still says is not about this one.
             let signals = Arc::new(Signals::default());
-            let opened = Upstream::open(&self.config.kind, &self.http, &signals, attempt);
+            let opened = Upstream::open(&self.reach, &signals, attempt);
             let opened = timeout(self.timing.open, opened).await;
             let opened = opened
                 .unwrap_or_else(|_| Err(format!("did not answer within {} s", self.timing.open.as_secs())));
@@ -80,7 +79,7 @@ impl Task {
             let since = *failed_since.get_or_insert(now);
             let pause_micros = i64::try_from(pause.as_micros()).unwrap_or(i64::MAX);
             let reason = clip(&reason);
-            tracing::warn!(server = self.config.name, %reason, pause_s = pause.as_secs_f32(), "a server of tools cannot be used");
+            tracing::warn!(server = self.reach.config.name, %reason, pause_s = pause.as_secs_f32(), "a server of tools cannot be used");
             self.view.send_modify(|view| {
                 view.upstream = None;
                 view.state = ServerState::Failed {
@@ -95,15 +94,15 @@ impl Task {
 
     /// Publishes a list. What stays as it was stays the same for its readers.
     async fn ready(&self, upstream: &Arc<Upstream>, listing: Listing) {
-        let config = Arc::clone(&self.config);
+        let config = Arc::clone(&self.reach.config);
         // Thousands of schemas take a while.
         let made = tokio::task::spawn_blocking(move || listing.into_tools(&config.name, &config.description));
         let Ok((tools, left_out)) = made.await else {
-            tracing::error!(server = self.config.name, "its list of tools was not read");
+            tracing::error!(server = self.reach.config.name, "its list of tools was not read");
             return;
         };
         tracing::info!(
-            server = self.config.name,
+            server = self.reach.config.name,
             tools = tools.tools().len(),
             left_out = left_out.count,
             "a server of tools is ready"
@@ -131,7 +130,7 @@ impl Task {
         let mut health = Instant::now() + self.timing.health;
         loop {
             let must_list = tokio::select! {
-                () = signals.lost.notified() => return "it has ended the session".to_owned(),
+                () = signals.lost.notified() => return signals.why_lost(),
                 () = signals.suspected.notified() => false,
                 () = signals.changed.notified() => {
                     // A server that changes all the time is not asked all the time.
@@ -150,10 +149,10 @@ impl Task {
                 // It has no connection that could be lost: each call says for itself whether the server is there.
                 (Upstream::OpenApi(_), false) => Ok(None),
                 (Upstream::OpenApi(_), true) => {
-                    let opened = Upstream::open(&self.config.kind, &self.http, signals, 0).await;
+                    let opened = Upstream::open(&self.reach, signals, 0).await;
                     let opened = opened.inspect_err(|reason| {
                         // What was read before stays true of the server, wherever its description is now.
-                        tracing::warn!(server = self.config.name, %reason, "its description was not read again");
+                        tracing::warn!(server = self.reach.config.name, %reason, "its description was not read again");
                     });
                     refresh = Instant::now() + self.timing.refresh;
                     Ok(opened.ok().map(|(opened, listing)| (Arc::new(opened), listing)))

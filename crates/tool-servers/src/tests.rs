@@ -4,5 +4,6 @@ mod bounds;
 mod hostile;
 mod mcp;
 mod openapi;
+mod programs;
 mod secrets;
 mod support;

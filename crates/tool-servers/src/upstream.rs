@@ -11,6 +11,7 @@ use crate::call::{CallError, Limits, Reply};
 use crate::listing::Listing;
 use crate::mcp::{Mcp, Signals};
 use crate::openapi::OpenApi;
+use crate::programs::Programs;
 
 /// A server that was reached. A connection to it ends when this is dropped.
 #[derive(Debug)]
@@ -19,18 +20,29 @@ pub(crate) enum Upstream {
     OpenApi(OpenApi),
 }
 
+/// What a server is reached by.
+pub(crate) struct Reach {
+    pub(crate) config: Arc<ToolServerConfig>,
+    pub(crate) http: Arc<Http>,
+    pub(crate) programs: Arc<dyn Programs>,
+}
+
 impl Upstream {
     /// Reaches a server, and lists its tools. `attempt` counts those before that failed.
     ///
     /// # Errors
     /// Why it cannot be used.
     pub(crate) async fn open(
-        kind: &ToolServerKind,
-        http: &Arc<Http>,
+        reach: &Reach,
         signals: &Arc<Signals>,
         attempt: usize,
     ) -> Result<(Self, Listing), String> {
-        match kind {
+        let Reach {
+            config,
+            http,
+            programs,
+        } = reach;
+        match &config.kind {
             ToolServerKind::Mcp { url } => {
                 // Some servers fail at a question of a later version than their own.
                 let only_initialize = attempt % 2 == 1;
@@ -40,6 +52,16 @@ impl Upstream {
                     Arc::clone(signals),
                     only_initialize,
                 );
+                let connected = connected.await?;
+                let listing = connected.list().await?;
+                Ok((Self::Mcp(connected), listing))
+            }
+            ToolServerKind::Program(settings) => {
+                let program = programs.start(config).await?;
+                // Most programs know no other way, and some do not answer what they do not know.
+                let only_initialize = attempt % 3 != 2;
+                let connected =
+                    Mcp::of_program(program, config, settings, Arc::clone(signals), only_initialize);
                 let connected = connected.await?;
                 let listing = connected.list().await?;
                 Ok((Self::Mcp(connected), listing))
@@ -72,6 +94,7 @@ impl Upstream {
 pub(crate) fn uses_tls(config: &ToolServerConfig) -> bool {
     match &config.kind {
         ToolServerKind::Mcp { url } => needs_tls([url]),
+        ToolServerKind::Program(_) => false,
         ToolServerKind::OpenApi {
             description,
             base_url,
@@ -92,6 +115,8 @@ pub(crate) fn uses_tls(config: &ToolServerConfig) -> bool {
 pub(crate) fn described(kind: &ToolServerKind) -> (&'static str, String) {
     match kind {
         ToolServerKind::Mcp { url } => ("mcp", url.to_string()),
+        // Without its arguments, which may be secret.
+        ToolServerKind::Program(program) => ("program", program.program().to_owned()),
         ToolServerKind::OpenApi { description, .. } => (
             "openapi",
             match description {

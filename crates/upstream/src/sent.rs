@@ -20,6 +20,11 @@ impl Sent {
         self.0.load(Ordering::Acquire)
     }
 
+    /// It may from now on.
+    pub fn note(&self) {
+        self.0.store(true, Ordering::Release);
+    }
+
     /// A body that notes when it is taken.
     pub(crate) fn watched(&self, body: Bytes) -> reqwest::Body {
         if body.is_empty() {

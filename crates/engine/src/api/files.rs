@@ -1,27 +1,17 @@
 //! The files of a session.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use himalia_kernel::{Command, CommandError, Phase};
 use himalia_model::{Action, EngineError, FileError, KernelId, Object, Principal};
 use himalia_sandbox::Enforcement;
 use himalia_session::{
-    ByteRange, FileDownload, FileListing, FileUpload, ListedFile, MAX_LISTED, MAX_PROCESSES,
-    MAX_TRANSFER_BYTES, Process, RemovedFiles, SandboxStream, SessionKernel, Transfer, not_done,
+    ByteRange, FileDownload, FileListing, FileUpload, ListedFile, MAX_LISTED, MAX_TRANSFER_BYTES, Process,
+    RemovedFiles, Transfer, not_done,
 };
-use himalia_shim_protocol::{FileEntry, FileTask, Open, RunProcess, StreamTask};
-use tokio::time::timeout;
+use himalia_shim_protocol::{FileEntry, FileTask, RunProcess, StreamTask};
 
 use super::Commands;
 
-/// How long a sandbox may take to take up a transfer. Orders that wait for their sandbox wait as long.
-const OPEN_TIME: Duration = Duration::from_secs(25);
-/// What is said after that.
-const LATE: EngineError = EngineError::Timeout {
-    what: "the sandbox's answer",
-    seconds: OPEN_TIME.as_secs(),
-};
 /// Most bytes of a listing.
 const LISTING_BYTES: usize = 32 << 20;
 
@@ -196,15 +186,7 @@ impl Commands {
         self.allow(principal, Action::Execute, Object::Kernel(kernel))?;
         self.inner.check_open()?;
         let handle = self.with_sandbox(principal, kernel).await?;
-        let permit = Arc::clone(handle.lease().processes()).try_acquire_owned();
-        let permit = permit.map_err(|_| EngineError::Files {
-            code: FileError::TooMany,
-            reason: format!("{MAX_PROCESSES} commands run in this sandbox, as many as may"),
-        })?;
-        let has_terminal = wanted.terminal.is_some();
-        let stream = self.stream(&handle, StreamTask::Run(Box::new(wanted))).await?;
-        let begun = timeout(OPEN_TIME, Process::begin(stream, has_terminal, permit)).await;
-        begun.unwrap_or(Err(LATE))
+        self.inner.start_process(&handle, wanted).await
     }
 
     /// Begins to write, as much as there is room for.
@@ -259,43 +241,8 @@ impl Commands {
             code: FileError::TooMany,
             reason: "as many transfers as may be are under way in this sandbox".to_owned(),
         })?;
-        let stream = self.stream(&handle, StreamTask::File(task)).await?;
+        let stream = self.inner.open_stream(&handle, StreamTask::File(task)).await?;
         Ok(Transfer::new(stream, permit))
-    }
-
-    /// Has a sandbox open a stream.
-    async fn stream(&self, handle: &SessionKernel, task: StreamTask) -> Result<SandboxStream, EngineError> {
-        let expected = handle.streams.expect();
-        let open = Open {
-            stream: expected.name().to_owned(),
-            task,
-        };
-        let opened = timeout(OPEN_TIME, async {
-            match handle.order(Command::Open(Box::new(open))).await {
-                Some(Ok(_)) => Ok(expected.arrival().await),
-                Some(Err(error)) => Err(self.refused(handle, &error)),
-                None => Err(self.inner.over(handle)),
-            }
-        });
-        let stream = opened.await.unwrap_or(Err(LATE))?;
-        stream.ok_or_else(|| self.inner.over(handle))
-    }
-
-    fn refused(&self, handle: &SessionKernel, error: &CommandError) -> EngineError {
-        let (phase, reason) = {
-            let snapshot = handle.snapshot.borrow();
-            (snapshot.phase, snapshot.reason.clone())
-        };
-        match error {
-            CommandError::Unsupported(reason) => EngineError::Unsupported {
-                reason: format!("the sandbox is of an earlier version: {reason}"),
-            },
-            CommandError::NotRunning if phase == Phase::Dead => EngineError::KernelDead {
-                cause: reason.unwrap_or_default(),
-            },
-            CommandError::NotRunning => self.inner.over(handle),
-            other => EngineError::unavailable(other.to_string()),
-        }
     }
 }
 

@@ -88,10 +88,7 @@ pub(crate) async fn create(
     let new = NewTrigger {
         name: wanted.name,
         // It starts nothing.
-        target: RunTarget {
-            skill: String::new(),
-            version: None,
-        },
+        target: RunTarget::skill(""),
         inputs: Map::new(),
         template: None,
         timeout: None,

@@ -50,9 +50,10 @@ impl<'a> Sessions<'a> {
     }
 
     /// What decides whether a session has been idle for too long: all of its kernels. `None` for an additional kernel, which
-    /// does not end for that.
+    /// does not end for that, and for the program of a server of tools, which is used by others.
     pub(crate) fn cull_facts(&self, handle: &SessionKernel) -> Option<CullFacts> {
-        if handle.session().role == Role::Additional {
+        let session = handle.session();
+        if session.role == Role::Additional || session.tool_server.is_some() {
             return None;
         }
         let additional = self.additional.get(&handle.session_id()).into_iter().flatten();

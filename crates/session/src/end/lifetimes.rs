@@ -1,5 +1,5 @@
 //! Sessions that end by themselves: those idle for too long, those too old. The times are in their rows, so that a
-//! deadline that passed while there was no gateway is met by the next one.
+//! deadline that passed while there was no gateway is met by the next one. And those for programs of a gateway that is gone.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -67,7 +67,9 @@ impl SessionManager {
             under_way.retain(|id| all.iter().any(|handle| handle.id() == *id));
             let sessions = Sessions::of(&all);
             for handle in &all {
-                if let Some(cause) = ends(handle, &sessions, now)
+                let is_left = self.programs.is_left(&handle.session()) && !handle.ends();
+                let left = is_left.then_some("gateway_stopped");
+                if let Some(cause) = left.or_else(|| ends(handle, &sessions, now))
                     && under_way.insert(handle.id())
                 {
                     let handle = Arc::clone(handle);

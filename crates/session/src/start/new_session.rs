@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use himalia_kernel::Command;
 use himalia_kernelspecs::Launch;
-use himalia_model::{EngineError, KernelId, Principal, StartSession};
+use himalia_model::{EngineError, KernelId, Principal, StartSession, ToolServerSession};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -49,6 +49,16 @@ impl SessionManager {
         principal: &Principal,
         start: StartSession,
     ) -> Result<Arc<SessionKernel>, EngineError> {
+        self.start_for(principal, start, None).await
+    }
+
+    /// The same for the program of a server of tools, if it is for one: it is not ended for its age.
+    pub(crate) async fn start_for(
+        self: &Arc<Self>,
+        principal: &Principal,
+        start: StartSession,
+        tool_server: Option<ToolServerSession>,
+    ) -> Result<Arc<SessionKernel>, EngineError> {
         self.check_open()?;
         let begun = Instant::now();
         // Before the first await, so that starts under way count.
@@ -62,6 +72,10 @@ impl SessionManager {
         self.check_quotas(principal, true).await?;
         let mut plan = self.plan(&start, Some(principal.owner())).await?;
         principal.caller().clone_into(&mut plan.session.started_by);
+        if tool_server.is_some() {
+            (plan.session.tool_server, plan.session.idle_timeout) = (tool_server, None);
+            plan.lifetime = None;
+        }
         self.credentials.check_start(&plan.session, &start).await?;
         plan.session.start_key = start_key(principal, &start)?;
         let launch = self.launch(&plan, with_secrets(&start.env, &start.secrets)?, start.cwd)?;

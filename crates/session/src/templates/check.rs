@@ -6,7 +6,7 @@ use himalia_kernelspecs::check_variables;
 use himalia_model::credential::MAX_CREDENTIALS_OF_TEMPLATE;
 use himalia_model::{
     EngineConfig, EngineError, FilesMode, LlmPolicy, MAX_LLMS_OF_TEMPLATE, MAX_TOOL_PATTERNS,
-    ProvisionerChoice, SessionLimits, Template,
+    ProvisionerChoice, SessionLimits, Template, ToolServerKind,
 };
 use himalia_sandbox::Network;
 
@@ -24,7 +24,7 @@ const MAX_POOL: u32 = 1000;
 /// Checks every template of a configuration.
 ///
 /// # Errors
-/// [`EngineError::BadRequest`] for `templates`, naming the template and its field.
+/// [`EngineError::BadRequest`] for `templates`, naming the template and its field; for `tool_servers`, whose programs need them.
 pub(crate) fn check(config: &EngineConfig, provisioners: &Provisioners) -> Result<(), EngineError> {
     mounts::check_apart(config)?;
     for (name, template) in &config.templates {
@@ -45,6 +45,7 @@ pub(crate) fn check(config: &EngineConfig, provisioners: &Provisioners) -> Resul
         check_lists(config, &tenant.networks, &tenant.images)
             .map_err(|reason| EngineError::bad_request("tenants", format!("{name}.{reason}")))?;
     }
+    check_programs(config).map_err(|reason| EngineError::bad_request("tool_servers", reason))?;
     let defaults = &config.defaults;
     if defaults.pool.size > 0 {
         return Err(EngineError::bad_request(
@@ -152,6 +153,25 @@ fn one(config: &EngineConfig, provisioners: &Provisioners, template: &Template) 
         if value.is_some_and(|value| value.is_zero()) {
             return Err(format!("{field} must be above 0"));
         }
+    }
+    Ok(())
+}
+
+/// Programs that are servers of tools: what they are started with is there.
+fn check_programs(config: &EngineConfig) -> Result<(), String> {
+    for server in &config.tool_servers {
+        let (name, ToolServerKind::Program(program)) = (&server.name, &server.kind) else {
+            continue;
+        };
+        let templates = &config.templates;
+        if let Some(template) = program
+            .template
+            .as_ref()
+            .filter(|one| !templates.contains_key(*one))
+        {
+            return Err(format!("{name}.template: {template:?} is not in [templates]"));
+        }
+        check_variables(&program.env).map_err(|error| format!("{name}.env: {error}"))?;
     }
     Ok(())
 }

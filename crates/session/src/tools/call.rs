@@ -12,7 +12,7 @@ use himalia_model::{
     ArgumentViolation, CallTool, EngineError, Session, ToolCaller, ToolError, ToolErrorCode, ToolFile,
     ToolReply,
 };
-use himalia_tool_servers::{CallError, Limits, Reply};
+use himalia_tool_servers::{CallError, Caller, Limits, Reply};
 use himalia_tools::ToolId;
 use serde_json::Value;
 
@@ -179,7 +179,13 @@ impl Tools {
         }
         let begun = self.begin(kernel, what).await?;
         let id = found.id();
+        let of = kernel.session_id().to_string();
+        let caller = Caller {
+            owner: &session.owner,
+            session: &of,
+        };
         let reply = self.servers.call(
+            caller,
             id.server,
             id.tool,
             into_object(arguments),

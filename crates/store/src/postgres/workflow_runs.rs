@@ -327,14 +327,20 @@ impl PostgresStore {
             .await
     }
 
-    pub(super) async fn do_hand_over_workflow_run(&self, run: String, epoch: u64) -> Result<bool, StoreError> {
+    pub(super) async fn do_hand_over_workflow_run(
+        &self,
+        run: String,
+        epoch: u64,
+    ) -> Result<bool, StoreError> {
         self.check_lease()?;
         let me = self.me();
         let epoch = i64::try_from(epoch).unwrap_or(i64::MAX);
         self.any_worker()?
             .run(move |link| async move {
                 let replica: &str = &me.name;
-                let changed = link.execute(HAND_OVER, &[&replica, &me.epoch, &run, &epoch]).await?;
+                let changed = link
+                    .execute(HAND_OVER, &[&replica, &me.epoch, &run, &epoch])
+                    .await?;
                 Ok(changed == 1)
             })
             .await

@@ -1,10 +1,10 @@
 //! One connection to a server: how it begins, lists, calls, and whether it is still there.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use himalia_model::HttpUrl;
+use himalia_model::{HttpUrl, ProgramConfig, ToolServerConfig};
 use himalia_tools::{Effect, MAX_TOOLS, ToolDefinition};
 use himalia_upstream::{Http, json};
 use rmcp::ClientHandler;
@@ -27,11 +27,13 @@ use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::reply::reply;
+use super::stdio::{Errors, Stdio};
 use super::ticket::{Answer, Ticket};
 use super::transport::Transport;
 use crate::MAX_CALLS;
 use crate::call::{CallError, Limits, Reply};
 use crate::listing::{Listing, MAX_LIST_BYTES};
+use crate::programs::Program;
 
 /// Longest wait for all pages of a list.
 const LIST_TIME: Duration = Duration::from_mins(1);
@@ -53,8 +55,10 @@ pub(crate) struct Signals {
     pub(crate) changed: Notify,
     /// A request failed on its way: the server may be gone.
     pub(crate) suspected: Notify,
-    /// The server does not know the session any more.
+    /// The server does not know the session any more, or its program has ended.
     pub(crate) lost: Notify,
+    /// Why, if that is known.
+    reason: Mutex<Option<String>>,
 }
 
 impl Signals {
@@ -69,6 +73,22 @@ impl Signals {
     pub(super) fn session_lost(&self) {
         self.lost.notify_one();
     }
+
+    pub(super) fn program_ended(&self, reason: String) {
+        *self.reason.lock().unwrap_or_else(PoisonError::into_inner) = Some(reason);
+        self.lost.notify_one();
+    }
+
+    /// Why a program has ended, if it has.
+    fn ended(&self) -> Option<String> {
+        self.reason.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Why the connection is lost.
+    pub(crate) fn why_lost(&self) -> String {
+        self.ended()
+            .unwrap_or_else(|| "it has ended the session".to_owned())
+    }
 }
 
 /// A connection. It ends when this is dropped.
@@ -76,6 +96,8 @@ pub(crate) struct Mcp {
     service: RunningService<RoleClient, Client>,
     signals: Arc<Signals>,
     cancels: Arc<Semaphore>,
+    /// Longest wait for the sign that the server is there.
+    alive_time: Duration,
     _subscription: Option<AbortOnDropHandle<()>>,
 }
 
@@ -90,7 +112,7 @@ impl ClientHandler for Client {
 }
 
 impl Mcp {
-    /// Connects. `only_initialize`: a server is not asked whether it speaks a version of the protocol without `initialize`.
+    /// Connects over HTTP. `only_initialize`: a server is not asked whether it speaks a version of the protocol without `initialize`.
     ///
     /// # Errors
     /// What the server said, or that it did not.
@@ -109,16 +131,39 @@ impl Mcp {
         config.retry_config = Arc::new(pauses);
         let transport = Transport::new(http, url, Arc::clone(&signals));
         let worker = StreamableHttpClientTransport::with_client(transport.clone(), config);
-        let lifecycle = if only_initialize {
-            ClientLifecycleMode::Initialize
-        } else {
-            ClientLifecycleMode::Auto {
-                preferred_versions: vec![ProtocolVersion::LATEST],
-                legacy_version: Some(ProtocolVersion::LATEST_WITH_INITIALIZE),
-            }
-        };
-        let begun = Client.serve_with_lifecycle(worker, lifecycle).await;
+        let begun = Client
+            .serve_with_lifecycle(worker, lifecycle(only_initialize))
+            .await;
         let service = begun.map_err(|error| transport.take_failure().unwrap_or_else(|| error.to_string()))?;
+        Ok(Self::begun(service, signals, ALIVE_TIME))
+    }
+
+    /// Speaks with a program that was started.
+    ///
+    /// # Errors
+    /// Why the program ended, or what it said.
+    pub(crate) async fn of_program(
+        program: Program,
+        server: &ToolServerConfig,
+        settings: &ProgramConfig,
+        signals: Arc<Signals>,
+        only_initialize: bool,
+    ) -> Result<Self, String> {
+        let errors = Errors::new(&server.name, settings.env.values());
+        let transport = Stdio::start(program, errors, Arc::clone(&signals));
+        let begun = Client
+            .serve_with_lifecycle(transport, lifecycle(only_initialize))
+            .await;
+        let service = begun.map_err(|error| signals.ended().unwrap_or_else(|| error.to_string()))?;
+        // One that does one thing at a time answers when that is done.
+        Ok(Self::begun(service, signals, ALIVE_TIME.max(server.call_time)))
+    }
+
+    fn begun(
+        service: RunningService<RoleClient, Client>,
+        signals: Arc<Signals>,
+        alive_time: Duration,
+    ) -> Self {
         let info = service.peer().peer_info();
         let is_sessionless = info
             .as_ref()
@@ -134,12 +179,13 @@ impl Mcp {
             let peer = service.peer().clone();
             AbortOnDropHandle::new(tokio::spawn(subscribe(peer)))
         });
-        Ok(Self {
+        Self {
             service,
             signals,
             cancels: Arc::new(Semaphore::new(MAX_CANCELS)),
+            alive_time,
             _subscription: subscription,
-        })
+        }
     }
 
     /// Whether the server answers. A `ping` it may refuse, as a server without sessions does. (`server/discover` would be answered from the
@@ -150,7 +196,12 @@ impl Mcp {
     pub(crate) async fn alive(&self) -> Result<(), String> {
         let request = ClientRequest::PingRequest(PingRequest::default());
         let answer = self
-            .ask(request, PING_BYTES, Instant::now() + ALIVE_TIME, ALIVE_TIME)
+            .ask(
+                request,
+                PING_BYTES,
+                Instant::now() + self.alive_time,
+                self.alive_time,
+            )
             .await;
         match answer {
             // Something before it says so.
@@ -166,13 +217,14 @@ impl Mcp {
     /// # Errors
     /// What the server said, or that it did not.
     pub(crate) async fn list(&self) -> Result<Listing, String> {
-        let deadline = Instant::now() + LIST_TIME;
+        let time = LIST_TIME.max(self.alive_time);
+        let deadline = Instant::now() + time;
         let (mut listing, mut cursor, mut count, mut bytes) = (Listing::default(), None, 0, 0);
         for _ in 0..MAX_PAGES {
             let params = PaginatedRequestParams::default().with_cursor(cursor.clone());
             let request = ClientRequest::ListToolsRequest(ListToolsRequest::with_param(params));
             let answer = self
-                .ask(request, MAX_LIST_BYTES.saturating_sub(bytes), deadline, LIST_TIME)
+                .ask(request, MAX_LIST_BYTES.saturating_sub(bytes), deadline, time)
                 .await;
             let answer = answer.map_err(|error| format!("its list of tools: {error}"))?;
             bytes += answer.bytes;
@@ -236,7 +288,7 @@ impl Mcp {
                 "the connection to the server has ended".to_owned(),
             )),
             (Ok(_), None) => Err(self.closed()),
-            (Err(_), None) if ticket.sent().is_sent() => {
+            (Err(_), None) if ticket.close() => {
                 // The server is notified, if it listens.
                 if let Ok(permit) = Arc::clone(&self.cancels).try_acquire_owned() {
                     tokio::spawn(async move {
@@ -253,6 +305,16 @@ impl Mcp {
     fn closed(&self) -> CallError {
         self.signals.suspect();
         CallError::unavailable("the connection to the server has ended")
+    }
+}
+
+fn lifecycle(only_initialize: bool) -> ClientLifecycleMode {
+    if only_initialize {
+        return ClientLifecycleMode::Initialize;
+    }
+    ClientLifecycleMode::Auto {
+        preferred_versions: vec![ProtocolVersion::LATEST],
+        legacy_version: Some(ProtocolVersion::LATEST_WITH_INITIALIZE),
     }
 }
 

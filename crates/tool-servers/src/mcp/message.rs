@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use rmcp::model::RequestId;
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
 /// A message of a server. Its result stays as it is.
 #[derive(Deserialize)]
@@ -45,6 +46,13 @@ impl<'a> Message<'a> {
         serde_json::from_slice(text).ok()
     }
 
+    /// The number of the request that it may be the response to. Some servers give it back as a text.
+    pub(super) fn number(&self) -> Option<i64> {
+        let text = self.id?.get();
+        let bare = text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+        bare.unwrap_or(text).parse().ok()
+    }
+
     /// What it is for one who waits for the response to a request.
     pub(super) fn kind(self, waited_for: Option<&RequestId>) -> Kind<'a> {
         match (self.id, self.method) {
@@ -72,6 +80,18 @@ fn is_id(id: &RawValue, own: &RequestId) -> bool {
     let text = id.get();
     let bare = text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
     bare.unwrap_or(text) == own.to_string() || text == "null"
+}
+
+/// The answer to a request that a server makes. It is offered nothing, and so may only ask whether we are there.
+pub(super) fn answer(id: &Value, method: &str) -> Vec<u8> {
+    let mut message = if method == "ping" {
+        json!({"jsonrpc": "2.0", "id": id, "result": {}})
+    } else {
+        json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32601, "message": "not offered"}})
+    }
+    .to_string();
+    message.push('\n');
+    message.into_bytes()
 }
 
 #[cfg(test)]

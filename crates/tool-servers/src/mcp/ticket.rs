@@ -24,6 +24,8 @@ struct Inner {
     most: usize,
     sent: Sent,
     given_up: CancellationToken,
+    /// Nothing of it may be sent any more.
+    closed: Mutex<bool>,
     answer: Mutex<Option<Result<Answer, CallError>>>,
 }
 
@@ -36,6 +38,7 @@ impl Ticket {
             most,
             sent: Sent::default(),
             given_up,
+            closed: Mutex::new(false),
             answer: Mutex::new(None),
         };
         (Self(Arc::new(inner)), guard)
@@ -47,6 +50,27 @@ impl Ticket {
 
     pub(super) fn sent(&self) -> &Sent {
         &self.0.sent
+    }
+
+    /// It is about to be sent, unless that is too late.
+    pub(super) fn begin(&self) -> bool {
+        let closed = self.0.closed.lock().unwrap_or_else(PoisonError::into_inner);
+        if *closed || self.is_given_up() {
+            return false;
+        }
+        self.0.sent.note();
+        true
+    }
+
+    /// It is too late to send it. Whether it may have been sent.
+    pub(super) fn close(&self) -> bool {
+        *self.0.closed.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.0.sent.is_sent()
+    }
+
+    /// Whether the caller no longer waits.
+    pub(super) fn is_given_up(&self) -> bool {
+        self.0.given_up.is_cancelled()
     }
 
     /// Ends when the caller no longer waits.

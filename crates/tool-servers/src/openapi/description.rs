@@ -12,6 +12,7 @@ use serde_json::Value;
 use tokio::io::AsyncReadExt as _;
 use tokio::time::timeout;
 
+use super::yaml;
 use crate::call::{CallError, refusal};
 use crate::listing::MAX_LIST_BYTES;
 
@@ -54,9 +55,10 @@ async fn from_url(http: &Http, url: &HttpUrl) -> Result<Bytes, String> {
         .uri(url.as_str())
         .body(Bytes::new())
         .map_err(|error| failed(&error))?;
-    request
-        .headers_mut()
-        .insert(ACCEPT, HeaderValue::from_static("application/json"));
+    request.headers_mut().insert(
+        ACCEPT,
+        HeaderValue::from_static("application/json, application/yaml, */*;q=0.1"),
+    );
     // It may be elsewhere than the server, where the credential must not go.
     let sent = http
         .send(url, request, Secret::IfBound, MAX_LIST_BYTES, &Sent::default())
@@ -82,9 +84,15 @@ pub(super) struct Description {
 
 impl Description {
     /// # Errors
-    /// It is no JSON, or of another version.
+    /// It is neither JSON nor YAML, or of another version.
     pub(super) fn parse(text: &[u8]) -> Result<Self, String> {
-        let root: Value = json::parse(text).map_err(|reason| format!("its description {reason}"))?;
+        let begins = text.iter().find(|byte| !byte.is_ascii_whitespace());
+        let root: Result<Value, String> = if begins == Some(&b'{') {
+            json::parse(text).map_err(|reason| reason.to_string())
+        } else {
+            yaml::parse(text)
+        };
+        let root = root.map_err(|reason| format!("its description {reason}"))?;
         let version = root.get("openapi").and_then(Value::as_str).unwrap_or_default();
         let is_3_0 = version.starts_with("3.0");
         if !is_3_0 && !version.starts_with("3.1") {
@@ -243,9 +251,12 @@ mod tests {
             "{\"swagger\": \"2.0\"}",
             "{\"openapi\": \"4.0.0\"}",
             "[]",
-            "openapi: 3.1.0",
+            "openapi: 2.0.0",
+            "<html>",
+            "",
         ] {
             assert!(Description::parse(text.as_bytes()).is_err(), "{text}");
         }
+        assert!(!Description::parse(b"# YAML\nopenapi: 3.1.0\n").unwrap().is_3_0);
     }
 }

@@ -10,6 +10,7 @@ use http::Method;
 use serde_json::{Map, Value, json};
 
 use super::description::Description;
+use super::form::Form;
 use super::schema::{Schema, Schemas};
 use crate::listing::Listing;
 pub(super) use parameter::{Parameter, Position, Style};
@@ -32,14 +33,22 @@ pub(super) struct Operation {
 pub(super) enum RequestBody {
     /// There is none.
     Absent,
-    /// An object of all arguments that are no parameters, as JSON.
+    /// An object of all arguments that are no parameters.
     Rest {
-        media_type: String,
+        format: Format,
         /// Without arguments it is an empty object, and not absent.
         required: bool,
     },
-    /// The value of the argument `body`, as JSON.
-    Whole { media_type: String },
+    /// The value of the argument `body`.
+    Whole { format: Format },
+}
+
+/// How a body is written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Format {
+    /// As JSON, of this media type.
+    Json(String),
+    Form(Form),
 }
 
 /// The operations of a description by the names of their tools, and the tools.
@@ -211,28 +220,28 @@ impl Input {
         let body = description.follow(body)?;
         let required = body.get("required") == Some(&Value::Bool(true));
         let content = body.get("content").and_then(Value::as_object);
-        let found = content
-            .into_iter()
-            .flatten()
-            .find(|(media_type, _)| is_json_type(media_type));
-        let Some((media_type, content)) = found else {
+        let Some((format, schema)) = format(description, content.into_iter().flatten())? else {
             if required {
-                return Err("its body is not JSON".to_owned());
+                return Err("its body is neither JSON nor a form".to_owned());
             }
             return Ok(RequestBody::Absent);
         };
-        let media_type = media_type.clone();
-        let schema = content.get("schema").unwrap_or(&Value::Bool(true));
         let object = description.follow(schema)?;
         if !self.takes_members(object, required) {
             let argument = self.free(BODY);
             if argument != BODY {
                 return Err("a parameter has the name of its body".to_owned());
             }
-            self.add(BODY, schemas.convert(schema)?, required);
-            return Ok(RequestBody::Whole { media_type });
+            let mut converted = match &format {
+                Format::Json(_) => schemas.convert(schema)?,
+                Format::Form(_) => schemas.convert(object)?,
+            };
+            format.describe(&mut converted.value);
+            self.add(BODY, converted, required);
+            return Ok(RequestBody::Whole { format });
         }
-        let converted = schemas.convert(object)?;
+        let mut converted = schemas.convert(object)?;
+        format.describe(&mut converted.value);
         if let Some(Value::Object(properties)) = converted.value.get("properties") {
             self.properties.extend(properties.clone());
         }
@@ -241,7 +250,7 @@ impl Input {
         }
         self.others = converted.value.get("additionalProperties").cloned();
         self.parts.push(converted);
-        Ok(RequestBody::Rest { media_type, required })
+        Ok(RequestBody::Rest { format, required })
     }
 
     /// Whether the members of a body can be arguments beside the parameters.
@@ -291,6 +300,41 @@ impl Input {
         };
         schemas.complete(schema, &self.parts.iter().collect::<Vec<_>>())
     }
+}
+
+impl Format {
+    /// Says in the converted schema of the body how what is no JSON is given.
+    fn describe(&self, schema: &mut Value) {
+        let Self::Form(form) = self else { return };
+        if let Some(Value::Object(properties)) = schema.get_mut("properties") {
+            form.describe(properties);
+        }
+        if schema == &Value::Bool(true) {
+            *schema = json!({"type": "object"});
+        }
+    }
+}
+
+/// How a body is written, and its schema: as JSON if it may be, else as a form. `None`: as neither.
+fn format<'a>(
+    description: &Description,
+    content: impl Iterator<Item = (&'a String, &'a Value)> + Clone,
+) -> Result<Option<(Format, &'a Value)>, String> {
+    let schema_of = |content: &'a Value| content.get("schema").unwrap_or(&Value::Bool(true));
+    if let Some((media_type, found)) = content.clone().find(|(media_type, _)| is_json_type(media_type)) {
+        return Ok(Some((Format::Json(media_type.clone()), schema_of(found))));
+    }
+    for (media_type, found) in content {
+        let schema = schema_of(found);
+        let object = description.follow(schema)?;
+        if let Some(form) = Form::of(description, media_type, found, object) {
+            if object.get("type").is_some_and(|kind| kind != "object") {
+                return Err("its form is no object".to_owned());
+            }
+            return Ok(Some((Format::Form(form), schema)));
+        }
+    }
+    Ok(None)
 }
 
 fn is_json_type(media_type: &str) -> bool {

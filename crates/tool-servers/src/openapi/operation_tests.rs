@@ -96,7 +96,7 @@ fn operations_are_tools() {
     assert_eq!(
         operations["put_pet"].body,
         RequestBody::Whole {
-            media_type: "application/json".to_owned()
+            format: Format::Json("application/json".to_owned())
         }
     );
     let put = tools.get("put_pet").unwrap();
@@ -132,11 +132,58 @@ fn a_body_whose_members_have_names_of_parameters_is_one_argument() {
 }
 
 #[test]
+fn a_form_is_arguments_and_its_files_are_described() {
+    let upload =
+        |schema: Value| json!({"required": true, "content": {"multipart/form-data": {"schema": schema}}});
+    let (operations, tools, left_out) = read(json!({"paths": {
+        "/files": {"post": {"operationId": "upload", "requestBody": upload(json!({"$ref": "#/components/schemas/Upload"}))}},
+        "/any": {"post": {"operationId": "any", "requestBody": {"content": {"application/x-www-form-urlencoded": {}}}}},
+        "/both": {"post": {"operationId": "both", "requestBody": {"content": {"multipart/form-data": {},
+            "application/json": {"schema": {"type": "object", "properties": {"a": {}}}}}}}},
+    }, "components": {"schemas": {"Upload": {"type": "object", "required": ["file"], "properties": {
+        "file": {"type": "string", "format": "binary"}, "name": {"type": "string"}}}}}}));
+    assert_eq!(left_out.count, 0, "{left_out:?}");
+    assert!(matches!(
+        &operations["upload"].body,
+        RequestBody::Rest {
+            format: Format::Form(_),
+            required: true
+        }
+    ));
+    assert!(matches!(
+        &operations["both"].body,
+        RequestBody::Rest {
+            format: Format::Json(_),
+            ..
+        }
+    ));
+    assert!(matches!(
+        &operations["any"].body,
+        RequestBody::Whole {
+            format: Format::Form(_)
+        }
+    ));
+    let upload = tools.get("upload").unwrap();
+    let file = &upload.definition().input_schema["properties"]["file"];
+    assert_eq!(
+        (&file["type"], &file["contentEncoding"]),
+        (&json!("string"), &json!("base64"))
+    );
+    assert!(file["description"].as_str().unwrap().contains("base64"));
+    assert_eq!(upload.check(&json!({"name": "a"}))[0].rule, "required");
+    let any = tools.get("any").unwrap();
+    assert_eq!(any.check(&json!({"body": {"a": 1}})), []);
+    assert_eq!(any.check(&json!({"body": [1]}))[0].path, "/body");
+}
+
+#[test]
 fn what_cannot_be_called_is_left_out_with_its_reason() {
-    let form = json!({"required": true, "content": {"multipart/form-data": {}}});
+    let text = json!({"required": true, "content": {"text/plain": {}}});
+    let array = json!({"content": {"multipart/form-data": {"schema": {"type": "array"}}}});
     let (_, tools, left_out) = read(json!({"paths": {
         "/ok": {"get": {"operationId": "ok"}, "post": {"operationId": "ok"}},
-        "/form": {"post": {"requestBody": form}},
+        "/text": {"post": {"requestBody": text}},
+        "/array": {"post": {"requestBody": array}},
         "/path/{a}": {"get": {}},
         "/cookie": {"get": {"parameters": [{"name": "c", "in": "cookie", "required": true}]}},
         "/elsewhere": {"get": {"servers": [{"url": "http://169.254.169.254/"}]}},
@@ -144,7 +191,7 @@ fn what_cannot_be_called_is_left_out_with_its_reason() {
         "/style": {"get": {"parameters": [{"name": "m", "in": "query", "style": "matrix"}]}},
         "/item": {"$ref": "#/nowhere"},
     }}));
-    assert_eq!((tools.tools().len(), left_out.count), (1, 8), "{left_out:?}");
+    assert_eq!((tools.tools().len(), left_out.count), (1, 9), "{left_out:?}");
     for one in &left_out.first {
         assert!(!one.reason.is_empty());
     }

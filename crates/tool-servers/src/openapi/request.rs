@@ -9,7 +9,7 @@ use http::{HeaderName, HeaderValue, Request};
 use serde_json::{Map, Value};
 
 use super::description::percent_decoded;
-use super::operation::{Operation, Parameter, Position, RequestBody, Style};
+use super::operation::{Format, Operation, Parameter, Position, RequestBody, Style};
 
 /// Most bytes of a URL.
 const MAX_URL: usize = 16 * 1024;
@@ -63,7 +63,10 @@ pub(super) fn request(
             "the URL with the arguments has more than {MAX_URL} bytes"
         ));
     }
-    let (media_type, body) = body(operation, arguments);
+    let (media_type, body) = match body(operation, arguments)? {
+        Some((media_type, body)) => (Some(media_type), body),
+        None => (None, Bytes::new()),
+    };
     let built = Request::builder()
         .method(operation.method.clone())
         .uri(&url)
@@ -75,20 +78,23 @@ pub(super) fn request(
     }
     own.insert(ACCEPT, HeaderValue::from_static("application/json, */*;q=0.5"));
     if let Some(media_type) = media_type {
-        let value = HeaderValue::from_str(media_type).map_err(|error| error.to_string())?;
+        let value = HeaderValue::from_str(&media_type).map_err(|error| error.to_string())?;
         own.insert(CONTENT_TYPE, value);
     }
     Ok(request)
 }
 
-fn body<'a>(operation: &'a Operation, arguments: &Map<String, Value>) -> (Option<&'a str>, Bytes) {
+/// The media type of the body, and the body.
+fn body(operation: &Operation, arguments: &Map<String, Value>) -> Result<Option<(String, Bytes)>, String> {
     match &operation.body {
-        RequestBody::Absent => (None, Bytes::new()),
-        RequestBody::Whole { media_type } => match arguments.get("body") {
-            Some(body) => (Some(media_type), body.to_string().into()),
-            None => (None, Bytes::new()),
+        RequestBody::Absent => Ok(None),
+        RequestBody::Whole { format } => match (arguments.get("body"), format) {
+            (None, _) => Ok(None),
+            (Some(body), Format::Json(media_type)) => Ok(Some((media_type.clone(), body.to_string().into()))),
+            (Some(Value::Object(body)), Format::Form(form)) => form.write(body).map(Some),
+            (Some(_), Format::Form(_)) => Err("body: is no object".to_owned()),
         },
-        RequestBody::Rest { media_type, required } => {
+        RequestBody::Rest { format, required } => {
             let is_parameter = |name: &str| operation.parameters.iter().any(|one| one.argument == name);
             let rest: Map<String, Value> = arguments
                 .iter()
@@ -96,9 +102,14 @@ fn body<'a>(operation: &'a Operation, arguments: &Map<String, Value>) -> (Option
                 .map(|(name, value)| (name.clone(), value.clone()))
                 .collect();
             if rest.is_empty() && !required {
-                return (None, Bytes::new());
+                return Ok(None);
             }
-            (Some(media_type), Value::Object(rest).to_string().into())
+            match format {
+                Format::Json(media_type) => {
+                    Ok(Some((media_type.clone(), Value::Object(rest).to_string().into())))
+                }
+                Format::Form(form) => form.write(&rest).map(Some),
+            }
         }
     }
 }
@@ -179,7 +190,7 @@ fn plain(parameter: &Parameter, value: &Value) -> Result<String, String> {
 }
 
 /// Everything but letters, digits and `-._~` as `%XX` (RFC 3986).
-fn encoded(text: &str) -> String {
+pub(super) fn encoded(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
@@ -240,7 +251,7 @@ mod tests {
                 ("X-Trace", Position::Header, comma),
             ],
             RequestBody::Rest {
-                media_type: "application/json".to_owned(),
+                format: Format::Json("application/json".to_owned()),
                 required: false,
             },
         );

@@ -359,6 +359,7 @@ async fn two_servers_of_one_name_are_refused() {
         config("a", json!({"openapi": "x.json"})),
     ];
     let source: Arc<dyn himalia_credentials::CredentialSource> = Arc::new(Source::default());
-    let error = crate::ToolServers::start(configs, &source, &himalia_model::Clock::default()).unwrap_err();
+    let error = crate::ToolServers::start(configs, &source, &no_programs(), &himalia_model::Clock::default())
+        .unwrap_err();
     assert!(error.starts_with("a: "), "{error}");
 }

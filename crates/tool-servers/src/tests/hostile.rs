@@ -34,9 +34,9 @@ async fn a_server_that_hangs_harms_its_own_calls_alone() {
     let servers = Arc::new(ready(&[("bad", &hanging.url), ("good", &good.url)]).await);
     let before = hanging.requests.load(Ordering::SeqCst);
     let mut waiting = tokio::task::JoinSet::new();
-    for _ in 0..crate::MAX_CALLS {
+    for number in 0..crate::MAX_CALLS {
         let servers = Arc::clone(&servers);
-        waiting.spawn(async move { call(&servers, "bad", "wait").await });
+        waiting.spawn(async move { call_of(&servers, number % 2, "bad", "wait").await });
     }
     let all_sent = async {
         while hanging.requests.load(Ordering::SeqCst) < before + crate::MAX_CALLS {
@@ -46,7 +46,10 @@ async fn a_server_that_hangs_harms_its_own_calls_alone() {
     tokio::time::timeout(LONG, all_sent).await.unwrap();
     assert_eq!(call(&servers, "good", "go").await.unwrap().content, json!("done"));
     // One more waits for its turn, and is not sent.
-    let late = servers.call("bad", "wait", Map::new(), SHORT).await.unwrap_err();
+    let late = servers
+        .call(ME, "bad", "wait", Map::new(), SHORT)
+        .await
+        .unwrap_err();
     assert!(
         matches!(late, CallError::Unavailable(_)) && !late.is_outcome_unknown(),
         "{late}"
@@ -54,9 +57,9 @@ async fn a_server_that_hangs_harms_its_own_calls_alone() {
     assert_eq!(hanging.requests.load(Ordering::SeqCst), before + crate::MAX_CALLS);
     assert_eq!(servers.states()[0].calls, crate::MAX_CALLS);
     // Those that wait are bounded too.
-    for _ in 0..crate::MAX_WAITING {
+    for number in 0..crate::MAX_WAITING {
         let servers = Arc::clone(&servers);
-        waiting.spawn(async move { call(&servers, "bad", "wait").await });
+        waiting.spawn(async move { call_of(&servers, number % 4, "bad", "wait").await });
     }
     until(&servers, |servers| {
         servers.states()[0].calls == crate::MAX_CALLS + crate::MAX_WAITING
@@ -73,6 +76,40 @@ async fn a_server_that_hangs_harms_its_own_calls_alone() {
             .unwrap();
     }
     assert_eq!(servers.states()[0].calls, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_calls_a_shared_server_all_the_time_holds_up_no_other_one() {
+    let server = calls(&["wait", "go"], |request, mut stream| {
+        Box::pin(async move {
+            if request.tool().as_deref() == Some("wait") {
+                until_closed(&mut stream).await;
+            } else {
+                respond_json(&mut stream, &result(&request, &text("done"))).await;
+            }
+        })
+    })
+    .await;
+    let servers = Arc::new(ready(&[("a", &server.url)]).await);
+    let before = server.requests.load(Ordering::SeqCst);
+    let mut greedy = tokio::task::JoinSet::new();
+    for _ in 0..200 {
+        let servers = Arc::clone(&servers);
+        greedy.spawn(async move { call(&servers, "a", "wait").await });
+    }
+    until(&servers, |servers| servers.states()[0].calls == 200).await;
+    until(&servers, |_| {
+        server.requests.load(Ordering::SeqCst) == before + crate::MAX_CALLS_OF_SESSION
+    })
+    .await;
+    for session in 0..100 {
+        assert_eq!(
+            call_of(&servers, session, "a", "go").await.unwrap().content,
+            json!("done")
+        );
+    }
+    let sent = server.requests.load(Ordering::SeqCst) - before;
+    assert_eq!(sent, crate::MAX_CALLS_OF_SESSION + 100);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -101,7 +138,7 @@ async fn no_reply_in_time_leaves_the_outcome_unknown_and_closes_the_connection()
     .await;
     let servers = ready(&[("a", &server.url)]).await;
     for tool in ["before_head", "in_body", "in_events"] {
-        let called = servers.call("a", tool, Map::new(), SHORT);
+        let called = servers.call(ME, "a", tool, Map::new(), SHORT);
         let error = tokio::time::timeout(LONG / 2, called).await.unwrap().unwrap_err();
         assert!(
             matches!(error, CallError::Timeout(_)) && error.is_outcome_unknown(),
@@ -298,7 +335,7 @@ async fn garbage_is_an_error_of_its_call() {
             ..LIMITS
         };
         let called = servers
-            .call("a", "any", arguments(json!({"kind": kind})), limits)
+            .call(ME, "a", "any", arguments(json!({"kind": kind})), limits)
             .await;
         match kind {
             // So many values are no reason yet.

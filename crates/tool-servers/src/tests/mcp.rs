@@ -127,7 +127,7 @@ async fn tools_of_a_real_server_are_listed_and_called() {
         assert_eq!(tools.tools().len(), 2);
         assert_eq!(tools.get("double").unwrap().check(&json!({}))[0].rule, "required");
         let reply = servers
-            .call("calc", "double", arguments(json!({"a": 21})), LIMITS)
+            .call(ME, "calc", "double", arguments(json!({"a": 21})), LIMITS)
             .await
             .unwrap();
         assert_eq!((reply.content, reply.is_error), (json!({"twice": 42}), false));
@@ -183,7 +183,7 @@ async fn a_real_server_goes_and_comes_back() {
     let _again = start(&address, false).await;
     until(&servers, |servers| is_ready(&servers.states()[0].state)).await;
     let reply = servers
-        .call("calc", "double", arguments(json!({"a": 2})), LIMITS)
+        .call(ME, "calc", "double", arguments(json!({"a": 2})), LIMITS)
         .await
         .unwrap();
     assert_eq!(reply.content, json!({"twice": 4}));

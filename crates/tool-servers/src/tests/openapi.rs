@@ -105,6 +105,7 @@ async fn operations_are_called_by_http() {
 
     let reply = servers
         .call(
+            ME,
             "pets",
             "getPet",
             arguments(json!({"id": "a/b", "tag": ["x", "y z"]})),
@@ -118,6 +119,7 @@ async fn operations_are_called_by_http() {
     );
     let reply = servers
         .call(
+            ME,
             "pets",
             "putPet",
             arguments(json!({"id": "a", "name": "Rex", "parent": null})),
@@ -130,12 +132,12 @@ async fn operations_are_called_by_http() {
         json!({"method": "PUT", "target": "/v1/pets/a", "body": {"name": "Rex", "parent": null}})
     );
     let error = servers
-        .call("pets", "getPet", arguments(json!({"id": ".."})), LIMITS)
+        .call(ME, "pets", "getPet", arguments(json!({"id": ".."})), LIMITS)
         .await
         .unwrap_err();
     assert!(matches!(error, CallError::BadArguments(_)), "{error}");
     let error = servers
-        .call("pets", "other", arguments(json!({})), LIMITS)
+        .call(ME, "pets", "other", arguments(json!({})), LIMITS)
         .await
         .unwrap_err();
     assert!(matches!(error, CallError::Unavailable(_)), "{error}");
@@ -146,7 +148,7 @@ async fn answers_of_all_kinds() {
     let server = server().await;
     let servers = ready(&server).await;
     let odd = |kind: &'static str, limits: Limits| {
-        servers.call("pets", "odd", arguments(json!({"kind": kind})), limits)
+        servers.call(ME, "pets", "odd", arguments(json!({"kind": kind})), limits)
     };
     assert_eq!(odd("text", LIMITS).await.unwrap().content, json!("hello"));
     assert_eq!(odd("none", LIMITS).await.unwrap().content, Value::Null);
@@ -193,7 +195,7 @@ async fn a_description_in_a_file_says_where_the_server_is() {
     .await;
     assert!(failure(&servers, "missing").unwrap().contains("missing.json"));
     let reply = servers
-        .call("file", "deletePet", arguments(json!({"id": "a"})), LIMITS)
+        .call(ME, "file", "deletePet", arguments(json!({"id": "a"})), LIMITS)
         .await
         .unwrap();
     assert_eq!(reply.content["method"], "DELETE");
@@ -211,4 +213,106 @@ async fn a_description_that_floods_is_cut() {
     let servers = start_with(vec![config("a", json!({"openapi": server.url}))], Arc::default());
     until(&servers, |servers| failure(servers, "a").is_some()).await;
     assert!(failure(&servers, "a").unwrap().contains("bytes"));
+}
+
+/// In YAML, with forms.
+const FORMS: &str = r##"
+openapi: 3.1.0
+paths:
+  /upload:
+    post:
+      operationId: upload
+      requestBody:
+        required: true
+        content:
+          multipart/form-data:
+            schema: {$ref: "#/components/schemas/Upload"}
+            encoding:
+              table: {contentType: text/csv}
+  /charge:
+    post:
+      operationId: charge
+      requestBody:
+        content:
+          application/x-www-form-urlencoded:
+            schema:
+              type: object
+              properties:
+                amount: {type: integer}
+                note: {type: string}
+components:
+  schemas:
+    Upload:
+      type: object
+      required: [table]
+      properties:
+        table: {type: string, format: binary, description: A table.}
+        title: {type: string}
+        tags: {type: array, items: {type: string}}
+"##;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_description_in_yaml_has_forms_that_a_server_reads() {
+    use axum::extract::{Form, Multipart};
+    use axum::routing::post;
+
+    async fn upload(mut form: Multipart) -> axum::Json<Value> {
+        let mut parts = Vec::new();
+        while let Some(part) = form.next_field().await.unwrap() {
+            let about = json!([part.name(), part.file_name(), part.content_type()]);
+            parts.push(json!([about, part.text().await.unwrap()]));
+        }
+        axum::Json(Value::Array(parts))
+    }
+    async fn charge(Form(fields): Form<std::collections::BTreeMap<String, String>>) -> axum::Json<Value> {
+        axum::Json(json!(fields))
+    }
+
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let app = axum::Router::new()
+        .route("/upload", post(upload))
+        .route("/charge", post(charge));
+    let _served = tokio_util::task::AbortOnDropHandle::new(tokio::spawn(async move {
+        axum::serve(listener, app).await.unwrap();
+    }));
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("forms.yaml");
+    std::fs::write(&path, FORMS).unwrap();
+    let fields = json!({"openapi": path, "base_url": url});
+    let servers = start_with(vec![config("forms", fields)], Arc::default());
+    until(&servers, |servers| is_ready(&servers.states()[0].state)).await;
+
+    let call =
+        async |tool: &str, given: Value| servers.call(ME, "forms", tool, arguments(given), LIMITS).await;
+    // "a,b\n1,2\n"
+    let given = json!({"table": "YSxiCjEsMgo=", "title": "T\u{e9}", "tags": ["x", "y"]});
+    let reply = call("upload", given).await.unwrap();
+    let mut parts = reply.content.as_array().unwrap().clone();
+    parts.sort_by_key(ToString::to_string);
+    assert_eq!(
+        parts,
+        [
+            json!([["table", "table", "text/csv"], "a,b\n1,2\n"]),
+            json!([["tags", null, null], "x"]),
+            json!([["tags", null, null], "y"]),
+            json!([["title", null, null], "T\u{e9}"]),
+        ]
+    );
+    let error = call("upload", json!({"table": "a,b"})).await.unwrap_err();
+    assert_eq!(
+        error,
+        CallError::BadArguments("table: is not encoded as base64".to_owned())
+    );
+    let reply = call("charge", json!({"amount": 5, "note": "a&b = c"}))
+        .await
+        .unwrap();
+    assert_eq!(reply.content, json!({"amount": "5", "note": "a&b = c"}));
+    let listed = servers.snapshot();
+    let schema = &listed[0].tools.get("upload").unwrap().definition().input_schema;
+    let described = schema["properties"]["table"]["description"].as_str().unwrap();
+    assert!(
+        described.starts_with("A table.") && described.contains("base64"),
+        "{described}"
+    );
 }

@@ -148,7 +148,7 @@ async fn a_description_elsewhere_is_read_without_the_secret() {
     assert_eq!(*told.lock().unwrap(), [false]);
     // An argument does not take its place.
     let own = arguments(json!({"X-Api-Key": "of the caller"}));
-    let reply = servers.call("a", "x", own, LIMITS).await.unwrap();
+    let reply = servers.call(ME, "a", "x", own, LIMITS).await.unwrap();
     assert_eq!(reply.content["told"], json!("*".repeat(SECRET.len())));
 }
 

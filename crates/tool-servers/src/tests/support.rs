@@ -12,7 +12,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::call::{CallError, Limits, Reply};
-use crate::servers::ToolServers;
+use crate::programs::{Program, Programs};
+use crate::servers::{Caller, ToolServers};
 use crate::state::ServerState;
 use crate::task::Timing;
 
@@ -308,7 +309,21 @@ pub(super) fn start_timed(
     timing: Timing,
 ) -> ToolServers {
     let source: Arc<dyn CredentialSource> = source;
-    ToolServers::start_with(configs, &source, &Clock::default(), timing).unwrap()
+    ToolServers::start_with(configs, &source, &no_programs(), &Clock::default(), timing).unwrap()
+}
+
+/// None can be started.
+#[derive(Debug)]
+struct NoPrograms;
+
+impl Programs for NoPrograms {
+    fn start<'a>(&'a self, _: &'a ToolServerConfig) -> BoxFuture<'a, Result<Program, String>> {
+        Box::pin(async { Err("there are no programs".to_owned()) })
+    }
+}
+
+pub(super) fn no_programs() -> Arc<dyn Programs> {
+    Arc::new(NoPrograms)
 }
 
 /// Servers of these URLs, of MCP, once they are ready.
@@ -355,6 +370,28 @@ pub(super) const LIMITS: Limits = Limits {
     reply_bytes: 1 << 20,
 };
 
+/// The session of most calls.
+pub(super) const ME: Caller<'_> = Caller {
+    owner: "acme",
+    session: "1",
+};
+
+/// A call of this session.
+pub(super) async fn call_of(
+    servers: &ToolServers,
+    session: usize,
+    server: &str,
+    tool: &str,
+) -> Result<Reply, CallError> {
+    let session = session.to_string();
+    let owner = format!("owner {session}");
+    let caller = Caller {
+        owner: &owner,
+        session: &session,
+    };
+    servers.call(caller, server, tool, Map::new(), LIMITS).await
+}
+
 pub(super) fn arguments(value: Value) -> Map<String, Value> {
     match value {
         Value::Object(members) => members,
@@ -363,5 +400,5 @@ pub(super) fn arguments(value: Value) -> Map<String, Value> {
 }
 
 pub(super) async fn call(servers: &ToolServers, server: &str, tool: &str) -> Result<Reply, CallError> {
-    servers.call(server, tool, Map::new(), LIMITS).await
+    servers.call(ME, server, tool, Map::new(), LIMITS).await
 }

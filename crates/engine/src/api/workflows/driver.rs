@@ -259,7 +259,11 @@ impl Commands {
                 .hand_over_workflow_run(id.to_owned(), replica.epoch)
                 .await?;
         if given {
-            tracing::info!(run = id, replica = replica.name, "the run of a workflow continues where its session is");
+            tracing::info!(
+                run = id,
+                replica = replica.name,
+                "the run of a workflow continues where its session is"
+            );
             return Err(Stop::Over);
         }
         Ok(())

@@ -7,13 +7,12 @@ use futures_util::StreamExt as _;
 use himalia_upstream::{BodyError, ERROR_BYTES, Incoming, Sent, is_json};
 use http::StatusCode;
 use rmcp::model::RequestId;
-use serde_json::json;
 use tokio::time::{sleep, timeout};
 
 use super::{CONTROL_TIME, EVENT_STREAM, Headers, MAX_REQUESTS, Transport};
 use crate::call::{CallError, refusal};
 use crate::mcp::events::{EventError, data, events};
-use crate::mcp::message::{Kind, Message};
+use crate::mcp::message::{Kind, Message, answer};
 use crate::mcp::ticket::{Answer, Ticket};
 
 /// How often the response to one call may be resumed on another connection, as the server asks for.
@@ -143,20 +142,11 @@ impl Transport {
 
     /// Answers a request that a server makes within a call. It is offered nothing, and so may only ask whether we are there.
     async fn answer_request(&self, session: Option<&str>, headers: &Headers, id: &str, method: &str) {
-        let answer = if method == "ping" {
-            json!({"result": {}})
-        } else {
-            json!({"error": {"code": -32601, "message": "not offered"}})
-        };
         let Ok(id) = serde_json::from_str::<serde_json::Value>(id) else {
             return;
         };
-        let mut message = json!({"jsonrpc": "2.0", "id": id});
-        if let (Some(message), serde_json::Value::Object(answer)) = (message.as_object_mut(), answer) {
-            message.extend(answer);
-        }
         let sent = Sent::default();
-        let posted = self.post(session, headers, message.to_string().into_bytes(), 0, &sent);
+        let posted = self.post(session, headers, answer(&id, method), 0, &sent);
         let _ = timeout(CONTROL_TIME, posted).await;
     }
 }

@@ -1,0 +1,395 @@
+//! What `rmcp` says to a program, line by line over its standard input, and what the program answers.
+//!
+//! ```text
+//! rmcp -> send()  -> writer task -> standard input       a question of ours is noted (asked.rs) before it is written
+//! rmcp <- receive <- reader task <- standard output      lines.rs; the answers to our questions go to their tickets, as bytes
+//!                                <- standard error       errors.rs
+//! ```
+//!
+//! A line that is no message is left out: programs print all kinds of things.
+
+mod asked;
+mod errors;
+mod lines;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::StreamExt as _;
+use futures_util::stream::BoxStream;
+use himalia_upstream::json;
+use rmcp::RoleClient;
+use rmcp::model::{ClientJsonRpcMessage, ErrorData, GetExtensions as _, RequestId, ServerJsonRpcMessage};
+use serde_json::Value;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, sleep};
+use tokio_util::task::AbortOnDropHandle;
+
+use self::asked::{Asked, For};
+pub(super) use self::errors::Errors;
+use self::lines::{Line, Lines};
+use super::connection::Signals;
+use super::message::{Kind, Message};
+use super::ticket::{Answer, Ticket};
+use crate::call::CallError;
+use crate::programs::{Program, ProgramEvent, ProgramInput};
+
+/// Bytes of the answer to a message of `rmcp` itself, such as `initialize`, and of a notification.
+const CONTROL_BYTES: usize = 1 << 20;
+/// Longest wait until a program reads a message of `rmcp` itself.
+const CONTROL_TIME: Duration = Duration::from_secs(20);
+/// Bytes of a message around the result that has its own bound.
+const ENVELOPE_BYTES: usize = 1024;
+/// What a program may write within a minute that answers nothing, standard error included, in bytes. Then it is given up.
+const IDLE_BYTES: u64 = 16 << 20;
+const MINUTE: Duration = Duration::from_mins(1);
+/// Messages that wait until the program reads them, and answers that wait for `rmcp`.
+const QUEUE: usize = 64;
+
+/// The connection to a program. The program ends when this is dropped.
+pub(super) struct Stdio {
+    asked: Arc<Asked>,
+    received: mpsc::Receiver<ServerJsonRpcMessage>,
+    passed: mpsc::WeakSender<ServerJsonRpcMessage>,
+    outgoing: mpsc::Sender<Outgoing>,
+    _reader: AbortOnDropHandle<()>,
+    _writer: AbortOnDropHandle<()>,
+}
+
+/// Why a message was not written.
+#[derive(Debug)]
+pub(super) struct StdioError(String);
+
+impl fmt::Display for StdioError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for StdioError {}
+
+/// A message that is to be written.
+struct Outgoing {
+    line: Bytes,
+    /// The number of a request, and for whom its answer is.
+    asks: Option<(i64, For)>,
+    written: Option<oneshot::Sender<()>>,
+}
+
+impl Stdio {
+    pub(super) fn start(program: Program, errors: Errors, signals: Arc<Signals>) -> Self {
+        let Program { events, input } = program;
+        let asked = Arc::<Asked>::default();
+        let (passes, received) = mpsc::channel(QUEUE);
+        let (outgoing, waiting) = mpsc::channel(QUEUE);
+        let passed = passes.downgrade();
+        let reader = Reader {
+            asked: Arc::clone(&asked),
+            passes,
+            outgoing: outgoing.clone(),
+            signals,
+            errors,
+            idle: Idle::default(),
+        };
+        let writer = write(input, waiting, Arc::clone(&asked));
+        Self {
+            asked,
+            received,
+            passed,
+            outgoing,
+            _reader: AbortOnDropHandle::new(tokio::spawn(reader.run(events))),
+            _writer: AbortOnDropHandle::new(tokio::spawn(writer)),
+        }
+    }
+}
+
+impl rmcp::transport::Transport<RoleClient> for Stdio {
+    type Error = StdioError;
+
+    fn send(
+        &mut self,
+        item: ClientJsonRpcMessage,
+    ) -> impl Future<Output = Result<(), StdioError>> + Send + 'static {
+        let (asked, outgoing, passed) = (
+            Arc::clone(&self.asked),
+            self.outgoing.clone(),
+            self.passed.clone(),
+        );
+        async move {
+            let mut line = serde_json::to_vec(&item).map_err(|error| StdioError(error.to_string()))?;
+            line.push(b'\n');
+            let (mut ticket, mut asks) = (None, None);
+            if let ClientJsonRpcMessage::Request(request) = &item
+                && let RequestId::Number(number) = request.id
+            {
+                ticket = request.request.extensions().get::<Ticket>().cloned();
+                asks = Some((number, ticket.clone().map_or(For::Rmcp, For::Us)));
+            }
+            let number = asks.as_ref().map(|(number, _)| *number);
+            let (written, is_written) = oneshot::channel();
+            let message = Outgoing {
+                line: line.into(),
+                asks,
+                written: Some(written),
+            };
+            let write = async {
+                let closed = || StdioError("the program has ended".to_owned());
+                outgoing.send(message).await.map_err(|_| closed())?;
+                is_written.await.map_err(|_| closed())
+            };
+            let Some(ticket) = ticket else {
+                return tokio::select! {
+                    written = write => written,
+                    () = sleep(CONTROL_TIME) => Err(StdioError("the program does not read".to_owned())),
+                };
+            };
+            tokio::select! {
+                biased;
+                () = ticket.given_up() => {}
+                written = write => {
+                    written?;
+                    ticket.given_up().await;
+                }
+            }
+            // The caller has its answer, or waits no longer: `rmcp` need not wait either.
+            if let Some(number) = number
+                && asked.give_up(number)
+                && let Some(passed) = passed.upgrade()
+            {
+                let _ = passed.send(end(number)).await;
+            }
+            Ok(())
+        }
+    }
+
+    async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
+        self.received.recv().await
+    }
+
+    async fn close(&mut self) -> Result<(), StdioError> {
+        self.received.close();
+        Ok(())
+    }
+}
+
+/// The end of a request of ours, for `rmcp`, which does not need its answer.
+fn end(number: i64) -> ServerJsonRpcMessage {
+    ServerJsonRpcMessage::error(
+        ErrorData::internal_error("elsewhere", None),
+        Some(RequestId::Number(number)),
+    )
+}
+
+/// Writes one message after another, whole.
+async fn write(mut input: Box<dyn ProgramInput>, mut waiting: mpsc::Receiver<Outgoing>, asked: Arc<Asked>) {
+    while let Some(Outgoing { line, asks, written }) = waiting.recv().await {
+        if let Some((number, whose)) = asks {
+            // Before it is written: the answer may come at once.
+            let ticket = match &whose {
+                For::Us(ticket) => Some(ticket.clone()),
+                For::Rmcp | For::NoOne => None,
+            };
+            if ticket.as_ref().is_some_and(|ticket| !ticket.begin()) {
+                continue;
+            }
+            asked.ask(number, whose);
+            if ticket.is_some_and(|ticket| ticket.is_given_up()) {
+                asked.give_up(number);
+            }
+        }
+        if input.write(line).await.is_err() {
+            // The reader sees its end.
+            return;
+        }
+        if let Some(written) = written {
+            let _ = written.send(());
+        }
+    }
+}
+
+/// What a program has written lately that answers nothing.
+#[derive(Debug, Default)]
+struct Idle {
+    since: Option<Instant>,
+    bytes: u64,
+}
+
+impl Idle {
+    /// Whether that is too much.
+    fn add(&mut self, bytes: u64) -> bool {
+        if self.since.is_none_or(|since| since.elapsed() >= MINUTE) {
+            (self.since, self.bytes) = (Some(Instant::now()), 0);
+        }
+        self.bytes = self.bytes.saturating_add(bytes);
+        self.bytes > IDLE_BYTES
+    }
+}
+
+/// Reads what a program writes.
+struct Reader {
+    asked: Arc<Asked>,
+    passes: mpsc::Sender<ServerJsonRpcMessage>,
+    outgoing: mpsc::Sender<Outgoing>,
+    signals: Arc<Signals>,
+    errors: Errors,
+    idle: Idle,
+}
+
+impl Reader {
+    async fn run(mut self, events: BoxStream<'static, ProgramEvent>) {
+        let reason = self.read(events).await;
+        let tail = self.errors.tail();
+        let reason = match tail.as_str() {
+            "" => reason,
+            tail => format!("{reason}; the end of its standard error: {tail}"),
+        };
+        self.signals.program_ended(reason);
+        // The texts of its errors are not for callers.
+        self.asked.end("the program of the server has ended");
+    }
+
+    /// Reads to the end, and says what that is.
+    async fn read(&mut self, mut events: BoxStream<'static, ProgramEvent>) -> String {
+        let mut lines = Lines::default();
+        let flood =
+            || format!("it has written more than {IDLE_BYTES} bytes within a minute that answer nothing");
+        while let Some(event) = events.next().await {
+            match event {
+                ProgramEvent::Output(mut output) => {
+                    while let Some(line) = lines.next(&mut output, self.longest()) {
+                        let idle = match line {
+                            Line::Whole(text) => self.take(text).await,
+                            Line::Long { head, bytes } => self.too_long(&head, bytes).await,
+                            Line::Endless => return "it has written a line without an end".to_owned(),
+                        };
+                        if self.idle.add(idle) {
+                            return flood();
+                        }
+                    }
+                }
+                ProgramEvent::Errors(bytes) => {
+                    self.errors.add(&bytes);
+                    if self.idle.add(bytes.len() as u64) {
+                        return flood();
+                    }
+                }
+                ProgramEvent::Ended(reason) => return reason,
+            }
+        }
+        "its sandbox has ended".to_owned()
+    }
+
+    /// Bytes that a line may have now.
+    fn longest(&self) -> usize {
+        self.asked
+            .longest()
+            .max(CONTROL_BYTES)
+            .saturating_add(ENVELOPE_BYTES)
+    }
+
+    /// Takes a line. Gives its bytes if it is the answer to nothing.
+    async fn take(&mut self, text: Bytes) -> u64 {
+        let bytes = text.len() as u64;
+        let Some(message) = Message::parse(&text) else {
+            return bytes;
+        };
+        let Some(number) = message.number().filter(|_| message.method.is_none()) else {
+            self.unsolicited(&text, message).await;
+            return bytes;
+        };
+        match self.asked.take(number) {
+            Some(For::Us(ticket)) => {
+                let answer = if text.len() > ticket.most().saturating_add(ENVELOPE_BYTES) {
+                    Err(CallError::too_long(ticket.most()))
+                } else {
+                    match message.kind(Some(&RequestId::Number(number))) {
+                        Kind::Response(Ok(result)) => Ok(Answer {
+                            result: text.slice_ref(result.get().as_bytes()),
+                            bytes: text.len(),
+                        }),
+                        Kind::Response(Err(error)) => Err(CallError::refused(error.code, &error.message)),
+                        _ => Err(CallError::failed("the answer is no message of JSON-RPC")),
+                    }
+                };
+                self.answered(number, &ticket, answer).await;
+                0
+            }
+            Some(For::Rmcp) => {
+                let id = RequestId::Number(number);
+                let parsed = match json::parse(&text) {
+                    Ok(parsed) if text.len() <= CONTROL_BYTES => parsed,
+                    Ok(_) => refuse(id, &format!("the answer has more than {CONTROL_BYTES} bytes")),
+                    Err(reason) => refuse(id, &format!("the answer {reason}")),
+                };
+                let _ = self.passes.send(parsed).await;
+                0
+            }
+            // No one waits for it any more.
+            Some(For::NoOne) => 0,
+            None => bytes,
+        }
+    }
+
+    /// A line of so many bytes, which were not kept. Gives them if they are the answer to nothing.
+    async fn too_long(&self, head: &[u8], bytes: u64) -> u64 {
+        let asked = asked::number_in(head).and_then(|number| Some((number, self.asked.take(number)?)));
+        match asked {
+            Some((number, For::Us(ticket))) => {
+                let answer = Err(CallError::too_long(ticket.most()));
+                self.answered(number, &ticket, answer).await;
+                0
+            }
+            Some((number, For::Rmcp)) => {
+                let reason = format!("the answer has more than {CONTROL_BYTES} bytes");
+                let _ = self.passes.send(refuse(RequestId::Number(number), &reason)).await;
+                0
+            }
+            Some((_, For::NoOne)) => 0,
+            None => bytes,
+        }
+    }
+
+    /// Puts the answer down, before `rmcp` hears that there is one.
+    async fn answered(&self, number: i64, ticket: &Ticket, answer: Result<Answer, CallError>) {
+        ticket.answer(answer);
+        let _ = self.passes.send(end(number)).await;
+    }
+
+    /// What a program says by itself: of use are that the list of tools has changed, and some requests.
+    async fn unsolicited(&self, text: &Bytes, message: Message<'_>) {
+        match message.kind(None) {
+            Kind::Notification(method) => {
+                let is_change = method == "notifications/tools/list_changed";
+                if is_change {
+                    self.signals.list_changed();
+                }
+                let is_wanted = is_change || method.starts_with("notifications/subscriptions/");
+                if is_wanted
+                    && text.len() <= CONTROL_BYTES
+                    && let Ok(parsed) = json::parse(text)
+                {
+                    let _ = self.passes.send(parsed).await;
+                }
+            }
+            Kind::Request { id, method } => {
+                let Ok(id) = serde_json::from_str::<Value>(id.get()) else {
+                    return;
+                };
+                let message = Outgoing {
+                    line: super::message::answer(&id, &method).into(),
+                    asks: None,
+                    written: None,
+                };
+                // One that asks faster than it reads gets no answer.
+                let _ = self.outgoing.try_send(message);
+            }
+            Kind::Response(_) | Kind::Other => {}
+        }
+    }
+}
+
+fn refuse(id: RequestId, reason: &str) -> ServerJsonRpcMessage {
+    ServerJsonRpcMessage::error(ErrorData::internal_error(reason.to_owned(), None), Some(id))
+}
