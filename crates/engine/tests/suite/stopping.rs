@@ -71,7 +71,7 @@ impl Provisioner for Held {
     }
 }
 
-/// A gateway that is told to stop while the sandbox of a start is made; gives the provisioner when both are over.
+/// Stops a gateway while the sandbox of a start is made; returns the provisioner when both have ended.
 async fn stopped_meanwhile(place: &TestEngine, drain: Drain) -> Arc<LocalProvisioner> {
     let (config, within_it) = place.parts();
     let within_it = Arc::new(within_it);
