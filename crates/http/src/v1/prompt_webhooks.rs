@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, json};
 use uuid::Uuid;
 
-use super::answers::{Empty, ShownOnce};
+use super::answers::{Empty, ShownOnce, With};
 use super::deliveries::{Deliveries, ListedDeliveries, delivery_page};
 use super::input::{Cursor, Limit, Members, PAGE_MOST, Parameters, Text, limit, page};
 use super::schedules::date;
@@ -84,7 +84,7 @@ pub(crate) async fn create(
     State(app): State<App>,
     Caller(principal): Caller,
     Members(wanted): Members<Wanted>,
-) -> Result<ShownOnce<Made>, ApiError> {
+) -> Result<ShownOnce<With<201, Made>>, ApiError> {
     let new = NewTrigger {
         name: wanted.name,
         // It starts nothing.
@@ -97,11 +97,11 @@ pub(crate) async fn create(
         callback: Some(wanted.url.0),
     };
     let (made, secrets) = app.engine().create_trigger(&principal, KIND, new).await?;
-    Ok(ShownOnce(Made {
+    Ok(ShownOnce(With(Made {
         secret: secrets.outgoing.unwrap_or_default(),
         answer_secret: secrets.incoming.unwrap_or_default(),
         shown: made.into(),
-    }))
+    })))
 }
 
 /// A page of the list.
