@@ -1504,6 +1504,8 @@ export interface NewSkill {
     inputs?: unknown | undefined;
     /** What it is. */
     kind: "instructions" | "code";
+    /** Models that a run may ask, by their names. It has those of them that template and caller have too. */
+    models?: string[] | undefined;
     /** 1 to 64 lower-case letters, digits and hyphens; it begins with a letter and does not end with a hyphen. */
     name: string;
     /** What it needs of the network. A run reaches what is both here and in the template. */
@@ -1696,14 +1698,6 @@ export interface OfCaller {
   returned_chars: number;
 }
 
-/** What waits for an answer. */
-export interface OpenPrompts {
-  /** In the order in which they were asked. */
-  prompts: Prompt[];
-  /** Replicas whose part is missing. */
-  unanswered?: string[] | undefined;
-}
-
 /** A file that was to be kept, and is not. */
 export interface OmittedArtifact {
   /** Its length. */
@@ -1722,6 +1716,14 @@ export interface OmittedArtifacts {
   more: number;
   /** The kernel did not look at all files: there may be others. */
   truncated: boolean;
+}
+
+/** What waits for an answer. */
+export interface OpenPrompts {
+  /** In the order in which they were asked. */
+  prompts: Prompt[];
+  /** Replicas whose part is missing. */
+  unanswered?: string[] | undefined;
 }
 
 /**
