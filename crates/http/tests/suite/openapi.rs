@@ -88,10 +88,11 @@ fn operations_have_names_and_tags_for_generators_and_types_for_json() {
 }
 
 /// Lists that are no lists of things: they are bounded, and complete in each answer.
-const PARTS: [(&str, &str); 21] = [
+const PARTS: [(&str, &str); 22] = [
     ("/v1/executions/{execution_id}", "outputs"),
     ("/v1/executions/{execution_id}", "prompts"),
     ("/v1/executions/{execution_id}/skill", "violations"),
+    ("/v1/executions/{execution_id}", "artifacts"),
     ("/v1/prompts", "prompts"),
     ("/v1/prompts", "unanswered"),
     ("/v1/prompts", "options"),
