@@ -249,11 +249,6 @@ impl SqliteStore {
         .await
     }
 
-    /// There is no other process to give it to.
-    pub(super) async fn do_hand_over_workflow_run(&self, _: String, _: u64) -> Result<bool, StoreError> {
-        Ok(false)
-    }
-
     pub(super) async fn do_forget_workflow_runs(&self, micros: i64) -> Result<usize, StoreError> {
         self.write(move |transaction| {
             transaction

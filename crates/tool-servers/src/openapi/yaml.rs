@@ -80,9 +80,8 @@ countries: [no, on, ~, true, 1, 1.5, '01', 2026-11-26]
         let merged = "a: &a {x: 1}\nb:\n  <<: *a\n";
         let many = format!("[{}0]", "0,".repeat(MAX_NODES));
         let deep = "[".repeat(100_000);
-        let indented: String = (0..1000)
-            .map(|depth| format!("{}a:\n", " ".repeat(depth)))
-            .collect();
+        let indented: Vec<_> = (0..1000).map(|depth| " ".repeat(depth) + "a:\n").collect();
+        let indented = indented.concat();
         for text in [
             bomb,
             merged,
