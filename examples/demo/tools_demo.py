@@ -109,7 +109,8 @@ def reconcile(gateway, upstreams, out):
 
     heading("4. this month's run, now")
     started = time.monotonic()
-    run = gateway.request("POST", f"/v1/schedules/{schedule['name']}/runs")["workflow_run"]
+    gateway.request("POST", f"/v1/schedules/{schedule['name']}/runs")
+    run = started_run(gateway, schedule)
     shown = wait_for_a_person(gateway, run)
     say(f"  after {time.monotonic() - started:.1f} s the run waits for a person: {len(shown['differences'])} differences, for example")
     for difference in shown["differences"][:3]:
@@ -141,6 +142,17 @@ def reconcile(gateway, upstreams, out):
         input()
     say(good("done"))
     return 0
+
+
+def started_run(gateway, schedule):
+    """The run of the workflow, once the schedule's run has started it."""
+    while True:
+        latest = gateway.request("GET", f"/v1/schedules/{schedule['name']}/runs")["runs"][0]
+        if latest["workflow_run"]:
+            return latest["workflow_run"]
+        if latest["status"] not in ("due", "running"):
+            raise GatewayError(f"the run of the schedule has {latest['status']}: {latest['reason']}")
+        time.sleep(0.1)
 
 
 def wait_for_a_person(gateway, run):
