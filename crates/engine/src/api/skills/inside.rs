@@ -127,7 +127,7 @@ impl SessionSkills for Inside {
     ) -> BoxFuture<'_, Result<Value, EngineError>> {
         Box::pin(async move {
             let commands = self.commands()?;
-            let id = commands.run_for(&caller, &name, wanted).await?;
+            let id = Box::pin(commands.run_for(&caller, &name, wanted)).await?;
             commands.run_shown(&caller, id, wait).await
         })
     }
