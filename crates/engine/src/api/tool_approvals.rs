@@ -53,15 +53,16 @@ impl Commands {
         principal: &Principal,
         name: &PromptName,
     ) -> Result<PromptInfo, EngineError> {
-        let asked = self.prompt(principal, name, Duration::ZERO).await?;
-        let (PromptKind::Approval, PromptName::Kernel(id)) = (asked.kind, name) else {
-            return Err(EngineError::bad_request(
-                "value",
-                "is no answer to an approval of a tool",
-            ));
+        let wrong = || EngineError::bad_request("value", "is no answer to an approval of a tool");
+        let PromptName::Kernel(id) = name else {
+            return Err(wrong());
         };
         // A caller who runs code may not approve what that code does.
         self.allow(principal, Action::Approve, Object::Kernel(id.kernel))?;
+        let asked = self.prompt(principal, name, Duration::ZERO).await?;
+        if asked.kind != PromptKind::Approval {
+            return Err(wrong());
+        }
         let offered = asked.options.iter().any(|option| option == APPROVE_ALWAYS);
         let (Some(tool), true) = (asked.tool, offered && asked.state == PromptState::Open) else {
             // It says why.

@@ -213,7 +213,7 @@ fn told(run: &RunView) -> CallToolResult {
     let steps = run.steps.iter().map(|step| (step.id.clone(), word(step).into()));
     shown.structured_content = Some(json!({
         "run": id, "workflow": run.info.workflow, "version": run.info.version,
-        "status": run.info.status.as_str(), "outputs": outputs, "steps": Map::from_iter(steps),
+        "status": run.info.status.as_str(), "outputs": outputs, "steps": steps.collect::<Map<_, _>>(),
     }));
     shown
 }

@@ -114,7 +114,7 @@ impl Commands {
             return Ok(run);
         }
         let (_, skill) = self.skill(principal, name, wanted.version.as_deref()).await?;
-        self.begin_run(principal, keyed, &skill, wanted, None).await
+        Box::pin(self.begin_run(principal, keyed, &skill, wanted, None)).await
     }
 
     /// Begins a run that was not begun yet. `keyed` says what identifies it, `code` is the kernel whose code asks for it.
