@@ -18,7 +18,7 @@ impl Commands {
         let all = self.inner.registry.all_unordered();
         let mut logs: Vec<PathBuf> = all
             .into_iter()
-            .filter(|handle| !handle.is_over() && principal.sees(&handle.session().owner))
+            .filter(|handle| principal.sees(&handle.session().owner) && self.has_log(handle))
             .map(|handle| handle.journal.dir().to_owned())
             .collect();
         let kept = self.inner.ended.kept_of(|owner| principal.sees(owner));

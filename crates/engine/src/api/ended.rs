@@ -83,16 +83,21 @@ impl Commands {
         Ok(mine.take(MAX_KEPT).map(|row| ended_info(&row, kept)).collect())
     }
 
+    /// Whether the log of a session can be read: it lives, or ends and is kept.
+    pub(super) fn has_log(&self, handle: &SessionKernel) -> bool {
+        let is_kept = || {
+            let row = self.inner.ended.ending(handle);
+            row.is_some_and(|row| row.removed_micros.is_none())
+        };
+        !handle.is_over() || is_kept()
+    }
+
     /// The log of a session, whether it lives or not. Errors as of [`Engine::handle`], but for an ended one whose log
     /// is kept.
     pub(super) fn log(&self, principal: &Principal, id: KernelId) -> Result<SessionLog, EngineError> {
         let inner = &self.inner;
         if let Some(handle) = self.seen(principal, id) {
-            let is_kept = || {
-                let row = inner.ended.ending(&handle);
-                row.is_some_and(|row| row.removed_micros.is_none())
-            };
-            return if !handle.is_over() || is_kept() {
+            return if self.has_log(&handle) {
                 Ok(SessionLog::Live(handle))
             } else {
                 Err(inner.over(&handle))
