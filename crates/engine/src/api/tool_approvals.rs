@@ -57,12 +57,14 @@ impl Commands {
         let PromptName::Kernel(id) = name else {
             return Err(wrong());
         };
-        // A caller who runs code may not approve what that code does.
-        self.allow(principal, Action::Approve, Object::Kernel(id.kernel))?;
+        self.allow(principal, Action::Execute, Object::Kernel(id.kernel))?;
+        // What is not there, or another tenant's, is unknown before anything else is said of it.
         let asked = self.prompt(principal, name, Duration::ZERO).await?;
         if asked.kind != PromptKind::Approval {
             return Err(wrong());
         }
+        // A caller who runs code may not approve what that code does.
+        self.allow(principal, Action::Approve, Object::Kernel(id.kernel))?;
         let offered = asked.options.iter().any(|option| option == APPROVE_ALWAYS);
         let (Some(tool), true) = (asked.tool, offered && asked.state == PromptState::Open) else {
             // It says why.
