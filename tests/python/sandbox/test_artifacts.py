@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from agents import agent
 from agents import run as agent_run
-from levels import LEVELS, AtLevel
+from levels import LEVELS, TEMPLATE, AtLevel, place
 from waiting import eventually
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "clients" / "python"))
@@ -21,14 +21,16 @@ AT = [level for level in LEVELS if level in ("namespaces", "container")]
 def gateway(request, tmp_path_factory, kernel_python):
     """One that keeps logs."""
     directory = tmp_path_factory.mktemp("artifacts")
-    made = AtLevel(directory, request.param, keeps=True)
+    # What the gateway has not taken yet is in the directory of the session, beside its files.
+    roomy = TEMPLATE.format(name="roomy", place=place(request.param), disk="128MiB", more="")
+    made = AtLevel(directory, request.param, keeps=True, extra=roomy)
     yield made
     made.stop()
 
 
-def session(gateway):
+def session(gateway, template="plain"):
     """The id of a new session."""
-    reply = gateway.http.post("v1/sessions", json={"template": "plain"}, timeout=120)
+    reply = gateway.http.post("v1/sessions", json={"template": template}, timeout=120)
     assert reply.status_code == 201, reply.text
     return reply.json()["id"]
 
@@ -97,7 +99,7 @@ os.mkfifo("/tmp/artifacts/pipe")
 
 
 def test_files_of_the_largest_sizes_are_kept_also_over_mcp_and_in_a_branch(gateway):
-    made = session(gateway)
+    made = session(gateway, "roomy")
     code = """
 import os
 os.makedirs("artifacts", exist_ok=True)
