@@ -8,6 +8,7 @@ use std::collections::HashSet;
 
 use himalia_executions::PromptInfo;
 use himalia_model::{EngineError, Principal};
+use himalia_store::TriggerRecord;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -32,27 +33,43 @@ pub(super) async fn note(commands: &Commands, noted: &Noted, now: i64) -> Result
         .await;
     let mut open = HashSet::new();
     for record in hooks.map_err(stored)? {
-        let definition = definition(&record)?;
-        // Who made it sees what is asked. Once that is not so any more, nothing is posted.
-        let Ok(principal) = runner::holder(commands, &record, &definition) else {
-            continue;
-        };
-        for prompt in commands.listed_prompts(&principal).await? {
-            // A person types a password, not a service.
-            if prompt.password {
-                continue;
-            }
-            let key = (record.id, prompt.id.to_string());
-            if !noted.lock().contains(&key) {
-                let mut detail = Detail::new(TriggerRunStatus::Due);
-                detail.outputs = Some(shown(prompt)?);
-                let run = new_run(&record, Uuid::new_v4(), key.1.clone(), now, &detail)?;
-                store.add_trigger_run(run).await.map_err(stored)?;
-            }
-            open.insert(key);
+        if let Err(error) = note_for(commands, &record, noted, now, &mut open).await {
+            // The others learn of theirs. What was added before has its key, and is there once.
+            tracing::warn!(id = %record.id, owner = record.owner, %error, "cannot tell a webhook of what is asked");
         }
     }
     *noted.lock() = open;
+    Ok(())
+}
+
+/// Notes those for one webhook, and adds them to those that are open.
+async fn note_for(
+    commands: &Commands,
+    record: &TriggerRecord,
+    noted: &Noted,
+    now: i64,
+    open: &mut HashSet<(Uuid, String)>,
+) -> Result<(), EngineError> {
+    let definition = definition(record)?;
+    // Who made it sees what is asked. Once that is not so any more, nothing is posted.
+    let Ok(principal) = runner::holder(commands, record, &definition) else {
+        return Ok(());
+    };
+    for prompt in commands.listed_prompts(&principal).await? {
+        // A person types a password, not a service.
+        if prompt.password {
+            continue;
+        }
+        let key = (record.id, prompt.id.to_string());
+        if !noted.lock().contains(&key) {
+            let mut detail = Detail::new(TriggerRunStatus::Due);
+            detail.outputs = Some(shown(prompt)?);
+            let run = new_run(record, Uuid::new_v4(), key.1.clone(), now, &detail)?;
+            let adding = commands.inner.store().add_trigger_run(run);
+            adding.await.map_err(stored)?;
+        }
+        open.insert(key);
+    }
     Ok(())
 }
 
