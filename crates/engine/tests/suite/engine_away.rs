@@ -6,13 +6,12 @@ use crate::common;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use common::{TestEngine, op, start, stop, until_state};
 use himalia_engine::{Engine, EngineError, SessionId, StartSession};
 use himalia_sandbox::{
-    BoxFuture, Capabilities, DiskUse, Enforcement, LimitReport, LocalProvisioner, Provisioner,
-    ProvisionerKind, SandboxError, SandboxExit, SandboxHandle, SandboxId, SandboxInfo, SandboxSpec,
+    BoxFuture, DiskUse, Enforcement, LocalProvisioner, Provisioner, SandboxError, SandboxHandle, SandboxId,
+    SandboxInfo, SandboxSpec,
 };
 
 /// Plain processes, behind an engine that can be away.
@@ -36,17 +35,7 @@ impl Restarted {
 }
 
 impl Provisioner for Restarted {
-    fn kind(&self) -> ProvisionerKind {
-        self.within.kind()
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        self.within.capabilities()
-    }
-
-    fn limits(&self) -> LimitReport {
-        self.within.limits()
-    }
+    passed_on!(within);
 
     fn start(&self, spec: SandboxSpec) -> BoxFuture<'_, Result<SandboxHandle, SandboxError>> {
         Box::pin(async {
@@ -61,14 +50,6 @@ impl Provisioner for Restarted {
         self.within.adopt(id)
     }
 
-    fn stop(&self, id: SandboxId, grace: Duration) -> BoxFuture<'_, Result<SandboxExit, SandboxError>> {
-        self.within.stop(id, grace)
-    }
-
-    fn list(&self) -> BoxFuture<'_, Result<Vec<SandboxInfo>, SandboxError>> {
-        self.within.list()
-    }
-
     fn inspect(&self, id: SandboxId) -> BoxFuture<'_, Result<SandboxInfo, SandboxError>> {
         Box::pin(async move {
             self.asked()?;
@@ -76,19 +57,11 @@ impl Provisioner for Restarted {
         })
     }
 
-    fn note_process(&self, id: SandboxId, pid: u32) -> BoxFuture<'_, Result<bool, SandboxError>> {
-        self.within.note_process(id, pid)
-    }
-
     fn disk_use(&self, _: SandboxId) -> BoxFuture<'_, Result<Option<DiskUse>, SandboxError>> {
         Box::pin(async {
             self.asked()?;
             Ok(None)
         })
-    }
-
-    fn sweep(&self, keep: Vec<SandboxId>) -> BoxFuture<'_, Result<Vec<SandboxId>, SandboxError>> {
-        self.within.sweep(keep)
     }
 }
 

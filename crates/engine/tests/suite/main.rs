@@ -6,6 +6,7 @@ mod adoption;
 mod audit;
 mod branches;
 mod clients;
+#[macro_use]
 mod common;
 mod ended;
 mod engine_away;

@@ -5,13 +5,12 @@
 use crate::common;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use common::{TestEngine, op};
 use himalia_engine::{Drain, Engine, EngineError, StartSession};
 use himalia_sandbox::{
-    BoxFuture, Capabilities, LimitReport, LocalProvisioner, Provisioner, ProvisionerKind, SandboxError,
-    SandboxExit, SandboxHandle, SandboxId, SandboxInfo, SandboxSpec,
+    BoxFuture, LocalProvisioner, Provisioner, SandboxError, SandboxHandle, SandboxId, SandboxInfo,
+    SandboxSpec,
 };
 use himalia_testkit::assert_eventually;
 use himalia_testkit::patience::within;
@@ -26,17 +25,7 @@ struct Held {
 }
 
 impl Provisioner for Held {
-    fn kind(&self) -> ProvisionerKind {
-        self.within.kind()
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        self.within.capabilities()
-    }
-
-    fn limits(&self) -> LimitReport {
-        self.within.limits()
-    }
+    passed_on!(within);
 
     fn start(&self, spec: SandboxSpec) -> BoxFuture<'_, Result<SandboxHandle, SandboxError>> {
         Box::pin(async {
@@ -50,24 +39,8 @@ impl Provisioner for Held {
         self.within.adopt(id)
     }
 
-    fn stop(&self, id: SandboxId, grace: Duration) -> BoxFuture<'_, Result<SandboxExit, SandboxError>> {
-        self.within.stop(id, grace)
-    }
-
-    fn list(&self) -> BoxFuture<'_, Result<Vec<SandboxInfo>, SandboxError>> {
-        self.within.list()
-    }
-
     fn inspect(&self, id: SandboxId) -> BoxFuture<'_, Result<SandboxInfo, SandboxError>> {
         self.within.inspect(id)
-    }
-
-    fn note_process(&self, id: SandboxId, pid: u32) -> BoxFuture<'_, Result<bool, SandboxError>> {
-        self.within.note_process(id, pid)
-    }
-
-    fn sweep(&self, keep: Vec<SandboxId>) -> BoxFuture<'_, Result<Vec<SandboxId>, SandboxError>> {
-        self.within.sweep(keep)
     }
 }
 

@@ -30,6 +30,7 @@ pub(crate) mod templates;
 pub(crate) mod tokens;
 pub(crate) mod tool_approvals;
 pub(crate) mod tools;
+mod triggers;
 pub(crate) mod usage;
 mod variable_json;
 pub(crate) mod variables;

@@ -14,8 +14,9 @@ use uuid::Uuid;
 
 use super::answers::{Empty, ShownOnce, With};
 use super::deliveries::{Deliveries, ListedDeliveries, delivery_page};
-use super::input::{Cursor, Limit, Members, PAGE_MOST, Parameters, Text, limit, page};
+use super::input::{Cursor, Limit, Members, Parameters, Text};
 use super::schedules::date;
+use super::triggers::trigger_page;
 use super::webhooks::header_of;
 use crate::app::App;
 use crate::auth::{Caller, wrong_token};
@@ -132,11 +133,8 @@ pub(crate) async fn list(
     Caller(principal): Caller,
     Parameters(wanted): Parameters<Listed>,
 ) -> Result<Json<Webhooks>, ApiError> {
-    let all = app.engine().triggers(&principal, KIND).await?;
-    let key = |one: &PromptWebhook| format!("{} {}", one.owner, one.name);
-    let mut all: Vec<PromptWebhook> = all.into_iter().map(PromptWebhook::from).collect();
-    all.sort_by_cached_key(key);
-    let (webhooks, next) = page(all, wanted.cursor.as_ref(), limit(wanted.limit, PAGE_MOST), key);
+    let wanted = (wanted.cursor.as_ref(), wanted.limit);
+    let (webhooks, next) = trigger_page(&app, &principal, KIND, wanted, PromptWebhook::from).await?;
     Ok(Json(Webhooks { webhooks, next }))
 }
 

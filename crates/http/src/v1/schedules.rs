@@ -17,6 +17,7 @@ use super::answers::{Created, Empty, ShownOnce, With};
 use super::deliveries::{Deliveries, ListedDeliveries, delivery_page};
 use super::input::{Cursor, Limit, Members, PAGE_MOST, Parameters, Text, Whole, limit, page};
 use super::skills::runs::TIMEOUT_MOST;
+use super::triggers::trigger_page;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::error::ApiError;
@@ -280,11 +281,8 @@ pub(crate) async fn list(
     Caller(principal): Caller,
     Parameters(wanted): Parameters<Listed>,
 ) -> Result<Json<Schedules>, ApiError> {
-    let all = app.engine().triggers(&principal, KIND).await?;
-    let key = |one: &Schedule| format!("{} {}", one.owner, one.name);
-    let mut all: Vec<Schedule> = all.into_iter().map(Schedule::from).collect();
-    all.sort_by_cached_key(key);
-    let (schedules, next) = page(all, wanted.cursor.as_ref(), limit(wanted.limit, PAGE_MOST), key);
+    let wanted = (wanted.cursor.as_ref(), wanted.limit);
+    let (schedules, next) = trigger_page(&app, &principal, KIND, wanted, Schedule::from).await?;
     Ok(Json(Schedules { schedules, next }))
 }
 

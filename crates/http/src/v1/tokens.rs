@@ -2,14 +2,13 @@
 
 use axum::Json;
 use axum::extract::{Path, State};
-use himalia_engine::{AccessToken, EngineError, MAX_DESCRIPTION_CHARS, MAX_PRINCIPAL_CHARS, NewToken, Scope};
+use himalia_engine::{AccessToken, MAX_DESCRIPTION_CHARS, MAX_PRINCIPAL_CHARS, NewToken, Scope};
 use himalia_wire::build::timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use uuid::Uuid;
 
 use super::answers::{Empty, ShownOnce, With};
-use super::input::{Cursor, Limit, Members, PAGE_MOST, Parameters, limit, page};
+use super::input::{Cursor, Limit, Members, PAGE_MOST, Parameters, by_id, limit, page};
 use super::session_json::{Seconds, seconds};
 use crate::app::App;
 use crate::auth::Caller;
@@ -155,12 +154,6 @@ pub(crate) async fn revoke(
     Caller(principal): Caller,
     Path(id): Path<String>,
 ) -> Result<Empty<204>, ApiError> {
-    // A text that is no id is that of no token, once the caller may know.
-    let parsed = Uuid::try_parse(&id).unwrap_or(Uuid::nil());
-    let done = app.engine().revoke_token(&principal, parsed).await;
-    done.map_err(|error| match error {
-        EngineError::NotFound { what, .. } => EngineError::NotFound { what, id },
-        other => other,
-    })?;
+    by_id(id, async |id| app.engine().revoke_token(&principal, id).await).await?;
     Ok(Empty)
 }

@@ -2,14 +2,13 @@
 
 use axum::Json;
 use axum::extract::{Path, State};
-use himalia_engine::{EngineError, ToolApproval, from_micros};
+use himalia_engine::{ToolApproval, from_micros};
 use himalia_wire::build::timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use uuid::Uuid;
 
 use super::answers::Empty;
-use super::input::{Cursor, Limit, PAGE_MOST, Parameters, limit, page};
+use super::input::{Cursor, Limit, PAGE_MOST, Parameters, by_id, limit, page};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::error::ApiError;
@@ -92,12 +91,9 @@ pub(crate) async fn revoke(
     Caller(principal): Caller,
     Path(id): Path<String>,
 ) -> Result<Empty<204>, ApiError> {
-    // A text that is no id is that of no approval, once the caller may know.
-    let parsed = Uuid::try_parse(&id).unwrap_or(Uuid::nil());
-    let done = app.engine().revoke_tool_approval(&principal, parsed).await;
-    done.map_err(|error| match error {
-        EngineError::NotFound { what, .. } => EngineError::NotFound { what, id },
-        other => other,
-    })?;
+    by_id(id, async |id| {
+        app.engine().revoke_tool_approval(&principal, id).await
+    })
+    .await?;
     Ok(Empty)
 }

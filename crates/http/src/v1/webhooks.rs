@@ -17,9 +17,10 @@ use uuid::Uuid;
 
 use super::answers::{Empty, ShownOnce, With};
 use super::deliveries::{Deliveries, ListedDeliveries, delivery_page};
-use super::input::{Cursor, Limit, Members, PAGE_MOST, Parameters, Text, Whole, limit, page};
+use super::input::{Cursor, Limit, Members, PAGE_MOST, Parameters, Text, Whole, limit};
 use super::schedules::{ScheduleRun, date, run_page};
 use super::skills::runs::TIMEOUT_MOST;
+use super::triggers::trigger_page;
 use crate::app::App;
 use crate::auth::{Caller, wrong_token};
 use crate::body;
@@ -193,11 +194,9 @@ pub(crate) async fn list(
     Caller(principal): Caller,
     Parameters(wanted): Parameters<Listed>,
 ) -> Result<Json<Webhooks>, ApiError> {
-    let all = app.engine().triggers(&principal, KIND).await?;
-    let key = |one: &Webhook| format!("{} {}", one.owner, one.name);
-    let mut all: Vec<Webhook> = all.into_iter().map(|info| Webhook::of(&app, info)).collect();
-    all.sort_by_cached_key(key);
-    let (webhooks, next) = page(all, wanted.cursor.as_ref(), limit(wanted.limit, PAGE_MOST), key);
+    let wanted = (wanted.cursor.as_ref(), wanted.limit);
+    let (webhooks, next) =
+        trigger_page(&app, &principal, KIND, wanted, |info| Webhook::of(&app, info)).await?;
     Ok(Json(Webhooks { webhooks, next }))
 }
 

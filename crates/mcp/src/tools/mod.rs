@@ -9,6 +9,7 @@ mod interrupt;
 mod session;
 mod skill;
 mod upstream;
+mod versions;
 mod workflow;
 
 pub(crate) use entry::ToolEntry;
@@ -33,8 +34,6 @@ const UPSTREAM: &[ToolEntry] = upstream::TOOLS;
 
 /// Characters of a list, and of a text that is shown.
 const TEXT_CHARS: usize = 16_000;
-/// Characters of a description in a list.
-const DESCRIPTION_CHARS: usize = 200;
 
 /// What there is that tools are about.
 #[derive(Clone, Copy, Debug)]

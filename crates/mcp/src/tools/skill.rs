@@ -3,12 +3,13 @@
 use std::fmt::Write as _;
 
 use himalia_engine::{RunSkill, SKILL_FILE, Skill, SkillInfo, SkillKind, SkillRun, SkillRunStatus};
-use rmcp::model::{CallToolResult, ContentBlock, Tool};
+use rmcp::model::{CallToolResult, Tool};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::entry::{Effects, ToolEntry, tool};
-use super::{DESCRIPTION_CHARS, TEXT_CHARS, cut};
+use super::versions::{self, Version};
+use super::{TEXT_CHARS, cut};
 use crate::call::{Answer, Call, answer};
 use crate::failure::Failure;
 use crate::{arguments, follow, limits};
@@ -107,35 +108,14 @@ async fn run(mut call: Call) -> Answer {
     }
 }
 
-/// The latest version of each, as text and as JSON.
 fn listed(all: Vec<SkillInfo>) -> (String, Vec<Value>) {
-    let (mut text, mut body) = (String::new(), Vec::new());
-    let mut last = None;
-    let mut left_out = 0;
-    for info in all {
-        if last.as_ref() == Some(&info.name) {
-            continue;
-        }
-        last = Some(info.name.clone());
-        if text.len() > TEXT_CHARS {
-            left_out += 1;
-            continue;
-        }
-        let description = cut(&info.description, DESCRIPTION_CHARS).replace('\n', " ");
-        let _ = writeln!(
-            text,
-            "{} {} ({}): {description}",
-            info.name, info.version, info.kind
-        );
-        body.push(json!({ "name": info.name, "version": info.version.to_string(), "kind": info.kind }));
-    }
-    if left_out > 0 {
-        let _ = writeln!(text, "[{left_out} more]");
-    }
-    if text.is_empty() {
-        text.push_str("no skills");
-    }
-    (text, body)
+    let lines = all.into_iter().map(|info| Version {
+        head: format!("{} {} ({})", info.name, info.version, info.kind),
+        body: json!({ "name": info.name, "version": info.version.to_string(), "kind": info.kind }),
+        description: info.description,
+        name: info.name,
+    });
+    versions::listed(lines, "no skills")
 }
 
 /// How to use it: the instructions, or the types of code.
@@ -189,20 +169,11 @@ fn ended(run: &SkillRun) -> CallToolResult {
         }
         SkillRunStatus::Failed => (why(run), true),
     };
-    let content = vec![ContentBlock::text(text)];
-    let mut shown = if failed {
-        CallToolResult::error(content)
-    } else {
-        CallToolResult::success(content)
-    };
-    let outputs = run
-        .outputs
-        .as_ref()
-        .filter(|outputs| outputs.to_string().len() <= TEXT_CHARS);
-    shown.structured_content = Some(json!({
-        "execution_id": id, "skill": run.skill, "outputs": outputs, "violations": run.violations,
-    }));
-    shown
+    let shown = json!({
+        "execution_id": id, "skill": run.skill, "outputs": versions::small(run.outputs.as_ref()),
+        "violations": run.violations,
+    });
+    versions::told(text, failed, shown)
 }
 
 fn why(run: &SkillRun) -> String {

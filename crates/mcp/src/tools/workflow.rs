@@ -4,12 +4,13 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use himalia_engine::{RunStatus, RunView, StartRun, StepState, StepView, Workflow, WorkflowInfo};
-use rmcp::model::{CallToolResult, ContentBlock, Tool};
+use rmcp::model::{CallToolResult, Tool};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::entry::{Effects, ToolEntry, tool};
-use super::{DESCRIPTION_CHARS, TEXT_CHARS, cut};
+use super::versions::{self, Version};
+use super::{TEXT_CHARS, cut};
 use crate::call::{Answer, Call, answer};
 use crate::failure::Failure;
 use crate::{arguments, limits};
@@ -122,31 +123,14 @@ async fn at_its_end(call: &Call, id: &str, wait: Duration) -> Result<RunView, Fa
         .await?)
 }
 
-/// The latest version of each, as text and as JSON.
 fn listed(all: Vec<WorkflowInfo>) -> (String, Vec<Value>) {
-    let (mut text, mut body) = (String::new(), Vec::new());
-    let mut last = None;
-    let mut left_out = 0;
-    for info in all {
-        if last.as_ref() == Some(&info.name) {
-            continue;
-        }
-        last = Some(info.name.clone());
-        if text.len() > TEXT_CHARS {
-            left_out += 1;
-            continue;
-        }
-        let description = cut(&info.description, DESCRIPTION_CHARS).replace('\n', " ");
-        let _ = writeln!(text, "{} {}: {description}", info.name, info.version);
-        body.push(json!({ "name": info.name, "version": info.version.to_string() }));
-    }
-    if left_out > 0 {
-        let _ = writeln!(text, "[{left_out} more]");
-    }
-    if text.is_empty() {
-        text.push_str("no workflows");
-    }
-    (text, body)
+    let lines = all.into_iter().map(|info| Version {
+        head: format!("{} {}", info.name, info.version),
+        body: json!({ "name": info.name, "version": info.version.to_string() }),
+        description: info.description,
+        name: info.name,
+    });
+    versions::listed(lines, "no workflows")
 }
 
 /// What it takes, and its steps.
@@ -200,22 +184,12 @@ fn told(run: &RunView) -> CallToolResult {
             (format!("[cancelled by {by}: {id}]"), true)
         }
     };
-    let content = vec![ContentBlock::text(cut(&text, TEXT_CHARS))];
-    let mut shown = if failed {
-        CallToolResult::error(content)
-    } else {
-        CallToolResult::success(content)
-    };
-    let outputs = run
-        .outputs
-        .as_ref()
-        .filter(|outputs| outputs.to_string().len() <= TEXT_CHARS);
     let steps = run.steps.iter().map(|step| (step.id.clone(), word(step).into()));
-    shown.structured_content = Some(json!({
-        "run": id, "workflow": run.info.workflow, "version": run.info.version,
-        "status": run.info.status.as_str(), "outputs": outputs, "steps": steps.collect::<Map<_, _>>(),
-    }));
-    shown
+    let shown = json!({
+        "run": id, "workflow": run.info.workflow, "version": run.info.version, "status": run.info.status.as_str(),
+        "outputs": versions::small(run.outputs.as_ref()), "steps": steps.collect::<Map<_, _>>(),
+    });
+    versions::told(cut(&text, TEXT_CHARS), failed, shown)
 }
 
 fn word(step: &StepView) -> &'static str {

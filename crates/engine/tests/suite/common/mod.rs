@@ -25,6 +25,55 @@ use himalia_wire::{Channel, Limits, Parts, build, header, v1};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+/// The methods of a provisioner of a test that are those of another one, its field of this name.
+macro_rules! passed_on {
+    ($inner:ident) => {
+        fn kind(&self) -> himalia_sandbox::ProvisionerKind {
+            self.$inner.kind()
+        }
+
+        fn capabilities(&self) -> himalia_sandbox::Capabilities {
+            self.$inner.capabilities()
+        }
+
+        fn limits(&self) -> himalia_sandbox::LimitReport {
+            self.$inner.limits()
+        }
+
+        fn stop(
+            &self,
+            id: himalia_sandbox::SandboxId,
+            grace: std::time::Duration,
+        ) -> himalia_sandbox::BoxFuture<'_, Result<himalia_sandbox::SandboxExit, himalia_sandbox::SandboxError>>
+        {
+            self.$inner.stop(id, grace)
+        }
+
+        fn list(
+            &self,
+        ) -> himalia_sandbox::BoxFuture<'_, Result<Vec<himalia_sandbox::SandboxInfo>, himalia_sandbox::SandboxError>>
+        {
+            self.$inner.list()
+        }
+
+        fn note_process(
+            &self,
+            id: himalia_sandbox::SandboxId,
+            pid: u32,
+        ) -> himalia_sandbox::BoxFuture<'_, Result<bool, himalia_sandbox::SandboxError>> {
+            self.$inner.note_process(id, pid)
+        }
+
+        fn sweep(
+            &self,
+            keep: Vec<himalia_sandbox::SandboxId>,
+        ) -> himalia_sandbox::BoxFuture<'_, Result<Vec<himalia_sandbox::SandboxId>, himalia_sandbox::SandboxError>>
+        {
+            self.$inner.sweep(keep)
+        }
+    };
+}
+
 pub mod over_tls;
 use over_tls::OverTls;
 

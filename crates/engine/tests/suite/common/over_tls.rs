@@ -4,14 +4,12 @@ use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::time::Duration;
 
 use himalia_authority::Authority;
 use himalia_link::{CA_FILE, CERT_FILE, CERT_KEY_FILE, Endpoint, TlsClient, TlsEndpoint};
 use himalia_sandbox::{
-    BoxFuture, Capabilities, DiskUse, FixedLimit, Isolation, LimitChange, LimitReport, LocalProvisioner,
-    Provisioner, ProvisionerKind, SandboxError, SandboxExit, SandboxHandle, SandboxId, SandboxInfo,
-    SandboxSpec,
+    BoxFuture, DiskUse, FixedLimit, Isolation, LimitChange, LimitReport, LocalProvisioner, Provisioner,
+    SandboxError, SandboxHandle, SandboxId, SandboxInfo, SandboxSpec,
 };
 
 /// The variable that runs the whole suite over TLS.
@@ -100,17 +98,7 @@ impl OverTls {
 }
 
 impl Provisioner for OverTls {
-    fn kind(&self) -> ProvisionerKind {
-        self.inner.kind()
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        self.inner.capabilities()
-    }
-
-    fn limits(&self) -> LimitReport {
-        self.inner.limits()
-    }
+    passed_on!(inner);
 
     fn start(&self, spec: SandboxSpec) -> BoxFuture<'_, Result<SandboxHandle, SandboxError>> {
         Box::pin(async move { Ok(self.moved(self.inner.start(spec).await?)) })
@@ -136,14 +124,6 @@ impl Provisioner for OverTls {
         self.inner.change_limits(id, change)
     }
 
-    fn stop(&self, id: SandboxId, grace: Duration) -> BoxFuture<'_, Result<SandboxExit, SandboxError>> {
-        self.inner.stop(id, grace)
-    }
-
-    fn list(&self) -> BoxFuture<'_, Result<Vec<SandboxInfo>, SandboxError>> {
-        self.inner.list()
-    }
-
     fn inspect(&self, id: SandboxId) -> BoxFuture<'_, Result<SandboxInfo, SandboxError>> {
         self.inner.inspect(id)
     }
@@ -152,20 +132,12 @@ impl Provisioner for OverTls {
         self.inner.memory(ids)
     }
 
-    fn note_process(&self, id: SandboxId, pid: u32) -> BoxFuture<'_, Result<bool, SandboxError>> {
-        self.inner.note_process(id, pid)
-    }
-
     fn oom_kills(&self, id: SandboxId) -> BoxFuture<'_, Result<u64, SandboxError>> {
         self.inner.oom_kills(id)
     }
 
     fn disk_use(&self, id: SandboxId) -> BoxFuture<'_, Result<Option<DiskUse>, SandboxError>> {
         self.inner.disk_use(id)
-    }
-
-    fn sweep(&self, keep: Vec<SandboxId>) -> BoxFuture<'_, Result<Vec<SandboxId>, SandboxError>> {
-        self.inner.sweep(keep)
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {

@@ -3,6 +3,7 @@
 mod bounds;
 mod explain;
 mod headers;
+mod ids;
 mod members;
 mod paging;
 mod parameters;
@@ -10,6 +11,7 @@ mod raw;
 
 pub(crate) use bounds::{Hyphenated, Text, Wait, Whole};
 pub(crate) use headers::{After, Client, Key, key_of};
+pub(crate) use ids::by_id;
 pub(crate) use members::Members;
 #[cfg(test)]
 pub(crate) use members::parse as members;
