@@ -1,13 +1,17 @@
 """Code that does its worst: only its own kernel notices, the cause is named, and nothing is left behind."""
 
+import contextlib
+import os
 import signal
+import threading
 import time
 from datetime import UTC, datetime
 from pathlib import Path
 
+import httpx
 import pytest
 from channels import Channels
-from leftovers import left_by
+from leftovers import entries, left_by
 from processes import having_argument
 from waiting import eventually
 
@@ -166,20 +170,54 @@ def test_the_next_session_sees_nothing_of_the_last(gateway):
     gateway.end(second)
 
 
-def test_after_all_sessions_nothing_is_left(gateway):
-    """Processes, cgroups, directories of sandboxes: as many as the pool holds."""
-    reply = gateway.http.get("v1/sessions").json()
-    for made in reply["sessions"]:
+def ends_and_leaves_nothing(gateway):
+    """Ctrl-C; then it is started again, because other tests need it."""
+    logs = gateway.directory / "data" / "kernels"
+    gateway.process.send_signal(signal.SIGINT)
+    assert gateway.process.wait(60) == 0
+    try:
+        assert not list(logs.glob("*"))
+        assert not list((logs.parent / "files").glob("*"))
+        eventually(lambda: not left_by(logs.parent), lambda: f"left behind: {left_by(logs.parent)}")
+    finally:
+        gateway.process.stdout.close()
+        gateway.start()
+
+
+def end_all(gateway):
+    for made in gateway.http.get("v1/sessions").json()["sessions"]:
         gateway.end(made["id"])
     eventually(lambda: not gateway.http.get("v1/sessions").json()["sessions"], "no session is left")
+
+
+def test_a_kill_while_sandboxes_are_made_leaves_none_of_them(gateway):
+    """The sooner the kill, the less is written down of them: the next gateway finds only what is."""
+    run = Path(os.fsdecode((gateway.directory / "data" / "run-dir").read_bytes()))
+
+    def start():
+        with contextlib.suppress(httpx.HTTPError):
+            gateway.session()
+
+    for _ in range(4):
+        end_all(gateway)
+        before = set(entries(run))
+        starts = [threading.Thread(target=start) for _ in range(4)]
+        for each in starts:
+            each.start()
+        eventually(lambda: set(entries(run)) - before, "a sandbox is being made")
+        gateway.kill()
+        for each in starts:
+            each.join()
+        gateway.start()
+    end_all(gateway)
+    ends_and_leaves_nothing(gateway)
+
+
+def test_after_all_sessions_nothing_is_left(gateway):
+    """Processes, cgroups, directories of sandboxes: as many as the pool holds."""
+    end_all(gateway)
     pools = gateway.http.get("v1/pools").json()["pools"]
     waiting = sum(pool["max"] for pool in pools)
     logs = gateway.directory / "data" / "kernels"
     eventually(lambda: len(list(logs.glob("*"))) <= waiting, "no logs but those of pooled kernels are left")
-    gateway.process.send_signal(signal.SIGINT)
-    assert gateway.process.wait(60) == 0
-    assert not list(logs.glob("*"))
-    assert not list((logs.parent / "files").glob("*"))
-    eventually(lambda: not left_by(logs.parent), lambda: f"left behind: {left_by(logs.parent)}")
-    gateway.process.stdout.close()
-    gateway.start()
+    ends_and_leaves_nothing(gateway)

@@ -271,13 +271,6 @@ pub(super) fn receive_now(socket: impl AsFd) -> io::Result<(Vec<u8>, Vec<OwnedFd
     Ok((text, fds))
 }
 
-/// A pipe whose reading end gives `text` and then the end. The text is shorter than what a pipe holds.
-pub(super) fn pipe_with(text: &str) -> io::Result<OwnedFd> {
-    let (read, mut write) = pipe()?;
-    write.write_all(text.as_bytes())?;
-    Ok(read)
-}
-
 /// A pipe that no child inherits.
 pub(super) fn pipe() -> io::Result<(OwnedFd, File)> {
     let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;

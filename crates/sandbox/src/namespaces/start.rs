@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 
 use super::cgroups::Wanted;
 use super::inner::Inner;
-use super::jail::{pipe, pipe_with};
+use super::jail::pipe;
 use super::member::Member;
 use super::record::{Details, Record};
 use super::root::{Memory, Root};
@@ -81,25 +81,27 @@ impl Fresh {
     ) -> Result<Self, SandboxError> {
         let mut fresh = Self::new(inner, spec)?;
         let (mut shim, plan) = fresh.furnish(spec)?;
-        let mut init = None;
+        let mut made = None;
         if let Some(zygote) = zygote {
-            let key = fresh.key(spec)?;
-            match fresh.fork(&shim, &plan, zygote, key) {
-                Ok(born) => init = Some(born),
+            match fresh.fork(&shim, &plan, zygote) {
+                Ok(first) => made = Some((first, true)),
                 Err(error) => {
                     tracing::warn!(sandbox = %short(fresh.record.id), %error, "the zygote made no sandbox; it starts cold");
-                    // It may have come halfway, or answer too late.
+                    // It may have come halfway, or answer too late: its shim ends when it gets no key.
                     ending::kill(&fresh.record)?;
                 }
             }
         }
-        let by_zygote = init.is_some();
-        let init = match init {
-            Some(init) => init,
-            None => fresh.execute(&mut shim, plan, spec)?,
+        let ((init, key), by_zygote) = match made {
+            Some(made) => made,
+            None => (fresh.execute(&mut shim, plan)?, false),
         };
         fresh.began(init, by_zygote)?;
-        Ok(fresh)
+        match give_key(key, spec) {
+            // It has ended already: its watch reports that, with what it printed.
+            Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(fresh.io(error)),
+            _ => Ok(fresh),
+        }
     }
 
     /// Has the zygote start one whose shim waits for its key, which the given pipe takes. Blocks.
@@ -110,10 +112,9 @@ impl Fresh {
     ) -> Result<(Self, File), SandboxError> {
         let mut fresh = Self::new(inner, spec)?;
         let (shim, plan) = fresh.furnish(spec)?;
-        let (key, later) = pipe().map_err(|error| fresh.io(error))?;
-        let init = fresh.fork(&shim, &plan, zygote, key)?;
+        let (init, key) = fresh.fork(&shim, &plan, zygote)?;
         fresh.began(init, true)?;
-        Ok((fresh, later))
+        Ok((fresh, key))
     }
 
     /// Takes a standby sandbox for this spec, and gives its shim the key. An error undoes it. Blocks.
@@ -130,10 +131,7 @@ impl Fresh {
         };
         fresh.record.labels.clone_from(&spec.labels);
         fresh.record.write(&fresh.inner.layout.record(fresh.record.id))?;
-        let mut key = standby.key;
-        // The write fails if the shim has ended.
-        key.write_all(spec.key.expose().as_bytes())
-            .map_err(|error| fresh.io(error))?;
+        give_key(standby.key, spec).map_err(|error| fresh.io(error))?;
         Ok(fresh)
     }
 
@@ -202,15 +200,15 @@ impl Fresh {
         self.record.write(&self.inner.layout.record(self.record.id))
     }
 
-    /// Has the zygote make the first process.
+    /// Has the zygote make the first process, whose shim waits for its key. Dropped, the pipe that takes the key ends the shim.
     fn fork(
         &mut self,
         shim: &Shim,
         plan: &himalia_jail::Plan,
         zygote: &Zygote,
-        key: OwnedFd,
-    ) -> Result<ProcessId, SandboxError> {
+    ) -> Result<(ProcessId, File), SandboxError> {
         let log = self.log()?;
+        let (key, later) = pipe().map_err(|error| self.io(error))?;
         let again = |log: &File| log.try_clone().map_err(|error| self.io(error));
         let open = |path: &PathBuf| {
             File::options()
@@ -231,17 +229,13 @@ impl Fresh {
             env: shim.env.clone(),
         })?;
         self.status = Some(born.status);
-        Ok(born.process)
+        Ok((born.process, later))
     }
 
-    /// Executes the shim as the first process.
-    fn execute(
-        &self,
-        shim: &mut Shim,
-        place: himalia_jail::Plan,
-        spec: &SandboxSpec,
-    ) -> Result<ProcessId, SandboxError> {
+    /// Executes the shim as the first process; it waits for its key, as one of the zygote does.
+    fn execute(&self, shim: &mut Shim, place: himalia_jail::Plan) -> Result<(ProcessId, File), SandboxError> {
         let log = self.log()?;
+        let (key, later) = pipe().map_err(|error| self.io(error))?;
         let again = log.try_clone().map_err(|error| self.io(error))?;
         let mut argv = std::mem::take(&mut shim.argv);
         argv.extend(["--key-fd".to_owned(), KEY_FD.to_string()]);
@@ -259,14 +253,11 @@ impl Fresh {
                 keep_fds: vec![KEY_FD],
             },
         };
-        let fds = vec![(OwnedFd::from(again), LOG_FD), (self.key(spec)?, KEY_FD)];
+        let fds = vec![(OwnedFd::from(again), LOG_FD), (key, KEY_FD)];
         let pid = self.inner.jail.exec(&plan, &self.record.mark, fds, log)?;
         // A process that ended at once and is not our child is not there any more: its number says so.
-        Ok(Process::read(pid).map_or(ProcessId { pid, start: 0 }, |process| process.id))
-    }
-
-    fn key(&self, spec: &SandboxSpec) -> Result<OwnedFd, SandboxError> {
-        pipe_with(spec.key.expose()).map_err(|error| self.io(error))
+        let init = Process::read(pid).map_or(ProcessId { pid, start: 0 }, |process| process.id);
+        Ok((init, later))
     }
 
     fn log(&self) -> Result<File, SandboxError> {
@@ -311,6 +302,12 @@ impl Drop for Fresh {
         }
         self.inner.discard(&self.record);
     }
+}
+
+/// Gives a shim the key that it waits for; an error if it has ended. Not before the record names its process: if the gateway is killed
+/// earlier, the shim ends by itself, and the next gateway may not be able to find it (an ordinary user cannot read its environment).
+fn give_key(mut pipe: File, spec: &SandboxSpec) -> std::io::Result<()> {
+    pipe.write_all(spec.key.expose().as_bytes())
 }
 
 /// How the shim is started, in either way.
