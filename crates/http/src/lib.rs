@@ -44,6 +44,7 @@ mod router;
 mod routes;
 mod socket;
 mod traced;
+mod unread;
 mod v1;
 mod variables;
 mod viewer;

@@ -18,7 +18,7 @@ use crate::jupyter::policy;
 use crate::openapi::openapi;
 use crate::prefix::{self, Target};
 use crate::request_id::identify;
-use crate::{render, routes};
+use crate::{render, routes, unread};
 
 /// The facade as an axum router, for embedding. Without [`serve`](crate::serve) there is no limit on connections, no
 /// header timeout, and WebSocket handshakes are refused, since they need the raw socket.
@@ -59,6 +59,7 @@ pub(crate) fn app_and_router(
     }));
     let router = Router::new()
         .fallback_service(entry)
+        .layer(middleware::from_fn(unread::read_rest))
         .layer(middleware::from_fn(render::errors))
         .layer(middleware::from_fn_with_state(app.clone(), cors))
         .layer(middleware::from_fn_with_state(app.clone(), identify));

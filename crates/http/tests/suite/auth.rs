@@ -2,8 +2,10 @@
 
 use crate::common;
 
-use common::{Gateway, TOKEN, UPGRADE};
+use common::{Gateway, Reply, TOKEN, UPGRADE};
 use himalia_http::AllowedOrigins;
+use himalia_testkit::patience::within;
+use tokio::io::AsyncWriteExt as _;
 
 const KERNELS: &str = "/api/kernels";
 const CHANNELS: &str = "/api/kernels/11111111-2222-3333-4444-555555555555/channels";
@@ -170,4 +172,24 @@ async fn allowed_pages_get_cors_headers_on_everything() {
             .status,
         404
     );
+}
+
+/// Many clients send a body after the headers, in a packet of its own: the answer may not come between them and close the connection.
+#[tokio::test]
+async fn a_connection_can_be_used_again_after_a_refused_request_whose_body_comes_late() {
+    let gateway = Gateway::start().await;
+    let mut stream = gateway.connect().await;
+    let head = |token: &str| {
+        format!(
+            "POST /v1/sessions HTTP/1.1\r\nHost: x\r\nAuthorization: token {token}\r\nContent-Length: 5\r\n\r\n"
+        )
+    };
+    for _ in 0..2 {
+        stream.write_all(head("wrong").as_bytes()).await.unwrap();
+        // The gateway has seen the headers when it has answered this.
+        assert_eq!(gateway.get("/api").await.status, 200);
+        stream.write_all(b"{\"a\":").await.unwrap();
+        let reply = within("the refusal", Reply::read(&mut stream)).await.unwrap();
+        assert_eq!(reply.status, 401);
+    }
 }
