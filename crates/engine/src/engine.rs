@@ -161,8 +161,8 @@ commands! {
         /// Asks a person on behalf of the code that runs, or of the session; with a key that was used before, the prompt that there is.
         /// The time of the execution that runs stands still until the prompt has ended.
         Change ask_person(kernel: KernelId, wanted: Ask) -> PromptInfo, Subject::Kernel(kernel);
-        /// What a person is asked on behalf of the sessions that the principal sees, and by steps of its tenant's workflows, as far as it waits
-        /// for an answer: at most 1,000, in the order in which they were asked.
+        /// What a person is asked on behalf of the sessions and by steps of the workflows that the principal sees, as far as it waits for an
+        /// answer: at most 1,000, in the order in which they were asked.
         Look open_prompts() -> Vec<PromptInfo>, Subject::Gateway;
         /// The prompts of a kernel that are open and the latest 64 that have ended, in the order in which they were asked, `input()` of
         /// executions among them.

@@ -464,6 +464,7 @@ def test_a_tenant_sees_nothing_of_anothers_workflows(tmp_path, kernel_python):
             assert publish(ada, name="signed", steps=APPROVAL, outputs=by).status_code == 201
             start(ada, {"month": "x"}, "signed")
             [prompt] = eventually(lambda: open_steps(ada), "the step waits", 100)
+            assert open_steps(gateway.http) == [prompt]
             assert open_steps(eve) == []
             for reply in [
                 eve.get(f"v1/prompts/{prompt['id']}"),

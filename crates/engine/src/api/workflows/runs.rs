@@ -290,31 +290,24 @@ impl Commands {
         }
     }
 
-    /// What steps of the tenant's workflows ask, as far as it waits for an answer.
+    /// What steps of the workflows that the principal sees ask, as far as it waits for an answer: of the oldest `most` runs.
     pub(in crate::api) async fn open_step_prompts(
         &self,
         principal: &Principal,
+        most: i64,
     ) -> Result<Vec<PromptInfo>, EngineError> {
-        let filter = WorkflowRunFilter {
-            status: Some(RUNNING.to_owned()),
-            limit: MAX_RUNS_IN_PROGRESS.into(),
-            ..WorkflowRunFilter::default()
-        };
+        let owner = (!principal.is_operator()).then(|| principal.owner().to_owned());
         let store = self.inner.store();
-        let running = store.workflow_runs(principal.owner().to_owned(), filter);
+        let asking = store.asking_workflow_runs(owner, most);
         let mut open = Vec::new();
-        for run in running.await.map_err(stored)? {
-            let rows = store.workflow_steps(run.id.clone()).await.map_err(stored)?;
-            let steps = waiting_steps(&rows);
-            if steps.is_empty() {
-                continue;
-            }
+        for run in asking.await.map_err(stored)? {
+            let rows = store.workflow_steps(run.clone()).await.map_err(stored)?;
             // One that was deleted meanwhile asks nothing any more.
-            let Some(record) = store.workflow_run(run.id.clone()).await.map_err(stored)? else {
+            let Some(record) = store.workflow_run(run.clone()).await.map_err(stored)? else {
                 continue;
             };
-            for step in steps {
-                let run = run.id.clone();
+            for step in waiting_steps(&rows) {
+                let run = run.clone();
                 let prompt = view::prompt(&record, rows.clone(), &StepPromptId { run, step })?;
                 open.extend(prompt.filter(|prompt| prompt.state == PromptState::Open));
             }
