@@ -33,8 +33,8 @@ use uuid::Uuid;
 
 use crate::api::{
     BegunRun, Commands, DeliveryInfo, Drain, NewCredential, NewSecrets, NewTrigger, RunFilter, RunInfo,
-    RunSkill, RunView, SessionUsage, SkillInfo, SkillRun, StartRun, StepView, ToolApproval, TriggerChange,
-    TriggerInfo, TriggerKind, TriggerRunInfo, WorkflowInfo,
+    RunSkill, RunUntil, RunView, SessionUsage, SkillInfo, SkillRun, StartRun, StepView, ToolApproval,
+    TriggerChange, TriggerInfo, TriggerKind, TriggerRunInfo, WorkflowInfo,
 };
 use crate::audit::{Audit, Effect, Subject};
 use crate::traced::Traced;
@@ -377,8 +377,8 @@ commands! {
         Change run_workflow(name: &str, wanted: StartRun) -> (String, bool), Subject::Workflow(name);
         /// Runs of the tenant's workflows, the latest first.
         Look workflow_runs(filter: RunFilter) -> Vec<RunInfo>, Subject::Gateway;
-        /// A run with its steps, when it has ended or after this time.
-        Look workflow_run(id: &str, wait: Duration) -> RunView, Subject::WorkflowRun(id);
+        /// A run with its steps, when that has happened which is waited for, or after this time.
+        Look workflow_run(id: &str, wait: Duration, until: RunUntil) -> RunView, Subject::WorkflowRun(id);
         /// A step of a run with all its attempts; of a step with a list also what this item got and returned.
         Look workflow_step(id: &str, step: &str, item: u32) -> StepView, Subject::WorkflowRun(id);
         /// Ends a run, and what of it runs. It may continue for a moment after this. Nothing changes if it has ended.
