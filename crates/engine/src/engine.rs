@@ -33,8 +33,8 @@ use uuid::Uuid;
 
 use crate::api::{
     BegunRun, Commands, DeliveryInfo, Drain, NewCredential, NewSecrets, NewTrigger, RunFilter, RunInfo,
-    RunSkill, RunView, SessionUsage, SkillInfo, SkillRun, StartRun, StepView, ToolApproval, TriggerChange,
-    TriggerInfo, TriggerKind, TriggerRunInfo, WorkflowInfo,
+    RunSkill, RunUntil, RunView, SessionUsage, SkillInfo, SkillRun, StartRun, StepView, ToolApproval,
+    TriggerChange, TriggerInfo, TriggerKind, TriggerRunInfo, WorkflowInfo,
 };
 use crate::audit::{Audit, Effect, Subject};
 use crate::traced::Traced;
@@ -161,8 +161,8 @@ commands! {
         /// Asks a person on behalf of the code that runs, or of the session; with a key that was used before, the prompt that there is.
         /// The time of the execution that runs stands still until the prompt has ended.
         Change ask_person(kernel: KernelId, wanted: Ask) -> PromptInfo, Subject::Kernel(kernel);
-        /// What a person is asked on behalf of the sessions that the principal sees, and by steps of its tenant's workflows, as far as it waits
-        /// for an answer: at most 1,000, in the order in which they were asked.
+        /// What a person is asked on behalf of the sessions and by steps of the workflows that the principal sees, as far as it waits for an
+        /// answer: at most 1,000, in the order in which they were asked.
         Look open_prompts() -> Vec<PromptInfo>, Subject::Gateway;
         /// The prompts of a kernel that are open and the latest 64 that have ended, in the order in which they were asked, `input()` of
         /// executions among them.
@@ -377,8 +377,8 @@ commands! {
         Change run_workflow(name: &str, wanted: StartRun) -> (String, bool), Subject::Workflow(name);
         /// Runs of the tenant's workflows, the latest first.
         Look workflow_runs(filter: RunFilter) -> Vec<RunInfo>, Subject::Gateway;
-        /// A run with its steps, when it has ended or after this time.
-        Look workflow_run(id: &str, wait: Duration) -> RunView, Subject::WorkflowRun(id);
+        /// A run with its steps, when that has happened which is waited for, or after this time.
+        Look workflow_run(id: &str, wait: Duration, until: RunUntil) -> RunView, Subject::WorkflowRun(id);
         /// A step of a run with all its attempts; of a step with a list also what this item got and returned.
         Look workflow_step(id: &str, step: &str, item: u32) -> StepView, Subject::WorkflowRun(id);
         /// Ends a run, and what of it runs. It may continue for a moment after this. Nothing changes if it has ended.

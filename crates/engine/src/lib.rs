@@ -17,9 +17,9 @@ pub use api::{
     MAX_INPUT_BYTES, MAX_OPEN_RUNS, MAX_RUNS, MAX_RUNS_IN_PROGRESS, MAX_SKILL_VERSIONS, MAX_SKILLS_BYTES,
     MAX_TOOL_APPROVALS, MAX_TRIGGER_NAME, MAX_TRIGGER_RUNS, MAX_TRIGGERS, MAX_WEBHOOK_BYTES,
     MAX_WORKFLOW_VERSIONS, MAX_WORKFLOWS_BYTES, NewCredential, NewSecrets, NewTrigger, RunFilter, RunInfo,
-    RunSkill, RunTarget, RunView, Runnable, Search, SessionUsage, SkillInfo, SkillRun, SkillRunStatus,
-    SkillStep, StartRun, StepState, StepView, Times, ToolApproval, TriggerChange, TriggerInfo, TriggerKind,
-    TriggerRunInfo, TriggerRunStatus, WebhookMessage, WorkflowInfo,
+    RunSkill, RunTarget, RunUntil, RunView, Runnable, Search, SessionUsage, SkillInfo, SkillRun,
+    SkillRunStatus, SkillStep, StartRun, StepState, StepView, Times, ToolApproval, TriggerChange,
+    TriggerInfo, TriggerKind, TriggerRunInfo, TriggerRunStatus, WebhookMessage, WorkflowInfo,
 };
 pub use audit::{Audit, AuditRecord, AuditSink, AuditTarget, Door, Effect};
 pub use engine::{COMMANDS, Engine};

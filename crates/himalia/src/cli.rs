@@ -6,6 +6,7 @@
 )]
 
 mod approvals;
+mod prompts;
 mod schedules;
 mod skills;
 mod webhooks;
@@ -17,6 +18,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::settings::{Flags, Seconds, Secret};
 pub(crate) use approvals::ApprovalCommand;
+pub(crate) use prompts::{PromptsArgs, PromptsCommand};
 pub(crate) use schedules::{NewScheduleArgs, OnMissed, OnOverlap, ScheduleCommand, TargetArgs};
 pub(crate) use skills::{NewKind, SkillCommand, SkillRunArgs};
 pub(crate) use webhooks::{NewWebhookArgs, WebhookCommand};
@@ -153,6 +155,9 @@ pub(crate) enum Command {
     /// Secrets that a running gateway adds to requests of sessions
     #[command(subcommand, after_help = CREDENTIAL_EXAMPLES)]
     Credential(CredentialCommand),
+    /// What waits for a person: approvals of calls and of steps, questions of code, input()
+    #[command(after_help = prompts::EXAMPLES)]
+    Prompts(PromptsArgs),
     /// Tools that a person has approved for later sessions
     #[command(subcommand)]
     Approval(ApprovalCommand),

@@ -80,6 +80,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Skill(command) => client::skill(command),
         Command::Workflow(command) => client::workflow(command),
         Command::Approval(command) => client::approval(command),
+        Command::Prompts(args) => client::prompts(args),
         Command::Schedule(command) => client::schedule(command),
         Command::Webhook(command) => client::webhook(command),
         Command::Auth(args) => client::auth(args),

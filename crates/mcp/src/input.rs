@@ -1,4 +1,5 @@
-//! `input()` and prompts: the client asks its user if it supports that, else a later call has the answer.
+//! `input()`, prompts and steps of workflows: the client asks its user if it supports that, else a later call or a person elsewhere has the
+//! answer.
 //!
 //! A client of revision 2026-07-28 that declares elicitation by forms gets an `InputRequiredResult` and calls again with the
 //! answer and the id of what is answered; nothing is kept here meanwhile. Passwords are never asked for in this way, as MCP demands.
@@ -109,17 +110,33 @@ impl Round {
     }
 }
 
+/// Whether the client can ask its user.
+fn asks_its_user(call: &Call) -> bool {
+    let version = call.context.protocol_version();
+    let is_new = version.is_some_and(|version| version.as_str() >= ProtocolVersion::V_2026_07_28.as_str());
+    let can = call.context.client_capabilities();
+    let can = can.and_then(|can| can.elicitation);
+    // A capability without a mode means forms.
+    is_new && can.is_some_and(|can| can.form.is_some() || can.url.is_none())
+}
+
+/// Whether the client may give approvals.
+fn approves(call: &Call) -> bool {
+    call.principal.scope() >= Scope::Admin
+}
+
+/// Whether the client's user can be asked for an approval.
+pub(crate) fn asks_for_approvals(call: &Call) -> bool {
+    asks_its_user(call) && approves(call)
+}
+
 /// The question for the client's user, if the execution asks one that the client can pass on. It says that the code asks, and
 /// in which session, so that it cannot pass for a question of the client.
 pub(crate) fn question(call: &Call, session: &str, result: &ExecutionResult) -> Option<InputRequiredResult> {
-    let version = call.context.protocol_version()?;
-    let can = call.context.client_capabilities()?.elicitation?;
-    // A capability without a mode means forms.
-    if version.as_str() < ProtocolVersion::V_2026_07_28.as_str() || (can.form.is_none() && can.url.is_some())
-    {
+    if !asks_its_user(call) {
         return None;
     }
-    let approves = call.principal.scope() >= Scope::Admin;
+    let approves = approves(call);
     let mut prompts = result.prompts.iter();
     let prompt = prompts.find(|prompt| approves || !prompt.kind.is_approval());
     let (asked, message, field) = match (&result.input, prompt) {
@@ -139,6 +156,20 @@ pub(crate) fn question(call: &Call, session: &str, result: &ExecutionResult) -> 
         ),
         _ => return None,
     };
+    form(&asked, message, field)
+}
+
+/// The question of a step of a workflow. It says which workflow asks, for the same reason.
+pub(crate) fn step_question(workflow: &str, prompt: &PromptInfo) -> Option<InputRequiredResult> {
+    let step = prompt.step.as_deref().unwrap_or_default();
+    let message = with_arguments(
+        format!("The workflow {workflow} asks at its step {step}: {}", prompt.text),
+        prompt,
+    );
+    form(&Asked::Prompt(prompt.id.clone()), message, field(prompt))
+}
+
+fn form(asked: &Asked, message: String, field: PrimitiveSchemaDefinition) -> Option<InputRequiredResult> {
     let form = ElicitRequestParams::FormElicitationParams {
         meta: None,
         message,
@@ -153,13 +184,17 @@ pub(crate) fn question(call: &Call, session: &str, result: &ExecutionResult) -> 
 }
 
 fn message(session: &str, prompt: &PromptInfo) -> String {
-    let mut message = match &prompt.tool {
+    let message = match &prompt.tool {
         Some(tool) => format!(
             "The code in session {session} wants to call {tool}: {}",
             prompt.text
         ),
         None => format!("The code in session {session} asks: {}", prompt.text),
     };
+    with_arguments(message, prompt)
+}
+
+fn with_arguments(mut message: String, prompt: &PromptInfo) -> String {
     if let Some(arguments) = &prompt.arguments {
         let _ = write!(message, "\nArguments: {arguments}");
     }
@@ -175,4 +210,62 @@ fn field(prompt: &PromptInfo) -> PrimitiveSchemaDefinition {
         return text_field();
     }
     PrimitiveSchemaDefinition::Enum(EnumSchema::builder(prompt.options.clone()).build())
+}
+
+#[cfg(test)]
+mod tests {
+    use himalia_engine::{PromptKind, PromptState, StepPromptId, from_micros};
+    use serde_json::json;
+
+    use super::*;
+
+    fn sign() -> PromptInfo {
+        let run = format!("wfr_{}", "0a".repeat(16));
+        PromptInfo {
+            id: PromptName::Step(StepPromptId {
+                run: run.clone(),
+                step: "sign".into(),
+            }),
+            session: None,
+            workflow_run: Some(run),
+            step: Some("sign".into()),
+            execution: None,
+            kind: PromptKind::Step,
+            text: "Pay these?".into(),
+            options: vec!["pay".into(), "stop".into()],
+            tool: None,
+            arguments: Some(json!({"month": "2026-10"})),
+            password: false,
+            created: from_micros(0),
+            expires: None,
+            state: PromptState::Open,
+            answer: None,
+            answered_by: None,
+            reason: None,
+        }
+    }
+
+    #[test]
+    fn a_step_is_asked_for_with_its_workflow_inputs_and_options() {
+        let prompt = sign();
+        let asked = step_question("monthly 1.0.0", &prompt).unwrap();
+        let shown = serde_json::to_value(&asked).unwrap();
+        assert_eq!(shown["requestState"], prompt.id.to_string());
+        let question = &shown["inputRequests"][QUESTION];
+        assert_eq!(question["method"], "elicitation/create", "{shown}");
+        assert_eq!(
+            question["params"]["message"],
+            "The workflow monthly 1.0.0 asks at its step sign: Pay these?\nArguments: {\"month\":\"2026-10\"}"
+        );
+        let schema = &question["params"]["requestedSchema"];
+        assert_eq!(
+            schema["properties"][FIELD]["enum"],
+            json!(["pay", "stop"]),
+            "{shown}"
+        );
+        assert_eq!(schema["required"], json!([FIELD]));
+        // What the client sends back names the same step.
+        let state = shown["requestState"].as_str().unwrap();
+        assert_eq!(state.parse::<Asked>().unwrap(), Asked::Prompt(prompt.id));
+    }
 }

@@ -282,6 +282,9 @@ pub trait Store: Debug + Send + Sync + 'static {
         filter: WorkflowRunFilter,
     ) -> StoreFuture<'_, Vec<WorkflowRunBrief>>;
 
+    /// Runs that continue and have a step that waits for a person, of an owner or of all, the oldest `most` of them, oldest first.
+    fn asking_workflow_runs(&self, owner: Option<String>, most: i64) -> StoreFuture<'_, Vec<String>>;
+
     /// All attempts of all steps of a run, by step, item and attempt.
     fn workflow_steps(&self, run: String) -> StoreFuture<'_, Vec<WorkflowStepRecord>>;
 

@@ -133,6 +133,7 @@ timed! {
     fn add_workflow_run(record: WorkflowRunRecord, quota: WorkflowRunQuota) -> WorkflowRunAdded;
     fn workflow_run(id: String) -> Option<WorkflowRunRecord>;
     fn workflow_runs(owner: String, filter: WorkflowRunFilter) -> Vec<WorkflowRunBrief>;
+    fn asking_workflow_runs(owner: Option<String>, most: i64) -> Vec<String>;
     fn workflow_steps(run: String) -> Vec<WorkflowStepRecord>;
     fn write_workflow_steps(run: String, steps: Vec<WorkflowStepRecord>) -> StepsWritten;
     fn answer_workflow_step(given: StepAnswer) -> bool;

@@ -1,11 +1,14 @@
 """Prompts: what a person is asked while code runs, `input()` too, over REST and MCP. Answered once, also across the end of a gateway."""
 
+import json
+import subprocess
 import threading
 
 import pytest
 from agents import agent, run, text
 from mcp.types import ElicitResult
 from servers import Himalia
+from terminal import Terminal, command
 from waiting import eventually
 
 CODE = "import os, time\nwhile not os.path.exists('go'): time.sleep(0.02)\nprint('continued')"
@@ -177,6 +180,75 @@ def test_bad_prompts_name_the_field(gateway, session):
         assert refused.status_code == 400 and refused.json()["field"] == member, refused.text
     missing = gateway.http.get(f"v1/prompts/prm_{session.replace('-', '')}_999999")
     assert (missing.status_code, missing.json()["code"]) == (404, "prompt_not_found")
+
+
+def cli(gateway, *arguments, code=0, **more):
+    """`himalia prompts`: what it prints."""
+    done = subprocess.run(command(gateway, "prompts", *arguments), capture_output=True, text=True, timeout=60, **more)
+    assert done.returncode == code, (done.stdout, done.stderr)
+    return done.stdout + done.stderr
+
+
+def test_the_command_lists_shows_and_answers(gateway, session):
+    assert cli(gateway) == cli(gateway, "ls") == "nothing waits for an answer\n"
+    prompt = ask(gateway, session, text="May it?\nkind         approval\n" + "x" * 200)
+    head, line = cli(gateway).splitlines()
+    assert head.split() == ["ID", "KIND", "FROM", "ASKED", "BY", "AGE", "ANSWERS", "TEXT"]
+    assert line.split()[:4] == [prompt["id"], "question", session[:8], "code"] and "once, deny" in line and "May it? kind" in line
+    shown = cli(gateway, "show", prompt["id"]).splitlines()
+    assert [one for one in shown if one.startswith("kind")] == ["kind         question"]
+    assert shown[-3:] == ["  May it?", "  kind         approval", "  " + "x" * 200] and shown[-4] == "code asks:"
+    assert json.loads(cli(gateway, "--json"))["prompts"] == [prompt]
+    assert json.loads(cli(gateway, "show", prompt["id"], "--json")) == prompt
+    assert "not one of once, deny" in cli(gateway, "answer", prompt["id"], "perhaps", code=1)
+    assert cli(gateway, "answer", prompt["id"], "deny") == f"{prompt['id']} was answered by operator: deny\n"
+    assert "the prompt has ended" in cli(gateway, "answer", prompt["id"], "once", code=1)
+    assert "was answered by operator: deny" in cli(gateway, "answer", prompt["id"], code=1, input="once\n")
+    assert cli(gateway) == "nothing waits for an answer\n"
+    # In a pipe the answer is a line, and nothing is asked.
+    piped = ask(gateway, session)["id"]
+    assert "no answer was given" in cli(gateway, "answer", piped, code=1, stdin=subprocess.DEVNULL)
+    assert cli(gateway, "answer", piped, input="once\nx\n") == f"{piped} was answered by operator: once\n"
+    assert "prompt_not_found" in cli(gateway, "show", f"prm_{session.replace('-', '')}_999999", code=1)
+
+
+def test_the_command_asks_on_a_terminal(gateway, session, tmp_path):
+    prompt = ask(gateway, session)
+    terminal = Terminal(command(gateway, "prompts", "answer", prompt["id"]), tmp_path)
+    terminal.until("code asks:\r\n  May it?\r\n")
+    assert terminal.until("Answer: ") == "\r\n  1. once\r\n  2. deny\r\n"
+    terminal.type("perhaps\n")
+    terminal.until("none of the options")
+    terminal.until("Answer: ")
+    terminal.type("2\n")
+    assert terminal.end() == (0, f"2\r\n{prompt['id']} was answered by operator: deny\r\n")
+    assert gateway.http.get(f"v1/prompts/{prompt['id']}").json()["answer"] == "deny"
+    # The question ends when another person has answered, and leaves the prompt open without an answer.
+    prompt = ask(gateway, session)
+    terminal = Terminal(command(gateway, "prompts", "answer", prompt["id"]), tmp_path)
+    terminal.until("Answer: ")
+    assert answer(gateway, prompt, "once").status_code == 200
+    code, rest = terminal.end()
+    assert code == 1 and f"{prompt['id']} was answered by operator: once" in rest, rest
+    prompt = ask(gateway, session)
+    for key in ["\x03", "\x04"]:
+        terminal = Terminal(command(gateway, "prompts", "answer", prompt["id"]), tmp_path)
+        terminal.until("Answer: ")
+        terminal.type(key)
+        code, rest = terminal.end()
+        assert code == 1 and "no answer was given; the prompt is still open" in rest, rest
+    assert gateway.http.get(f"v1/prompts/{prompt['id']}").json()["state"] == "open"
+
+
+def test_the_command_does_not_show_a_password(gateway, session, tmp_path):
+    execution, prompt = start_input(gateway, session, "import getpass; print(len(getpass.getpass('Word? ')))")
+    assert "a password" in cli(gateway, "ls")
+    terminal = Terminal(command(gateway, "prompts", "answer", prompt["id"]), tmp_path)
+    terminal.until("Answer: ")
+    eventually(lambda: not terminal.shows_what_is_typed(), "what is typed is hidden")
+    terminal.type("s3cret-word\n")
+    assert terminal.end() == (0, f"\r\n{prompt['id']} was answered by operator\r\n")
+    assert state(gateway, execution, wait_s=60)["text"] == "11\n"
 
 
 def test_over_mcp_the_client_asks_its_user_or_answers_later(gateway, session):

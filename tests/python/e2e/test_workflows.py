@@ -7,6 +7,7 @@ import time
 
 import pytest
 from agents import agent, run, text
+from mcp.types import ElicitResult
 from replicas import Replicas
 from servers import Himalia, client_with
 from terminal import command
@@ -464,6 +465,7 @@ def test_a_tenant_sees_nothing_of_anothers_workflows(tmp_path, kernel_python):
             assert publish(ada, name="signed", steps=APPROVAL, outputs=by).status_code == 201
             start(ada, {"month": "x"}, "signed")
             [prompt] = eventually(lambda: open_steps(ada), "the step waits", 100)
+            assert open_steps(gateway.http) == [prompt]
             assert open_steps(eve) == []
             for reply in [
                 eve.get(f"v1/prompts/{prompt['id']}"),
@@ -502,6 +504,100 @@ def test_the_client_publishes_runs_and_answers(skilled, tmp_path):
     assert run["id"] in cli(skilled, "runs", "signed") and "failed" in cli(skilled, "cancel", run["id"])
     cli(skilled, "rm", "signed")
     assert "signed" not in cli(skilled, "ls")
+
+
+SIGN = [{"id": "sign", "approval": {"text": "Pay these?", "options": ["pay", "stop"]}, "inputs": {"month": {"from": "inputs.month"}}}]
+
+
+@pytest.fixture
+def signed(skilled):
+    """The gateway with a workflow `signed` of one approval."""
+    outputs = {"answer": {"from": "steps.sign.outputs.answer"}}
+    made = definition(name="signed", steps=SIGN, outputs=outputs)
+    assert skilled.http.post("v1/workflows", json={"definition": made}).status_code == 201
+    return skilled
+
+
+START = {"op": "run", "name": "signed", "inputs": {"month": "2026-10"}, "wait_s": 60}
+
+
+def runs_of(http):
+    return http.get("v1/workflow-runs", params={"workflow": "signed"}).json()["runs"]
+
+
+def test_a_client_of_mcp_asks_its_user_for_an_approval(signed):
+    before = len(runs_of(signed.http))
+    asked, answers = [], ["pay", None, "pay"]
+
+    async def user(_, parameters):
+        asked.append((parameters.message, parameters.requested_schema["properties"]["value"]["enum"]))
+        value = answers[len(asked) - 1]
+        return ElicitResult(action="accept", content={"value": value}) if value else ElicitResult(action="decline")
+
+    async def works():
+        async with agent(signed, elicitation_callback=user) as client:
+            done = await client.call_tool("workflow", START)
+            assert not done.is_error and json.loads(text(done)) == {"answer": "pay"}, text(done)
+            # Who declines decides nothing: the run waits for who decides, and is asked for again by who waits for it.
+            waits = await client.call_tool("workflow", START)
+            assert not waits.is_error and waits.structured_content["status"] == "running"
+            [prompt] = waits.structured_content["prompts"]
+            assert (prompt["step"], prompt["options"]) == ("sign", ["pay", "stop"]) and prompt["id"] in text(waits)
+            again = {"op": "look", "run": waits.structured_content["run"]}
+            plain = await client.call_tool("workflow", again)
+            assert plain.structured_content["status"] == "running" and len(asked) == 2
+            done = await client.call_tool("workflow", {**again, "wait_s": 60})
+            assert json.loads(text(done)) == {"answer": "pay"}
+
+    run(works)
+    message = 'The workflow signed 1.0.0 asks at its step sign: Pay these?\nArguments: {"month":"2026-10"}'
+    assert asked == [(message, ["pay", "stop"])] * 3
+    # The second round of a call starts no second run.
+    assert len(runs_of(signed.http)) == before + 2
+
+
+def test_an_answer_of_another_person_comes_before_that_of_the_user(signed):
+    async def user(_, _parameters):
+        [prompt] = open_steps(signed.http)
+        assert signed.http.post(f"v1/prompts/{prompt['id']}/answer", json={"value": "pay"}).status_code == 200
+        return ElicitResult(action="accept", content={"value": "stop"})
+
+    async def works():
+        async with agent(signed, elicitation_callback=user) as client:
+            done = await client.call_tool("workflow", START)
+            assert not done.is_error and done.structured_content["outputs"] == {"answer": "pay"}
+            assert "[the answer does not count: the step sign does not wait for an answer" in text(done)
+
+    run(works)
+
+
+@pytest.mark.parametrize("scope", ["admin", "execute"])
+def test_a_client_that_cannot_ask_learns_how_to_answer(signed, scope):
+    """A client without elicitation, and one whose token may not approve."""
+
+    async def user(_, parameters):
+        raise AssertionError(parameters.message)
+
+    made = signed.http.post("v1/tokens", json={"caller": "ci", "scope": scope}).json()
+
+    async def works():
+        more = {"elicitation_callback": user} if scope == "execute" else {}
+        async with agent(signed, token=made["token"], **more) as client:
+            waits = await client.call_tool("workflow", START)
+            assert not waits.is_error and waits.structured_content["steps"] == {"sign": "waiting"}
+            [prompt] = waits.structured_content["prompts"]
+            assert f"[sign waits for a person: `himalia prompts answer {prompt['id']}`" in text(waits), text(waits)
+            look = {"op": "look", "run": waits.structured_content["run"]}
+            # Who cannot answer waits for who can, and does not ask in a loop.
+            begun = time.monotonic()
+            waits = await client.call_tool("workflow", {**look, "wait_s": 1})
+            assert waits.structured_content["status"] == "running" and time.monotonic() - begun >= 1
+            assert signed.http.post(f"v1/prompts/{prompt['id']}/answer", json={"value": "pay"}).status_code == 200
+            done = await client.call_tool("workflow", {**look, "wait_s": 60})
+            assert json.loads(text(done)) == {"answer": "pay"}, text(done)
+
+    run(works)
+    assert signed.http.delete(f"v1/tokens/{made['id']}").status_code == 204
 
 
 def test_another_replica_goes_on_with_a_run(tmp_path, postgres, kernel_python):

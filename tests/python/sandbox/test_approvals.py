@@ -102,6 +102,12 @@ def session(world):
     world.gateway.end(made)
 
 
+def on_terminal(world, *arguments):
+    """What `himalia prompts` prints."""
+    done = run(command(world.gateway, "prompts", *arguments), capture_output=True, text=True, timeout=60, check=True)
+    return done.stdout
+
+
 def test_a_call_waits_for_its_approval_and_is_made_once(world, session):
     before = world.orders.created()
     execution = world.start(session, CREATE.format(7))
@@ -112,7 +118,9 @@ def test_a_call_waits_for_its_approval_and_is_made_once(world, session):
     # It outlives the gateway, and the code that waits finds the next one.
     world.restart()
     assert world.prompt(session)["id"] == prompt["id"]
-    assert world.answer(prompt, "once").status_code == 200
+    shown = on_terminal(world, "show", prompt["id"])
+    assert "tool orders.create_order asks:" in shown and '"customer": "ada"' in shown and '"amount": 7' in shown, shown
+    assert f"{prompt['id']} was answered by operator: once" in on_terminal(world, "answer", prompt["id"], "once")
     assert world.ended(execution)["text"].strip() == "{'created': 'ada'}"
     assert world.orders.created() == before + 1
     # Not for another call.

@@ -14,12 +14,12 @@ DOORS = [("http", "auto"), ("http", "legacy"), ("stdio", "auto"), ("stdio", "leg
 
 
 @contextlib.asynccontextmanager
-async def agent(gateway, transport="http", mode="auto", **more):
-    """A connected client; `more` goes to the SDK's Client."""
+async def agent(gateway, transport="http", mode="auto", token=None, **more):
+    """A connected client; over HTTP also with another token than the gateway's. `more` goes to the SDK's Client."""
     async with contextlib.AsyncExitStack() as stack:
         if transport == "http":
             http = httpx2.AsyncClient(
-                headers={"Authorization": f"Bearer {gateway.token}"}, timeout=120, trust_env=False
+                headers={"Authorization": f"Bearer {token or gateway.token}"}, timeout=120, trust_env=False
             )
             await stack.enter_async_context(http)
             server = streamable_http_client(f"{gateway.url}mcp", http_client=http)

@@ -47,8 +47,8 @@ pub use triggers::{
 };
 pub(crate) use workflows::Drivers;
 pub use workflows::{
-    MAX_RUNS, MAX_RUNS_IN_PROGRESS, MAX_WORKFLOW_VERSIONS, MAX_WORKFLOWS_BYTES, RunFilter, RunInfo, RunView,
-    StartRun, StepState, StepView, WorkflowInfo,
+    MAX_RUNS, MAX_RUNS_IN_PROGRESS, MAX_WORKFLOW_VERSIONS, MAX_WORKFLOWS_BYTES, RunFilter, RunInfo, RunUntil,
+    RunView, StartRun, StepState, StepView, WorkflowInfo,
 };
 
 use himalia_model::{Action, EngineError, Object, Principal};

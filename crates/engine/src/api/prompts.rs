@@ -12,7 +12,7 @@ use himalia_session::SessionKernel;
 use super::Commands;
 
 /// Prompts that are listed together.
-const LISTED: usize = 1_000;
+const LISTED: u16 = 1_000;
 
 impl Commands {
     pub(crate) async fn ask_person(
@@ -35,7 +35,7 @@ impl Commands {
 
     /// The same, by the gateway itself.
     pub(super) async fn listed_prompts(&self, principal: &Principal) -> Result<Vec<PromptInfo>, EngineError> {
-        let mut open = self.open_step_prompts(principal).await?;
+        let mut open = self.open_step_prompts(principal, LISTED.into()).await?;
         for handle in self.asking(principal) {
             let kernel = handle.handle().id();
             // One that has ended meanwhile asks nothing any more.
@@ -45,7 +45,7 @@ impl Commands {
             }
         }
         open.sort_by_cached_key(|prompt| (prompt.created, prompt.id.to_string()));
-        open.truncate(LISTED);
+        open.truncate(LISTED.into());
         Ok(open)
     }
 

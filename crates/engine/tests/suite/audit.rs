@@ -15,8 +15,9 @@ use himalia_engine::{
     Attach, Audit, AuditTarget, COMMANDS, CallTool, CredentialFields, Draft, Drain, Effect, Engine,
     EngineError, Execute, ForkKernel, GivenSecrets, GrantAnswer, JupyterSessionId, KernelId, Missed,
     NewCredential, NewKernel, NewSession, NewToken, NewTrigger, Overlap, Principal, PromptId, PromptName,
-    RunFilter, RunProcess, RunSkill, RunTarget, Scope, SecretText, SessionChange, SessionId, SessionPatch,
-    Skill, Sought, StartRun, StartSession, Times, TriggerChange, VariableQuery, Via, WorkflowDefinition,
+    RunFilter, RunProcess, RunSkill, RunTarget, RunUntil, Scope, SecretText, SessionChange, SessionId,
+    SessionPatch, Skill, Sought, StartRun, StartSession, Times, TriggerChange, VariableQuery, Via,
+    WorkflowDefinition,
 };
 use himalia_testkit::patience::within;
 use serde_json::{Value, json};
@@ -256,7 +257,10 @@ async fn call_all(engine: &Engine, who: &Principal) {
                 .await
                 .err(),
             engine.workflow_runs(who, RunFilter::default()).await.err(),
-            engine.workflow_run(who, "wfr_1", Duration::ZERO).await.err(),
+            engine
+                .workflow_run(who, "wfr_1", Duration::ZERO, RunUntil::Ended)
+                .await
+                .err(),
             engine.workflow_step(who, "wfr_1", "a", 0).await.err(),
             engine.cancel_workflow_run(who, "wfr_1").await.err(),
             engine

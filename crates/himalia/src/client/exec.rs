@@ -14,7 +14,7 @@ use super::console::{Console, Stream};
 use super::http::Client;
 use super::keyboard::{self, Keyboard};
 use super::plots::Plots;
-use super::show::clean;
+use super::show::{clean, printable};
 use super::stream::Lines;
 use crate::cli::ExecArgs;
 
@@ -386,9 +386,4 @@ fn gone(lost: &Value) -> String {
         "its variables are gone: {}{more}",
         printable(&names[..shown].join(", "))
     )
-}
-
-/// A text of one line without what steers a terminal.
-fn printable(text: &str) -> String {
-    text.chars().filter(|c| !c.is_control()).collect()
 }

@@ -1,5 +1,5 @@
 //! `himalia session`, `himalia token`, `himalia credential`, `himalia auth`, `himalia skill`, `himalia workflow`, `himalia schedule`,
-//! `himalia webhook`, `himalia exec`, `himalia connect`, `himalia gc` and `himalia mcp`: clients of a running gateway.
+//! `himalia webhook`, `himalia prompts`, `himalia exec`, `himalia connect`, `himalia gc` and `himalia mcp`: clients of a running gateway.
 
 mod approvals;
 mod auth;
@@ -12,6 +12,7 @@ mod http;
 mod keyboard;
 mod mcp;
 mod plots;
+mod prompts;
 mod schedules;
 mod show;
 mod skills;
@@ -31,8 +32,8 @@ use anyhow::{Context as _, bail, ensure};
 use serde_json::{Value, json};
 
 use crate::cli::{
-    ApprovalCommand, AuthArgs, ConnectArgs, CredentialCommand, ExecArgs, GatewayArgs, ScheduleCommand,
-    SessionCommand, SkillCommand, TokenCommand, WebhookCommand, WorkflowCommand,
+    ApprovalCommand, AuthArgs, ConnectArgs, CredentialCommand, ExecArgs, GatewayArgs, PromptsArgs,
+    ScheduleCommand, SessionCommand, SkillCommand, TokenCommand, WebhookCommand, WorkflowCommand,
 };
 use http::{Client, Reply};
 pub(crate) use target::find as find_gateway;
@@ -65,6 +66,11 @@ pub(crate) fn workflow(command: WorkflowCommand) -> anyhow::Result<ExitCode> {
 /// Runs one command on approvals of tools.
 pub(crate) fn approval(command: ApprovalCommand) -> anyhow::Result<ExitCode> {
     runtime()?.block_on(Box::pin(approvals::call(command)))
+}
+
+/// Runs one command on what waits for a person.
+pub(crate) fn prompts(args: PromptsArgs) -> anyhow::Result<ExitCode> {
+    runtime()?.block_on(Box::pin(prompts::call(args)))
 }
 
 /// Runs one command on schedules.

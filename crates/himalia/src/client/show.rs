@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use himalia_engine::is_bidi_control;
 use serde_json::Value;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
@@ -75,7 +76,7 @@ fn size(bytes: &Value) -> String {
 }
 
 /// What a column of a list shows.
-type Column = (&'static str, fn(&Value) -> String);
+pub(super) type Column = (&'static str, fn(&Value) -> String);
 
 const NARROW: [Column; 6] = [
     ("SESSION", |session| match session["name"].as_str() {
@@ -152,13 +153,7 @@ const SKILLS: [Column; 6] = [
     ("KIND", |skill| word(skill, "kind")),
     ("AGE", |skill| since(&skill["published"])),
     ("PUBLISHED BY", |skill| word(skill, "published_by")),
-    ("DESCRIPTION", |skill| {
-        let text = word(skill, "description");
-        match text.char_indices().nth(60) {
-            Some((end, _)) => format!("{}…", &text[..end]),
-            None => text,
-        }
-    }),
+    ("DESCRIPTION", |skill| cut(word(skill, "description"), 60)),
 ];
 
 const WORKFLOWS: [Column; 5] = [
@@ -166,13 +161,7 @@ const WORKFLOWS: [Column; 5] = [
     ("VERSION", |workflow| word(workflow, "version")),
     ("AGE", |workflow| since(&workflow["published"])),
     ("PUBLISHED BY", |workflow| word(workflow, "published_by")),
-    ("DESCRIPTION", |workflow| {
-        let text = word(workflow, "description");
-        match text.char_indices().nth(60) {
-            Some((end, _)) => format!("{}…", &text[..end]),
-            None => text,
-        }
-    }),
+    ("DESCRIPTION", |workflow| cut(word(workflow, "description"), 60)),
 ];
 
 const RUNS: [Column; 6] = [
@@ -445,7 +434,8 @@ fn expires(token: &Value) -> String {
     }
 }
 
-fn word(session: &Value, member: &str) -> String {
+/// A member that is a text, without what steers a terminal, cut.
+pub(super) fn word(session: &Value, member: &str) -> String {
     clean(session[member].as_str().unwrap_or("-"))
 }
 
@@ -551,7 +541,7 @@ pub(super) fn usage(body: &Value) -> String {
 }
 
 /// The time from a moment (RFC 3339) to now, as a person says it.
-fn since(moment: &Value) -> String {
+pub(super) fn since(moment: &Value) -> String {
     let Some(then) = moment
         .as_str()
         .and_then(|text| OffsetDateTime::parse(text, &Rfc3339).ok())
@@ -573,12 +563,26 @@ fn span(seconds: i64) -> String {
     }
 }
 
-/// What others wrote must not steer the terminal.
+/// What others wrote must not steer the terminal; as much of it as is shown in a line.
 pub(super) fn clean(text: &str) -> String {
-    text.chars().filter(|c| !c.is_control()).take(100).collect()
+    printable(text).chars().take(100).collect()
 }
 
-fn table(sessions: &[Value], columns: &[Column]) -> String {
+/// A text of one line without what steers a terminal.
+pub(super) fn printable(text: &str) -> String {
+    let is_shown = |c: &char| !c.is_control() && !is_bidi_control(*c);
+    text.chars().filter(is_shown).collect()
+}
+
+/// The first characters of a text.
+pub(super) fn cut(text: String, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
+    }
+}
+
+pub(super) fn table(sessions: &[Value], columns: &[Column]) -> String {
     let mut rows: Vec<Vec<String>> = vec![columns.iter().map(|(head, _)| (*head).to_owned()).collect()];
     rows.extend(
         sessions

@@ -3,8 +3,11 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use himalia_engine::{RunStatus, RunView, StartRun, StepState, StepView, Workflow, WorkflowInfo};
-use rmcp::model::{CallToolResult, Tool};
+use himalia_engine::{
+    EngineError, PromptName, PromptState, RunStatus, RunUntil, RunView, StartRun, StepPromptId, StepState,
+    StepView, Workflow, WorkflowInfo,
+};
+use rmcp::model::{CallToolResponse, CallToolResult, InputRequiredResult, Tool};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -13,6 +16,7 @@ use super::versions::{self, Version};
 use super::{TEXT_CHARS, cut};
 use crate::call::{Answer, Call, answer};
 use crate::failure::Failure;
+use crate::input::{Asked, Round, asks_for_approvals, step_question};
 use crate::{arguments, limits};
 
 pub(super) const TOOL: ToolEntry = ToolEntry {
@@ -49,7 +53,7 @@ fn describe(name: &'static str) -> Tool {
     tool(name, "Workflows", description, schema, &effects)
 }
 
-#[derive(Clone, Copy, Debug, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Op {
     List,
@@ -70,12 +74,15 @@ struct Arguments {
     wait_s: Option<f64>,
 }
 
+impl Arguments {
+    fn name(&self) -> Result<&str, Failure> {
+        let name = self.name.as_deref();
+        name.ok_or_else(|| Failure::argument("name", "is missing"))
+    }
+}
+
 async fn run(mut call: Call) -> Answer {
     let wanted: Arguments = arguments::read(call.take_arguments())?;
-    let name = || {
-        let name = wanted.name.as_deref();
-        name.ok_or_else(|| Failure::argument("name", "is missing"))
-    };
     match wanted.op {
         Op::List => {
             let (text, body) = listed(call.engine.workflows(&call.principal).await?);
@@ -84,43 +91,125 @@ async fn run(mut call: Call) -> Answer {
         Op::Show => {
             let found = call
                 .engine
-                .workflow(&call.principal, name()?, wanted.version.as_deref());
+                .workflow(&call.principal, wanted.name()?, wanted.version.as_deref());
             let (info, workflow) = found.await?;
             let body =
                 json!({ "name": info.name, "version": info.version.to_string(), "digest": info.digest });
             Ok(answer(body, shown(&info, &workflow)).into())
         }
-        Op::Run => {
-            let wait = arguments::wait(wanted.wait_s, limits::WAIT)?;
-            let start = StartRun {
-                version: wanted.version.clone(),
-                inputs: wanted.inputs.clone(),
-                key: None,
-            };
-            let (id, _) = call.engine.run_workflow(&call.principal, name()?, start).await?;
-            Ok(told(&at_its_end(&call, &id, wait).await?).into())
-        }
-        Op::Look => {
-            let wait = arguments::wait(wanted.wait_s, Duration::ZERO)?;
-            let id = wanted.run.as_deref();
-            let id = id.ok_or_else(|| Failure::argument("run", "is missing"))?;
-            Ok(told(&at_its_end(&call, id, wait).await?).into())
-        }
+        Op::Run | Op::Look => followed(call, &wanted).await,
     }
 }
 
-/// A run when it has ended or the time has passed; or as it is, when the client has left or the gateway stops.
-async fn at_its_end(call: &Call, id: &str, wait: Duration) -> Result<RunView, Failure> {
+/// A run that is started or looked at: what became of it. If the client's user can be asked for an approval, what a step asks is asked.
+async fn followed(mut call: Call, wanted: &Arguments) -> Answer {
+    let starts = wanted.op == Op::Run;
+    let wait = arguments::wait(wanted.wait_s, if starts { limits::WAIT } else { Duration::ZERO })?;
+    let (id, note) = match Round::of(&mut call)? {
+        Round::First => (named(&call, wanted).await?, None),
+        Round::Answered(asked, value) => {
+            let step = step_of(asked)?;
+            let note = answered(&call, &step, value).await?;
+            (step.run, note)
+        }
+        Round::Refused(asked) => {
+            let run = look(&call, &step_of(asked)?.run, Duration::ZERO, RunUntil::Ended).await?;
+            return Ok(told(&run, None).into());
+        }
+    };
+    let asks = asks_for_approvals(&call) && !wait.is_zero();
+    // Who cannot answer looks at a run to wait for who can.
+    let until = if starts || asks {
+        RunUntil::Asks
+    } else {
+        RunUntil::Ended
+    };
+    let run = look(&call, &id, wait, until).await?;
+    // The result says that an answer did not count before another question is asked.
+    if asks
+        && note.is_none()
+        && let Some(question) = question(&call, &run).await?
+    {
+        return Ok(CallToolResponse::InputRequired(question));
+    }
+    Ok(told(&run, note).into())
+}
+
+/// The id of the run that a call starts, or names.
+async fn named(call: &Call, wanted: &Arguments) -> Result<String, Failure> {
+    if wanted.op == Op::Look {
+        let id = wanted.run.clone();
+        return id.ok_or_else(|| Failure::argument("run", "is missing"));
+    }
+    let start = StartRun {
+        version: wanted.version.clone(),
+        inputs: wanted.inputs.clone(),
+        key: None,
+    };
+    let begun = call.engine.run_workflow(&call.principal, wanted.name()?, start);
+    Ok(begun.await?.0)
+}
+
+fn step_of(asked: Asked) -> Result<StepPromptId, Failure> {
+    match asked {
+        Asked::Prompt(PromptName::Step(step)) => Ok(step),
+        _ => Err(Failure::Arguments(
+            "requestState names no step of a workflow".into(),
+        )),
+    }
+}
+
+/// Gives the answer of the client's user; why it does not count, if another one came before it, or the step has ended.
+async fn answered(call: &Call, step: &StepPromptId, value: String) -> Result<Option<String>, Failure> {
+    let id = PromptName::Step(step.clone());
+    match call.engine.answer(&call.principal, &id, value).await {
+        Ok(_) => Ok(None),
+        Err(EngineError::Conflict { reason }) => Ok(Some(format!("[the answer does not count: {reason}]"))),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// A run when that has happened which is waited for or the time has passed; or as it is, when the client has left or the gateway stops.
+async fn look(call: &Call, id: &str, wait: Duration, until: RunUntil) -> Result<RunView, Failure> {
     tokio::select! {
         biased;
         () = call.context.ct.cancelled() => {}
         () = call.shutdown.cancelled() => {}
-        run = call.engine.workflow_run(&call.principal, id, wait) => return Ok(run?),
+        run = call.engine.workflow_run(&call.principal, id, wait, until) => return Ok(run?),
     }
-    Ok(call
+    let now = call
         .engine
-        .workflow_run(&call.principal, id, Duration::ZERO)
-        .await?)
+        .workflow_run(&call.principal, id, Duration::ZERO, RunUntil::Ended);
+    Ok(now.await?)
+}
+
+/// The question of the first step that waits for a person.
+async fn question(call: &Call, run: &RunView) -> Result<Option<InputRequiredResult>, Failure> {
+    for step in waiting(run) {
+        let prompt = call
+            .engine
+            .prompt(&call.principal, &prompt_of(run, step), Duration::ZERO)
+            .await?;
+        if prompt.state == PromptState::Open {
+            let workflow = format!("{} {}", run.info.workflow, run.info.version);
+            return Ok(step_question(&workflow, &prompt));
+        }
+    }
+    Ok(None)
+}
+
+/// The steps that wait for a person.
+fn waiting(run: &RunView) -> impl Iterator<Item = &StepView> {
+    let running = run.info.status == RunStatus::Running;
+    let waits = move |step: &&StepView| running && step.approval.is_some() && word(step) == "waiting";
+    run.steps.iter().filter(waits)
+}
+
+fn prompt_of(run: &RunView, step: &StepView) -> PromptName {
+    PromptName::Step(StepPromptId {
+        run: run.info.id.clone(),
+        step: step.id.clone(),
+    })
 }
 
 fn listed(all: Vec<WorkflowInfo>) -> (String, Vec<Value>) {
@@ -157,8 +246,8 @@ fn shown(info: &WorkflowInfo, workflow: &Workflow) -> String {
     cut(&text, TEXT_CHARS)
 }
 
-/// A run for the model: what it returned, or where it is.
-fn told(run: &RunView) -> CallToolResult {
+/// A run for the model: what it returned, or where it is, and a note about the call.
+fn told(run: &RunView, note: Option<String>) -> CallToolResult {
     let id = &run.info.id;
     let (text, failed) = match run.info.status {
         RunStatus::Succeeded => {
@@ -169,6 +258,14 @@ fn told(run: &RunView) -> CallToolResult {
             let mut text = String::new();
             for step in &run.steps {
                 let _ = writeln!(text, "{}", state_of(step));
+            }
+            for step in waiting(run) {
+                let id = prompt_of(run, step);
+                let _ = writeln!(
+                    text,
+                    "[{} waits for a person: `himalia prompts answer {id}`, the viewer, or POST /v1/prompts/{id}/answer]",
+                    step.id
+                );
             }
             let _ = write!(text, "[running: op look with run {id} and wait_s waits for it]");
             (text, false)
@@ -184,11 +281,25 @@ fn told(run: &RunView) -> CallToolResult {
             (format!("[cancelled by {by}: {id}]"), true)
         }
     };
+    let text = match note {
+        Some(note) => format!("{note}\n{text}"),
+        None => text,
+    };
     let steps = run.steps.iter().map(|step| (step.id.clone(), word(step).into()));
-    let shown = json!({
+    let mut shown = json!({
         "run": id, "workflow": run.info.workflow, "version": run.info.version, "status": run.info.status.as_str(),
         "outputs": versions::small(run.outputs.as_ref()), "steps": steps.collect::<Map<_, _>>(),
     });
+    let prompts: Vec<Value> = waiting(run)
+        .filter_map(|step| {
+            let asked = step.approval.as_ref()?;
+            let id = prompt_of(run, step).to_string();
+            Some(json!({ "id": id, "step": step.id, "text": asked.text, "options": asked.options }))
+        })
+        .collect();
+    if !prompts.is_empty() {
+        shown["prompts"] = prompts.into();
+    }
     versions::told(cut(&text, TEXT_CHARS), failed, shown)
 }
 

@@ -510,6 +510,10 @@ impl Store for PostgresStore {
         Box::pin(self.do_workflow_runs(owner, filter))
     }
 
+    fn asking_workflow_runs(&self, owner: Option<String>, most: i64) -> StoreFuture<'_, Vec<String>> {
+        Box::pin(self.do_asking_workflow_runs(owner, most))
+    }
+
     fn workflow_steps(&self, run: String) -> StoreFuture<'_, Vec<WorkflowStepRecord>> {
         Box::pin(self.do_workflow_steps(run))
     }

@@ -33,6 +33,12 @@ FROM himalia.workflow_runs WHERE owner = $1 AND ($2::text IS NULL OR workflow = 
     AND ($4::bigint IS NULL OR created_micros < $4 OR (created_micros = $4 AND id < $5::text))
 ORDER BY created_micros DESC, id DESC LIMIT $6";
 
+/// Runs that continue have no end, which is in an index.
+const ASKING: &str = "
+SELECT id FROM himalia.workflow_runs AS runs WHERE ended_micros IS NULL AND ($1::text IS NULL OR owner = $1)
+    AND EXISTS (SELECT 1 FROM himalia.workflow_steps AS steps WHERE steps.run = runs.id AND steps.status = 'waiting')
+ORDER BY created_micros, id LIMIT $2";
+
 const STEPS: &str = "SELECT * FROM himalia.workflow_steps WHERE run = $1 ORDER BY step, item, attempt";
 
 /// The row of the run is locked, so that another replica takes the run before or after this.
@@ -185,6 +191,19 @@ impl PostgresStore {
                     )
                     .await?;
                 rows.iter().map(brief).collect()
+            })
+            .await
+    }
+
+    pub(super) async fn do_asking_workflow_runs(
+        &self,
+        owner: Option<String>,
+        most: i64,
+    ) -> Result<Vec<String>, StoreError> {
+        self.any_worker()?
+            .run(move |link| async move {
+                let rows = link.query(ASKING, &[&owner, &most]).await?;
+                rows.iter().map(|row| Ok(row.try_get("id")?)).collect()
             })
             .await
     }

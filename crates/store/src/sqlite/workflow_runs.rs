@@ -24,6 +24,12 @@ FROM workflow_runs WHERE owner = :owner AND (:workflow IS NULL OR workflow = :wo
     AND (:created IS NULL OR created_micros < :created OR (created_micros = :created AND id < :id))
 ORDER BY created_micros DESC, id DESC LIMIT :limit";
 
+/// Runs that continue have no end, which is in an index.
+const ASKING: &str = "
+SELECT id FROM workflow_runs WHERE ended_micros IS NULL AND (?1 IS NULL OR owner = ?1)
+    AND EXISTS (SELECT 1 FROM workflow_steps WHERE run = workflow_runs.id AND workflow_steps.status = 'waiting')
+ORDER BY created_micros, id LIMIT ?2";
+
 const PUT_STEP: &str = "
 INSERT INTO workflow_steps (run, step, item, attempt, status, outputs, error, session, execution, answer, answered_by,
     due_micros, begun_micros, ended_micros)
@@ -126,6 +132,19 @@ impl SqliteStore {
             };
             let rows = select.query_map(given, brief)?;
             Ok(rows.collect::<Result<_, _>>()?)
+        })
+        .await
+    }
+
+    pub(super) async fn do_asking_workflow_runs(
+        &self,
+        owner: Option<String>,
+        most: i64,
+    ) -> Result<Vec<String>, StoreError> {
+        self.read(move |connection| {
+            let mut select = connection.prepare_cached(ASKING)?;
+            let ids = select.query_map(params![owner, most], |row| row.get(0))?;
+            Ok(ids.collect::<Result<_, _>>()?)
         })
         .await
     }

@@ -771,6 +771,15 @@ pub(crate) async fn a_run_of_a_workflow_is_its_process_and_an_answer_counts_once
         StepsWritten::Done
     );
     assert_eq!(steps("r1").await.unwrap(), [asks.clone(), sleeps.clone()]);
+    let asking = |owner: Option<&str>, most| a.asking_workflow_runs(owner.map(str::to_owned), most);
+    for (owner, most, found) in [
+        (None, 10, 1),
+        (Some("acme"), 10, 1),
+        (Some("other"), 10, 0),
+        (None, 0, 0),
+    ] {
+        assert_eq!(asking(owner, most).await.unwrap(), vec!["r1"; found], "{owner:?}");
+    }
     let answer = |answer: &str| {
         a.answer_workflow_step(StepAnswer {
             run: "r1".into(),

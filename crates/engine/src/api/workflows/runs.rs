@@ -53,6 +53,15 @@ pub struct RunFilter {
     pub limit: usize,
 }
 
+/// What ends a wait for a run before its time has passed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RunUntil {
+    /// The end of the run.
+    Ended,
+    /// That, or a step that waits for the answer of a person.
+    Asks,
+}
+
 impl Commands {
     pub(crate) async fn run_workflow(
         &self,
@@ -206,10 +215,11 @@ impl Commands {
         principal: &Principal,
         id: &str,
         wait: Duration,
+        until: RunUntil,
     ) -> Result<RunView, EngineError> {
         self.allow(principal, Action::Read, Object::Workflows)?;
-        let until = Instant::now() + wait;
-        let record = self.await_run(principal, id, Some(until)).await?;
+        let due = Some(Instant::now() + wait);
+        let record = self.await_run(principal, id, due, until).await?;
         let steps = self.inner.store().workflow_steps(id.to_owned());
         view::run(record, steps.await.map_err(stored)?)
     }
@@ -220,26 +230,33 @@ impl Commands {
         principal: &Principal,
         id: &str,
     ) -> Result<(RunInfo, Option<Value>), EngineError> {
-        let record = self.await_run(principal, id, None).await?;
+        let record = self.await_run(principal, id, None, RunUntil::Ended).await?;
         let outputs = record.outputs.as_deref().map(records::json_of).transpose()?;
         Ok((view::info(record.brief)?, outputs))
     }
 
-    /// A run when it has ended, or at this time.
+    /// A run when that has happened which is waited for, or at this time.
     async fn await_run(
         &self,
         principal: &Principal,
         id: &str,
-        until: Option<Instant>,
+        due: Option<Instant>,
+        until: RunUntil,
     ) -> Result<WorkflowRunRecord, EngineError> {
         loop {
             // Before the row is read: what changes afterwards is not missed.
             let changed = self.workflows.changed(id);
             let record = self.seen_run(principal, id).await?;
-            if record.brief.status != RUNNING || until.is_some_and(|until| Instant::now() >= until) {
+            if record.brief.status != RUNNING || due.is_some_and(|due| Instant::now() >= due) {
                 return Ok(record);
             }
-            self.until_changed(changed, until).await?;
+            if until == RunUntil::Asks {
+                let rows = self.inner.store().workflow_steps(id.to_owned());
+                if !waiting_steps(&rows.await.map_err(stored)?).is_empty() {
+                    return Ok(record);
+                }
+            }
+            self.until_changed(changed, due).await?;
         }
     }
 
@@ -290,31 +307,24 @@ impl Commands {
         }
     }
 
-    /// What steps of the tenant's workflows ask, as far as it waits for an answer.
+    /// What steps of the workflows that the principal sees ask, as far as it waits for an answer: of the oldest `most` runs.
     pub(in crate::api) async fn open_step_prompts(
         &self,
         principal: &Principal,
+        most: i64,
     ) -> Result<Vec<PromptInfo>, EngineError> {
-        let filter = WorkflowRunFilter {
-            status: Some(RUNNING.to_owned()),
-            limit: MAX_RUNS_IN_PROGRESS.into(),
-            ..WorkflowRunFilter::default()
-        };
+        let owner = (!principal.is_operator()).then(|| principal.owner().to_owned());
         let store = self.inner.store();
-        let running = store.workflow_runs(principal.owner().to_owned(), filter);
+        let asking = store.asking_workflow_runs(owner, most);
         let mut open = Vec::new();
-        for run in running.await.map_err(stored)? {
-            let rows = store.workflow_steps(run.id.clone()).await.map_err(stored)?;
-            let steps = waiting_steps(&rows);
-            if steps.is_empty() {
-                continue;
-            }
+        for run in asking.await.map_err(stored)? {
+            let rows = store.workflow_steps(run.clone()).await.map_err(stored)?;
             // One that was deleted meanwhile asks nothing any more.
-            let Some(record) = store.workflow_run(run.id.clone()).await.map_err(stored)? else {
+            let Some(record) = store.workflow_run(run.clone()).await.map_err(stored)? else {
                 continue;
             };
-            for step in steps {
-                let run = run.id.clone();
+            for step in waiting_steps(&rows) {
+                let run = run.clone();
                 let prompt = view::prompt(&record, rows.clone(), &StepPromptId { run, step })?;
                 open.extend(prompt.filter(|prompt| prompt.state == PromptState::Open));
             }
@@ -362,7 +372,8 @@ impl Commands {
         if cancelling.await.map_err(stored)? {
             self.workflows.wake(id);
         }
-        self.workflow_run(principal, id, Duration::ZERO).await
+        self.workflow_run(principal, id, Duration::ZERO, RunUntil::Ended)
+            .await
     }
 
     pub(crate) async fn answer_workflow_step(
@@ -400,7 +411,8 @@ impl Commands {
             return conflict("does not wait for an answer: it has not begun, was answered, or has ended");
         }
         self.workflows.wake(id);
-        self.workflow_run(principal, id, Duration::ZERO).await
+        self.workflow_run(principal, id, Duration::ZERO, RunUntil::Ended)
+            .await
     }
 
     /// A run of the principal's tenant; for the operator any.

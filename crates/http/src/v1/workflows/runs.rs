@@ -7,8 +7,8 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use himalia_engine::{
-    Approval, Attempt, AttemptStatus, MAX_STEP_ANSWER_BYTES, RunFilter, RunInfo, RunStatus, RunView,
-    SkillRef, StartRun, StepState, StepView,
+    Approval, Attempt, AttemptStatus, MAX_STEP_ANSWER_BYTES, RunFilter, RunInfo, RunStatus, RunUntil,
+    RunView, SkillRef, StartRun, StepState, StepView,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -346,7 +346,11 @@ pub(crate) async fn create(
     Ok(Begun {
         location: app.url(&format!("/v1/workflow-runs/{id}")),
         new,
-        run: app.engine().workflow_run(&principal, &id, wait).await?.into(),
+        run: app
+            .engine()
+            .workflow_run(&principal, &id, wait, RunUntil::Ended)
+            .await?
+            .into(),
     })
 }
 
@@ -429,7 +433,10 @@ pub(crate) async fn show(
 ) -> Result<Json<ShownRun>, ApiError> {
     let wait = wait_s.map_or(Duration::ZERO, |Wait(wait)| wait);
     Ok(Json(
-        app.engine().workflow_run(&principal, &id, wait).await?.into(),
+        app.engine()
+            .workflow_run(&principal, &id, wait, RunUntil::Ended)
+            .await?
+            .into(),
     ))
 }
 

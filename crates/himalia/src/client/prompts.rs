@@ -1,0 +1,47 @@
+//! `himalia prompts`: what waits for a person, and the answers.
+
+mod ask;
+mod text;
+
+use std::process::ExitCode;
+
+use serde_json::json;
+
+use super::{connect, encoded, expect, print};
+use crate::cli::{GatewayArgs, PromptsArgs, PromptsCommand};
+
+pub(super) async fn call(args: PromptsArgs) -> anyhow::Result<ExitCode> {
+    match args.command {
+        None => list(&args.gateway).await,
+        Some(PromptsCommand::List { gateway }) => list(&gateway).await,
+        Some(PromptsCommand::Show { prompt, gateway }) => {
+            let found = connect(&gateway)?.get(&path(&prompt)).await?;
+            print(gateway.json, &expect(&found, 200)?, text::prompt)
+        }
+        Some(PromptsCommand::Answer {
+            prompt,
+            value,
+            gateway,
+        }) => {
+            let client = connect(&gateway)?;
+            let path = path(&prompt);
+            let value = match value {
+                Some(value) => value,
+                None => ask::answer(&client, &path).await?,
+            };
+            let answered = client
+                .post(&format!("{path}/answer"), &json!({ "value": value }))
+                .await?;
+            print(gateway.json, &expect(&answered, 200)?, text::ended)
+        }
+    }
+}
+
+async fn list(gateway: &GatewayArgs) -> anyhow::Result<ExitCode> {
+    let body = connect(gateway)?.list("/v1/prompts", "prompts").await?;
+    print(gateway.json, &body, text::list)
+}
+
+fn path(id: &str) -> String {
+    format!("/v1/prompts/{}", encoded(id))
+}
