@@ -104,7 +104,7 @@ class World:
             return list(pool.map(self.call, (0, 1)))
 
     def good(self, said):
-        """What all calls have to get: the API was called with a token, which nobody sees."""
+        """What all calls have to get: the API was called with a token, which code does not see."""
         assert "Bearer ****" in said and said.count("Bearer") == 1, said
         assert not any(token in said for token in self.server.tokens()), said
         return True
