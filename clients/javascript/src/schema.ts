@@ -437,6 +437,11 @@ export interface Execution {
   quota?: QuotaLoss | null | undefined;
   /** Whether the kernel has begun with it. One that never ran can be sent again without a thought. */
   ran: boolean;
+  /**
+   * Characters that tools of MCP have returned about it so far. Null where that is not known: of ended sessions, and of executions
+   * before the latest thousand that something was returned about.
+   */
+  returned_chars: number | null;
   /** Number of the latest record that is in here: where its events continue. */
   seq: number;
   /** Its session. */
@@ -2109,6 +2114,8 @@ export interface SandboxUsage {
   /** Their bytes to hosts. */
   network_sent_bytes: number;
   processes: number;
+  /** Characters that tools of MCP have returned about it. */
+  returned_chars: number;
   /** Calls of tools, those that were refused included. */
   tool_calls: number;
   tool_calls_failed: number;

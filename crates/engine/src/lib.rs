@@ -13,7 +13,7 @@ mod tokens;
 mod traced;
 
 pub use api::{
-    BegunRun, DeliveryAttempt, DeliveryInfo, DeliveryState, Drain, MAX_CALLBACK_URL, MAX_DELIVERIES,
+    About, BegunRun, DeliveryAttempt, DeliveryInfo, DeliveryState, Drain, MAX_CALLBACK_URL, MAX_DELIVERIES,
     MAX_INPUT_BYTES, MAX_OPEN_RUNS, MAX_RUNS, MAX_RUNS_IN_PROGRESS, MAX_SKILL_VERSIONS, MAX_SKILLS_BYTES,
     MAX_TOOL_APPROVALS, MAX_TRIGGER_NAME, MAX_TRIGGER_RUNS, MAX_TRIGGERS, MAX_WEBHOOK_BYTES,
     MAX_WORKFLOW_VERSIONS, MAX_WORKFLOWS_BYTES, NewCredential, NewSecrets, NewTrigger, RunFilter, RunInfo,

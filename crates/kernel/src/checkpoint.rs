@@ -13,6 +13,7 @@ use super::messages::word;
 use super::network::NetworkTotals;
 use super::prompts::open::Prompts;
 use super::requests::checkpoint::RequestsCheckpoint;
+use super::returned::Returned;
 use super::tool_calls::ToolCalls;
 
 /// The state as of a place in the journal. JSON; unknown fields of later versions are ignored.
@@ -41,6 +42,8 @@ struct Checkpoint {
     prompts: Prompts,
     #[serde(default, skip_serializing_if = "ToolCalls::is_empty")]
     tool_calls: ToolCalls,
+    #[serde(default, skip_serializing_if = "Returned::is_empty")]
+    returned: Returned,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -75,6 +78,7 @@ impl Core {
             network: self.network,
             prompts: self.prompts.for_checkpoint(),
             tool_calls: self.tool_calls.clone(),
+            returned: (*self.returned).clone(),
         };
         serde_json::to_vec(&checkpoint).unwrap_or_default()
     }
@@ -94,6 +98,7 @@ impl Core {
         self.network = checkpoint.network;
         self.prompts = checkpoint.prompts;
         self.tool_calls = checkpoint.tool_calls;
+        self.returned = checkpoint.returned.into();
         if let Some(Executing { id, began }) = checkpoint.executing {
             self.stopwatch.began(id, began);
         }

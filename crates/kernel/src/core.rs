@@ -4,6 +4,8 @@
 //! ([`Core::take_batch`]), writes it, and reports that as an event too. What may only happen once a record is stored (a
 //! request being sent, a message being acknowledged) waits for that report.
 
+use std::sync::Arc;
+
 use himalia_journal::NewRecord;
 use himalia_model::{ExecutionState, Unresponsive};
 use himalia_shim_protocol::PerLane;
@@ -23,6 +25,7 @@ use super::prompts::open::Prompts;
 use super::questions::open::Questions;
 use super::readiness::state::Readiness;
 use super::requests::state::Requests;
+use super::returned::Returned;
 use super::rules::Rules;
 use super::shim::outbox::Outbox;
 use super::time_limit::stopwatch::Stopwatch;
@@ -74,6 +77,8 @@ pub struct Snapshot {
     pub tool_calls: ToolCallTotals,
     /// Its calls of models.
     pub model_calls: ModelCallTotals,
+    /// What was returned to models.
+    pub returned: Arc<Returned>,
     /// How many prompts to a person are open.
     pub open_prompts: usize,
 }
@@ -103,6 +108,7 @@ pub struct Core {
     pub(super) disk: DiskWatch,
     pub(super) network: NetworkTotals,
     pub(super) tool_calls: ToolCalls,
+    pub(super) returned: Arc<Returned>,
     pub(super) changed: bool,
 }
 
@@ -213,6 +219,7 @@ impl Core {
             disk: DiskWatch::default(),
             network: NetworkTotals::default(),
             tool_calls: ToolCalls::default(),
+            returned: Arc::default(),
             changed: true,
         }
     }
@@ -345,6 +352,7 @@ impl Core {
             network: self.network,
             tool_calls: self.tool_calls.totals,
             model_calls: self.tool_calls.models,
+            returned: Arc::clone(&self.returned),
             open_prompts: self.prompts.count_open(),
             phase: self.life.phase(),
             state: self.state(),

@@ -146,6 +146,13 @@ pub enum Command {
     CountTreeCall(ToolCallLimits),
     /// Write into the log how a call of a tool has ended.
     EndToolCall(u64, Box<ToolCallEnd>),
+    /// Write into the log that characters were returned to a model.
+    NoteReturned {
+        /// The execution that they are about: the number of its first record. `None`: the kernel.
+        execution: Option<u64>,
+        /// How many.
+        chars: u64,
+    },
     /// Write into the log that a call of a tool was refused.
     RefuseToolCall {
         /// What was to be called.

@@ -49,6 +49,7 @@ mod questions;
 mod readiness;
 mod recovery;
 mod requests;
+mod returned;
 mod rules;
 mod shim;
 mod synthetic;
@@ -81,6 +82,7 @@ pub use prompts::prompt::{
 };
 pub use questions::question::{Question, Reply};
 pub use requests::kind::{RequestKind, parent_key};
+pub use returned::Returned;
 pub use rules::Rules;
 pub use synthetic::notice;
 pub use tool_calls::{

@@ -56,6 +56,11 @@ impl<'a> Log<'a> {
         self.push(RecordKind::ToolCall, None, owner, body, then);
     }
 
+    /// An answer to a model.
+    pub(crate) fn returned(&mut self, owner: u64, body: Bytes) {
+        self.push(RecordKind::Returned, None, owner, body, Next::Nothing);
+    }
+
     /// A message in the kernel's name, for all clients or for the owner of what it answers.
     pub(crate) fn message(&mut self, channel: Channel, owner: u64, frame: Bytes) {
         self.push(RecordKind::Message, Some(channel), owner, frame, Next::Nothing);

@@ -42,6 +42,8 @@ pub enum RecordKind {
     Prompt = 8,
     /// A call of a tool, of the execution that its owner names. Body: JSON.
     ToolCall = 7,
+    /// An answer to a model, about the execution that its owner names or about the kernel. Body: JSON.
+    Returned = 9,
 }
 
 /// The body of a record that is one event, as JSON. Serialisation of these types cannot fail; an empty object would be read
@@ -64,6 +66,7 @@ impl RecordKind {
             Self::Network,
             Self::Prompt,
             Self::ToolCall,
+            Self::Returned,
         ]
         .into_iter()
         .find(|kind| *kind as u8 == byte)

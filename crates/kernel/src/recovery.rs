@@ -75,6 +75,7 @@ impl Core {
                 RecordKind::Network => core.fold_connection(record),
                 RecordKind::Prompt => core.fold_prompt(record, &meta),
                 RecordKind::ToolCall => core.fold_tool_call(record, &meta),
+                RecordKind::Returned => core.fold_returned(record, &meta),
                 RecordKind::Execution => {
                     if core.executions.fold(record, &meta) {
                         core.life.loss_was_said();

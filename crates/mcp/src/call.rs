@@ -1,6 +1,10 @@
 //! One call of a tool.
 
-use himalia_engine::{Engine, PeerSessions, Principal, Span, SpanKind, TraceContext};
+use std::sync::{Arc, OnceLock};
+
+use himalia_engine::{
+    About, Engine, ExecutionId, KernelId, PeerSessions, Principal, Span, SpanKind, TraceContext,
+};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, InputResponses, JsonObject,
 };
@@ -26,6 +30,36 @@ pub(crate) struct Call {
     pub(crate) context: RequestContext<RoleServer>,
     /// Cancelled when the gateway stops.
     pub(crate) shutdown: CancellationToken,
+    /// What the answer is about.
+    pub(crate) subject: Subject,
+}
+
+/// What the answer to a call is about, as far as its tool has found that.
+#[derive(Clone, Default)]
+pub(crate) struct Subject(Arc<Found>);
+
+#[derive(Default)]
+struct Found {
+    kernel: OnceLock<KernelId>,
+    execution: OnceLock<ExecutionId>,
+}
+
+impl Subject {
+    /// A kernel of a session, unless the answer is about an execution.
+    pub(crate) fn is_kernel(&self, id: KernelId) {
+        let _ = self.0.kernel.set(id);
+    }
+
+    /// An execution.
+    pub(crate) fn is_execution(&self, id: ExecutionId) {
+        let _ = self.0.execution.set(id);
+    }
+
+    /// `None`: neither session nor execution.
+    pub(crate) fn about(&self) -> Option<About> {
+        let execution = self.0.execution.get().map(|id| About::Execution(*id));
+        execution.or_else(|| self.0.kernel.get().map(|id| About::Kernel(*id)))
+    }
 }
 
 impl Call {
@@ -45,6 +79,7 @@ impl Call {
             state: request.request_state,
             context,
             shutdown,
+            subject: Subject::default(),
         })
     }
 

@@ -19,6 +19,7 @@ pub(crate) async fn wait(
     after: Option<u64>,
     wait: Duration,
 ) -> Result<ExecutionResult, Failure> {
+    call.subject.is_execution(id);
     if wait.is_zero() {
         return Ok(call.engine.execution(&call.principal, id).await?);
     }

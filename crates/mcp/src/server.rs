@@ -94,6 +94,7 @@ impl ServerHandler for Server {
         let mut call = Call::new(self.engine.clone(), request, context, self.shutdown.clone())?;
         let span = call.trace(tool.name);
         let principal = call.principal.clone();
+        let subject = call.subject.clone();
         let may_return = self.engine.may_return(&principal);
         let is_counted = may_return.is_ok();
         let answer = match may_return {
@@ -110,7 +111,9 @@ impl ServerHandler for Server {
         }
         let response = answer.unwrap_or_else(|failure| failure.into_result().into());
         if is_counted && let CallToolResponse::Complete(result) = &response {
-            self.engine.returned(&principal, chars(result));
+            self.engine
+                .returned(&principal, subject.about(), chars(result))
+                .await;
         }
         Ok(response)
     }

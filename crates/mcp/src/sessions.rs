@@ -9,13 +9,20 @@ use serde_json::{Value, json};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
+use crate::call::Call;
 use crate::failure::Failure;
 
 /// Characters of an id that name a session, at least.
 const PREFIX_CHARS: usize = 4;
 
 /// The first kernel of a session, by its id, its name, or the beginning of its id.
-pub(crate) fn find(engine: &Engine, principal: &Principal, wanted: &str) -> Result<KernelId, Failure> {
+pub(crate) fn find(call: &Call, wanted: &str) -> Result<KernelId, Failure> {
+    let id = sought(&call.engine, &call.principal, wanted)?;
+    call.subject.is_kernel(id);
+    Ok(id)
+}
+
+fn sought(engine: &Engine, principal: &Principal, wanted: &str) -> Result<KernelId, Failure> {
     let unknown = match engine.find_session(principal, wanted) {
         Err(error) if error.is_absent() && wanted.len() >= PREFIX_CHARS => error,
         found => return Ok(found?.first_kernel()),
@@ -34,15 +41,13 @@ pub(crate) fn find(engine: &Engine, principal: &Principal, wanted: &str) -> Resu
 }
 
 /// A kernel of a session: the first one, or the one with this id.
-pub(crate) fn kernel(
-    engine: &Engine,
-    principal: &Principal,
-    session: &str,
-    kernel: Option<&str>,
-) -> Result<KernelId, Failure> {
-    let first = find(engine, principal, session)?;
-    let found = engine.session_kernel(principal, SessionId::of_first_kernel(first), kernel);
-    found.map_err(Failure::Engine)
+pub(crate) fn kernel(call: &Call, session: &str, kernel: Option<&str>) -> Result<KernelId, Failure> {
+    let first = sought(&call.engine, &call.principal, session)?;
+    let session = SessionId::of_first_kernel(first);
+    let found = call.engine.session_kernel(&call.principal, session, kernel);
+    let id = found.map_err(Failure::Engine)?;
+    call.subject.is_kernel(id);
+    Ok(id)
 }
 
 /// What a model needs of a session; also read from what another replica says of one of its own (`GET /v1/sessions`).

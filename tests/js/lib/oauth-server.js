@@ -3,9 +3,9 @@
 // It prints its address. It has no consent of its own: people consent on the library's pages. Routes beside those of the library:
 //   GET/POST /api          what the API got, for who has a token of it; else 401 with a challenge
 //   GET/POST /open         the same for everyone
-//   GET      /counts       how often tokens were given, by grant, and refused
+//   GET      /counts       how often tokens were given, by grant, and refused; requests that have waited; calls of the API
 //   GET      /tokens       all tokens that were given
-//   POST     /control      {"ttl": seconds, "reject": token, "revoke": true}
+//   POST     /control      {"ttl": seconds, "reject": token, "revoke": true, "hold": whether requests for tokens wait}
 
 import { createServer } from 'node:http';
 import Provider from 'oidc-provider';
@@ -14,6 +14,8 @@ const counts = {};
 const refused = new Set();
 const given = [];
 let ttl = 3600;
+// Requests for tokens that wait, while they do.
+let held = null;
 
 const server = createServer().listen(Number(process.argv[2] ?? 0), '127.0.0.1', start);
 
@@ -101,6 +103,11 @@ function start() {
       const wanted = JSON.parse(await read(request));
       ttl = wanted.ttl ?? ttl;
       if (wanted.reject) refused.add(wanted.reject);
+      if (wanted.hold === true) held ??= [];
+      if (wanted.hold === false) {
+        for (const goOn of held ?? []) goOn();
+        held = null;
+      }
       if (wanted.revoke) {
         for (const id of grants) {
           await provider.RefreshToken.revokeByGrantId(id);
@@ -109,6 +116,12 @@ function start() {
       }
       answer(response, 200, {});
     } else {
+      if (path === '/token' && held) {
+        counts.held = (counts.held ?? 0) + 1;
+        await new Promise(goOn => held.push(goOn));
+        // Who asked has gone: the server has never read it.
+        if (request.socket.destroyed) return;
+      }
       oauth(request, response);
     }
   });

@@ -35,6 +35,7 @@ def rest(gateway, execution):
     assert reply.status_code == 200, reply.text
     shown = reply.json()
     assert shown.pop("provenance")["kernelspec"] == "python3"
+    assert isinstance(shown.pop("returned_chars"), int)
     return shown
 
 

@@ -48,6 +48,7 @@ def test_an_execution_says_where_it_comes_from(shared, session, kernel_python):
     result = run(shared, session, "1")
     shown = shared.http.get(f"v1/executions/{result['id']}").json()
     provenance = shown.pop("provenance")
+    assert shown.pop("returned_chars") == 0, "nothing was, over MCP"
     assert shown == result, "the result is the same"
     assert (shown["caller"], provenance["kernelspec"]) == ("operator", "python3")
     assert provenance["limits"]["open_files"] == 1000

@@ -163,18 +163,58 @@ def test_tokens_and_spend_of_models_stop_at_the_quota_of_the_tenant(world):
     assert f"of {SPEND}, until" in done.stdout, done.stdout
 
 
+def call(world, tenant, tool, arguments):
+    """The result of a tool of MCP."""
+    place = SimpleNamespace(url=world.gateway.url, token=TOKENS[tenant])
+
+    async def called():
+        async with agent(place) as client:
+            return await client.call_tool(tool, arguments)
+
+    result = agent_run(called)
+    return result.is_error, result.content[0].text, result.structured_content
+
+
+def test_characters_for_models_are_those_of_executions_and_sessions(world):
+    session, other = world.session("free"), world.session("free")
+    http = world.callers["free"]
+    used = world.usage("free")["returned_chars"]["used"]
+
+    def returned(path):
+        return http.get(path).raise_for_status().json()
+
+    def known():
+        of_sessions = [returned(f"v1/sessions/{one}/usage")["returned_chars"] for one in (session, other)]
+        return [returned(f"v1/executions/{one}")["returned_chars"] for one in (first, second)], of_sessions
+
+    _, said, result = call(world, "free", "execute", {"session": session, "code": "print('é' * 300)"})
+    first = result["id"]
+    _, again, _ = call(world, "free", "get_output", {"execution_id": first})
+    _, shown, _ = call(world, "free", "session", {"op": "list", "session": session})
+    _, more, result = call(world, "free", "execute", {"session": session, "code": "1/0"})
+    second = result["id"]
+    expected = [[len(said) + len(again), len(more)], [len(said) + len(again) + len(shown) + len(more), 0]]
+    assert list(known()) == expected
+    # Programs that read the same are no models. What is about no session is the caller's alone.
+    world.run("free", session, "1")
+    assert list(known()) == expected
+    _, listed, _ = call(world, "free", "session", {"op": "list"})
+    assert list(known()) == expected
+    assert world.usage("free")["returned_chars"]["used"] - used == sum(expected[1]) + len(listed)
+    world.gateway.kill()
+    world.gateway.start()
+    assert list(known()) == expected
+    _, more, _ = call(world, "free", "get_output", {"execution_id": first})
+    expected[0][0] += len(more)
+    expected[1][0] += len(more)
+    assert list(known()) == expected
+
+
 def test_characters_for_models_stop_at_the_quota_of_the_tenant(world):
     session = world.session("cafe")
 
     def execute(tenant, into, code):
-        place = SimpleNamespace(url=world.gateway.url, token=TOKENS[tenant])
-
-        async def called():
-            async with agent(place) as client:
-                return await client.call_tool("execute", {"session": into, "code": code})
-
-        result = agent_run(called)
-        return result.is_error, result.content[0].text, result.structured_content
+        return call(world, tenant, "execute", {"session": into, "code": code})
 
     failed, text, _ = execute("cafe", session, "print('x' * 300)")
     assert not failed

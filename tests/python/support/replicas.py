@@ -29,10 +29,10 @@ class Replicas:
     """`count` gateways on one database, which all accept the same token.
 
     `port` is on the way to the database, instead of that of the server. `relays` are pairs of ports, one for each: where it listens for
-    the others, and where they reach it.
+    the others, and where they reach it. `kind` is the class of them.
     """
 
-    def __init__(self, directory, postgres, count, *options, lease="5s", relay=False, env=None, port=None, relays=None):
+    def __init__(self, directory, postgres, count, *options, lease="5s", relay=False, env=None, port=None, relays=None, kind=Replica):
         self.postgres = postgres
         relays = relays or ([(0, None)] * count if relay else [])
         if relays:
@@ -49,7 +49,7 @@ class Replicas:
                     listen, address = relays[number]
                     own += ["--replica-listen", f"127.0.0.1:{listen}"]
                     own += ["--replica-address", f"127.0.0.1:{address}"] if address else []
-                self.all.append(Replica(directory / name, through, name, *options, *own, lease=lease, env=env, token=token))
+                self.all.append(kind(directory / name, through, name, *options, *own, lease=lease, env=env, token=token))
         except BaseException:
             self.stop()
             raise

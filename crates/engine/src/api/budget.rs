@@ -1,11 +1,24 @@
 //! What principals take of what there is for all of them.
 
+use std::sync::Arc;
+
 use himalia_budget::{BudgetUse, Held, work};
-use himalia_model::{Action, EngineError, Object, Principal};
+use himalia_executions::ExecutionId;
+use himalia_kernel::Command;
+use himalia_model::{Action, EngineError, KernelId, Object, Principal};
 
 use super::Commands;
 use crate::Engine;
 use crate::access::authorise;
+
+/// What an answer to a model is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum About {
+    /// A kernel of a session.
+    Kernel(KernelId),
+    /// An execution.
+    Execution(ExecutionId),
+}
 
 impl Engine {
     /// One more request of a principal. [`EngineError::OverBudget`] when its tenant sends more than it may.
@@ -18,9 +31,27 @@ impl Engine {
         self.commands.inner.may_return(principal)
     }
 
-    /// So many characters were returned to a principal's model.
-    pub fn returned(&self, principal: &Principal, chars: u64) {
+    /// So many characters were returned to a principal's model. They count for the session and the execution that they are about, too.
+    pub async fn returned(&self, principal: &Principal, about: Option<About>, chars: u64) {
         self.commands.inner.returned(principal, chars);
+        let (kernel, execution) = match about {
+            None => return,
+            Some(About::Kernel(id)) => (id, None),
+            Some(About::Execution(id)) => (id.kernel, Some(id.seq)),
+        };
+        // One that ends meanwhile needs no count any more.
+        if let Some(handle) = self.commands.seen(principal, kernel) {
+            let note = Command::NoteReturned { execution, chars };
+            let _ = handle.order(note).await;
+        }
+    }
+
+    /// Characters that were returned to models about an execution so far; `None` where that is not known: of a session that has ended,
+    /// and of an execution before the latest thousand that something was returned about.
+    pub fn returned_about(&self, principal: &Principal, id: ExecutionId) -> Option<u64> {
+        let handle = self.commands.seen(principal, id.kernel)?;
+        let returned = Arc::clone(&handle.snapshot.borrow().returned);
+        returned.about(id.seq).filter(|_| !handle.is_over())
     }
 
     /// To be awaited before a principal receives an error that [`EngineError::is_limit`]: 200 ms for a tenant.

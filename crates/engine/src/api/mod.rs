@@ -30,6 +30,7 @@ mod workflows;
 
 use std::sync::Arc;
 
+pub use budget::About;
 pub use credentials::NewCredential;
 pub use executions::MAX_INPUT_BYTES;
 pub use pooled::Search;

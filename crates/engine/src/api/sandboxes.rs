@@ -29,6 +29,8 @@ pub struct SessionUsage {
     pub tool_calls: ToolCallTotals,
     /// Its calls of models.
     pub model_calls: ModelCallTotals,
+    /// Characters that were returned to models about it.
+    pub returned_chars: u64,
 }
 
 impl Commands {
@@ -142,6 +144,7 @@ impl Commands {
                 network: handle.snapshot.borrow().network,
                 tool_calls: handle.snapshot.borrow().tool_calls,
                 model_calls: handle.snapshot.borrow().model_calls,
+                returned_chars: handle.snapshot.borrow().returned.chars,
             }),
             Ok(None) if lease.provisioner().capabilities().measured_by == MeasuredBy::Shim => Err(
                 EngineError::unavailable("the sandbox has not been measured yet; that happens every 10 s"),

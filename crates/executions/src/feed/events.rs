@@ -128,7 +128,8 @@ impl EventFeed {
     }
 }
 
-/// A record as an event; `None` for kinds of a later version, and for questions of the engine itself and their replies.
+/// A record as an event; `None` for kinds of a later version, for questions of the engine itself and their replies, and
+/// for counts.
 fn event(record: &Record) -> Option<Event> {
     let kind = match RecordKind::from_byte(record.kind)? {
         RecordKind::Message => EventKind::Message,
@@ -139,6 +140,7 @@ fn event(record: &Record) -> Option<Event> {
         RecordKind::Network => EventKind::Network,
         RecordKind::Prompt => EventKind::Prompt,
         RecordKind::ToolCall => EventKind::ToolCall,
+        RecordKind::Returned => return None,
     };
     let meta = RecordMeta::decode(&record.meta);
     let engines = match kind {

@@ -202,6 +202,8 @@ pub(crate) struct SandboxUsage {
     model_output_tokens: u64,
     /// What that costs by the prices of the configuration, in its currency unit.
     model_spend: Spend,
+    /// Characters that tools of MCP have returned about it.
+    returned_chars: u64,
 }
 
 impl From<SessionUsage> for SandboxUsage {
@@ -211,6 +213,7 @@ impl From<SessionUsage> for SandboxUsage {
             network,
             tool_calls,
             model_calls,
+            returned_chars,
         } = usage;
         Self {
             memory_bytes: sandbox.rss_bytes,
@@ -232,6 +235,7 @@ impl From<SessionUsage> for SandboxUsage {
             model_input_tokens: model_calls.used.input_tokens,
             model_output_tokens: model_calls.used.output_tokens,
             model_spend: model_calls.used.spend,
+            returned_chars,
         }
     }
 }

@@ -49,6 +49,10 @@ impl Core {
                 self.refuse_tool_call(*what, code, reason);
                 Ok(true)
             }
+            Command::NoteReturned { execution, chars } => {
+                self.note_returned(execution, chars);
+                Ok(true)
+            }
             Command::Ask(question) => self.ask(waiter, &question),
             Command::Submit(submission) => self.submit(waiter, *submission, out),
             Command::StopExecution(seq) => {
@@ -114,6 +118,7 @@ impl Core {
             | Command::BeginToolCall(..)
             | Command::CountTreeCall(_)
             | Command::EndToolCall(..)
+            | Command::NoteReturned { .. }
             | Command::RefuseToolCall { .. } => false,
         };
         possible && !self.life.sandbox_is_gone() && !self.outbox.takes_commands()

@@ -98,12 +98,7 @@ struct Arguments {
 
 impl Arguments {
     fn kernel(&self, call: &Call) -> Result<KernelId, Failure> {
-        sessions::kernel(
-            &call.engine,
-            &call.principal,
-            &self.session,
-            self.kernel.as_deref(),
-        )
+        sessions::kernel(call, &self.session, self.kernel.as_deref())
     }
 }
 
@@ -128,6 +123,7 @@ async fn run(mut call: Call) -> Answer {
         Round::Refused(asked) => {
             let id = asked.execution(&call).await?;
             let result = call.engine.execution(&call.principal, id).await?;
+            call.subject.is_execution(id);
             return Ok(super::get_output::shown(&call, &result, image_bytes).await);
         }
     };

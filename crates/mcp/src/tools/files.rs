@@ -143,7 +143,7 @@ impl Arguments {
 async fn run(mut call: Call) -> Answer {
     let wanted: Arguments = arguments::read(call.take_arguments())?;
     wanted.check()?;
-    let session = sessions::find(&call.engine, &call.principal, &wanted.session)?;
+    let session = sessions::find(&call, &wanted.session)?;
     match wanted.op {
         Op::List => list(&call, session, &wanted).await,
         Op::Read => read(&call, session, &wanted).await,

@@ -59,6 +59,7 @@ async fn run(mut call: Call) -> Answer {
     let image_bytes = arguments::image_bytes(wanted.image_bytes)?;
     let wait = arguments::wait(wanted.wait_s, Duration::ZERO)?;
     let mut result = call.engine.execution(&call.principal, id).await?;
+    call.subject.is_execution(id);
     // A prompt that is there already needs no wait.
     if !wait.is_zero() && !result.status.is_over() && result.input.is_none() {
         result = follow::wait(&call, id, Some(result.seq), wait).await?;

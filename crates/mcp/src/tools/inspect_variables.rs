@@ -70,7 +70,7 @@ struct Condition {
 async fn run(mut call: Call) -> Answer {
     let wanted: Arguments = arguments::read(call.take_arguments())?;
     let kernel = wanted.kernel.as_deref();
-    let session = sessions::kernel(&call.engine, &call.principal, &wanted.session, kernel)?;
+    let session = sessions::kernel(&call, &wanted.session, kernel)?;
     let Some(name) = wanted.name.clone() else {
         only_the_session(&wanted)?;
         let engine = &call.engine;

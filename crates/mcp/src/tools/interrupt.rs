@@ -45,13 +45,15 @@ async fn run(mut call: Call) -> Answer {
     let wanted: Arguments = arguments::read(call.take_arguments())?;
     let stopping = match (wanted.session, wanted.execution_id) {
         (Some(session), None) => {
-            let session = sessions::find(&call.engine, &call.principal, &session)?;
+            let session = sessions::find(&call, &session)?;
             call.engine.interrupt_kernel(&call.principal, session).await?;
             true
         }
         (None, Some(id)) => {
             let id = id.parse()?;
-            call.engine.interrupt_execution(&call.principal, id).await?
+            let stopping = call.engine.interrupt_execution(&call.principal, id).await?;
+            call.subject.is_execution(id);
+            stopping
         }
         _ => {
             return Err(Failure::Arguments(

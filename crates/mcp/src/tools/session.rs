@@ -128,18 +128,17 @@ impl Arguments {
     }
 
     fn session(&self, call: &Call) -> Result<KernelId, Failure> {
-        let Some(session) = &self.session else {
-            return Err(Failure::argument("session", "is missing"));
-        };
-        sessions::find(&call.engine, &call.principal, session)
+        sessions::find(call, self.named()?)
     }
 
     /// The first kernel of the session, or the one that is named.
     fn kernel(&self, call: &Call) -> Result<KernelId, Failure> {
-        let session = SessionId::of_first_kernel(self.session(call)?);
-        let kernel = self.kernel.as_deref();
-        let found = call.engine.session_kernel(&call.principal, session, kernel);
-        found.map_err(Failure::Engine)
+        sessions::kernel(call, self.named()?, self.kernel.as_deref())
+    }
+
+    fn named(&self) -> Result<&str, Failure> {
+        let session = self.session.as_deref();
+        session.ok_or_else(|| Failure::argument("session", "is missing"))
     }
 }
 

@@ -97,7 +97,7 @@ struct OfSession {
 
 async fn list(mut call: Call) -> Answer {
     let wanted: OfSession = arguments::read(call.take_arguments())?;
-    let kernel = sessions::kernel(&call.engine, &call.principal, &wanted.session, None)?;
+    let kernel = sessions::kernel(&call, &wanted.session, None)?;
     let found = call.engine.tool_servers(&call.principal, kernel).await?;
     Ok(answer(json!({ "servers": found.servers }), found.text).into())
 }
@@ -113,7 +113,7 @@ struct Wanted {
 
 async fn search(mut call: Call) -> Answer {
     let wanted: Wanted = arguments::read(call.take_arguments())?;
-    let kernel = sessions::kernel(&call.engine, &call.principal, &wanted.session, None)?;
+    let kernel = sessions::kernel(&call, &wanted.session, None)?;
     let limit = wanted.limit.unwrap_or(10).clamp(1, 100);
     let (server, query) = (wanted.server.as_deref(), &wanted.query);
     let found = call
@@ -133,7 +133,7 @@ struct OfTool {
 
 async fn info(mut call: Call) -> Answer {
     let wanted: OfTool = arguments::read(call.take_arguments())?;
-    let kernel = sessions::kernel(&call.engine, &call.principal, &wanted.session, None)?;
+    let kernel = sessions::kernel(&call, &wanted.session, None)?;
     let found = call
         .engine
         .tool_info(&call.principal, kernel, &wanted.tool)
@@ -158,7 +158,7 @@ struct ToCall {
 
 async fn call_tool(mut call: Call) -> Answer {
     let wanted: ToCall = arguments::read(call.take_arguments())?;
-    let kernel = sessions::kernel(&call.engine, &call.principal, &wanted.session, None)?;
+    let kernel = sessions::kernel(&call, &wanted.session, None)?;
     let order = CallTool {
         tool: wanted.tool,
         arguments: wanted.arguments,

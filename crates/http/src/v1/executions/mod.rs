@@ -226,6 +226,9 @@ pub(crate) struct Shown {
     #[serde(flatten)]
     result: ExecutionResult,
     provenance: Provenance,
+    /// Characters that tools of MCP have returned about it so far. Null where that is not known: of ended sessions, and of executions
+    /// before the latest thousand that something was returned about.
+    returned_chars: Option<u64>,
 }
 
 /// How long an answer waits, and what is in it.
@@ -254,7 +257,11 @@ pub(crate) async fn show(
     let shown = app.engine().execution_with_provenance(&principal, id);
     let (result, provenance) = shown.await?;
     let budget = image_bytes.map_or(0, |Whole(bytes)| bytes);
-    let shown = |result| Shown { result, provenance };
+    let shown = |result| Shown {
+        result,
+        provenance,
+        returned_chars: app.engine().returned_about(&principal, id),
+    };
     images::answer(&app, &principal, result, budget, shown).await
 }
 
