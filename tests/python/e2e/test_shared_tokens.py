@@ -11,7 +11,7 @@ from oauth import AuthorizationServer
 from replicas import Replica, Replicas
 from waiting import eventually
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]
 
 CONFIG = """
 private_addresses = ["{host}"]

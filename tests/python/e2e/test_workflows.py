@@ -502,6 +502,12 @@ def test_the_client_publishes_runs_and_answers(skilled, tmp_path):
     assert "sign" in cli(skilled, "answer", run["id"], "sign", "reject")
     assert "sign: rejected: operator has answered" in cli(skilled, "run", "signed", "--input", "month=x", "--key", "signed-once", code=1)
     assert run["id"] in cli(skilled, "runs", "signed") and "failed" in cli(skilled, "cancel", run["id"])
+    begin = command(skilled, "workflow", "run", "signed", "--input", "month=x")
+    with subprocess.Popen(begin, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as follows:
+        new = follows.stderr.readline().strip()
+        assert follows.stderr.readline() == f"sign waits for an answer: himalia workflow answer {new} sign VALUE\n"
+        cli(skilled, "answer", new, "sign", "approve")
+        assert json.loads(follows.communicate(timeout=100)[0]) == {"by": "operator"}
     cli(skilled, "rm", "signed")
     assert "signed" not in cli(skilled, "ls")
 

@@ -11,8 +11,8 @@ use super::skills::inputs_of;
 use super::{array, connect, delete, encoded, expect, print, show};
 use crate::cli::{WorkflowCommand, WorkflowRunArgs};
 
-/// Seconds that one response waits.
-const WAIT_S: u64 = 300;
+/// Seconds that one response waits: so late a step that asks a person is reported.
+const WAIT_S: u64 = 5;
 
 pub(super) async fn call(command: WorkflowCommand) -> anyhow::Result<ExitCode> {
     match command {
@@ -122,12 +122,21 @@ async fn run(args: WorkflowRunArgs) -> anyhow::Result<ExitCode> {
         return print(args.gateway.json, &run, show::run);
     }
     let mut stderr = std::io::stderr();
-    let mut told = false;
+    let id = show::clean(run["id"].as_str().unwrap_or_default());
+    if run["status"] == "running" {
+        writeln!(stderr, "{id}")?;
+    }
+    let mut asked = Vec::new();
     while run["status"] == "running" {
-        let id = show::clean(run["id"].as_str().unwrap_or_default());
-        if !told {
-            writeln!(stderr, "{id}")?;
-            told = true;
+        for step in array(&run["steps"]) {
+            let name = show::word(step, "id");
+            if step["status"] == "waiting" && step["approval"].is_object() && !asked.contains(&name) {
+                writeln!(
+                    stderr,
+                    "{name} waits for an answer: himalia workflow answer {id} {name} VALUE"
+                )?;
+                asked.push(name);
+            }
         }
         let path = format!("{}?wait_s={WAIT_S}", run_path(&id));
         run = expect(&client.get(&path).await?, 200)?;
