@@ -54,10 +54,10 @@ pub(crate) async fn start(inner: &Arc<Inner>, spec: SandboxSpec) -> Result<Sandb
     inner.follow();
     let isolation = inner.config.kind(spec.runtime.as_deref())?.isolation;
     let member = inner.insert(Member::new(SandboxId::generate()?, isolation));
-    let (answer, wanted) = oneshot::channel();
+    let (mut answer, wanted) = oneshot::channel();
     let inner = Arc::clone(inner);
     tokio::spawn(async move {
-        let started = match make(&inner, &member, &spec).await {
+        let started = match make(&inner, &member, &spec, &mut answer).await {
             Ok(()) => inner.handle(&member),
             Err(error) => Err(error),
         };
@@ -91,7 +91,13 @@ async fn undo(inner: &Arc<Inner>, member: &Member) {
     inner.forget(member.id);
 }
 
-async fn make(inner: &Arc<Inner>, member: &Arc<Member>, spec: &SandboxSpec) -> Result<(), SandboxError> {
+/// `answer`: whom the start is for. A call that is under way is not given up, because the cluster may carry it out later.
+async fn make(
+    inner: &Arc<Inner>,
+    member: &Arc<Member>,
+    spec: &SandboxSpec,
+    answer: &mut oneshot::Sender<Result<SandboxHandle, SandboxError>>,
+) -> Result<(), SandboxError> {
     let config = &inner.config;
     let claim = match &spec.files {
         Files::Ephemeral => None,
@@ -111,7 +117,10 @@ async fn make(inner: &Arc<Inner>, member: &Arc<Member>, spec: &SandboxSpec) -> R
     create_secret(inner, &secret).await?;
     let made = create_pod(inner, &pod::pod(&parts, spec, member.isolation)).await?;
     member.made(made);
-    runs(inner, member).await?;
+    tokio::select! {
+        ran = runs(inner, member) => ran?,
+        () = answer.closed() => return Err(SandboxError::Closed),
+    }
     // The init container has copied it.
     inner.delete_secret(member.id).await
 }
