@@ -3,9 +3,9 @@
 // It prints its address. It has no consent of its own: people consent on the library's pages. Routes beside those of the library:
 //   GET/POST /api          what the API got, for who has a token of it; else 401 with a challenge
 //   GET/POST /open         the same for everyone
-//   GET      /counts       how often tokens were given, by grant, and refused; requests that have waited; calls of the API
+//   GET      /counts       how often tokens were given, by grant, and refused; requests that got no response; calls of the API
 //   GET      /tokens       all tokens that were given
-//   POST     /control      {"ttl": seconds, "reject": token, "revoke": true, "hold": whether requests for tokens wait}
+//   POST     /control      {"ttl": seconds, "reject": token, "revoke": true, "hold": whether requests for tokens get no response}
 
 import { createServer } from 'node:http';
 import Provider from 'oidc-provider';
@@ -14,8 +14,8 @@ const counts = {};
 const refused = new Set();
 const given = [];
 let ttl = 3600;
-// Requests for tokens that wait, while they do.
-let held = null;
+// Whether requests for tokens are left without a response.
+let hold = false;
 
 const server = createServer().listen(Number(process.argv[2] ?? 0), '127.0.0.1', start);
 
@@ -103,11 +103,7 @@ function start() {
       const wanted = JSON.parse(await read(request));
       ttl = wanted.ttl ?? ttl;
       if (wanted.reject) refused.add(wanted.reject);
-      if (wanted.hold === true) held ??= [];
-      if (wanted.hold === false) {
-        for (const goOn of held ?? []) goOn();
-        held = null;
-      }
+      hold = wanted.hold ?? hold;
       if (wanted.revoke) {
         for (const id of grants) {
           await provider.RefreshToken.revokeByGrantId(id);
@@ -116,11 +112,10 @@ function start() {
       }
       answer(response, 200, {});
     } else {
-      if (path === '/token' && held) {
+      if (path === '/token' && hold) {
+        // The library never sees it, so that it uses up no refresh token.
         counts.held = (counts.held ?? 0) + 1;
-        await new Promise(goOn => held.push(goOn));
-        // Who asked has gone: the server has never read it.
-        if (request.socket.destroyed) return;
+        return;
       }
       oauth(request, response);
     }

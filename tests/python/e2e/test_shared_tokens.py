@@ -94,7 +94,7 @@ class World:
     def call(self, number):
         """What the calls of the session of a replica get; of eight, one text if they get the same."""
         http, session = self.replicas[number].http, self.sessions[number]
-        reply = http.post(f"v1/sessions/{session}/executions", json={"code": CALLS}, params={"wait_s": 60}, timeout=90)
+        reply = http.post(f"v1/sessions/{session}/executions", json={"code": CALLS}, params={"wait_s": 120}, timeout=150)
         assert reply.json().get("status") == "ok", reply.text
         return reply.json()["text"]
 
