@@ -7,7 +7,7 @@ use himalia_engine::is_bidi_control;
 use serde_json::Value;
 
 use crate::client::array;
-use crate::client::show::{Column, cut, printable, since, table, word};
+use crate::client::show::{Column, cut, listed, printable, since, word};
 
 /// Characters of the text, and of the options, in a list.
 const LISTED_CHARS: usize = 60;
@@ -47,12 +47,7 @@ const APPROVALS: [(&str, &str); 4] = [
 
 /// A table of what waits, and which replicas did not say what waits with them.
 pub(super) fn list(body: &Value) -> String {
-    let prompts = array(&body["prompts"]);
-    let mut text = if prompts.is_empty() {
-        "nothing waits for an answer\n".to_owned()
-    } else {
-        table(prompts, &PROMPTS)
-    };
+    let mut text = listed(array(&body["prompts"]), &PROMPTS, "nothing waits for an answer");
     for replica in array(&body["unanswered"]) {
         let name = printable(replica.as_str().unwrap_or_default());
         let _ = writeln!(

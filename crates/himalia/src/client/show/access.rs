@@ -2,14 +2,11 @@
 
 use serde_json::Value;
 
-use super::table::{Column, clean, since, table, word};
+use super::table::{Column, clean, listed, since, word};
 
 /// A table of access tokens.
 pub(in crate::client) fn tokens(tokens: &[Value]) -> String {
-    if tokens.is_empty() {
-        return "no tokens\n".to_owned();
-    }
-    table(tokens, &TOKENS)
+    listed(tokens, &TOKENS, "no tokens")
 }
 
 /// What a new access token is, without its secret.
@@ -33,18 +30,12 @@ fn expires(token: &Value) -> String {
 
 /// A table of tools that are approved for later sessions.
 pub(in crate::client) fn approvals(approvals: &[Value]) -> String {
-    if approvals.is_empty() {
-        return "no approvals\n".to_owned();
-    }
-    table(approvals, &APPROVALS)
+    listed(approvals, &APPROVALS, "no approvals")
 }
 
 /// A table of credentials.
 pub(in crate::client) fn credentials(credentials: &[Value]) -> String {
-    if credentials.is_empty() {
-        return "no credentials\n".to_owned();
-    }
-    table(credentials, &CREDENTIALS)
+    listed(credentials, &CREDENTIALS, "no credentials")
 }
 
 /// What a grant has given.

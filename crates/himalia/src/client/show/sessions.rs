@@ -4,14 +4,11 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use super::table::{Column, clean, since, size, table, word};
+use super::table::{Column, clean, listed, since, size, table, word};
 
 /// A table of sessions; `wide` has all columns.
 pub(in crate::client) fn sessions(sessions: &[Value], wide: bool) -> String {
-    if sessions.is_empty() {
-        return "no sessions\n".to_owned();
-    }
-    table(sessions, if wide { &WIDE } else { &NARROW })
+    listed(sessions, if wide { &WIDE } else { &NARROW }, "no sessions")
 }
 
 /// A table of the branches that were made.

@@ -2,30 +2,21 @@
 
 use serde_json::Value;
 
-use super::table::{Column, clean, cut, since, table, word};
+use super::table::{Column, clean, cut, listed, since, table, word};
 
 /// A table of skills.
 pub(in crate::client) fn skills(skills: &[Value]) -> String {
-    if skills.is_empty() {
-        return "no skills\n".to_owned();
-    }
-    table(skills, &SKILLS)
+    listed(skills, &SKILLS, "no skills")
 }
 
 /// A table of workflows.
 pub(in crate::client) fn workflows(workflows: &[Value]) -> String {
-    if workflows.is_empty() {
-        return "no workflows\n".to_owned();
-    }
-    table(workflows, &WORKFLOWS)
+    listed(workflows, &WORKFLOWS, "no workflows")
 }
 
 /// A table of runs of workflows.
 pub(in crate::client) fn runs(runs: &[Value]) -> String {
-    if runs.is_empty() {
-        return "no runs\n".to_owned();
-    }
-    table(runs, &RUNS)
+    listed(runs, &RUNS, "no runs")
 }
 
 /// A run of a workflow with its steps.

@@ -10,8 +10,16 @@ use time::format_description::well_known::Rfc3339;
 /// What a column of a list shows.
 pub(in crate::client) type Column = (&'static str, fn(&Value) -> String);
 
+/// A table, or this line if it has no rows.
+pub(in crate::client) fn listed(rows: &[Value], columns: &[Column], none: &str) -> String {
+    if rows.is_empty() {
+        return format!("{none}\n");
+    }
+    table(rows, columns)
+}
+
 /// Rows under heads, each column as wide as its widest cell.
-pub(in crate::client) fn table(sessions: &[Value], columns: &[Column]) -> String {
+pub(super) fn table(sessions: &[Value], columns: &[Column]) -> String {
     let mut rows: Vec<Vec<String>> = vec![columns.iter().map(|(head, _)| (*head).to_owned()).collect()];
     rows.extend(
         sessions

@@ -2,22 +2,16 @@
 
 use serde_json::Value;
 
-use super::table::{Column, clean, table, word};
+use super::table::{Column, clean, listed, word};
 
 /// A table of schedules.
 pub(in crate::client) fn schedules(schedules: &[Value]) -> String {
-    if schedules.is_empty() {
-        return "no schedules\n".to_owned();
-    }
-    table(schedules, &SCHEDULES)
+    listed(schedules, &SCHEDULES, "no schedules")
 }
 
 /// A table of runs of a schedule.
 pub(in crate::client) fn schedule_runs(runs: &[Value]) -> String {
-    if runs.is_empty() {
-        return "no runs\n".to_owned();
-    }
-    table(runs, &SCHEDULE_RUNS)
+    listed(runs, &SCHEDULE_RUNS, "no runs")
 }
 
 /// A schedule, with its runs if they are there.
@@ -37,10 +31,7 @@ pub(in crate::client) fn schedule(schedule: &Value) -> String {
 
 /// A table of webhooks.
 pub(in crate::client) fn webhooks(webhooks: &[Value]) -> String {
-    if webhooks.is_empty() {
-        return "no webhooks\n".to_owned();
-    }
-    table(webhooks, &WEBHOOKS)
+    listed(webhooks, &WEBHOOKS, "no webhooks")
 }
 
 /// A webhook, with its runs and deliveries if they are there.
@@ -71,10 +62,7 @@ pub(in crate::client) fn new_webhook(made: &Value) -> String {
 
 /// A table of deliveries.
 pub(in crate::client) fn deliveries(deliveries: &[Value]) -> String {
-    if deliveries.is_empty() {
-        return "no deliveries\n".to_owned();
-    }
-    table(deliveries, &DELIVERIES)
+    listed(deliveries, &DELIVERIES, "no deliveries")
 }
 
 /// What a schedule or webhook starts.
