@@ -29,6 +29,14 @@ def session(shared):
     shared.delete_session(session)
 
 
+@pytest.fixture
+def asking(shared):
+    """A session of one test: a question that stays open would hold back the code of the next one."""
+    session = shared.start_session()
+    yield session
+    shared.delete_session(session)
+
+
 def rest(gateway, execution):
     """What the native API says of an execution, without what only this request tells."""
     reply = gateway.http.get(f"v1/executions/{execution}")
@@ -421,7 +429,7 @@ def test_long_output_is_cut_and_can_be_read(shared, session):
 
 
 @pytest.mark.parametrize("transport", ["http", "stdio"])
-def test_input_is_asked_of_the_clients_user(shared, session, transport):
+def test_input_is_asked_of_the_clients_user(shared, asking, transport):
     asked = []
 
     async def user(_context, params):
@@ -431,24 +439,24 @@ def test_input_is_asked_of_the_clients_user(shared, session, transport):
     async def ask():
         async with agent(shared, transport, elicitation_callback=user) as client:
             code = "one = input('First? ')\ntwo = input('Second? ')\n(one, two)"
-            result = await client.call_tool("execute", {"session": session, "code": code, "allow_stdin": True})
+            result = await client.call_tool("execute", {"session": asking, "code": code, "allow_stdin": True})
             assert "('answer 1', 'answer 2')" in text(result), text(result)
 
     run(ask)
-    says = f"The code in session {session} asks: "
+    says = f"The code in session {asking} asks: "
     assert asked == [f"{says}First?", f"{says}Second?"]
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
-def test_input_is_answered_by_a_later_call(shared, session, mode):
+def test_input_is_answered_by_a_later_call(shared, asking, mode):
     async def ask():
         async with agent(shared, mode=mode) as client:
-            plain = await client.call_tool("execute", {"session": session, "code": "input('Name? ')"})
+            plain = await client.call_tool("execute", {"session": asking, "code": "input('Name? ')"})
             assert plain.is_error and "StdinNotImplementedError" in text(plain)
             code = "name = input('Name? ')\nword = __import__('getpass').getpass('Word? ')\n(name, word)"
             # The other one is the name of earlier versions.
             allows = "allow_input" if mode == "legacy" else "allow_stdin"
-            waits = await client.call_tool("execute", {"session": session, "code": code, allows: True})
+            waits = await client.call_tool("execute", {"session": asking, "code": code, allows: True})
             execution = waits.structured_content["id"]
             asked = waits.structured_content["input"]
             assert (asked["prompt"], asked["password"]) == ("Name? ", False)
@@ -456,7 +464,7 @@ def test_input_is_answered_by_a_later_call(shared, session, mode):
             # The question that is there already ends this wait at once.
             read = await client.call_tool("get_output", {"execution_id": execution, "wait_s": 60})
             assert read.structured_content["input"]["prompt"] == "Name? "
-            answer = {"session": session, "code": "Ada", "input_for": execution}
+            answer = {"session": asking, "code": "Ada", "input_for": execution}
             waits = await client.call_tool("execute", answer)
             assert waits.structured_content["input"]["password"] is True
             # The prompt of the first question has ended: its answer is not that of the second one.
@@ -470,17 +478,17 @@ def test_input_is_answered_by_a_later_call(shared, session, mode):
     run(ask)
 
 
-def test_a_user_who_would_not_answer_leaves_it_waiting(shared, session):
+def test_a_user_who_would_not_answer_leaves_it_waiting(shared, asking):
     async def user(_context, _params):
         return ElicitResult(action="decline")
 
     async def ask():
         async with agent(shared, elicitation_callback=user) as client:
-            arguments = {"session": session, "code": "input('Sure? ')", "allow_stdin": True}
+            arguments = {"session": asking, "code": "input('Sure? ')", "allow_stdin": True}
             waits = await client.call_tool("execute", arguments)
             assert waits.structured_content["input"]["prompt"] == "Sure? "
             execution = waits.structured_content["id"]
-            await client.call_tool("interrupt", {"session": session})
+            await client.call_tool("interrupt", {"session": asking})
             eventually(lambda: rest(shared, execution)["status"] != "running", "it is interrupted", 60)
             ended = await client.call_tool("get_output", {"execution_id": execution, "wait_s": 60})
             assert ended.is_error and ended.structured_content["error"]["name"] == "KeyboardInterrupt"

@@ -74,14 +74,17 @@ impl Current {
         }
     }
 
-    /// It waits for input since `at`: its time stands still.
+    /// It waits for input since `at`: its time stands still. The channels of a kernel have no order between them: its question
+    /// can come before the message that it is busy.
     pub(super) fn ask(&mut self, header: String, at: u64) {
+        self.begin(at);
         self.asked = Some(header);
         self.stop_clock(at);
     }
 
     /// A person is asked on its behalf since `at`: its time stands still.
     pub(super) fn prompted(&mut self, at: u64) {
+        self.begin(at);
         self.prompts += 1;
         self.stop_clock(at);
     }
@@ -139,8 +142,7 @@ mod tests {
     use super::super::records::{Language, OnTimeout, Submission};
     use super::*;
 
-    #[test]
-    fn time_stands_still_while_a_question_is_open() {
+    fn limited() -> Current {
         let submission = Submission {
             code: "x".into(),
             language: Language::Kernel,
@@ -159,7 +161,32 @@ mod tests {
             cwd: None,
             metadata: serde_json::Map::new(),
         };
-        let mut current = Current::new(Queued::new(1, 0, submission, 1), 1);
+        Current::new(Queued::new(1, 0, submission, 1), 1)
+    }
+
+    #[test]
+    fn a_question_that_comes_before_the_beginning_is_the_beginning() {
+        let asks: [fn(&mut Current); 2] = [
+            |current| current.ask("{}".into(), 1_000),
+            |current| current.prompted(1_000),
+        ];
+        for ask in asks {
+            let mut current = limited();
+            ask(&mut current);
+            current.begin(2_000);
+            assert_eq!((current.began, current.due), (true, None));
+            if current.asked.is_some() {
+                current.answered(50_000);
+            } else {
+                current.prompt_ended(50_000);
+            }
+            assert_eq!(current.due, Some(60_000));
+        }
+    }
+
+    #[test]
+    fn time_stands_still_while_a_question_is_open() {
+        let mut current = limited();
         current.begin(1_000);
         assert_eq!(current.due, Some(11_000));
         current.ask("{}".into(), 4_000);

@@ -12,10 +12,12 @@ impl Follower<Excerpt> {
         let outcome = self.fold.outcome();
         let over = self.ended.as_ref().map(|(at, ended)| (*at, ended));
         let now = over.map_or_else(wall_micros, |(at, _)| at);
-        let status = match (over, self.began) {
-            (Some((_, ended)), _) => ended.status.into(),
-            (None, Some(_)) => ExecutionStatus::Running,
-            (None, None) => ExecutionStatus::Queued,
+        // The channels of a kernel have no order between them: what it asks can come before the message that it is busy.
+        let has_begun = self.began.is_some() || self.asks();
+        let status = match over {
+            Some((_, ended)) => ended.status.into(),
+            None if has_begun => ExecutionStatus::Running,
+            None => ExecutionStatus::Queued,
         };
         let millis = |from: u64, to: u64| to.saturating_sub(from) / 1000;
         let text = outcome.text;
@@ -47,7 +49,7 @@ impl Follower<Excerpt> {
             client: self.client.clone(),
             metadata: self.metadata.clone(),
             status,
-            ran: over.map_or(self.began.is_some(), |(_, ended)| ended.ran),
+            ran: over.map_or(has_begun, |(_, ended)| ended.ran),
             kernel: self.kernel(),
             execution_count: outcome.execution_count,
             created: from_micros(self.created),
@@ -99,5 +101,61 @@ impl Follower<Excerpt> {
             }),
             seq: self.seq,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use himalia_journal::Record;
+    use himalia_kernel::{Language, RecordKind, RecordMeta, owner_of, word};
+    use himalia_model::KernelId;
+    use himalia_wire::{Channel, build, v1};
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::ExecutionId;
+
+    fn message(seq: u64, channel: Channel, word: u32, kind: &str, content: &Value) -> Record {
+        let meta = RecordMeta {
+            owner: owner_of(1),
+            channel: Some(channel),
+            word,
+            ..RecordMeta::default()
+        };
+        Record {
+            seq,
+            at_micros: seq * 1000,
+            kind: RecordKind::Message as u8,
+            meta: meta.encode(),
+            body: v1::encode(channel, &build::message("k", kind, None, content)),
+        }
+    }
+
+    #[test]
+    fn what_asks_before_the_kernel_says_that_it_is_busy_is_running() {
+        let id = ExecutionId {
+            kernel: KernelId(uuid::Uuid::nil()),
+            seq: 1,
+        };
+        let mut follower = Follower::new(id, Language::Kernel, String::new(), 100, Excerpt::new(100));
+        assert_eq!(follower.result().status, ExecutionStatus::Queued);
+        let question = json!({"prompt": "Name? ", "password": false});
+        follower.record(&message(2, Channel::Stdin, 0, "input_request", &question));
+        let result = follower.result();
+        assert_eq!(
+            (result.status, result.position, result.ran),
+            (ExecutionStatus::Running, None, true)
+        );
+        assert_eq!(result.input.unwrap().prompt, "Name? ");
+        let busy = message(
+            3,
+            Channel::Iopub,
+            word::BEGAN,
+            "status",
+            &json!({"execution_state": "busy"}),
+        );
+        follower.record(&busy);
+        assert_eq!(follower.result().status, ExecutionStatus::Running);
+        assert!(follower.asks());
     }
 }
