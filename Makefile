@@ -28,7 +28,9 @@ CARGO_MACHETE := 0.9.2
 S3S_FS := 0.14.1
 # How often a test that fails runs again, at most. CI sets 1.
 RERUNS ?= 0
-# Python tests that run at the same time; 0: one after the other. Those of sandboxes fill memory and process tables, and never run in parallel.
+# Rust tests that run at the same time: they wait more than they compute.
+export NEXTEST_TEST_THREADS ?= $(shell echo $$((2 * $$(nproc))))
+# Python tests that run at the same time; 0: one after the other. Those of sandboxes fill memory and process tables: one at a time.
 PYTEST_WORKERS ?= 2
 
 # Tools are built for a short build, not for speed.
@@ -95,7 +97,7 @@ tools-demo: env ## three services, four skills that call their tools, a workflow
 .PHONY: test
 test: check-test lint test-rust test-web ## everything that CI runs
 	# These wait more than they compute: two at a time. Each prints when it has ended.
-	$(MAKE) --no-print-directory -j2 --output-sync=target test-python test-js test-viewer test-docker
+	$(MAKE) --no-print-directory -j2 --output-sync=target test-python test-docker test-sandbox test-viewer test-js
 	@echo "all suites passed"
 
 # The programs in TEST_PROGRAMS. `test-rust` builds with the same command, without the viewer.
@@ -143,15 +145,19 @@ test-rust: check-rust-tests nextest ## unit, property, simulator and system test
 	cargo test --locked --workspace --doc --quiet
 
 .PHONY: test-python
-test-python: test-programs $(TEST_ENV)/ready $(OTHER_KERNELS)/ready $(TEST_LIBRARIES)/ready tests/js/node_modules/.package-lock.json s3 ## nbclient, differential, sandbox and behaviour tests on real kernels
-	export HIMALIA_BIN=$(TEST_HIMALIA) HIMALIA_OTHER_KERNELS=$(OTHER_KERNELS) HIMALIA_TEST_LIBRARIES=$(TEST_LIBRARIES); \
-	$(TEST_ENV)/bin/python -m pytest -q --reruns $(RERUNS) -m "not long" -n $(PYTEST_WORKERS) --dist loadfile $(addprefix tests/python/,$(PYTHON_SUITES)); \
-	$(TEST_ENV)/bin/python -m pytest -q --reruns $(RERUNS) -m "not long" tests/python/sandbox
+test-python: test-programs $(TEST_ENV)/ready $(OTHER_KERNELS)/ready $(TEST_LIBRARIES)/ready tests/js/node_modules/.package-lock.json s3 ## nbclient, differential and behaviour tests on real kernels
+	HIMALIA_BIN=$(TEST_HIMALIA) HIMALIA_OTHER_KERNELS=$(OTHER_KERNELS) HIMALIA_TEST_LIBRARIES=$(TEST_LIBRARIES) \
+	  $(TEST_ENV)/bin/python -m pytest -q --reruns $(RERUNS) -m "not long" -n $(PYTEST_WORKERS) --dist loadfile $(addprefix tests/python/,$(PYTHON_SUITES))
+
+.PHONY: test-sandbox
+test-sandbox: test-programs $(TEST_ENV)/ready $(OTHER_KERNELS)/ready $(TEST_LIBRARIES)/ready tests/js/node_modules/.package-lock.json ## sandboxes of namespaces, through a gateway
+	HIMALIA_BIN=$(TEST_HIMALIA) HIMALIA_OTHER_KERNELS=$(OTHER_KERNELS) HIMALIA_TEST_LIBRARIES=$(TEST_LIBRARIES) \
+	  $(TEST_ENV)/bin/python -m pytest -q --reruns $(RERUNS) -m "not long" tests/python/sandbox
 
 .PHONY: test-python-long
 test-python-long: test-programs $(TEST_ENV)/ready $(OTHER_KERNELS)/ready $(TEST_LIBRARIES)/ready tests/js/node_modules/.package-lock.json
 	HIMALIA_BIN=$(TEST_HIMALIA) HIMALIA_OTHER_KERNELS=$(OTHER_KERNELS) HIMALIA_TEST_LIBRARIES=$(TEST_LIBRARIES) \
-	  $(TEST_ENV)/bin/python -m pytest -q --reruns $(RERUNS) -m long $(addprefix tests/python/,$(PYTHON_SUITES))
+	  $(TEST_ENV)/bin/python -m pytest -q --reruns $(RERUNS) -m long -n $(PYTEST_WORKERS) --dist load $(addprefix tests/python/,$(PYTHON_SUITES))
 
 .PHONY: test-examples
 test-examples: test-programs $(TEST_ENV)/ready $(AGENTS_ENV)/ready ## the examples of agents with a model that follows a script, and unmodified clients of the facades; their packages take 700 MB
