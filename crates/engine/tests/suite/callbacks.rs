@@ -1,5 +1,5 @@
-//! Callbacks of runs of workflows that a client starts. Their step asks a person, so that they need no kernels. Where they are posted, nobody
-//! listens: an attempt that has failed tells that the run was seen to end.
+//! Callbacks of runs of workflows that a client starts. Their step asks a person, so that they need no kernels. No server is where they are
+//! posted: an attempt that has failed tells that the run was seen to end.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 

@@ -116,15 +116,15 @@ impl Commands {
         self.inner.check_open()?;
         let keyed = keyed(principal, name, &wanted);
         let callback = wanted.callback.clone();
-        let run = match self.run_before(principal, keyed.as_ref()).await? {
-            Some(run) => run,
-            None => {
-                let (_, skill) = self.skill(principal, name, wanted.version.as_deref()).await?;
-                if let Some(url) = &callback {
-                    self.check_callback(principal, url).await?;
-                }
-                Box::pin(self.begin_run(principal, keyed, &skill, wanted, None)).await?
+        let begun = self.run_before(principal, keyed.as_ref()).await?;
+        let run = if let Some(run) = begun {
+            run
+        } else {
+            let (_, skill) = self.skill(principal, name, wanted.version.as_deref()).await?;
+            if let Some(url) = &callback {
+                self.check_callback(principal, url).await?;
             }
+            Box::pin(self.begin_run(principal, keyed, &skill, wanted, None)).await?
         };
         match callback {
             // A request that is repeated finds it, or adds it if the first one was not answered.
