@@ -317,7 +317,7 @@ export interface Delivery {
   id: string;
   /** When it is tried next; null: it has ended. */
   next_attempt: string | null;
-  /** The run that it tells of. */
+  /** The run that it tells of: of a schedule or webhook its id, of a run that a client has started `wfr_…` or `exe_…`. */
   run: string;
   state: DeliveryState;
   /** Where to. */
@@ -1550,6 +1550,8 @@ export interface NewSkill {
 
 /** A run of a skill. */
 export interface NewSkillRun {
+  /** Where its result is posted. */
+  callback?: string | null | undefined;
   /** The arguments of `main`, which fit the schema. */
   inputs?: { [name: string]: unknown } | undefined;
   /** The template of its session. Default: that of the skill, or the default kernelspec. */
@@ -1682,6 +1684,8 @@ export interface NewWorkflow {
 
 /** A run to start. */
 export interface NewWorkflowRun {
+  /** Where its result is posted. */
+  callback?: string | null | undefined;
   /** The same key again is the same run: 422 if that was another start. */
   idempotency_key?: string | null | undefined;
   /** What fits the schema of the workflow. */
@@ -2545,6 +2549,51 @@ export interface SomeBranches {
  * - `fork`: Forked from a living session.
  */
 export type StartPath = "pool" | "zygote" | "cold" | "fork";
+
+/** A run that was started, with the secret of its callback. */
+export interface StartedSkillRun {
+  /** With which its result is signed that is posted to `callback`. It is in responses to its start alone; left out without a callback. */
+  callback_secret?: string | null | undefined;
+  /** The execution, with its text and its error. */
+  execution: ExecutionResult;
+  /** The id of the execution that it is. */
+  id: string;
+  /** What `main` returned. Null until then. */
+  outputs: unknown;
+  skill: RunOf;
+  status: RunStatus;
+  /** What is wrong with the outputs. */
+  violations: SchemaViolation[];
+}
+
+/** A run that was started, with the secret of its callback. */
+export interface StartedWorkflowRun {
+  /** With which its result is signed that is posted to `callback`. It is in responses to its start alone; left out without a callback. */
+  callback_secret?: string | null | undefined;
+  /** Who cancelled it. */
+  cancelled_by: string | null;
+  /** When it was started. */
+  created: string;
+  /** The address of the content of that version. */
+  digest: string;
+  /** When it ended. */
+  ended: string | null;
+  /** Why it failed. */
+  error: WorkflowError | null;
+  /** `wfr_` and 32 hexadecimal digits. */
+  id: string;
+  inputs: unknown;
+  /** What it returned. Null until then. */
+  outputs: unknown;
+  /** Who started it. It has the rights of this principal. */
+  started_by: string;
+  status: WorkflowRunStatus;
+  /** In the order of the workflow. */
+  steps: WorkflowRunStep[];
+  version: string;
+  /** The name of its workflow. */
+  workflow: string;
+}
 
 /** The answer of a person. */
 export interface StepAnswer {
@@ -3504,6 +3553,22 @@ export interface Operations {
     };
     result: Prompt;
   };
+  /** List deliveries of the result of a run with a callback */
+  list_run_deliveries: {
+    input: {
+      path: {
+        /** The run's id, `wfr_…` or `exe_…`. */
+        run: string;
+      };
+      query?: {
+        /** The `next` of the page before. */
+        cursor?: string | undefined;
+        /** Deliveries of a page; default 1,000. */
+        limit?: number | undefined;
+      };
+    };
+    result: DeliveryPage;
+  };
   /** List schedules */
   list_schedules: {
     input: {
@@ -4220,7 +4285,7 @@ export interface Operations {
       };
       body?: NewSkillRun;
     };
-    result: SkillRun;
+    result: StartedSkillRun;
   };
   /** List what sessions can be started from */
   list_templates: {
@@ -4504,7 +4569,7 @@ export interface Operations {
       };
       body?: NewWorkflowRun;
     };
-    result: WorkflowRun;
+    result: StartedWorkflowRun;
   };
 }
 
@@ -4534,6 +4599,7 @@ export const ROUTES: { readonly [O in keyof Operations]: string } = {
   list_open_prompts: 'GET /v1/prompts',
   get_prompt: 'GET /v1/prompts/{prompt_id}',
   answer_prompt: 'POST /v1/prompts/{prompt_id}/answer',
+  list_run_deliveries: 'GET /v1/runs/{run}/deliveries',
   list_schedules: 'GET /v1/schedules',
   create_schedule: 'POST /v1/schedules',
   get_schedule: 'GET /v1/schedules/{schedule}',

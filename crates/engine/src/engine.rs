@@ -32,9 +32,9 @@ use himalia_workflows::{Definition, Workflow};
 use uuid::Uuid;
 
 use crate::api::{
-    BegunRun, Commands, DeliveryInfo, Drain, NewCredential, NewSecrets, NewTrigger, RunFilter, RunInfo,
-    RunSkill, RunUntil, RunView, SessionUsage, SkillInfo, SkillRun, StartRun, StepView, ToolApproval,
-    TriggerChange, TriggerInfo, TriggerKind, TriggerRunInfo, WorkflowInfo,
+    BegunRun, Commands, DeliveriesOf, DeliveryInfo, Drain, NewCredential, NewSecrets, NewTrigger, RunFilter,
+    RunInfo, RunSkill, RunUntil, RunView, SessionUsage, SkillInfo, SkillRun, StartRun, StartedRun, StepView,
+    ToolApproval, TriggerChange, TriggerInfo, TriggerKind, TriggerRunInfo, WorkflowInfo,
 };
 use crate::audit::{Audit, Effect, Subject};
 use crate::traced::Traced;
@@ -371,10 +371,9 @@ commands! {
         Look workflows() -> Vec<WorkflowInfo>, Subject::Gateway;
         /// Deletes a version of a workflow, or all of them; how many. Runs that began continue.
         Change delete_workflow(name: &str, version: Option<&str>) -> usize, Subject::Workflow(name);
-        /// Starts a run of a workflow, or finds the one that has its key ([`EngineError::KeyReused`] if that was another start): its id, and
-        /// whether it was started. Once this returns, the run continues across ends of gateways, with the rights of the principal. Inputs that do
+        /// Starts a run of a workflow, or finds the one that has its key ([`EngineError::KeyReused`] if that was another start). Once this returns, the run continues across ends of gateways, with the rights of the principal. Inputs that do
         /// not fit: [`EngineError::BadRequest`] on `inputs`. [`EngineError::OverBudget`] when as many runs are in progress as may be.
-        Change run_workflow(name: &str, wanted: StartRun) -> (String, bool), Subject::Workflow(name);
+        Change run_workflow(name: &str, wanted: StartRun) -> StartedRun, Subject::Workflow(name);
         /// Runs of the tenant's workflows, the latest first.
         Look workflow_runs(filter: RunFilter) -> Vec<RunInfo>, Subject::Gateway;
         /// A run with its steps, when that has happened which is waited for, or after this time.
@@ -396,8 +395,8 @@ commands! {
         Change run_trigger(kind: TriggerKind, trigger: &str) -> TriggerRunInfo, Subject::Trigger(trigger);
         /// Tries a delivery again that has ended, or at once one that waits.
         Change redeliver(delivery: &str) -> DeliveryInfo, Subject::Trigger(delivery);
-        /// The latest deliveries of results of runs of a trigger, the latest first.
-        Look deliveries(kind: TriggerKind, trigger: &str) -> Vec<DeliveryInfo>, Subject::Trigger(trigger);
+        /// The latest deliveries of results of runs of a trigger, or of the run that a client has started, the latest first.
+        Look deliveries(of: DeliveriesOf, trigger: &str) -> Vec<DeliveryInfo>, Subject::Trigger(trigger);
         /// The triggers of this kind that the principal sees, by owner and name, each with its latest run.
         Look triggers(kind: TriggerKind) -> Vec<TriggerInfo>, Subject::Gateway;
         /// One trigger, with its latest run.

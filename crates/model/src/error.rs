@@ -423,6 +423,7 @@ impl EngineError {
                 "Schedule" => "schedule_not_found",
                 "Webhook" => "webhook_not_found",
                 "Delivery" => "delivery_not_found",
+                "Callback" => "callback_not_found",
                 "Prompt webhook" => "prompt_webhook_not_found",
                 "Tool approval" => "tool_approval_not_found",
                 _ => "not_found",

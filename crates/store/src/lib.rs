@@ -17,6 +17,7 @@
 //! ended sessions and of Jupyter sessions also name their replica. [`Store::locate`] finds who has a thing, [`Store::replicas`] who
 //! lives, and lists are of this replica or of all ([`Scope`]).
 
+mod callbacks;
 mod claims;
 mod credentials;
 mod ended;
@@ -42,6 +43,7 @@ use std::pin::Pin;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
+pub use callbacks::{CallbackAdded, CallbackQuota, NewCallback};
 pub use credentials::{CredentialRecord, PutCredential};
 pub use ended::{EndedRecord, Space};
 pub use error::StoreError;
@@ -265,11 +267,13 @@ pub trait Store: Debug + Send + Sync + 'static {
     fn delete_workflow(&self, owner: String, name: String, version: Option<String>)
     -> StoreFuture<'_, usize>;
 
-    /// Adds a run of a workflow, which this process has then, if its owner has fewer than the quota and none has its key.
+    /// Adds a run of a workflow, which this process has then, if its owner has fewer than the quota and none has its key. Its callback is
+    /// added with it: both or neither.
     fn add_workflow_run(
         &self,
         record: WorkflowRunRecord,
         quota: WorkflowRunQuota,
+        callback: Option<NewCallback>,
     ) -> StoreFuture<'_, WorkflowRunAdded>;
 
     /// One run of a workflow, of any owner.
@@ -367,6 +371,16 @@ pub trait Store: Debug + Send + Sync + 'static {
 
     /// Forgets runs that have ended, were due before `before`, and are not among the latest `keep` of their trigger; gives back how many.
     fn forget_trigger_runs(&self, keep: i64, before: i64) -> StoreFuture<'_, usize>;
+
+    /// Adds a callback and its run, if the run has none and the owner has fewer than the quota: both or neither.
+    fn add_callback(&self, new: NewCallback) -> StoreFuture<'_, CallbackAdded>;
+
+    /// Whether an owner has fewer callbacks of a kind than the quota.
+    fn has_callback_room(&self, owner: String, kind: String, quota: CallbackQuota) -> StoreFuture<'_, bool>;
+
+    /// Forgets callbacks of a kind that were added before `before`, whose run has ended and is not kept any more (a run of a workflow, or the
+    /// log of a session), and whose delivery has ended; gives back how many.
+    fn forget_callbacks(&self, kind: String, before: i64) -> StoreFuture<'_, usize>;
 
     /// One delivery.
     fn delivery(&self, id: Uuid) -> StoreFuture<'_, Option<DeliveryRecord>>;

@@ -8,13 +8,13 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use crate::{
-    CredentialRecord, DeadReplica, DeliveryRecord, EndedRecord, JupyterSessionRecord, KernelLife,
-    KernelRecord, Location, Lookup, Owner, PutCredential, ReadyReplica, ReplicaLease, ReplicaRecord,
-    RuntimePaths, Scope, SkillBrief, SkillRecord, Space, StepAnswer, StepsWritten, Store, StoreError,
-    StoreFuture, TakeOver, Taken, TokenRecord, ToolApprovalAdded, ToolApprovalRecord, TriggerAdded,
-    TriggerRecord, TriggerRun, UsageRecord, VersionAdded, VersionQuota, WorkflowBrief, WorkflowRecord,
-    WorkflowRunAdded, WorkflowRunBrief, WorkflowRunEnd, WorkflowRunFilter, WorkflowRunQuota,
-    WorkflowRunRecord, WorkflowStepRecord,
+    CallbackAdded, CallbackQuota, CredentialRecord, DeadReplica, DeliveryRecord, EndedRecord,
+    JupyterSessionRecord, KernelLife, KernelRecord, Location, Lookup, NewCallback, Owner, PutCredential,
+    ReadyReplica, ReplicaLease, ReplicaRecord, RuntimePaths, Scope, SkillBrief, SkillRecord, Space,
+    StepAnswer, StepsWritten, Store, StoreError, StoreFuture, TakeOver, Taken, TokenRecord,
+    ToolApprovalAdded, ToolApprovalRecord, TriggerAdded, TriggerRecord, TriggerRun, UsageRecord,
+    VersionAdded, VersionQuota, WorkflowBrief, WorkflowRecord, WorkflowRunAdded, WorkflowRunBrief,
+    WorkflowRunEnd, WorkflowRunFilter, WorkflowRunQuota, WorkflowRunRecord, WorkflowStepRecord,
 };
 
 /// Times each call of another store, the wait in its queue included. Calls whose caller stopped waiting are not counted.
@@ -130,7 +130,10 @@ timed! {
     fn workflow(owner: String, name: String, version: String) -> Option<WorkflowRecord>;
     fn workflows(owner: String, name: Option<String>) -> Vec<WorkflowBrief>;
     fn delete_workflow(owner: String, name: String, version: Option<String>) -> usize;
-    fn add_workflow_run(record: WorkflowRunRecord, quota: WorkflowRunQuota) -> WorkflowRunAdded;
+    fn add_workflow_run(record: WorkflowRunRecord, quota: WorkflowRunQuota, callback: Option<NewCallback>) -> WorkflowRunAdded;
+    fn add_callback(new: NewCallback) -> CallbackAdded;
+    fn has_callback_room(owner: String, kind: String, quota: CallbackQuota) -> bool;
+    fn forget_callbacks(kind: String, before: i64) -> usize;
     fn workflow_run(id: String) -> Option<WorkflowRunRecord>;
     fn workflow_runs(owner: String, filter: WorkflowRunFilter) -> Vec<WorkflowRunBrief>;
     fn asking_workflow_runs(owner: Option<String>, most: i64) -> Vec<String>;

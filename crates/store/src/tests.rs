@@ -106,6 +106,7 @@ macro_rules! with_contract {
             a_run_of_a_workflow_is_its_process_and_an_answer_counts_once
             a_due_time_makes_one_run_by_any_replica
             a_run_is_in_one_hand_until_that_process_is_gone
+            a_callback_is_added_with_its_run_and_goes_with_it
             what_was_used_adds_up_over_replicas_and_is_forgotten
             each_thing_is_found_with_the_replica_that_has_it
         );

@@ -137,6 +137,8 @@ pub enum WorkflowRunAdded {
     },
     /// Its owner has as many as it may.
     Full,
+    /// Its owner has as many callbacks as it may.
+    NoCallback,
 }
 
 /// Which runs are listed, the latest first.

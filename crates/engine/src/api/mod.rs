@@ -41,15 +41,15 @@ pub use skills::{
 pub use tool_approvals::{MAX_TOOL_APPROVALS, ToolApproval};
 pub(crate) use triggers::Triggers;
 pub use triggers::{
-    DeliveryAttempt, DeliveryInfo, DeliveryState, MAX_CALLBACK_URL, MAX_DELIVERIES, MAX_OPEN_RUNS,
-    MAX_TRIGGER_NAME, MAX_TRIGGER_RUNS, MAX_TRIGGERS, MAX_WEBHOOK_BYTES, NewSecrets, NewTrigger, RunTarget,
-    Runnable, Times, TriggerChange, TriggerInfo, TriggerKind, TriggerRunInfo, TriggerRunStatus,
-    WebhookMessage,
+    CallbackSecret, DeliveriesOf, DeliveryAttempt, DeliveryInfo, DeliveryState, MAX_CALLBACK_URL,
+    MAX_CALLBACKS, MAX_DELIVERIES, MAX_OPEN_CALLBACKS, MAX_OPEN_RUNS, MAX_TRIGGER_NAME, MAX_TRIGGER_RUNS,
+    MAX_TRIGGERS, MAX_WEBHOOK_BYTES, NewSecrets, NewTrigger, RunTarget, Runnable, Times, TriggerChange,
+    TriggerInfo, TriggerKind, TriggerRunInfo, TriggerRunStatus, WebhookMessage,
 };
 pub(crate) use workflows::Drivers;
 pub use workflows::{
     MAX_RUNS, MAX_RUNS_IN_PROGRESS, MAX_WORKFLOW_VERSIONS, MAX_WORKFLOWS_BYTES, RunFilter, RunInfo, RunUntil,
-    RunView, StartRun, StepState, StepView, WorkflowInfo,
+    RunView, StartRun, StartedRun, StepState, StepView, WorkflowInfo,
 };
 
 use himalia_model::{Action, EngineError, Object, Principal};

@@ -2,6 +2,7 @@
 
 mod callbacks;
 mod definition;
+mod of_run;
 mod prompts;
 mod runner;
 mod target;
@@ -22,13 +23,24 @@ use uuid::Uuid;
 
 use super::{Commands, RunSkill};
 use crate::Engine;
-pub use callbacks::{DeliveryAttempt, DeliveryInfo, DeliveryState, MAX_CALLBACK_URL, MAX_DELIVERIES};
+pub use callbacks::{
+    DeliveriesOf, DeliveryAttempt, DeliveryInfo, DeliveryState, MAX_CALLBACK_URL, MAX_DELIVERIES,
+};
 use definition::{Definition, Detail, Holder, definition, detail, stored, write};
 pub use definition::{Times, TriggerKind, TriggerRunStatus};
+pub use of_run::{CallbackSecret, MAX_CALLBACKS, MAX_OPEN_CALLBACKS};
+pub(super) use of_run::{ClientRun, no_callback};
 pub use target::{RunTarget, Runnable};
 pub use webhooks::{MAX_WEBHOOK_BYTES, WebhookMessage};
 use webhooks::{Secrets, new_secret};
 
+/// What the store calls all kinds of triggers.
+const STORED_KINDS: [&str; 4] = [
+    TriggerKind::Schedule.as_str(),
+    TriggerKind::Webhook.as_str(),
+    TriggerKind::Prompts.as_str(),
+    of_run::KIND,
+];
 /// Triggers of one kind of an owner.
 pub const MAX_TRIGGERS: usize = 100;
 /// Characters of the name of a trigger.
@@ -60,7 +72,7 @@ impl std::fmt::Debug for Triggers {
 
 impl Triggers {
     /// Something changed.
-    fn wake(&self) {
+    pub(super) fn wake(&self) {
         self.any.store(true, Ordering::Release);
         self.wake.notify_one();
     }
@@ -71,8 +83,8 @@ impl Triggers {
 pub struct NewTrigger {
     /// Lower-case letters, digits and hyphens; one of its owner and kind.
     pub name: String,
-    /// What it starts.
-    pub target: RunTarget,
+    /// What it starts; `None` for a webhook of prompts, which starts nothing.
+    pub target: Option<RunTarget>,
     /// The inputs of each run.
     pub inputs: Map<String, Value>,
     /// The template of the sessions of runs.
@@ -147,8 +159,8 @@ pub struct TriggerInfo {
     pub owner: String,
     /// As whom runs are started.
     pub caller: String,
-    /// What it starts.
-    pub target: RunTarget,
+    /// What it starts; `None` for a webhook of prompts, which starts nothing.
+    pub target: Option<RunTarget>,
     /// The inputs of each run.
     pub inputs: Map<String, Value>,
     /// The template of the sessions of runs.
@@ -506,7 +518,7 @@ impl TriggerChange {
                 // Those are of the sessions of a skill.
                 (definition.template, definition.timeout_s) = (None, None);
             }
-            definition.target = target;
+            definition.target = Some(target);
         }
         set(&mut definition.inputs, self.inputs);
         set(&mut definition.enabled, self.enabled);
@@ -526,17 +538,15 @@ impl TriggerChange {
 }
 
 /// What a run of a trigger asks of its skill or its workflow.
-fn run_skill(definition: &Definition, detail: &Detail) -> RunSkill {
-    RunSkill {
-        version: detail
-            .version
-            .clone()
-            .or_else(|| definition.target.version.clone()),
+fn run_skill(definition: &Definition, detail: &Detail) -> Result<RunSkill, EngineError> {
+    let target = definition.target()?;
+    Ok(RunSkill {
+        version: detail.version.clone().or_else(|| target.version.clone()),
         template: definition.template.clone(),
         inputs: detail.inputs.clone().unwrap_or_else(|| definition.inputs.clone()),
         timeout: definition.timeout_s.map(Duration::from_secs),
         ..RunSkill::default()
-    }
+    })
 }
 
 /// A run that is to be stored. The session that it starts has its id.

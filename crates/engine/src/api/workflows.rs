@@ -17,7 +17,8 @@ use himalia_workflows::{Definition, Invalid, PinnedSkill, Workflow, wanted_versi
 use super::Commands;
 pub(crate) use driver::Drivers;
 pub(super) use himalia_workflows::RunStatus;
-pub use runs::{MAX_RUNS, MAX_RUNS_IN_PROGRESS, RunFilter, RunUntil, StartRun};
+pub use runs::{MAX_RUNS, MAX_RUNS_IN_PROGRESS, RunFilter, RunUntil, StartRun, StartedRun};
+pub(super) use runs::{id_of_run, uuid_of_run};
 pub use view::{RunInfo, RunView, StepState, StepView};
 
 /// Versions of workflows of an owner.

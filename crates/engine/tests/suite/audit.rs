@@ -12,8 +12,8 @@ use crate::common;
 use common::{TestEngine, op, question, settled, start, stop};
 use himalia_engine::TriggerKind::Schedule;
 use himalia_engine::{
-    Attach, Audit, AuditTarget, COMMANDS, CallTool, CredentialFields, Draft, Drain, Effect, Engine,
-    EngineError, Execute, ForkKernel, GivenSecrets, GrantAnswer, JupyterSessionId, KernelId, Missed,
+    Attach, Audit, AuditTarget, COMMANDS, CallTool, CredentialFields, DeliveriesOf, Draft, Drain, Effect,
+    Engine, EngineError, Execute, ForkKernel, GivenSecrets, GrantAnswer, JupyterSessionId, KernelId, Missed,
     NewCredential, NewKernel, NewSession, NewToken, NewTrigger, Overlap, Principal, PromptId, PromptName,
     RunFilter, RunProcess, RunSkill, RunTarget, RunUntil, Scope, SecretText, SessionChange, SessionId,
     SessionPatch, Skill, Sought, StartRun, StartSession, Times, TriggerChange, VariableQuery, Via,
@@ -52,7 +52,7 @@ fn skill() -> Skill {
 fn schedule() -> NewTrigger {
     NewTrigger {
         name: "report".into(),
-        target: RunTarget::skill("canary"),
+        target: Some(RunTarget::skill("canary")),
         inputs: serde_json::Map::new(),
         template: None,
         timeout: None,
@@ -275,7 +275,10 @@ async fn call_all(engine: &Engine, who: &Principal) {
             engine.delete_trigger(who, Schedule, "report").await.err(),
             engine.run_trigger(who, Schedule, "report").await.err(),
             engine.redeliver(who, "report").await.err(),
-            engine.deliveries(who, Schedule, "report").await.err(),
+            engine
+                .deliveries(who, DeliveriesOf::Trigger(Schedule), "report")
+                .await
+                .err(),
             engine.triggers(who, Schedule).await.err(),
             engine.trigger(who, Schedule, "report").await.err(),
             engine.trigger_runs(who, Schedule, "report").await.err(),

@@ -5,6 +5,7 @@
 mod adoption;
 mod audit;
 mod branches;
+mod callbacks;
 mod clients;
 #[macro_use]
 mod common;

@@ -578,7 +578,7 @@ async fn a_skill_is_its_tenants_alone() {
 fn monthly() -> NewTrigger {
     NewTrigger {
         name: "monthly".into(),
-        target: RunTarget::skill("reconcile"),
+        target: Some(RunTarget::skill("reconcile")),
         inputs: serde_json::Map::new(),
         template: None,
         timeout: None,

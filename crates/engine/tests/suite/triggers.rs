@@ -31,7 +31,7 @@ fn pays() -> WorkflowDefinition {
 fn schedule(name: &str) -> NewTrigger {
     NewTrigger {
         name: name.into(),
-        target: RunTarget::workflow("pays"),
+        target: Some(RunTarget::workflow("pays")),
         inputs: Map::from_iter([("month".to_owned(), Value::from("2026-10"))]),
         template: None,
         timeout: None,

@@ -107,6 +107,9 @@ pub(crate) struct SkillRunArgs {
     /// The time that it may take, if that is less than the skill says
     #[arg(long, value_name = "TIME")]
     pub(crate) timeout: Option<Seconds>,
+    /// Where its result is posted
+    #[arg(long, value_name = "URL")]
+    pub(crate) callback: Option<String>,
     #[command(flatten)]
     pub(crate) gateway: GatewayArgs,
 }

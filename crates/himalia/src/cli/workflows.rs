@@ -96,6 +96,9 @@ pub(crate) struct WorkflowRunArgs {
     /// The same key again is the same run
     #[arg(long, value_name = "KEY")]
     pub(crate) key: Option<String>,
+    /// Where its result is posted
+    #[arg(long, value_name = "URL")]
+    pub(crate) callback: Option<String>,
     /// Print the run as it begins, and do not wait for its end
     #[arg(long)]
     pub(crate) detach: bool,

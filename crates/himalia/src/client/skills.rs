@@ -132,6 +132,7 @@ async fn run(args: SkillRunArgs) -> anyhow::Result<ExitCode> {
         ("version", args.version.map(Value::from)),
         ("template", args.template.map(Value::from)),
         ("timeout_s", args.timeout.map(|time| time.0.into())),
+        ("callback", args.callback.map(Value::from)),
     ] {
         if let Some(value) = given {
             body[member] = value;
@@ -144,7 +145,9 @@ async fn run(args: SkillRunArgs) -> anyhow::Result<ExitCode> {
     if ![200, 202].contains(&reply.status) {
         bail!("{}", reply.problem());
     }
-    let run = ended(&client, reply.json()?).await?;
+    let run = reply.json()?;
+    say_secret(&run)?;
+    let run = ended(&client, run).await?;
     if args.gateway.json {
         print(true, &run, |_| String::new())?;
     } else if run["status"] == "succeeded" {
@@ -166,6 +169,19 @@ async fn run(args: SkillRunArgs) -> anyhow::Result<ExitCode> {
         writeln!(stderr, "{line}")?;
     }
     Ok(ExitCode::FAILURE)
+}
+
+/// Says with what the callback of a run is signed: the response to its start alone has that.
+pub(super) fn say_secret(run: &Value) -> anyhow::Result<()> {
+    if let Some(secret) = run["callback_secret"].as_str() {
+        let id = show::clean(run["id"].as_str().unwrap_or_default());
+        writeln!(
+            std::io::stderr(),
+            "the result of {id} is signed with {}",
+            show::clean(secret)
+        )?;
+    }
+    Ok(())
 }
 
 /// Waits until it has ended.

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use anyhow::{Context as _, bail};
 use serde_json::{Value, json};
 
-use super::skills::inputs_of;
+use super::skills::{inputs_of, say_secret};
 use super::{array, connect, delete, encoded, expect, print, show};
 use crate::cli::{WorkflowCommand, WorkflowRunArgs};
 
@@ -105,7 +105,11 @@ fn run_path(id: &str) -> String {
 
 async fn run(args: WorkflowRunArgs) -> anyhow::Result<ExitCode> {
     let mut body = json!({ "inputs": inputs_of(&args.inputs)? });
-    for (member, given) in [("version", args.version), ("idempotency_key", args.key)] {
+    for (member, given) in [
+        ("version", args.version),
+        ("idempotency_key", args.key),
+        ("callback", args.callback),
+    ] {
         if let Some(value) = given {
             body[member] = value.into();
         }
@@ -118,6 +122,7 @@ async fn run(args: WorkflowRunArgs) -> anyhow::Result<ExitCode> {
         bail!("{}", reply.problem());
     }
     let mut run = reply.json()?;
+    say_secret(&run)?;
     if args.detach {
         return print(args.gateway.json, &run, show::run);
     }

@@ -198,6 +198,7 @@ mod tests {
         ("GET", "/v1/webhooks/{webhook}/runs"),
         ("GET", "/v1/webhooks/{webhook}/deliveries"),
         ("POST", "/v1/deliveries/{delivery}/retry"),
+        ("GET", "/v1/runs/{run}/deliveries"),
         ("POST", "/hooks/{webhook_id}"),
         // Its handler finds where the prompt is: it is known who answers only then.
         ("POST", "/hooks/{webhook_id}/prompts/{prompt_id}"),

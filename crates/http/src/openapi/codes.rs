@@ -16,7 +16,7 @@ pub(crate) const EVERY: Group = &[
     (503, "unavailable"),
 ];
 /// Of one whose path has this parameter.
-pub(super) const OF_PARAMETERS: [(&str, Group); 17] = [
+pub(super) const OF_PARAMETERS: [(&str, Group); 18] = [
     (
         "session_id",
         &[(404, "kernel_not_found"), (404, "session_not_found")],
@@ -36,6 +36,7 @@ pub(super) const OF_PARAMETERS: [(&str, Group); 17] = [
     ("schedule", &[(404, "schedule_not_found")]),
     ("webhook", &[(404, "webhook_not_found")]),
     ("delivery", &[(404, "delivery_not_found")]),
+    ("run", &[(404, "callback_not_found")]),
     ("prompt_webhook", &[(404, "prompt_webhook_not_found")]),
 ];
 /// Of one that reads a body.

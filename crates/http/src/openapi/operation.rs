@@ -69,9 +69,10 @@ fn tag_of(path: &str) -> &'static str {
 }
 
 /// The parameters that stand in paths.
-const IN_PATHS: [(&str, &str); 17] = [
+const IN_PATHS: [(&str, &str); 18] = [
     ("workflow", "The workflow's name."),
     ("run_id", "The run's id."),
+    ("run", "The run's id, `wfr_…` or `exe_…`."),
     ("step", "The step's id in its workflow."),
     ("session_id", "The session's id or name."),
     ("kernel_id", "The kernel's id."),

@@ -1,12 +1,13 @@
-//! `/v1/deliveries`: results of runs that are posted to the callbacks of schedules and webhooks.
+//! `/v1/deliveries`, `/v1/runs/{run}/deliveries`: results of runs that are posted to callbacks.
 
+use axum::Json;
 use axum::extract::{Path, State};
-use himalia_engine::{DeliveryAttempt, DeliveryInfo, DeliveryState};
+use himalia_engine::{DeliveriesOf, DeliveryAttempt, DeliveryInfo, DeliveryState};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::answers::With;
-use super::input::{Cursor, Limit, PAGE_MOST, limit, page};
+use super::input::{Cursor, Limit, PAGE_MOST, Parameters, limit, page};
 use super::schedules::date;
 use crate::app::App;
 use crate::auth::Caller;
@@ -39,8 +40,7 @@ impl From<DeliveryAttempt> for Attempt {
 pub(crate) struct Delivery {
     #[schemars(extend("format" = "uuid"))]
     id: String,
-    /// The run that it tells of.
-    #[schemars(extend("format" = "uuid"))]
+    /// The run that it tells of: of a schedule or webhook its id, of a run that a client has started `wfr_…` or `exe_…`.
     run: String,
     /// Where to.
     url: String,
@@ -58,7 +58,7 @@ impl From<DeliveryInfo> for Delivery {
     fn from(info: DeliveryInfo) -> Self {
         Self {
             id: info.id.to_string(),
-            run: info.run.to_string(),
+            run: info.run,
             url: info.url,
             state: info.state,
             attempts: info.attempts.into_iter().map(Attempt::from).collect(),
@@ -99,6 +99,20 @@ pub(crate) fn delivery_page(mut all: Vec<DeliveryInfo>, wanted: &ListedDeliverie
         deliveries: found.into_iter().map(Delivery::from).collect(),
         next,
     }
+}
+
+/// `GET /v1/runs/{run}/deliveries`: of the result of a run that a client has started with a callback.
+pub(crate) async fn of_run(
+    State(app): State<App>,
+    Caller(principal): Caller,
+    Path(run): Path<String>,
+    Parameters(wanted): Parameters<ListedDeliveries>,
+) -> Result<Json<Deliveries>, ApiError> {
+    let all = app
+        .engine()
+        .deliveries(&principal, DeliveriesOf::Run, &run)
+        .await?;
+    Ok(Json(delivery_page(all, &wanted)))
 }
 
 /// `POST /v1/deliveries/{delivery}/retry`: 202, it is tried again now.

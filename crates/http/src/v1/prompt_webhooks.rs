@@ -4,8 +4,8 @@ use axum::Json;
 use axum::extract::{Path, Request, State};
 use axum::response::{IntoResponse, Response};
 use himalia_engine::{
-    EngineError, MAX_ANSWER_BYTES, MAX_CALLBACK_URL, MAX_TRIGGER_NAME, NewTrigger, Principal, PromptName,
-    RunTarget, TriggerInfo, TriggerKind, WebhookMessage,
+    DeliveriesOf, EngineError, MAX_ANSWER_BYTES, MAX_CALLBACK_URL, MAX_TRIGGER_NAME, NewTrigger, Principal,
+    PromptName, TriggerInfo, TriggerKind, WebhookMessage,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -88,8 +88,7 @@ pub(crate) async fn create(
 ) -> Result<ShownOnce<With<201, Made>>, ApiError> {
     let new = NewTrigger {
         name: wanted.name,
-        // It starts nothing.
-        target: RunTarget::skill(""),
+        target: None,
         inputs: Map::new(),
         template: None,
         timeout: None,
@@ -134,7 +133,7 @@ pub(crate) async fn list(
     Parameters(wanted): Parameters<Listed>,
 ) -> Result<Json<Webhooks>, ApiError> {
     let wanted = (wanted.cursor.as_ref(), wanted.limit);
-    let (webhooks, next) = trigger_page(&app, &principal, KIND, wanted, PromptWebhook::from).await?;
+    let (webhooks, next) = trigger_page(&app, &principal, KIND, wanted, |info| Ok(info.into())).await?;
     Ok(Json(Webhooks { webhooks, next }))
 }
 
@@ -155,7 +154,10 @@ pub(crate) async fn deliveries(
     Path(text): Path<String>,
     Parameters(wanted): Parameters<ListedDeliveries>,
 ) -> Result<Json<Deliveries>, ApiError> {
-    let all = app.engine().deliveries(&principal, KIND, &text).await?;
+    let all = app
+        .engine()
+        .deliveries(&principal, DeliveriesOf::Trigger(KIND), &text)
+        .await?;
     Ok(Json(delivery_page(all, &wanted)))
 }
 

@@ -5,8 +5,9 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::{Path, State};
 use himalia_engine::{
-    ExecutionId, MAX_CALLBACK_URL, MAX_CRON_BYTES, MAX_TRIGGER_NAME, Missed, NewTrigger, Overlap, RunTarget,
-    Times, TriggerChange, TriggerInfo, TriggerKind, TriggerRunInfo, TriggerRunStatus, from_micros,
+    DeliveriesOf, ExecutionId, MAX_CALLBACK_URL, MAX_CRON_BYTES, MAX_TRIGGER_NAME, Missed, NewTrigger,
+    Overlap, RunTarget, Times, TriggerChange, TriggerInfo, TriggerKind, TriggerRunInfo, TriggerRunStatus,
+    from_micros,
 };
 use himalia_wire::build::timestamp;
 use schemars::JsonSchema;
@@ -17,7 +18,7 @@ use super::answers::{Created, Empty, ShownOnce, With};
 use super::deliveries::{Deliveries, ListedDeliveries, delivery_page};
 use super::input::{Cursor, Limit, Members, PAGE_MOST, Parameters, Text, Whole, limit, page};
 use super::skills::runs::TIMEOUT_MOST;
-use super::triggers::trigger_page;
+use super::triggers::{target_of, trigger_page};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::error::ApiError;
@@ -61,7 +62,7 @@ impl From<Wanted> for NewTrigger {
     fn from(wanted: Wanted) -> Self {
         Self {
             name: wanted.name,
-            target: wanted.target,
+            target: Some(wanted.target),
             inputs: wanted.inputs,
             template: wanted.template,
             timeout: wanted.timeout_s.map(|Whole(time)| Duration::from_secs(time)),
@@ -141,22 +142,23 @@ pub(crate) struct Schedule {
     last_run: Option<ScheduleRun>,
 }
 
-impl From<TriggerInfo> for Schedule {
-    fn from(info: TriggerInfo) -> Self {
+impl Schedule {
+    fn of(info: TriggerInfo) -> Result<Self, ApiError> {
+        let target = target_of(&info)?;
         let times = info.times.unwrap_or_else(|| Times {
             cron: String::new(),
             time_zone: String::new(),
             missed: Missed::default(),
             overlap: Overlap::default(),
         });
-        Self {
+        Ok(Self {
             id: info.id.to_string(),
             name: info.name,
             owner: info.owner,
             caller: info.caller,
             cron: times.cron,
             time_zone: times.time_zone,
-            target: info.target,
+            target,
             inputs: info.inputs,
             template: info.template,
             timeout_s: info.timeout_s,
@@ -168,7 +170,7 @@ impl From<TriggerInfo> for Schedule {
             next: info.next_micros.map(date),
             created: date(info.created_micros),
             last_run: info.last_run.map(ScheduleRun::from),
-        }
+        })
     }
 }
 
@@ -248,7 +250,7 @@ pub(crate) async fn create(
     let path = format!("/v1/schedules/{}", made.id);
     let made = Made {
         callback_secret: secrets.outgoing,
-        shown: made.into(),
+        shown: Schedule::of(made)?,
     };
     Ok(ShownOnce(Created::at(&app, &path, made)))
 }
@@ -282,7 +284,7 @@ pub(crate) async fn list(
     Parameters(wanted): Parameters<Listed>,
 ) -> Result<Json<Schedules>, ApiError> {
     let wanted = (wanted.cursor.as_ref(), wanted.limit);
-    let (schedules, next) = trigger_page(&app, &principal, KIND, wanted, Schedule::from).await?;
+    let (schedules, next) = trigger_page(&app, &principal, KIND, wanted, Schedule::of).await?;
     Ok(Json(Schedules { schedules, next }))
 }
 
@@ -292,7 +294,8 @@ pub(crate) async fn show(
     Caller(principal): Caller,
     Path(text): Path<String>,
 ) -> Result<Json<Schedule>, ApiError> {
-    Ok(Json(app.engine().trigger(&principal, KIND, &text).await?.into()))
+    let found = app.engine().trigger(&principal, KIND, &text).await?;
+    Ok(Json(Schedule::of(found)?))
 }
 
 /// `PATCH /v1/schedules/{schedule}`.
@@ -306,7 +309,7 @@ pub(crate) async fn change(
     let done = engine
         .change_trigger(&principal, KIND, &text, changed.into())
         .await?;
-    Ok(Json(done.into()))
+    Ok(Json(Schedule::of(done)?))
 }
 
 /// `DELETE /v1/schedules/{schedule}`: 204. What runs continues.
@@ -372,7 +375,10 @@ pub(crate) async fn deliveries(
     Path(text): Path<String>,
     Parameters(wanted): Parameters<ListedDeliveries>,
 ) -> Result<Json<Deliveries>, ApiError> {
-    let all = app.engine().deliveries(&principal, KIND, &text).await?;
+    let all = app
+        .engine()
+        .deliveries(&principal, DeliveriesOf::Trigger(KIND), &text)
+        .await?;
     Ok(Json(delivery_page(all, &wanted)))
 }
 

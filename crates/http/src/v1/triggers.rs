@@ -1,6 +1,6 @@
 //! What schedules, webhooks and webhooks of prompts share: all are triggers of the engine.
 
-use himalia_engine::{Principal, TriggerInfo, TriggerKind};
+use himalia_engine::{EngineError, Principal, RunTarget, TriggerInfo, TriggerKind};
 
 use super::input::{Cursor, Limit, PAGE_MOST, limit, page};
 use crate::app::App;
@@ -12,11 +12,18 @@ pub(crate) async fn trigger_page<T, const LIST: char>(
     principal: &Principal,
     kind: TriggerKind,
     (cursor, most): (Option<&Cursor<LIST>>, Option<Limit>),
-    shown: impl Fn(TriggerInfo) -> T,
+    shown: impl Fn(TriggerInfo) -> Result<T, ApiError>,
 ) -> Result<(Vec<T>, Option<String>), ApiError> {
     let key = |one: &TriggerInfo| format!("{} {}", one.owner, one.name);
     let mut all = app.engine().triggers(principal, kind).await?;
     all.sort_by_cached_key(key);
     let (all, next) = page(all, cursor, limit(most, PAGE_MOST), key);
-    Ok((all.into_iter().map(shown).collect(), next))
+    let shown = all.into_iter().map(shown).collect::<Result<_, _>>()?;
+    Ok((shown, next))
+}
+
+/// What a schedule or a webhook starts: it has a target from its start on.
+pub(crate) fn target_of(info: &TriggerInfo) -> Result<RunTarget, ApiError> {
+    let missing = || EngineError::internal("reading a trigger", "it has no target");
+    Ok(info.target.clone().ok_or_else(missing)?)
 }

@@ -7,8 +7,8 @@ use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use himalia_engine::{
-    MAX_CALLBACK_URL, MAX_TRIGGER_NAME, MAX_WEBHOOK_BYTES, NewTrigger, RunTarget, TriggerChange, TriggerInfo,
-    TriggerKind, TriggerRunInfo, WebhookMessage,
+    DeliveriesOf, MAX_CALLBACK_URL, MAX_TRIGGER_NAME, MAX_WEBHOOK_BYTES, NewTrigger, RunTarget,
+    TriggerChange, TriggerInfo, TriggerKind, TriggerRunInfo, WebhookMessage,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -20,7 +20,7 @@ use super::deliveries::{Deliveries, ListedDeliveries, delivery_page};
 use super::input::{Cursor, Limit, Members, PAGE_MOST, Parameters, Text, Whole, limit};
 use super::schedules::{ScheduleRun, date, run_page};
 use super::skills::runs::TIMEOUT_MOST;
-use super::triggers::trigger_page;
+use super::triggers::{target_of, trigger_page};
 use crate::app::App;
 use crate::auth::{Caller, wrong_token};
 use crate::body;
@@ -56,7 +56,7 @@ impl From<Wanted> for NewTrigger {
     fn from(wanted: Wanted) -> Self {
         Self {
             name: wanted.name,
-            target: wanted.target,
+            target: Some(wanted.target),
             inputs: wanted.inputs,
             template: wanted.template,
             timeout: wanted.timeout_s.map(|Whole(time)| Duration::from_secs(time)),
@@ -118,14 +118,14 @@ pub(crate) struct Webhook {
 }
 
 impl Webhook {
-    fn of(app: &App, info: TriggerInfo) -> Self {
-        Self {
+    fn of(app: &App, info: TriggerInfo) -> Result<Self, ApiError> {
+        Ok(Self {
+            target: target_of(&info)?,
             path: app.url(&format!("/hooks/{}", info.id)),
             id: info.id.to_string(),
             name: info.name,
             owner: info.owner,
             caller: info.caller,
-            target: info.target,
             inputs: info.inputs,
             template: info.template,
             timeout_s: info.timeout_s,
@@ -133,7 +133,7 @@ impl Webhook {
             callback: info.callback,
             created: date(info.created_micros),
             last_run: info.last_run.map(ScheduleRun::from),
-        }
+        })
     }
 }
 
@@ -162,7 +162,7 @@ pub(crate) async fn create(
     Ok(ShownOnce(With(Made {
         secret: secrets.incoming.unwrap_or_default(),
         callback_secret: secrets.outgoing,
-        shown: Webhook::of(&app, made),
+        shown: Webhook::of(&app, made)?,
     })))
 }
 
@@ -207,7 +207,7 @@ pub(crate) async fn show(
     Path(text): Path<String>,
 ) -> Result<Json<Webhook>, ApiError> {
     let found = app.engine().trigger(&principal, KIND, &text).await?;
-    Ok(Json(Webhook::of(&app, found)))
+    Ok(Json(Webhook::of(&app, found)?))
 }
 
 /// `PATCH /v1/webhooks/{webhook}`.
@@ -221,7 +221,7 @@ pub(crate) async fn change(
     let done = engine
         .change_trigger(&principal, KIND, &text, changed.into())
         .await?;
-    Ok(Json(Webhook::of(&app, done)))
+    Ok(Json(Webhook::of(&app, done)?))
 }
 
 /// `DELETE /v1/webhooks/{webhook}`: 204. What runs continues.
@@ -275,7 +275,10 @@ pub(crate) async fn deliveries(
     Path(text): Path<String>,
     Parameters(wanted): Parameters<ListedDeliveries>,
 ) -> Result<Json<Deliveries>, ApiError> {
-    let all = app.engine().deliveries(&principal, KIND, &text).await?;
+    let all = app
+        .engine()
+        .deliveries(&principal, DeliveriesOf::Trigger(KIND), &text)
+        .await?;
     Ok(Json(delivery_page(all, &wanted)))
 }
 

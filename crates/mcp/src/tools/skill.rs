@@ -99,6 +99,7 @@ async fn run(mut call: Call) -> Answer {
                 client: call.client(),
                 key: None,
                 step: None,
+                callback: None,
             };
             let id = call.engine.run_skill(&call.principal, name()?, run).await?.id;
             follow::wait(&call, id, None, limits::WAIT).await?;

@@ -144,10 +144,10 @@ async fn named(call: &Call, wanted: &Arguments) -> Result<String, Failure> {
     let start = StartRun {
         version: wanted.version.clone(),
         inputs: wanted.inputs.clone(),
-        key: None,
+        ..StartRun::default()
     };
     let begun = call.engine.run_workflow(&call.principal, wanted.name()?, start);
-    Ok(begun.await?.0)
+    Ok(begun.await?.id)
 }
 
 fn step_of(asked: Asked) -> Result<StepPromptId, Failure> {

@@ -125,6 +125,14 @@ impl Credentials {
         sealed.map_err(|error| EngineError::internal("cannot seal a secret", error))
     }
 
+    /// Whether texts can be sealed.
+    ///
+    /// # Errors
+    /// [`EngineError::Unsupported`] without a key.
+    pub fn check_key(&self) -> Result<(), EngineError> {
+        self.keys().map(drop)
+    }
+
     /// Opens what was sealed for these texts.
     ///
     /// # Errors

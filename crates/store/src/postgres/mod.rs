@@ -11,6 +11,7 @@
 //! could not renew it for half of its length stops by itself ([`ReplicaLease`]), and another replica may take its kernels after its
 //! whole length: so two clocks may differ in speed, and a pause may come at any place.
 
+mod callbacks;
 mod claims;
 mod connection;
 mod credentials;
@@ -50,13 +51,13 @@ use tokio_postgres::Row;
 use uuid::Uuid;
 
 use crate::{
-    CredentialRecord, DeadReplica, DeliveryRecord, EndedRecord, JupyterSessionRecord, KernelLife,
-    KernelRecord, Location, Lookup, Owner, PutCredential, ReadyReplica, ReplicaLease, ReplicaRecord,
-    RuntimePaths, Scope, SkillBrief, SkillRecord, Space, StepAnswer, StepsWritten, Store, StoreError,
-    StoreFuture, TakeOver, Taken, TokenRecord, ToolApprovalAdded, ToolApprovalRecord, TriggerAdded,
-    TriggerRecord, TriggerRun, UsageRecord, VersionAdded, VersionQuota, WorkflowBrief, WorkflowRecord,
-    WorkflowRunAdded, WorkflowRunBrief, WorkflowRunEnd, WorkflowRunFilter, WorkflowRunQuota,
-    WorkflowRunRecord, WorkflowStepRecord,
+    CallbackAdded, CallbackQuota, CredentialRecord, DeadReplica, DeliveryRecord, EndedRecord,
+    JupyterSessionRecord, KernelLife, KernelRecord, Location, Lookup, NewCallback, Owner, PutCredential,
+    ReadyReplica, ReplicaLease, ReplicaRecord, RuntimePaths, Scope, SkillBrief, SkillRecord, Space,
+    StepAnswer, StepsWritten, Store, StoreError, StoreFuture, TakeOver, Taken, TokenRecord,
+    ToolApprovalAdded, ToolApprovalRecord, TriggerAdded, TriggerRecord, TriggerRun, UsageRecord,
+    VersionAdded, VersionQuota, WorkflowBrief, WorkflowRecord, WorkflowRunAdded, WorkflowRunBrief,
+    WorkflowRunEnd, WorkflowRunFilter, WorkflowRunQuota, WorkflowRunRecord, WorkflowStepRecord,
 };
 use claims::Claims;
 use connection::{Connector, Link};
@@ -494,8 +495,21 @@ impl Store for PostgresStore {
         &self,
         record: WorkflowRunRecord,
         quota: WorkflowRunQuota,
+        callback: Option<NewCallback>,
     ) -> StoreFuture<'_, WorkflowRunAdded> {
-        Box::pin(self.do_add_workflow_run(record, quota))
+        Box::pin(self.do_add_workflow_run(record, quota, callback))
+    }
+
+    fn add_callback(&self, new: NewCallback) -> StoreFuture<'_, CallbackAdded> {
+        Box::pin(self.do_add_callback(new))
+    }
+
+    fn has_callback_room(&self, owner: String, kind: String, quota: CallbackQuota) -> StoreFuture<'_, bool> {
+        Box::pin(self.do_has_callback_room(owner, kind, quota))
+    }
+
+    fn forget_callbacks(&self, kind: String, before: i64) -> StoreFuture<'_, usize> {
+        Box::pin(self.do_forget_callbacks(kind, before))
     }
 
     fn workflow_run(&self, id: String) -> StoreFuture<'_, Option<WorkflowRunRecord>> {

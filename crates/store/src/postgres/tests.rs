@@ -122,7 +122,7 @@ async fn a_replica_that_lost_a_run_writes_nothing_more_to_it() {
     let quota = WorkflowRunQuota { running: 9, kept: 9 };
     let run = crate::tests::contract::workflow_run("r1", "acme", 1, None);
     assert_eq!(
-        a.add_workflow_run(run, quota).await.unwrap(),
+        a.add_workflow_run(run, quota, None).await.unwrap(),
         WorkflowRunAdded::Added
     );
     assert!(

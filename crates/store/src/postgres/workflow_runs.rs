@@ -6,10 +6,12 @@
 use tokio_postgres::Row;
 
 use super::PostgresStore;
+use super::callbacks::{COUNT, has_room, is_open};
+use super::connection::Param;
 use super::failure::Failure;
 use super::membership::check_member;
 use crate::{
-    StepAnswer, StepsWritten, StoreError, WorkflowRunAdded, WorkflowRunBrief, WorkflowRunEnd,
+    NewCallback, StepAnswer, StepsWritten, StoreError, WorkflowRunAdded, WorkflowRunBrief, WorkflowRunEnd,
     WorkflowRunFilter, WorkflowRunQuota, WorkflowRunRecord, WorkflowStepRecord,
 };
 
@@ -22,6 +24,31 @@ WHERE EXISTS (SELECT 1 FROM himalia.replicas WHERE name = $1 AND epoch = $2)
   AND (SELECT count(*) < $16::bigint AND count(*) FILTER (WHERE status = 'running') < $17::bigint
        FROM himalia.workflow_runs WHERE owner = $4)
 ON CONFLICT (owner, start_key) WHERE start_key IS NOT NULL DO NOTHING";
+
+/// The same with the callback of the run: all rows or none.
+const ADD_WITH_CALLBACK: &str = concat!(
+    "
+WITH added AS (
+    INSERT INTO himalia.workflow_runs (id, owner, workflow, version, digest, status, definition, principal, started_by,
+        start_key, start_print, inputs, created_micros, epoch)
+    SELECT $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $2
+    WHERE EXISTS (SELECT 1 FROM himalia.replicas WHERE name = $1 AND epoch = $2)
+      AND (SELECT count(*) < $16::bigint AND count(*) FILTER (WHERE status = 'running') < $17::bigint
+           FROM himalia.workflow_runs WHERE owner = $4)
+      AND (SELECT count(*) < $26::bigint AND count(*) FILTER (WHERE ",
+    is_open!(),
+    ") < $27::bigint
+           FROM himalia.triggers one WHERE one.owner = $4 AND one.kind = $19)
+    ON CONFLICT (owner, start_key) WHERE start_key IS NOT NULL DO NOTHING
+    RETURNING owner),
+tells AS (
+    INSERT INTO himalia.triggers (id, kind, owner, name, definition, key_id, sealed, next_micros, version, created_micros)
+    SELECT $18::uuid, $19::text, added.owner, $20::text, $21::text, $22::text, $23::bytea, NULL, $24::bigint, $25::bigint
+    FROM added
+    RETURNING id, owner)
+INSERT INTO himalia.trigger_runs (id, trigger_id, owner, key, due_micros, state, not_before_micros, detail, claim)
+SELECT $28::uuid, tells.id, tells.owner, $29::text, $30::bigint, $31::text, $32::bigint, $33::text, '' FROM tells"
+);
 
 const PRESENT: &str = "SELECT id, start_print FROM himalia.workflow_runs WHERE owner = $1 AND start_key = $2";
 
@@ -100,6 +127,7 @@ impl PostgresStore {
         &self,
         record: WorkflowRunRecord,
         quota: WorkflowRunQuota,
+        callback: Option<NewCallback>,
     ) -> Result<WorkflowRunAdded, StoreError> {
         self.check_lease()?;
         let me = self.me();
@@ -107,31 +135,53 @@ impl PostgresStore {
             .run(move |link| async move {
                 let replica: &str = &me.name;
                 let brief = &record.brief;
-                let added = link
-                    .execute(
-                        ADD,
-                        &[
-                            &replica,
-                            &me.epoch,
-                            &brief.id,
-                            &brief.owner,
-                            &brief.workflow,
-                            &brief.version,
-                            &brief.digest,
-                            &brief.status,
-                            &record.definition,
-                            &record.principal,
-                            &brief.started_by,
-                            &record.start_key,
-                            &record.start_print,
-                            &record.inputs,
-                            &brief.created_micros,
-                            &quota.kept,
-                            &quota.running,
-                        ],
-                    )
-                    .await?;
-                if added == 1 {
+                let mut params: Vec<Param<'_>> = vec![
+                    &replica,
+                    &me.epoch,
+                    &brief.id,
+                    &brief.owner,
+                    &brief.workflow,
+                    &brief.version,
+                    &brief.digest,
+                    &brief.status,
+                    &record.definition,
+                    &record.principal,
+                    &brief.started_by,
+                    &record.start_key,
+                    &record.start_print,
+                    &record.inputs,
+                    &brief.created_micros,
+                    &quota.kept,
+                    &quota.running,
+                ];
+                let state = callback.as_ref().map(|callback| callback.run.state.as_str());
+                if let Some(NewCallback { trigger, run, quota }) = &callback {
+                    let told: [Param<'_>; 16] = [
+                        &trigger.id,
+                        &trigger.kind,
+                        &trigger.name,
+                        &trigger.definition,
+                        &trigger.key_id,
+                        &trigger.sealed,
+                        &trigger.version,
+                        &trigger.created_micros,
+                        &quota.kept,
+                        &quota.open,
+                        &run.id,
+                        &run.key,
+                        &run.due_micros,
+                        &state,
+                        &run.not_before_micros,
+                        &run.detail,
+                    ];
+                    params.extend(told);
+                }
+                let sql = if callback.is_some() {
+                    ADD_WITH_CALLBACK
+                } else {
+                    ADD
+                };
+                if link.execute(sql, &params).await? == 1 {
                     return Ok(WorkflowRunAdded::Added);
                 }
                 let held = link.query(PRESENT, &[&brief.owner, &record.start_key]).await?;
@@ -142,6 +192,12 @@ impl PostgresStore {
                     });
                 }
                 check_member(&link, &me).await?;
+                if let Some(NewCallback { trigger, quota, .. }) = &callback {
+                    let counted = link.query(COUNT, &[&trigger.owner, &trigger.kind]).await?;
+                    if !has_room(&counted, *quota)? {
+                        return Ok(WorkflowRunAdded::NoCallback);
+                    }
+                }
                 Ok(WorkflowRunAdded::Full)
             })
             .await

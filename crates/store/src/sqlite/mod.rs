@@ -11,6 +11,7 @@
 //! open, this one owns every kernel in it: [`Store::take_kernels`] takes them all.
 
 mod backup;
+mod callbacks;
 mod claims;
 mod credentials;
 mod ended;
@@ -41,13 +42,13 @@ use uuid::Uuid;
 
 use crate::claims::Claims;
 use crate::{
-    CredentialRecord, DeadReplica, DeliveryRecord, EndedRecord, JupyterSessionRecord, KernelLife,
-    KernelRecord, Location, Lookup, Owner, PutCredential, ReadyReplica, ReplicaLease, ReplicaRecord,
-    RuntimePaths, Scope, SkillBrief, SkillRecord, Space, StepAnswer, StepsWritten, Store, StoreError,
-    StoreFuture, TakeOver, Taken, TokenRecord, ToolApprovalAdded, ToolApprovalRecord, TriggerAdded,
-    TriggerRecord, TriggerRun, UsageRecord, VersionAdded, VersionQuota, WorkflowBrief, WorkflowRecord,
-    WorkflowRunAdded, WorkflowRunBrief, WorkflowRunEnd, WorkflowRunFilter, WorkflowRunQuota,
-    WorkflowRunRecord, WorkflowStepRecord,
+    CallbackAdded, CallbackQuota, CredentialRecord, DeadReplica, DeliveryRecord, EndedRecord,
+    JupyterSessionRecord, KernelLife, KernelRecord, Location, Lookup, NewCallback, Owner, PutCredential,
+    ReadyReplica, ReplicaLease, ReplicaRecord, RuntimePaths, Scope, SkillBrief, SkillRecord, Space,
+    StepAnswer, StepsWritten, Store, StoreError, StoreFuture, TakeOver, Taken, TokenRecord,
+    ToolApprovalAdded, ToolApprovalRecord, TriggerAdded, TriggerRecord, TriggerRun, UsageRecord,
+    VersionAdded, VersionQuota, WorkflowBrief, WorkflowRecord, WorkflowRunAdded, WorkflowRunBrief,
+    WorkflowRunEnd, WorkflowRunFilter, WorkflowRunQuota, WorkflowRunRecord, WorkflowStepRecord,
 };
 pub use backup::{copy_database, detach_sandboxes};
 use claims::Claim;
@@ -410,8 +411,21 @@ impl Store for SqliteStore {
         &self,
         record: WorkflowRunRecord,
         quota: WorkflowRunQuota,
+        callback: Option<NewCallback>,
     ) -> StoreFuture<'_, WorkflowRunAdded> {
-        Box::pin(self.do_add_workflow_run(record, quota))
+        Box::pin(self.do_add_workflow_run(record, quota, callback))
+    }
+
+    fn add_callback(&self, new: NewCallback) -> StoreFuture<'_, CallbackAdded> {
+        Box::pin(self.do_add_callback(new))
+    }
+
+    fn has_callback_room(&self, owner: String, kind: String, quota: CallbackQuota) -> StoreFuture<'_, bool> {
+        Box::pin(self.do_has_callback_room(owner, kind, quota))
+    }
+
+    fn forget_callbacks(&self, kind: String, before: i64) -> StoreFuture<'_, usize> {
+        Box::pin(self.do_forget_callbacks(kind, before))
     }
 
     fn workflow_run(&self, id: String) -> StoreFuture<'_, Option<WorkflowRunRecord>> {

@@ -74,18 +74,7 @@ impl SqliteStore {
             if all >= most {
                 return Ok(TriggerAdded::Full);
             }
-            transaction.prepare_cached(INSERT)?.execute(named_params! {
-                ":id": record.id.to_string(),
-                ":kind": record.kind,
-                ":owner": record.owner,
-                ":name": record.name,
-                ":definition": record.definition,
-                ":key_id": record.key_id,
-                ":sealed": record.sealed,
-                ":next_micros": record.next_micros,
-                ":version": record.version,
-                ":created_micros": record.created_micros,
-            })?;
+            insert(transaction, &record)?;
             Ok(TriggerAdded::Added)
         })
         .await
@@ -367,7 +356,23 @@ impl SqliteStore {
     }
 }
 
-fn insert_run(transaction: &Transaction<'_>, run: &TriggerRun) -> Result<(), Failure> {
+pub(super) fn insert(transaction: &Transaction<'_>, record: &TriggerRecord) -> Result<(), Failure> {
+    transaction.prepare_cached(INSERT)?.execute(named_params! {
+        ":id": record.id.to_string(),
+        ":kind": record.kind,
+        ":owner": record.owner,
+        ":name": record.name,
+        ":definition": record.definition,
+        ":key_id": record.key_id,
+        ":sealed": record.sealed,
+        ":next_micros": record.next_micros,
+        ":version": record.version,
+        ":created_micros": record.created_micros,
+    })?;
+    Ok(())
+}
+
+pub(super) fn insert_run(transaction: &Transaction<'_>, run: &TriggerRun) -> Result<(), Failure> {
     transaction.prepare_cached(INSERT_RUN)?.execute(named_params! {
         ":id": run.id.to_string(),
         ":trigger": run.trigger.to_string(),

@@ -2,11 +2,12 @@
 
 use rusqlite::{OptionalExtension as _, Row, Transaction, named_params, params};
 
-use super::SqliteStore;
 use super::failure::Failure;
+use super::{SqliteStore, callbacks};
 use crate::{
-    ANSWERED, StepAnswer, StepsWritten, StoreError, WAITING, WorkflowRunAdded, WorkflowRunBrief,
-    WorkflowRunEnd, WorkflowRunFilter, WorkflowRunQuota, WorkflowRunRecord, WorkflowStepRecord,
+    ANSWERED, CallbackAdded, NewCallback, StepAnswer, StepsWritten, StoreError, WAITING, WorkflowRunAdded,
+    WorkflowRunBrief, WorkflowRunEnd, WorkflowRunFilter, WorkflowRunQuota, WorkflowRunRecord,
+    WorkflowStepRecord,
 };
 
 const INSERT: &str = "
@@ -50,6 +51,7 @@ impl SqliteStore {
         &self,
         record: WorkflowRunRecord,
         quota: WorkflowRunQuota,
+        callback: Option<NewCallback>,
     ) -> Result<WorkflowRunAdded, StoreError> {
         let epoch = self.my_epoch();
         self.write(move |transaction| {
@@ -71,6 +73,11 @@ impl SqliteStore {
                 .query_row([&brief.owner], |row| Ok((row.get(0)?, row.get(1)?)))?;
             if kept >= quota.kept || running >= quota.running {
                 return Ok(WorkflowRunAdded::Full);
+            }
+            if let Some(callback) = &callback
+                && callbacks::insert(transaction, callback)? == CallbackAdded::Full
+            {
+                return Ok(WorkflowRunAdded::NoCallback);
             }
             transaction.prepare_cached(INSERT)?.execute(named_params! {
                 ":id": brief.id,

@@ -734,7 +734,7 @@ pub(crate) async fn a_run_of_a_workflow_is_its_process_and_an_answer_counts_once
         two.clone(),
     ] {
         assert_eq!(
-            a.add_workflow_run(record, quota).await.unwrap(),
+            a.add_workflow_run(record, quota, None).await.unwrap(),
             WorkflowRunAdded::Added
         );
     }
@@ -743,14 +743,14 @@ pub(crate) async fn a_run_of_a_workflow_is_its_process_and_an_answer_counts_once
         print: "print of r1".into(),
     };
     assert_eq!(
-        a.add_workflow_run(workflow_run("r3", "acme", 3, Some("k")), quota)
+        a.add_workflow_run(workflow_run("r3", "acme", 3, Some("k")), quota, None)
             .await
             .unwrap(),
         present
     );
     let third = workflow_run("r3", "acme", 3, None);
     assert_eq!(
-        a.add_workflow_run(third.clone(), quota).await.unwrap(),
+        a.add_workflow_run(third.clone(), quota, None).await.unwrap(),
         WorkflowRunAdded::Full
     );
     assert_eq!(a.workflow_run("r1".into()).await.unwrap(), Some(one.clone()));
@@ -842,7 +842,7 @@ pub(crate) async fn a_run_of_a_workflow_is_its_process_and_an_answer_counts_once
     let late = b.write_workflow_steps("r2".into(), vec![asks.clone()]);
     assert_eq!(late.await.unwrap(), StepsWritten::Lost, "it has ended");
     assert_eq!(
-        b.add_workflow_run(third, quota).await.unwrap(),
+        b.add_workflow_run(third, quota, None).await.unwrap(),
         WorkflowRunAdded::Added
     );
 
@@ -883,6 +883,134 @@ pub(crate) async fn a_run_of_a_workflow_is_its_process_and_an_answer_counts_once
     assert_eq!(b.forget_workflow_runs(21).await.unwrap(), 1);
     assert_eq!(list(all).await, ["r3"]);
     assert!(b.workflow_steps("r1".into()).await.unwrap().is_empty());
+}
+
+/// A callback of the run `n`, whose id is `name` for its caller.
+fn callback(n: u128, owner: &str, name: &str) -> NewCallback {
+    NewCallback {
+        trigger: TriggerRecord {
+            kind: "run".into(),
+            next_micros: None,
+            ..trigger(n, owner, name)
+        },
+        run: TriggerRun {
+            owner: owner.into(),
+            state: TriggerRunState::Running,
+            ..trigger_run(n, n, 7)
+        },
+        quota: CallbackQuota { open: 2, kept: 3 },
+    }
+}
+
+pub(crate) async fn a_callback_is_added_with_its_run_and_goes_with_it<P: Fixture>() {
+    let place = P::new().await;
+    let store = place.open("main").await;
+    let quota = WorkflowRunQuota { running: 9, kept: 9 };
+    let of_flow = |n: u128, id: &str| {
+        let record = workflow_run(id, "acme", 1, Some(id));
+        store.add_workflow_run(record, quota, Some(callback(n, "acme", id)))
+    };
+    let has_room =
+        || store.has_callback_room("acme".into(), "run".into(), CallbackQuota { open: 2, kept: 3 });
+    let ids = async |owner: &str| {
+        let all = store.triggers(Some(owner.into()), "run".into()).await.unwrap();
+        all.into_iter().map(|one| one.id.as_u128()).collect::<Vec<_>>()
+    };
+    // With a run of a workflow, or with an execution that has begun.
+    assert_eq!(of_flow(1, "r1").await.unwrap(), WorkflowRunAdded::Added);
+    let present = of_flow(9, "r1").await.unwrap();
+    assert!(
+        matches!(&present, WorkflowRunAdded::Present { id, .. } if id == "r1"),
+        "{present:?}"
+    );
+    let of_skill = callback(2, "acme", "e2");
+    assert_eq!(
+        store.add_callback(of_skill.clone()).await.unwrap(),
+        CallbackAdded::Added
+    );
+    assert_eq!(
+        store.add_callback(of_skill.clone()).await.unwrap(),
+        CallbackAdded::Present
+    );
+    assert_eq!(ids("acme").await, [2, 1]);
+    let open = store.open_trigger_runs(0, 10).await.unwrap();
+    assert_eq!(open.len(), 2);
+    assert!(open.contains(&of_skill.run), "{open:?}");
+
+    // Two are open: there is no place for another one, and a run is not added without its own.
+    assert!(!has_room().await.unwrap());
+    assert_eq!(of_flow(3, "r3").await.unwrap(), WorkflowRunAdded::NoCallback);
+    assert_eq!(store.workflow_run("r3".into()).await.unwrap(), None);
+    assert_eq!(
+        store.add_callback(callback(3, "acme", "e3")).await.unwrap(),
+        CallbackAdded::Full
+    );
+    assert_eq!(
+        store.add_callback(callback(4, "other", "e3")).await.unwrap(),
+        CallbackAdded::Added
+    );
+
+    // One whose run has ended is open until its delivery has ended.
+    let id = of_skill.run.id;
+    let told = DeliveryRecord {
+        id: Uuid::from_u128(21),
+        trigger: id,
+        run: id,
+        created_micros: 5,
+        next_micros: Some(60),
+        detail: "{}".into(),
+        claim: String::new(),
+    };
+    assert!(store.claim_trigger_run(id, String::new()).await.unwrap());
+    let over = TriggerRun {
+        state: TriggerRunState::Over,
+        ..of_skill.run
+    };
+    assert!(store.change_trigger_run(over, false, Some(told)).await.unwrap());
+    assert!(!has_room().await.unwrap());
+    let forget = |before: i64| store.forget_callbacks("run".into(), before);
+    assert_eq!(forget(100).await.unwrap(), 0);
+    let [claimed] = store.claim_deliveries(60, 10).await.unwrap().try_into().unwrap();
+    let delivered = DeliveryRecord {
+        next_micros: None,
+        ..claimed
+    };
+    assert!(store.change_delivery(delivered).await.unwrap());
+    assert!(has_room().await.unwrap());
+
+    // It is kept as long as the session of its run, and then its log.
+    store.insert_kernel(kernel(2)).await.unwrap();
+    assert_eq!(forget(100).await.unwrap(), 0);
+    store.end_kernel(ended(2)).await.unwrap();
+    assert_eq!(forget(100).await.unwrap(), 0);
+    assert_eq!(store.set_removed(vec!["kernels/2".into()], 8).await.unwrap(), 1);
+    assert_eq!(forget(7).await.unwrap(), 0, "it is new");
+    assert_eq!(forget(8).await.unwrap(), 1);
+    assert_eq!(ids("acme").await, [1]);
+    assert_eq!(store.trigger_run(id).await.unwrap(), None);
+    assert_eq!(store.deliveries(id, 10).await.unwrap(), []);
+
+    // The other one goes with the run of its workflow.
+    let id = Uuid::from_u128(1);
+    assert!(store.claim_trigger_run(id, String::new()).await.unwrap());
+    let over = TriggerRun {
+        state: TriggerRunState::Over,
+        ..callback(1, "acme", "r1").run
+    };
+    assert!(store.change_trigger_run(over, false, None).await.unwrap());
+    assert_eq!(forget(100).await.unwrap(), 0);
+    let end = WorkflowRunEnd {
+        status: "succeeded".into(),
+        outputs: None,
+        error: None,
+        ended_micros: 10,
+    };
+    assert!(store.end_workflow_run("r1".into(), end).await.unwrap());
+    assert_eq!(store.forget_workflow_runs(11).await.unwrap(), 1);
+    assert_eq!(forget(100).await.unwrap(), 1);
+    assert_eq!(ids("acme").await, [0_u128; 0]);
+    // That of another owner has a run that continues.
+    assert_eq!(ids("other").await, [4]);
 }
 
 fn trigger(n: u128, owner: &str, name: &str) -> TriggerRecord {

@@ -261,6 +261,7 @@ impl Commands {
             client: None,
             key,
             step: None,
+            callback: None,
         };
         let keyed = keyed(&principal, name, &run);
         if let Some(begun) = self.run_before(&principal, keyed.as_ref()).await? {

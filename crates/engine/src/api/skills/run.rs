@@ -19,6 +19,7 @@ use himalia_skills::{MAX_OUTPUT_BYTES, Manifest, OUTPUT_TYPE, Skill, Violation, 
 use serde_json::{Map, Value, json};
 
 use super::{Commands, invalid};
+use crate::api::triggers::CallbackSecret;
 
 /// Seconds of a run that says nothing.
 const TIMEOUT: Duration = Duration::from_mins(10);
@@ -50,6 +51,8 @@ pub struct RunSkill {
     pub key: Option<String>,
     /// The step of a workflow that it is.
     pub step: Option<SkillStep>,
+    /// Where its result is posted.
+    pub callback: Option<String>,
 }
 
 /// A run of a skill that is a step of a workflow: it is found again by these.
@@ -72,6 +75,8 @@ pub struct BegunRun {
     pub session: SessionInfo,
     /// It was there already, under the same key.
     pub repeated: bool,
+    /// With what its callback is signed, if it has one.
+    pub callback_secret: Option<CallbackSecret>,
 }
 
 /// How far a run is.
@@ -110,11 +115,22 @@ impl Commands {
         self.allow(principal, Action::Execute, Object::Skills)?;
         self.inner.check_open()?;
         let keyed = keyed(principal, name, &wanted);
-        if let Some(run) = self.run_before(principal, keyed.as_ref()).await? {
-            return Ok(run);
+        let callback = wanted.callback.clone();
+        let begun = self.run_before(principal, keyed.as_ref()).await?;
+        let run = if let Some(run) = begun {
+            run
+        } else {
+            let (_, skill) = self.skill(principal, name, wanted.version.as_deref()).await?;
+            if let Some(url) = &callback {
+                self.check_callback(principal, url).await?;
+            }
+            Box::pin(self.begin_run(principal, keyed, &skill, wanted, None)).await?
+        };
+        match callback {
+            // A request that is repeated finds it, or adds it if the first one was not answered.
+            Some(url) => self.with_callback(principal, name, url, run).await,
+            None => Ok(run),
         }
-        let (_, skill) = self.skill(principal, name, wanted.version.as_deref()).await?;
-        Box::pin(self.begin_run(principal, keyed, &skill, wanted, None)).await
     }
 
     /// Begins a run that was not begun yet. `keyed` says what identifies it, `code` is the kernel whose code asks for it.
@@ -178,6 +194,7 @@ impl Commands {
                 id,
                 session,
                 repeated,
+                callback_secret: None,
             };
             Ok((run, feed))
         };
@@ -249,6 +266,7 @@ impl Commands {
             id: run.id,
             session,
             repeated: true,
+            callback_secret: None,
         }))
     }
 
@@ -442,10 +460,13 @@ impl Commands {
 /// What identifies a run with a key: the name of its session, and what was asked for.
 pub(super) fn keyed(principal: &Principal, name: &str, wanted: &RunSkill) -> Option<StartSession> {
     let key = wanted.key.clone()?;
-    let asked = json!({
+    let mut asked = json!({
         "skill": name, "version": wanted.version, "template": wanted.template, "inputs": wanted.inputs,
         "timeout_ms": wanted.timeout.map(|time| time.as_millis().to_string()),
     });
+    if let Some(url) = &wanted.callback {
+        asked["callback"] = url.as_str().into();
+    }
     Some(StartSession {
         session_name: Some(name_of_run(principal, &key)),
         key: Some(key),

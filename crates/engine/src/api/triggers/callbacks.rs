@@ -11,6 +11,8 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::definition::{TriggerKind, definition, detail, stored, write};
+use super::of_run;
+use super::target::Runnable;
 use crate::Engine;
 use crate::api::Commands;
 
@@ -53,8 +55,8 @@ pub struct DeliveryAttempt {
 pub struct DeliveryInfo {
     /// Its id.
     pub id: Uuid,
-    /// The run that it tells of.
-    pub run: Uuid,
+    /// The run that it tells of: the id of a run of its trigger, or the one that a client knows of the run that it has started.
+    pub run: String,
     /// Where to.
     pub url: String,
     /// How far it is.
@@ -65,6 +67,15 @@ pub struct DeliveryInfo {
     pub next_micros: Option<i64>,
     /// When it was made, microseconds since 1970.
     pub created_micros: i64,
+}
+
+/// Of what deliveries are listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeliveriesOf {
+    /// A trigger of this kind, by its id or name.
+    Trigger(TriggerKind),
+    /// A run that a client has started, by its id.
+    Run,
 }
 
 /// What is stored of a delivery.
@@ -119,11 +130,15 @@ fn told(record: &DeliveryRecord) -> Result<Posting, EngineError> {
     serde_json::from_str(&record.detail).map_err(|error| EngineError::internal("reading a delivery", error))
 }
 
-fn info(record: &DeliveryRecord) -> Result<DeliveryInfo, EngineError> {
+fn info(record: &DeliveryRecord, trigger: &TriggerRecord) -> Result<DeliveryInfo, EngineError> {
     let told = told(record)?;
     Ok(DeliveryInfo {
         id: record.id,
-        run: record.run,
+        run: if trigger.kind == of_run::KIND {
+            trigger.name.clone()
+        } else {
+            record.run.to_string()
+        },
         url: told.url,
         state: told.state,
         attempts: told.attempts,
@@ -234,6 +249,24 @@ fn body(trigger: &TriggerRecord, run: &TriggerRun) -> Result<Vec<u8>, EngineErro
         });
         return serde_json::to_vec(&body).map_err(|error| EngineError::internal("writing a callback", error));
     }
+    if trigger.kind == of_run::KIND {
+        let definition = definition(trigger)?;
+        let (what, name) = match &definition.target()?.what {
+            Runnable::Skill(name) => ("skill", name),
+            Runnable::Workflow(name) => ("workflow", name),
+        };
+        let body = json!({
+            "type": "run.ended",
+            "timestamp": ended,
+            "data": {
+                "run": trigger.name, "status": detail.status, "reason": detail.reason, "outputs": detail.outputs,
+                "execution": detail.execution, "workflow_run": detail.workflow_run, "version": detail.version,
+                what: { "name": name },
+                "started": detail.started_micros.map(date), "ended": ended,
+            },
+        });
+        return serde_json::to_vec(&body).map_err(|error| EngineError::internal("writing a callback", error));
+    }
     let body = json!({
         "type": "run.ended",
         "timestamp": ended,
@@ -251,14 +284,18 @@ impl Commands {
     pub(crate) async fn deliveries(
         &self,
         principal: &Principal,
-        kind: TriggerKind,
+        of: DeliveriesOf,
         text: &str,
     ) -> Result<Vec<DeliveryInfo>, EngineError> {
         self.allow(principal, Action::Read, Object::Schedules)?;
-        let record = self.find_trigger(principal, kind, text).await?;
+        let record = match of {
+            DeliveriesOf::Trigger(kind) => self.find_trigger(principal, kind, text).await?,
+            DeliveriesOf::Run => self.find_callback(principal, text).await?,
+        };
         let most = i64::try_from(MAX_DELIVERIES).unwrap_or(i64::MAX);
         let all = self.inner.store().deliveries(record.id, most).await;
-        all.map_err(stored)?.iter().map(info).collect()
+        let all = all.map_err(stored)?;
+        all.iter().map(|one| info(one, &record)).collect()
     }
 
     pub(crate) async fn redeliver(
@@ -276,9 +313,9 @@ impl Commands {
         let store = self.inner.store();
         let mut record = store.delivery(id).await.map_err(stored)?.ok_or_else(unknown)?;
         let trigger = store.trigger(record.trigger).await.map_err(stored)?;
-        if !trigger.is_some_and(|trigger| principal.sees(&trigger.owner)) {
-            return Err(unknown());
-        }
+        let trigger = trigger
+            .filter(|trigger| principal.sees(&trigger.owner))
+            .ok_or_else(unknown)?;
         let mut told = told(&record)?;
         (told.state, told.failed) = (DeliveryState::Pending, 0);
         record.next_micros = Some(self.trigger_time().await?);
@@ -289,6 +326,6 @@ impl Commands {
             });
         }
         self.triggers.wake();
-        info(&record)
+        info(&record, &trigger)
     }
 }

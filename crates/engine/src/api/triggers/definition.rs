@@ -6,7 +6,7 @@ use himalia_schedules::{Missed, Overlap, Policy, Timetable};
 use himalia_store::{StoreError, TriggerRecord, TriggerRun, TriggerRunState};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
 use super::target::RunTarget;
@@ -23,9 +23,7 @@ pub enum TriggerKind {
 }
 
 impl TriggerKind {
-    pub(super) const ALL: [Self; 3] = [Self::Schedule, Self::Webhook, Self::Prompts];
-
-    pub(super) fn as_str(self) -> &'static str {
+    pub(super) const fn as_str(self) -> &'static str {
         match self {
             Self::Schedule => "schedule",
             Self::Webhook => "webhook",
@@ -100,7 +98,9 @@ impl Holder {
 /// What a trigger starts, and how.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Definition {
-    pub(super) target: RunTarget,
+    /// `None` for a webhook of prompts, which starts nothing.
+    #[serde(default, deserialize_with = "named_target")]
+    pub(super) target: Option<RunTarget>,
     #[serde(default)]
     pub(super) inputs: Map<String, Value>,
     #[serde(default)]
@@ -117,6 +117,20 @@ pub(super) struct Definition {
     /// Why the gateway has stopped it.
     #[serde(default)]
     pub(super) stopped: Option<String>,
+}
+
+impl Definition {
+    /// What it starts.
+    pub(super) fn target(&self) -> Result<&RunTarget, EngineError> {
+        let missing = || EngineError::bad_request("target", "is missing");
+        self.target.as_ref().ok_or_else(missing)
+    }
+}
+
+/// Earlier versions stored a skill without a name where there is no target.
+fn named_target<'de, D: Deserializer<'de>>(from: D) -> Result<Option<RunTarget>, D::Error> {
+    let target = Option::<RunTarget>::deserialize(from)?;
+    Ok(target.filter(|target| *target != RunTarget::skill("")))
 }
 
 /// How far a run of a trigger is, and how it ended.
@@ -228,8 +242,28 @@ pub(super) fn stored(error: StoreError) -> EngineError {
 #[cfg(test)]
 mod tests {
     use himalia_model::Via;
+    use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_trigger_that_starts_nothing_has_no_target() {
+        let read = |target: Value| {
+            let mut json = json!({"enabled": true, "holder": {"name": "operator", "mark": null}});
+            json["target"] = target;
+            serde_json::from_value::<Definition>(json).unwrap()
+        };
+        let named = read(json!({"skill": "a"}));
+        assert_eq!(named.target().unwrap(), &RunTarget::skill("a"));
+        // As it is written, and as earlier versions have written it.
+        for nothing in [Value::Null, json!({"skill": ""})] {
+            let read = read(nothing);
+            assert_eq!(read.target, None);
+            assert!(read.target().is_err());
+            let again: Definition = serde_json::from_str(&write(&read).unwrap()).unwrap();
+            assert_eq!(again, read);
+        }
+    }
 
     #[test]
     fn runs_are_started_as_who_holds_the_same_token() {

@@ -21,7 +21,7 @@ use super::definition::{
     Definition, Detail, TriggerKind, TriggerRunStatus, definition, detail, stored, write,
 };
 use super::target::Runnable;
-use super::{MAX_TRIGGER_RUNS, new_run, prompts, run_skill, session_of, workflows};
+use super::{MAX_TRIGGER_RUNS, STORED_KINDS, new_run, of_run, prompts, run_skill, session_of, workflows};
 use crate::Engine;
 use crate::api::Commands;
 use crate::api::skills::{PreparedRun, SkillRun, SkillRunStatus};
@@ -122,8 +122,8 @@ impl Runner {
 
     async fn has_triggers(&self) -> Result<bool, EngineError> {
         let store = self.commands().inner.store();
-        for kind in TriggerKind::ALL {
-            let all = store.triggers(None, kind.as_str().to_owned()).await;
+        for kind in STORED_KINDS {
+            let all = store.triggers(None, kind.to_owned()).await;
             if !all.map_err(stored)?.is_empty() {
                 return Ok(true);
             }
@@ -240,7 +240,9 @@ impl Runner {
         let forgotten = match commands.trigger_time().await {
             Ok(now) => {
                 let store = commands.inner.store();
-                store.forget_trigger_runs(keep, now - kept).await.map_err(stored)
+                let runs = store.forget_trigger_runs(keep, now - kept).await;
+                let callbacks = store.forget_callbacks(of_run::KIND.to_owned(), now - kept).await;
+                runs.and(callbacks).map_err(stored)
             }
             Err(error) => Err(error),
         };
@@ -371,6 +373,10 @@ async fn tended(
     else {
         return Ok(Outcome::Dropped);
     };
+    if record.kind == of_run::KIND {
+        drop(permit);
+        return of_run::follow(commands, &record.owner, detail).await;
+    }
     if let Some(id) = detail.workflow_run.clone() {
         drop(permit);
         return workflows::watch(commands, &record.owner, &id, detail).await;
@@ -386,7 +392,7 @@ async fn tended(
         detail.ended_micros = Some(commands.trigger_time().await?);
         return Ok(Outcome::Over);
     }
-    if let (Runnable::Workflow(name), TriggerRunState::Due) = (&definition.target.what, run.state) {
+    if let (Runnable::Workflow(name), TriggerRunState::Due) = (&definition.target()?.what, run.state) {
         let begun = workflows::start(engine, &principal, name, &definition, run, detail).await;
         drop(permit);
         return match (begun, detail.workflow_run.clone()) {
@@ -533,7 +539,7 @@ async fn prepare(
     definition: &Definition,
     detail: &Detail,
 ) -> Result<PreparedRun, EngineError> {
-    let wanted = run_skill(definition, detail);
+    let wanted = run_skill(definition, detail)?;
     commands
         .prepare_run(principal, skill_of(definition)?, wanted)
         .await
@@ -541,7 +547,7 @@ async fn prepare(
 
 /// The skill that a run is of.
 fn skill_of(definition: &Definition) -> Result<&str, EngineError> {
-    match &definition.target.what {
+    match &definition.target()?.what {
         Runnable::Skill(name) => Ok(name),
         Runnable::Workflow(_) => Err(EngineError::Conflict {
             reason: "what it starts was changed before its code was sent".to_owned(),
@@ -550,7 +556,7 @@ fn skill_of(definition: &Definition) -> Result<&str, EngineError> {
 }
 
 /// Waits for the end of a run.
-async fn watch(
+pub(super) async fn watch(
     commands: &Commands,
     principal: &Principal,
     execution: ExecutionId,
@@ -566,12 +572,17 @@ async fn watch(
     if commands.inner.check_open().is_err() {
         return Ok(Outcome::Dropped);
     }
-    if settled {
+    // Who only follows a run does not end its session.
+    if settled && !principal.is_read_only() {
         commands.end_of_run(principal, execution.kernel).await;
     }
     match commands.skill_run(principal, execution).await {
         Ok(run) if run.status == SkillRunStatus::Running => Ok(Outcome::Later(READ_PAUSE)),
-        Ok(run) => over(commands, detail, result(run)).await,
+        Ok(run) => {
+            let version = run.skill.get("version").and_then(serde_json::Value::as_str);
+            detail.version = detail.version.take().or_else(|| version.map(str::to_owned));
+            over(commands, detail, result(run)).await
+        }
         Err(error) if is_transient(&error) => Ok(Outcome::Later(READ_PAUSE)),
         Err(error) => over(commands, detail, Err(error.to_string())).await,
     }

@@ -113,8 +113,9 @@ impl Commands {
         detail: &Detail,
         has_inputs: bool,
     ) -> Result<(), EngineError> {
-        let wanted = run_skill(definition, detail);
-        match &definition.target.what {
+        let target = definition.target()?;
+        let wanted = run_skill(definition, detail)?;
+        match &target.what {
             Runnable::Skill(name) => self.check_run(principal, name, &wanted, has_inputs).await,
             Runnable::Workflow(name) => {
                 for (member, given) in [

@@ -9,7 +9,7 @@ use uuid::Uuid;
 use zeroize::Zeroizing;
 
 use super::definition::{Definition, Detail, TriggerKind, TriggerRunStatus, definition, stored};
-use super::{TriggerRunInfo, new_run, run_info, runner};
+use super::{STORED_KINDS, TriggerRunInfo, new_run, run_info, runner};
 use crate::Engine;
 use crate::api::Commands;
 use crate::audit::{Effect, Subject};
@@ -196,8 +196,8 @@ impl Commands {
         let Some(current) = self.inner.credentials.current_key() else {
             return Ok(());
         };
-        for kind in TriggerKind::ALL {
-            let all = self.inner.store().triggers(None, kind.as_str().to_owned()).await;
+        for kind in STORED_KINDS {
+            let all = self.inner.store().triggers(None, kind.to_owned()).await;
             for mut record in all.map_err(stored)? {
                 if record.sealed.is_empty() || record.key_id == current {
                     continue;

@@ -23,7 +23,7 @@ pub(super) async fn start(
     detail: &mut Detail,
 ) -> Result<bool, EngineError> {
     let commands = &engine.commands;
-    let wanted = run_skill(definition, detail);
+    let wanted = run_skill(definition, detail)?;
     let call = engine
         .audit
         .call("run_workflow", Effect::Change, principal, Subject::Workflow(name));
@@ -58,7 +58,10 @@ pub(super) async fn watch(
         return Ok(Outcome::Dropped);
     }
     match ended {
-        Ok((info, outputs)) => over(commands, detail, result(&info, outputs)).await,
+        Ok((info, outputs)) => {
+            detail.version = Some(info.version.clone());
+            over(commands, detail, result(&info, outputs)).await
+        }
         Err(EngineError::NotFound { .. }) => {
             over(commands, detail, Err("its run is not kept any more".to_owned())).await
         }

@@ -7,8 +7,8 @@ use himalia_journal::may_block;
 use himalia_model::{Action, EngineError, Object, Principal};
 use himalia_skills::address;
 use himalia_store::{
-    RUNNING, StepAnswer, WAITING, WorkflowRunAdded, WorkflowRunBrief, WorkflowRunFilter, WorkflowRunQuota,
-    WorkflowRunRecord, WorkflowStepRecord,
+    NewCallback, RUNNING, StepAnswer, WAITING, WorkflowRunAdded, WorkflowRunBrief, WorkflowRunFilter,
+    WorkflowRunQuota, WorkflowRunRecord, WorkflowStepRecord,
 };
 use himalia_workflows::{MAX_INPUT_BYTES, RunStatus, Workflow};
 use serde_json::{Map, Value, json};
@@ -19,6 +19,7 @@ use uuid::Uuid;
 use super::view::{self, RunInfo, RunView, StepView};
 use super::{invalid, records, stored};
 use crate::api::Commands;
+use crate::api::triggers::{CallbackSecret, ClientRun, RunTarget, no_callback};
 
 /// Runs of an owner that have not ended.
 pub const MAX_RUNS_IN_PROGRESS: u32 = 32;
@@ -38,6 +39,27 @@ pub struct StartRun {
     pub inputs: Map<String, Value>,
     /// The same key again is the same run, if it is the same start.
     pub key: Option<String>,
+    /// Where its result is posted.
+    pub callback: Option<String>,
+}
+
+/// A run of a workflow that was started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StartedRun {
+    /// Its id.
+    pub id: String,
+    /// Whether it is new, or was started with the same key before.
+    pub is_new: bool,
+    /// With what its callback is signed, if it has one.
+    pub callback_secret: Option<CallbackSecret>,
+}
+
+/// By what a run is found again, and what is added with it.
+struct RunStart<'a> {
+    id: Uuid,
+    key: Option<String>,
+    print: &'a str,
+    callback: Option<NewCallback>,
 }
 
 /// Which runs are listed, the latest first.
@@ -68,7 +90,7 @@ impl Commands {
         principal: &Principal,
         name: &str,
         wanted: StartRun,
-    ) -> Result<(String, bool), EngineError> {
+    ) -> Result<StartedRun, EngineError> {
         self.allow(principal, Action::Execute, Object::Workflows)?;
         self.inner.check_open()?;
         let key = wanted.key.as_deref();
@@ -76,15 +98,55 @@ impl Commands {
             let reason = format!("must have 1 to {MAX_KEY_BYTES} bytes");
             return Err(EngineError::bad_request("idempotency_key", reason));
         }
-        let print = address(json!({
+        let mut asked = json!({
             "workflow": name, "version": wanted.version, "inputs": wanted.inputs,
-        }));
+        });
+        if let Some(url) = &wanted.callback {
+            asked["callback"] = url.as_str().into();
+        }
+        let print = address(asked);
         let key = key.map(|key| address(json!([principal.name(), key])));
         let id = Uuid::new_v4();
-        let (id, held) = self.add_run(principal, name, wanted, id, key, &print).await?;
+        let (callback, secret) = match &wanted.callback {
+            Some(url) => {
+                let target = RunTarget::workflow(name);
+                let run = ClientRun::Workflow(id);
+                let (new, secret) = self.new_callback(principal, target, url.clone(), run).await?;
+                (Some(new), Some(secret))
+            }
+            None => (None, None),
+        };
+        let start = RunStart {
+            id,
+            key,
+            print: &print,
+            callback,
+        };
+        let (id, held) = self.add_run(principal, name, wanted, start).await?;
         match held {
-            None => Ok((id, true)),
-            Some(held) if held == print => Ok((id, false)),
+            None => {
+                if secret.is_some() {
+                    self.triggers.wake();
+                }
+                Ok(StartedRun {
+                    id,
+                    is_new: true,
+                    callback_secret: secret,
+                })
+            }
+            Some(held) if held == print => {
+                // Its caller may not have got the first response.
+                let run = uuid_of_run(&id).filter(|_| secret.is_some());
+                let callback_secret = match run {
+                    Some(run) => self.callback_secret(ClientRun::Workflow(run)).await?,
+                    None => None,
+                };
+                Ok(StartedRun {
+                    id,
+                    is_new: false,
+                    callback_secret,
+                })
+            }
             Some(_) => Err(EngineError::KeyReused),
         }
     }
@@ -101,17 +163,22 @@ impl Commands {
         self.allow(principal, Action::Execute, Object::Workflows)?;
         self.inner.check_open()?;
         // Its workflow may have been deleted since it began.
-        if let Ok(there) = self.seen_run(principal, &id_of(of)).await {
+        if let Ok(there) = self.seen_run(principal, &id_of_run(of)).await {
             return view::info(there.brief);
         }
         let wanted = StartRun {
             version,
             inputs,
-            key: None,
+            ..StartRun::default()
         };
-        // No caller's key is that: they come with a name.
-        let key = address(json!([of.to_string()]));
-        let (id, _) = self.add_run(principal, name, wanted, of, Some(key), "").await?;
+        let start = RunStart {
+            id: of,
+            // No caller's key is that: they come with a name.
+            key: Some(address(json!([of.to_string()]))),
+            print: "",
+            callback: None,
+        };
+        let (id, _) = self.add_run(principal, name, wanted, start).await?;
         view::info(self.seen_run(principal, &id).await?.brief)
     }
 
@@ -133,15 +200,13 @@ impl Commands {
         principal: &Principal,
         name: &str,
         wanted: StartRun,
-        id: Uuid,
-        key: Option<String>,
-        print: &str,
+        start: RunStart<'_>,
     ) -> Result<(String, Option<String>), EngineError> {
         let (info, workflow) = self.workflow(principal, name, wanted.version.as_deref()).await?;
         let definition = workflow.definition();
         may_block(|| check_inputs(&workflow, &wanted.inputs))?;
         let inputs = Value::Object(wanted.inputs).to_string();
-        let id = id_of(id);
+        let id = id_of_run(start.id);
         let record = WorkflowRunRecord {
             brief: WorkflowRunBrief {
                 id: id.clone(),
@@ -159,8 +224,8 @@ impl Commands {
             definition: serde_json::to_string(definition)
                 .map_err(|error| EngineError::internal("a definition", error))?,
             principal: records::written_principal(principal)?,
-            start_key: key,
-            start_print: print.to_owned(),
+            start_key: start.key,
+            start_print: start.print.to_owned(),
             inputs,
             outputs: None,
         };
@@ -168,13 +233,14 @@ impl Commands {
             running: MAX_RUNS_IN_PROGRESS.into(),
             kept: MAX_RUNS.into(),
         };
-        let adding = self.inner.store().add_workflow_run(record, quota);
+        let adding = self.inner.store().add_workflow_run(record, quota, start.callback);
         match adding.await.map_err(stored)? {
             WorkflowRunAdded::Added => {
                 self.drive(&id);
                 Ok((id, None))
             }
             WorkflowRunAdded::Present { id, print } => Ok((id, Some(print))),
+            WorkflowRunAdded::NoCallback => Err(no_callback()),
             WorkflowRunAdded::Full => Err(EngineError::OverBudget {
                 what: "workflow runs",
                 reason: format!(
@@ -438,8 +504,14 @@ fn waiting_steps(rows: &[WorkflowStepRecord]) -> Vec<String> {
 }
 
 /// The id of a run.
-fn id_of(id: Uuid) -> String {
+pub(in crate::api) fn id_of_run(id: Uuid) -> String {
     format!("wfr_{}", id.simple())
+}
+
+/// What [`id_of_run`] has made it of.
+pub(in crate::api) fn uuid_of_run(text: &str) -> Option<Uuid> {
+    let id = Uuid::try_parse(text.strip_prefix("wfr_")?).ok()?;
+    (id_of_run(id) == text).then_some(id)
 }
 
 fn no_step(step: &str) -> EngineError {

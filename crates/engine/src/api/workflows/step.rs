@@ -261,6 +261,7 @@ impl Commands {
                 key,
                 run: step.run.clone(),
             }),
+            callback: None,
         };
         let begun = Box::pin(self.start_step(&step.principal, &skill, wanted)).await;
         let (id, session) = begun.map_err(|error| match error {

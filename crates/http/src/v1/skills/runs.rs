@@ -7,7 +7,8 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use himalia_engine::{
-    BegunRun, ExecutionId, ExecutionResult, Principal, RunSkill, SkillRun, SkillRunStatus, Until, Violation,
+    BegunRun, CallbackSecret, ExecutionId, ExecutionResult, MAX_CALLBACK_URL, Principal, RunSkill, SkillRun,
+    SkillRunStatus, Until, Violation,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -17,9 +18,9 @@ use crate::app::App;
 use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::openapi::{Answer, Operation};
-use crate::v1::answers::With;
+use crate::v1::answers::{StartedRun, With};
 use crate::v1::executions::{WAIT_MOST, execution_id, waited};
-use crate::v1::input::{Client, Key, Members, Parameters, Wait, Whole};
+use crate::v1::input::{Client, Key, Members, Parameters, Text, Wait, Whole};
 
 /// How long the response to a new run waits by default.
 const WAIT: Duration = Duration::from_mins(5);
@@ -41,6 +42,8 @@ pub(crate) struct NewSkillRun {
     timeout_s: Option<Whole<1, TIMEOUT_MOST>>,
     /// Seconds that the response waits for the end; default 300. The run continues afterwards.
     wait_s: Option<Wait<WAIT_MOST>>,
+    /// Where its result is posted.
+    callback: Option<Text<1, MAX_CALLBACK_URL>>,
 }
 
 /// How far a run is.
@@ -136,6 +139,7 @@ pub(crate) struct Begun {
     location: String,
     /// It was there already, under the same idempotency key.
     repeated: bool,
+    callback_secret: Option<CallbackSecret>,
     run: ShownRun,
 }
 
@@ -145,7 +149,7 @@ impl IntoResponse for Begun {
             RunStatus::Running => StatusCode::ACCEPTED,
             RunStatus::Succeeded | RunStatus::Failed => StatusCode::OK,
         };
-        let mut response = (status, Json(self.run)).into_response();
+        let mut response = StartedRun::new(self.run, self.callback_secret).respond(status);
         if let Ok(location) = HeaderValue::from_str(&self.location) {
             response.headers_mut().insert(header::LOCATION, location);
         }
@@ -159,8 +163,8 @@ impl IntoResponse for Begun {
 
 impl Answer for Begun {
     fn describe(operation: &mut Operation<'_>) {
-        Json::<ShownRun>::describe(operation);
-        With::<202, ShownRun>::describe(operation);
+        Json::<StartedRun<ShownRun>>::describe(operation);
+        With::<202, StartedRun<ShownRun>>::describe(operation);
         for status in [200, 202] {
             operation.header(status, "Location", "Address of the run.");
             operation.header(
@@ -191,12 +195,19 @@ pub(crate) async fn create(
         client,
         key: header,
         step: None,
+        callback: wanted.callback.map(|Text(url)| url),
     };
-    let BegunRun { id, repeated, .. } = app.engine().run_skill(&principal, &name, run).await?;
+    let BegunRun {
+        id,
+        repeated,
+        callback_secret,
+        ..
+    } = app.engine().run_skill(&principal, &name, run).await?;
     let wait = wanted.wait_s.map_or(WAIT, |Wait(wait)| wait);
     Ok(Begun {
         location: app.url(&format!("/v1/executions/{id}/skill")),
         repeated,
+        callback_secret,
         run: after(&app, &principal, id, wait).await?,
     })
 }

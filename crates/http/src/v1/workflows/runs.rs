@@ -7,8 +7,8 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use himalia_engine::{
-    Approval, Attempt, AttemptStatus, MAX_STEP_ANSWER_BYTES, RunFilter, RunInfo, RunStatus, RunUntil,
-    RunView, SkillRef, StartRun, StepState, StepView,
+    Approval, Attempt, AttemptStatus, CallbackSecret, MAX_CALLBACK_URL, MAX_STEP_ANSWER_BYTES, RunFilter,
+    RunInfo, RunStatus, RunUntil, RunView, SkillRef, StartRun, StepState, StepView,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -19,7 +19,7 @@ use crate::app::App;
 use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::openapi::{Answer, Operation};
-use crate::v1::answers::With;
+use crate::v1::answers::{StartedRun, With};
 use crate::v1::executions::WAIT_MOST;
 use crate::v1::input::{
     Cursor, Key, Limit, Members, PAGE_MOST, Parameters, Text, Wait, Whole, key_of, limit,
@@ -42,6 +42,8 @@ pub(crate) struct NewWorkflowRun {
     idempotency_key: Option<String>,
     /// Seconds that the response waits for the end; default 0. The run continues afterwards.
     wait_s: Option<Wait<WAIT_MOST>>,
+    /// Where its result is posted.
+    callback: Option<Text<1, MAX_CALLBACK_URL>>,
 }
 
 /// How far a run is.
@@ -300,6 +302,7 @@ impl From<RunView> for ShownRun {
 pub(crate) struct Begun {
     location: String,
     new: bool,
+    callback_secret: Option<CallbackSecret>,
     run: ShownRun,
 }
 
@@ -310,7 +313,7 @@ impl IntoResponse for Begun {
         } else {
             StatusCode::OK
         };
-        let mut response = (status, Json(self.run)).into_response();
+        let mut response = StartedRun::new(self.run, self.callback_secret).respond(status);
         if let Ok(location) = HeaderValue::from_str(&self.location) {
             response.headers_mut().insert(header::LOCATION, location);
         }
@@ -320,8 +323,8 @@ impl IntoResponse for Begun {
 
 impl Answer for Begun {
     fn describe(operation: &mut Operation<'_>) {
-        Json::<ShownRun>::describe(operation);
-        With::<201, ShownRun>::describe(operation);
+        Json::<StartedRun<ShownRun>>::describe(operation);
+        With::<201, StartedRun<ShownRun>>::describe(operation);
         for status in [200, 201] {
             operation.header(status, "Location", "Address of the run.");
         }
@@ -340,12 +343,15 @@ pub(crate) async fn create(
         version: wanted.version,
         inputs: wanted.inputs,
         key: key_of(wanted.idempotency_key, header)?,
+        callback: wanted.callback.map(|Text(url)| url),
     };
-    let (id, new) = app.engine().run_workflow(&principal, &name, start).await?;
+    let started = app.engine().run_workflow(&principal, &name, start).await?;
+    let id = started.id;
     let wait = wanted.wait_s.map_or(Duration::ZERO, |Wait(wait)| wait);
     Ok(Begun {
         location: app.url(&format!("/v1/workflow-runs/{id}")),
-        new,
+        new: started.is_new,
+        callback_secret: started.callback_secret,
         run: app
             .engine()
             .workflow_run(&principal, &id, wait, RunUntil::Ended)

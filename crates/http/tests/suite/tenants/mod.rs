@@ -43,7 +43,7 @@ const SHARED: [&str; 7] = [
 ];
 
 /// Beginnings of routes that are tested elsewhere.
-const OTHERS: [&str; 13] = [
+const OTHERS: [&str; 14] = [
     "/e2b/",
     "/files",
     "/azure/",
@@ -54,6 +54,7 @@ const OTHERS: [&str; 13] = [
     "/v1/schedules",
     "/v1/webhooks",
     "/v1/deliveries",
+    "/v1/runs/",
     "/v1/grants",
     "/v1/tool-approvals/",
     "/v1/prompt-webhooks",

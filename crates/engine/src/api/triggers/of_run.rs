@@ -1,0 +1,253 @@
+//! Callbacks of runs that a client starts.
+//!
+//! Such a callback is a trigger that starts nothing, with the one run that it tells of. Both are added when the run has begun: with the row
+//! of a run of a workflow, or before the start of a run of a skill is answered. The task that starts runs follows it until it has ended, and
+//! its delivery is one like all others. No list of triggers has it. It is kept as long as its run.
+
+use himalia_executions::ExecutionId;
+use himalia_model::{Action, EngineError, Object, Principal};
+use himalia_store::{CallbackAdded, CallbackQuota, NewCallback, TriggerRecord};
+use serde_json::Map;
+use uuid::Uuid;
+
+use super::callbacks::check_url;
+use super::definition::{Definition, Detail, Holder, TriggerRunStatus, stored, write};
+use super::runner::{self, Outcome};
+use super::target::RunTarget;
+use super::webhooks::{Secrets, new_secret};
+use super::{new_run, workflows};
+use crate::api::Commands;
+use crate::api::skills::BegunRun;
+use crate::api::workflows::{id_of_run, uuid_of_run};
+
+/// What the store calls it.
+pub(super) const KIND: &str = "run";
+/// Callbacks of runs of an owner whose run continues, or whose delivery has not ended.
+pub const MAX_OPEN_CALLBACKS: u32 = 256;
+/// Callbacks of runs of an owner that are kept.
+pub const MAX_CALLBACKS: u32 = 10_000;
+/// Seconds after which a caller may try again that has too many.
+const RETRY_S: u64 = 10;
+
+/// With what a callback of a run is signed.
+#[derive(Clone, PartialEq, Eq)]
+pub struct CallbackSecret(pub String);
+
+impl std::fmt::Debug for CallbackSecret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("CallbackSecret")
+    }
+}
+
+/// A run that a client has started.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::api) enum ClientRun {
+    /// An execution of a session of its own.
+    Skill(ExecutionId),
+    /// A run of a workflow.
+    Workflow(Uuid),
+}
+
+impl ClientRun {
+    /// By the id that a client knows.
+    fn parse(text: &str) -> Option<Self> {
+        let workflow = || uuid_of_run(text).map(Self::Workflow);
+        text.parse().ok().map(Self::Skill).or_else(workflow)
+    }
+
+    /// The id of its callback.
+    fn id(self) -> Uuid {
+        match self {
+            Self::Skill(id) => id.kernel.0,
+            Self::Workflow(id) => id,
+        }
+    }
+
+    /// The id that its client knows.
+    fn name(self) -> String {
+        match self {
+            Self::Skill(id) => id.to_string(),
+            Self::Workflow(id) => id_of_run(id),
+        }
+    }
+}
+
+const QUOTA: CallbackQuota = CallbackQuota {
+    open: MAX_OPEN_CALLBACKS as i64,
+    kept: MAX_CALLBACKS as i64,
+};
+
+impl Commands {
+    /// Checks a callback before a run begins that cannot be added together with it.
+    pub(in crate::api) async fn check_callback(
+        &self,
+        principal: &Principal,
+        url: &str,
+    ) -> Result<(), EngineError> {
+        check_url("callback", url)?;
+        self.inner.credentials.check_key()?;
+        let owner = principal.owner().to_owned();
+        let store = self.inner.store();
+        let has_room = store.has_callback_room(owner, KIND.to_owned(), QUOTA);
+        if has_room.await.map_err(stored)? {
+            return Ok(());
+        }
+        Err(no_callback())
+    }
+
+    /// The callback of a run, which is to be added.
+    pub(in crate::api) async fn new_callback(
+        &self,
+        principal: &Principal,
+        target: RunTarget,
+        url: String,
+        run: ClientRun,
+    ) -> Result<(NewCallback, CallbackSecret), EngineError> {
+        check_url("callback", &url)?;
+        let now = self.trigger_time().await?;
+        let definition = Definition {
+            target: Some(target),
+            inputs: Map::new(),
+            template: None,
+            timeout_s: None,
+            enabled: true,
+            times: None,
+            holder: Holder::of(principal),
+            callback: Some(url),
+            stopped: None,
+        };
+        let mut trigger = TriggerRecord {
+            id: run.id(),
+            kind: KIND.to_owned(),
+            owner: principal.owner().to_owned(),
+            name: run.name(),
+            definition: write(&definition)?,
+            key_id: String::new(),
+            sealed: Vec::new(),
+            next_micros: None,
+            version: 1,
+            created_micros: now,
+        };
+        let secret = new_secret()?.text().to_string();
+        let secrets = Secrets {
+            incoming: None,
+            outgoing: Some(secret.clone()),
+        };
+        self.seal_secrets(&mut trigger, &secrets)?;
+        let mut detail = Detail::new(TriggerRunStatus::Running);
+        detail.started_micros = Some(now);
+        match run {
+            ClientRun::Skill(id) => detail.execution = Some(id.to_string()),
+            ClientRun::Workflow(_) => detail.workflow_run = Some(run.name()),
+        }
+        let run = new_run(&trigger, trigger.id, trigger.name.clone(), now, &detail)?;
+        let new = NewCallback {
+            trigger,
+            run,
+            quota: QUOTA,
+        };
+        Ok((new, CallbackSecret(secret)))
+    }
+
+    /// Adds the callback of a run of a skill that has begun. A run that was begun by this request ends if that fails.
+    pub(in crate::api) async fn with_callback(
+        &self,
+        principal: &Principal,
+        skill: &str,
+        url: String,
+        mut run: BegunRun,
+    ) -> Result<BegunRun, EngineError> {
+        let adding = async {
+            let id = ClientRun::Skill(run.id);
+            let (new, secret) = self
+                .new_callback(principal, RunTarget::skill(skill), url, id)
+                .await?;
+            match self.inner.store().add_callback(new).await.map_err(stored)? {
+                CallbackAdded::Added => Ok(Some(secret)),
+                CallbackAdded::Present => self.callback_secret(id).await,
+                CallbackAdded::Full => Err(no_callback()),
+            }
+        };
+        match adding.await {
+            Ok(secret) => {
+                self.triggers.wake();
+                run.callback_secret = secret;
+                Ok(run)
+            }
+            Err(error) => {
+                if !run.repeated {
+                    self.end_of_run(principal, run.id.kernel).await;
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// With what the callback of a run is signed, for who has started that.
+    pub(in crate::api) async fn callback_secret(
+        &self,
+        run: ClientRun,
+    ) -> Result<Option<CallbackSecret>, EngineError> {
+        let Some(record) = self.callback_of(run).await? else {
+            return Ok(None);
+        };
+        Ok(self.open_secrets(&record)?.outgoing.map(CallbackSecret))
+    }
+
+    /// The callback of a run that the principal sees, by the id of the run.
+    pub(super) async fn find_callback(
+        &self,
+        principal: &Principal,
+        text: &str,
+    ) -> Result<TriggerRecord, EngineError> {
+        self.allow(principal, Action::Read, Object::Schedules)?;
+        let found = match ClientRun::parse(text) {
+            Some(run) => self.callback_of(run).await?,
+            None => None,
+        };
+        let found = found.filter(|record| principal.sees(&record.owner));
+        found.ok_or_else(|| EngineError::NotFound {
+            what: "Callback",
+            id: text.chars().take(128).collect(),
+        })
+    }
+
+    async fn callback_of(&self, run: ClientRun) -> Result<Option<TriggerRecord>, EngineError> {
+        let found = self.inner.store().trigger(run.id()).await.map_err(stored)?;
+        let name = run.name();
+        Ok(found.filter(|record| record.kind == KIND && record.name == name))
+    }
+}
+
+/// Waits for the end of a run.
+pub(super) async fn follow(
+    commands: &Commands,
+    owner: &str,
+    detail: &mut Detail,
+) -> Result<Outcome, EngineError> {
+    if let Some(id) = detail.workflow_run.clone() {
+        return workflows::watch(commands, owner, &id, detail).await;
+    }
+    // It continues whatever becomes of the token that started it.
+    let reader = Principal::operator().read_only().in_place_of(owner);
+    match detail.execution() {
+        Some(id) => runner::watch(commands, &reader, id, detail).await,
+        None => {
+            runner::over(
+                commands,
+                detail,
+                Err("it is not known which run it is".to_owned()),
+            )
+            .await
+        }
+    }
+}
+
+pub(in crate::api) fn no_callback() -> EngineError {
+    EngineError::OverBudget {
+        what: "callbacks",
+        reason: format!("{MAX_OPEN_CALLBACKS} callbacks of runs have not ended, or {MAX_CALLBACKS} are kept"),
+        gateways: false,
+        retry_after: RETRY_S,
+    }
+}

@@ -1,0 +1,182 @@
+//! Callbacks of runs of workflows that a client starts. Their step asks a person, so that they need no kernels. No server is where they are
+//! posted: an attempt that has failed tells that the run was seen to end.
+
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use crate::common;
+
+use common::{TestEngine, op, stop};
+use himalia_engine::{
+    DeliveriesOf, DeliveryInfo, DeliveryState, Drain, Engine, EngineConfig, EngineError, Principal,
+    RunFilter, StartRun, StartedRun, TenantLimits, TriggerKind, WorkflowDefinition,
+};
+use himalia_model::credential::CredentialKeys;
+use himalia_testkit::assert_eventually;
+use serde_json::json;
+
+const URL: &str = "http://127.0.0.1:1/results";
+
+fn ada() -> Principal {
+    Principal::of_tenant("acme", "ada").unwrap()
+}
+
+/// Of another tenant, with a name that the first has too.
+fn eve() -> Principal {
+    Principal::of_tenant("evil", "ada").unwrap()
+}
+
+fn signs() -> WorkflowDefinition {
+    let definition = json!({
+        "name": "signs", "version": "1.0.0", "description": "d", "inputs": {"type": "object"},
+        "steps": [{"id": "sign", "approval": {"text": "Pay?", "options": ["yes", "no"]}, "inputs": {}}],
+        "outputs": {"by": {"from": "steps.sign.outputs.by"}},
+    });
+    serde_json::from_value(definition).unwrap()
+}
+
+fn tenants(config: &mut EngineConfig) {
+    for name in ["acme", "evil"] {
+        config.tenants.insert(name.to_owned(), TenantLimits::default());
+    }
+}
+
+fn with_key(config: &mut EngineConfig) {
+    tenants(config);
+    config.credentials.keys = Some(CredentialKeys("ab".repeat(32)));
+}
+
+async fn open(place: &TestEngine) -> Engine {
+    let engine = place.open().await;
+    // No token counts any more: a run continues without that of its caller.
+    engine.start_triggers(|_| None);
+    engine
+}
+
+fn start(key: Option<&str>, callback: Option<&str>) -> StartRun {
+    StartRun {
+        key: key.map(str::to_owned),
+        callback: callback.map(str::to_owned),
+        ..StartRun::default()
+    }
+}
+
+async fn begin(engine: &Engine, wanted: StartRun) -> Result<StartedRun, EngineError> {
+    engine.run_workflow(&ada(), "signs", wanted).await
+}
+
+async fn deliveries(engine: &Engine, run: &str) -> Vec<DeliveryInfo> {
+    let found = engine.deliveries(&ada(), DeliveriesOf::Run, run).await;
+    found.unwrap()
+}
+
+async fn count_runs(engine: &Engine) -> usize {
+    let filter = RunFilter {
+        limit: 1000,
+        ..RunFilter::default()
+    };
+    engine.workflow_runs(&ada(), filter).await.unwrap().len()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_callback_follows_its_run_across_gateways() {
+    let place = TestEngine::with(with_key);
+    let engine = open(&place).await;
+    engine.publish_workflow(&ada(), signs()).await.unwrap();
+    let first = begin(&engine, start(Some("k"), Some(URL))).await.unwrap();
+    let secret = first.callback_secret.clone().unwrap();
+    assert!(first.is_new && secret.0.starts_with("whsec_"));
+    assert!(!format!("{first:?}").contains(&secret.0));
+    // The same start again is the same run and the same secret; with another callback, or none, it is another start.
+    let again = begin(&engine, start(Some("k"), Some(URL))).await.unwrap();
+    assert!(!again.is_new);
+    assert_eq!((&again.id, again.callback_secret), (&first.id, Some(secret)));
+    for other in [None, Some("http://127.0.0.1:1/others")] {
+        let reused = begin(&engine, start(Some("k"), other)).await;
+        assert!(matches!(reused, Err(EngineError::KeyReused)), "{reused:?}");
+    }
+    assert_eq!(deliveries(&engine, &first.id).await, []);
+    assert_eq!(count_runs(&engine).await, 1);
+    // It is no trigger that is listed.
+    for kind in [TriggerKind::Schedule, TriggerKind::Webhook, TriggerKind::Prompts] {
+        assert_eq!(engine.triggers(&op(), kind).await.unwrap(), []);
+    }
+
+    // The next gateway follows it.
+    engine.drain(&op(), Drain::KeepKernels).await.unwrap();
+    drop(engine);
+    let engine = open(&place).await;
+    engine
+        .answer_workflow_step(&op(), &first.id, "sign", "yes".into())
+        .await
+        .unwrap();
+    assert_eventually!(
+        deliveries(&engine, &first.id)
+            .await
+            .first()
+            .is_some_and(|told| !told.attempts.is_empty())
+    );
+    let [told] = deliveries(&engine, &first.id).await.try_into().unwrap();
+    assert_eq!(
+        (told.run.as_str(), told.url.as_str(), told.state),
+        (first.id.as_str(), URL, DeliveryState::Pending)
+    );
+    assert_eq!(told.attempts.first().unwrap().status, None);
+
+    // Another tenant has neither.
+    let seen = engine.deliveries(&eve(), DeliveriesOf::Run, &first.id).await;
+    assert!(
+        matches!(seen, Err(EngineError::NotFound { what: "Callback", .. })),
+        "{seen:?}"
+    );
+    let retried = engine.redeliver(&eve(), &told.id.to_string()).await;
+    assert!(
+        matches!(retried, Err(EngineError::NotFound { what: "Delivery", .. })),
+        "{retried:?}"
+    );
+    let seen = engine.deliveries(&op(), DeliveriesOf::Run, &first.id).await;
+    assert_eq!(seen.unwrap().len(), 1);
+    // The id of a run names it alone.
+    let id = uuid_of(&first.id);
+    for text in [&id, "wfr_x", "exe_x", "", &format!("wfr_{id}")] {
+        let found = engine.deliveries(&ada(), DeliveriesOf::Run, text).await;
+        assert!(
+            matches!(found, Err(EngineError::NotFound { what: "Callback", .. })),
+            "{text}: {found:?}"
+        );
+        let found = engine.trigger(&op(), TriggerKind::Webhook, text).await;
+        assert!(matches!(found, Err(EngineError::NotFound { .. })), "{found:?}");
+    }
+    // A run without a callback has no secret and no deliveries.
+    let plain = begin(&engine, start(None, None)).await.unwrap();
+    assert_eq!(plain.callback_secret, None);
+    let found = engine.deliveries(&ada(), DeliveriesOf::Run, &plain.id).await;
+    assert!(matches!(found, Err(EngineError::NotFound { .. })), "{found:?}");
+    stop(engine).await;
+}
+
+fn uuid_of(run: &str) -> String {
+    let digits = run.trim_start_matches("wfr_");
+    uuid::Uuid::try_parse(digits).unwrap().to_string()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_does_not_begin_without_the_callback_that_is_asked_for() {
+    let place = TestEngine::with(tenants);
+    let engine = open(&place).await;
+    engine.publish_workflow(&ada(), signs()).await.unwrap();
+    for wrong in ["ftp://example.org/", "x", "http://"] {
+        let refused = begin(&engine, start(None, Some(wrong))).await;
+        match refused {
+            Err(EngineError::BadRequest { field, .. }) => assert_eq!(field, "callback"),
+            other => panic!("{other:?}"),
+        }
+    }
+    // This gateway has no key for secrets.
+    let refused = begin(&engine, start(None, Some(URL))).await;
+    assert!(
+        matches!(refused, Err(EngineError::Unsupported { .. })),
+        "{refused:?}"
+    );
+    assert_eq!(count_runs(&engine).await, 0);
+    stop(engine).await;
+}
