@@ -354,6 +354,8 @@ def test_a_workflow_runs_and_asks_a_person(shared, connected):
     assert connected.publish_workflow(definition)["digest"] == connected.publish_workflow(definition)["digest"]
     with pytest.raises(BadRequest, match="inputs"):
         connected.run_workflow("ask-and-double", {"n": "x"})
+    with pytest.raises(BadRequest, match="callback"):
+        connected.run_workflow("ask-and-double", {"n": 21}, callback="ftp://ledger.example.org")
     run = connected.run_workflow("ask-and-double", {"n": 21})
     eventually(lambda: connected.workflow_run(run["id"])["steps"][0]["status"] == "waiting", "it asks")
     connected.answer_workflow(run["id"], "ask", "approve")

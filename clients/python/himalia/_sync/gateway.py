@@ -115,16 +115,18 @@ class Gateway:
         inputs: dict[str, Any] | None = None,
         *,
         version: str | None = None,
+        callback: str | None = None,
         idempotency_key: str | None = None,
         wait_s: float = 0.0,
     ) -> dict[str, Any]:
         """Starts a run of a workflow, which continues by itself; `wait_s` is how long to wait for its end, at most 600.
 
+        `callback` is the URL that its result is posted to, signed with `callback_secret` of what is returned.
+
         >>> gateway.run_workflow("monthly", {"month": "2026-10"}, wait_s=300)["outputs"]  # doctest: +SKIP
         """
         body: dict[str, Any] = {"inputs": inputs or {}, "idempotency_key": idempotency_key or uuid.uuid4().hex, "wait_s": wait_s}
-        if version is not None:
-            body["version"] = version
+        body |= {member: value for member, value in (("version", version), ("callback", callback)) if value is not None}
         return self._dict("POST", f"/v1/workflows/{quote(name, safe='')}/runs", body=body, wait_s=wait_s, repeat=True)
 
     def workflow_run(self, run: str, *, wait_s: float = 0.0) -> dict[str, Any]:
