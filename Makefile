@@ -32,6 +32,9 @@ RERUNS ?= 0
 export NEXTEST_TEST_THREADS ?= $(shell echo $$((2 * $$(nproc))))
 # Python tests that run at the same time; 0: one after the other. Those of sandboxes fill memory and process tables: one at a time.
 PYTEST_WORKERS ?= 2
+PYTEST = HIMALIA_BIN=$(TEST_HIMALIA) HIMALIA_OTHER_KERNELS=$(OTHER_KERNELS) HIMALIA_TEST_LIBRARIES=$(TEST_LIBRARIES) \
+  $(TEST_ENV)/bin/python -m pytest -q --reruns $(RERUNS)
+PYTEST_NEEDS = test-programs $(TEST_ENV)/ready $(OTHER_KERNELS)/ready $(TEST_LIBRARIES)/ready tests/js/node_modules/.package-lock.json
 
 # Tools are built for a short build, not for speed.
 INSTALL = CARGO_PROFILE_DEV_DEBUG=0 cargo install --quiet --debug --locked --root $(TOOLS) --target-dir $(TARGET)/tools-build
@@ -145,19 +148,16 @@ test-rust: check-rust-tests nextest ## unit, property, simulator and system test
 	cargo test --locked --workspace --doc --quiet
 
 .PHONY: test-python
-test-python: test-programs $(TEST_ENV)/ready $(OTHER_KERNELS)/ready $(TEST_LIBRARIES)/ready tests/js/node_modules/.package-lock.json s3 ## nbclient, differential and behaviour tests on real kernels
-	HIMALIA_BIN=$(TEST_HIMALIA) HIMALIA_OTHER_KERNELS=$(OTHER_KERNELS) HIMALIA_TEST_LIBRARIES=$(TEST_LIBRARIES) \
-	  $(TEST_ENV)/bin/python -m pytest -q --reruns $(RERUNS) -m "not long" -n $(PYTEST_WORKERS) --dist loadfile $(addprefix tests/python/,$(PYTHON_SUITES))
+test-python: $(PYTEST_NEEDS) s3 ## nbclient, differential and behaviour tests on real kernels
+	$(PYTEST) -m "not long" -n $(PYTEST_WORKERS) --dist loadfile $(addprefix tests/python/,$(PYTHON_SUITES))
 
 .PHONY: test-sandbox
-test-sandbox: test-programs $(TEST_ENV)/ready $(OTHER_KERNELS)/ready $(TEST_LIBRARIES)/ready tests/js/node_modules/.package-lock.json ## sandboxes of namespaces, through a gateway
-	HIMALIA_BIN=$(TEST_HIMALIA) HIMALIA_OTHER_KERNELS=$(OTHER_KERNELS) HIMALIA_TEST_LIBRARIES=$(TEST_LIBRARIES) \
-	  $(TEST_ENV)/bin/python -m pytest -q --reruns $(RERUNS) -m "not long" tests/python/sandbox
+test-sandbox: $(PYTEST_NEEDS) ## sandboxes of namespaces, through a gateway
+	$(PYTEST) -m "not long" tests/python/sandbox
 
 .PHONY: test-python-long
-test-python-long: test-programs $(TEST_ENV)/ready $(OTHER_KERNELS)/ready $(TEST_LIBRARIES)/ready tests/js/node_modules/.package-lock.json
-	HIMALIA_BIN=$(TEST_HIMALIA) HIMALIA_OTHER_KERNELS=$(OTHER_KERNELS) HIMALIA_TEST_LIBRARIES=$(TEST_LIBRARIES) \
-	  $(TEST_ENV)/bin/python -m pytest -q --reruns $(RERUNS) -m long -n $(PYTEST_WORKERS) --dist load $(addprefix tests/python/,$(PYTHON_SUITES))
+test-python-long: $(PYTEST_NEEDS)
+	$(PYTEST) -m long -n $(PYTEST_WORKERS) --dist load $(addprefix tests/python/,$(PYTHON_SUITES))
 
 .PHONY: test-examples
 test-examples: test-programs $(TEST_ENV)/ready $(AGENTS_ENV)/ready ## the examples of agents with a model that follows a script, and unmodified clients of the facades; their packages take 700 MB

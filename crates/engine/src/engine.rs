@@ -371,8 +371,9 @@ commands! {
         Look workflows() -> Vec<WorkflowInfo>, Subject::Gateway;
         /// Deletes a version of a workflow, or all of them; how many. Runs that began continue.
         Change delete_workflow(name: &str, version: Option<&str>) -> usize, Subject::Workflow(name);
-        /// Starts a run of a workflow, or finds the one that has its key ([`EngineError::KeyReused`] if that was another start). Once this returns, the run continues across ends of gateways, with the rights of the principal. Inputs that do
-        /// not fit: [`EngineError::BadRequest`] on `inputs`. [`EngineError::OverBudget`] when as many runs are in progress as may be.
+        /// Starts a run of a workflow, or finds the one that has its key ([`EngineError::KeyReused`] if that was another start). Once this
+        /// returns, the run continues across ends of gateways, with the rights of the principal. Inputs that do not fit:
+        /// [`EngineError::BadRequest`] on `inputs`. [`EngineError::OverBudget`] when as many runs are in progress as may be.
         Change run_workflow(name: &str, wanted: StartRun) -> StartedRun, Subject::Workflow(name);
         /// Runs of the tenant's workflows, the latest first.
         Look workflow_runs(filter: RunFilter) -> Vec<RunInfo>, Subject::Gateway;

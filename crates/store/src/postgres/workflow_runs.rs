@@ -15,31 +15,38 @@ use crate::{
     WorkflowRunFilter, WorkflowRunQuota, WorkflowRunRecord, WorkflowStepRecord,
 };
 
-/// Two replicas that add at once can exceed the quota, each by one.
-const ADD: &str = "
+/// Adds a run. What is named is a condition beside those of the replica and the quota.
+macro_rules! add {
+    ($($condition:tt)*) => {
+        concat!(
+            "
 INSERT INTO himalia.workflow_runs (id, owner, workflow, version, digest, status, definition, principal, started_by,
     start_key, start_print, inputs, created_micros, epoch)
 SELECT $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $2
 WHERE EXISTS (SELECT 1 FROM himalia.replicas WHERE name = $1 AND epoch = $2)
   AND (SELECT count(*) < $16::bigint AND count(*) FILTER (WHERE status = 'running') < $17::bigint
-       FROM himalia.workflow_runs WHERE owner = $4)
-ON CONFLICT (owner, start_key) WHERE start_key IS NOT NULL DO NOTHING";
+       FROM himalia.workflow_runs WHERE owner = $4)",
+            $($condition)*
+            "
+ON CONFLICT (owner, start_key) WHERE start_key IS NOT NULL DO NOTHING"
+        )
+    };
+}
+
+/// Two replicas that add at once can exceed the quota, each by one.
+const ADD: &str = add!();
 
 /// The same with the callback of the run: all rows or none.
 const ADD_WITH_CALLBACK: &str = concat!(
+    "WITH added AS (",
+    add!(
+        "
+  AND (SELECT count(*) < $26::bigint AND count(*) FILTER (WHERE ",
+        is_open!(),
+        ") < $27::bigint
+       FROM himalia.triggers one WHERE one.owner = $4 AND one.kind = $19)",
+    ),
     "
-WITH added AS (
-    INSERT INTO himalia.workflow_runs (id, owner, workflow, version, digest, status, definition, principal, started_by,
-        start_key, start_print, inputs, created_micros, epoch)
-    SELECT $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $2
-    WHERE EXISTS (SELECT 1 FROM himalia.replicas WHERE name = $1 AND epoch = $2)
-      AND (SELECT count(*) < $16::bigint AND count(*) FILTER (WHERE status = 'running') < $17::bigint
-           FROM himalia.workflow_runs WHERE owner = $4)
-      AND (SELECT count(*) < $26::bigint AND count(*) FILTER (WHERE ",
-    is_open!(),
-    ") < $27::bigint
-           FROM himalia.triggers one WHERE one.owner = $4 AND one.kind = $19)
-    ON CONFLICT (owner, start_key) WHERE start_key IS NOT NULL DO NOTHING
     RETURNING owner),
 tells AS (
     INSERT INTO himalia.triggers (id, kind, owner, name, definition, key_id, sealed, next_micros, version, created_micros)

@@ -238,45 +238,36 @@ fn body(trigger: &TriggerRecord, run: &TriggerRun) -> Result<Vec<u8>, EngineErro
     let detail = detail(run)?;
     let date = |micros: i64| timestamp(from_micros(u64::try_from(micros).unwrap_or(0)));
     let ended = detail.ended_micros.map(date);
-    if trigger.kind == TriggerKind::Prompts.as_str() {
-        let body = json!({
+    let body = if trigger.kind == TriggerKind::Prompts.as_str() {
+        json!({
             "type": "prompt.asked",
             "timestamp": ended,
             "data": {
                 "prompt": detail.outputs,
                 "answer": format!("/hooks/{}/prompts/{}", trigger.id, run.key),
             },
-        });
-        return serde_json::to_vec(&body).map_err(|error| EngineError::internal("writing a callback", error));
-    }
-    if trigger.kind == of_run::KIND {
-        let definition = definition(trigger)?;
-        let (what, name) = match &definition.target()?.what {
-            Runnable::Skill(name) => ("skill", name),
-            Runnable::Workflow(name) => ("workflow", name),
-        };
-        let body = json!({
-            "type": "run.ended",
-            "timestamp": ended,
-            "data": {
-                "run": trigger.name, "status": detail.status, "reason": detail.reason, "outputs": detail.outputs,
-                "execution": detail.execution, "workflow_run": detail.workflow_run, "version": detail.version,
-                what: { "name": name },
-                "started": detail.started_micros.map(date), "ended": ended,
-            },
-        });
-        return serde_json::to_vec(&body).map_err(|error| EngineError::internal("writing a callback", error));
-    }
-    let body = json!({
-        "type": "run.ended",
-        "timestamp": ended,
-        "data": {
-            "run": run.id, "status": detail.status, "reason": detail.reason, "outputs": detail.outputs,
+        })
+    } else {
+        let mut data = json!({
+            "status": detail.status, "reason": detail.reason, "outputs": detail.outputs,
             "execution": detail.execution, "workflow_run": detail.workflow_run, "version": detail.version,
-            trigger.kind.as_str(): { "id": trigger.id, "name": trigger.name },
-            "due": date(run.due_micros), "started": detail.started_micros.map(date), "ended": ended,
-        },
-    });
+            "started": detail.started_micros.map(date), "ended": ended,
+        });
+        if trigger.kind == of_run::KIND {
+            let definition = definition(trigger)?;
+            let (what, name) = match &definition.target()?.what {
+                Runnable::Skill(name) => ("skill", name),
+                Runnable::Workflow(name) => ("workflow", name),
+            };
+            data["run"] = trigger.name.as_str().into();
+            data[what] = json!({ "name": name });
+        } else {
+            data["run"] = json!(run.id);
+            data[&trigger.kind] = json!({ "id": trigger.id, "name": trigger.name });
+            data["due"] = date(run.due_micros).into();
+        }
+        json!({ "type": "run.ended", "timestamp": ended, "data": data })
+    };
     serde_json::to_vec(&body).map_err(|error| EngineError::internal("writing a callback", error))
 }
 

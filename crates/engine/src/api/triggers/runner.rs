@@ -90,11 +90,8 @@ impl Runner {
         let stop = self.commands().inner.draining.clone();
         let triggers = Arc::clone(&self.commands().triggers);
         let shared = self.commands().inner.store().is_shared();
-        if !matches!(self.has_triggers().await, Ok(false)) {
+        if !matches!(self.begin().await, Ok(false)) {
             triggers.wake();
-        }
-        if let Err(error) = self.commands().seal_again().await {
-            tracing::error!(%error, "secrets of triggers stay sealed as they are");
         }
         let mut forgotten = tokio::time::Instant::now();
         loop {
@@ -120,15 +117,19 @@ impl Runner {
         }
     }
 
-    async fn has_triggers(&self) -> Result<bool, EngineError> {
-        let store = self.commands().inner.store();
+    /// Seals secrets with the current key. Whether there are triggers.
+    async fn begin(&self) -> Result<bool, EngineError> {
+        let commands = self.commands();
+        let mut found = false;
         for kind in STORED_KINDS {
-            let all = store.triggers(None, kind.to_owned()).await;
-            if !all.map_err(stored)?.is_empty() {
-                return Ok(true);
+            let all = commands.inner.store().triggers(None, kind.to_owned()).await;
+            let all = all.map_err(stored)?;
+            found |= !all.is_empty();
+            if let Err(error) = commands.seal_again(all).await {
+                tracing::error!(%error, kind, "secrets of triggers stay sealed as they are");
             }
         }
-        Ok(false)
+        Ok(found)
     }
 
     async fn look(&self) -> Result<(), EngineError> {

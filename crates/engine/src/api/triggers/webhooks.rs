@@ -9,7 +9,7 @@ use uuid::Uuid;
 use zeroize::Zeroizing;
 
 use super::definition::{Definition, Detail, TriggerKind, TriggerRunStatus, definition, stored};
-use super::{STORED_KINDS, TriggerRunInfo, new_run, run_info, runner};
+use super::{TriggerRunInfo, new_run, run_info, runner};
 use crate::Engine;
 use crate::api::Commands;
 use crate::audit::{Effect, Subject};
@@ -192,25 +192,22 @@ impl Commands {
     }
 
     /// Seals secrets with the current key that were sealed with an earlier one.
-    pub(super) async fn seal_again(&self) -> Result<(), EngineError> {
+    pub(super) async fn seal_again(&self, all: Vec<TriggerRecord>) -> Result<(), EngineError> {
         let Some(current) = self.inner.credentials.current_key() else {
             return Ok(());
         };
-        for kind in STORED_KINDS {
-            let all = self.inner.store().triggers(None, kind.to_owned()).await;
-            for mut record in all.map_err(stored)? {
-                if record.sealed.is_empty() || record.key_id == current {
-                    continue;
-                }
-                let secrets = self.open_secrets(&record)?;
-                self.seal_secrets(&mut record, &secrets)?;
-                // Who changes it at the same time seals it, too, or the next start does.
-                self.inner
-                    .store()
-                    .change_trigger(record, None)
-                    .await
-                    .map_err(stored)?;
+        for mut record in all {
+            if record.sealed.is_empty() || record.key_id == current {
+                continue;
             }
+            let secrets = self.open_secrets(&record)?;
+            self.seal_secrets(&mut record, &secrets)?;
+            // Who changes it at the same time seals it, too, or the next start does.
+            self.inner
+                .store()
+                .change_trigger(record, None)
+                .await
+                .map_err(stored)?;
         }
         Ok(())
     }
