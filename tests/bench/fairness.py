@@ -12,7 +12,6 @@ import json
 import os
 import re
 import signal
-import socket
 import statistics
 import subprocess
 import sys
@@ -21,34 +20,17 @@ import threading
 import time
 from pathlib import Path
 
-TOKENS = {"a": "the-token-of-tenant-a-01", "b": "the-token-of-tenant-b-02"}
-PRINT = "for _ in range(400): print('x' * 50_000)"
-DISPLAY = "from IPython.display import display\nfor n in range(4): display({'application/x-bytes': 'x' * (6_000_000 + n)}, raw=True)"
-CELLS = 300
-"""Executions of B, so that its lists are long."""
-
-
-def call(port, who, method, path, body=None, connection=None):
-    """Status and body; a connection of its own unless one is given."""
-    own = connection or http.client.HTTPConnection("127.0.0.1", port, timeout=120)
-    try:
-        headers = {"Authorization": f"token {TOKENS[who]}"}
-        own.request(method, path, json.dumps(body) if body is not None else None, headers)
-        reply = own.getresponse()
-        return reply.status, reply.read()
-    finally:
-        if connection is None:
-            own.close()
+from floods import FLOODS, TOKENS, Servers, call, prepare
 
 
 class Gateway:
-    def __init__(self, binary, folder):
+    def __init__(self, binary, folder, servers):
         config = Path(folder, "himalia.toml")
         tenants = "".join(f"[tenants.{name}.tokens]\n{name} = \"{token}\"\n" for name, token in TOKENS.items())
-        config.write_text(tenants)
+        config.write_text(servers.settings(folder) + tenants)
         self.log = Path(folder, "log")
         argv = [binary, "serve", "--config", config, "--listen", "127.0.0.1:0", "--data-dir", f"{folder}/data"]
-        argv += ["--run-dir", f"{folder}/r", "--isolation", "none", "--token", "the-token-of-the-operator", "--log", "warn"]
+        argv += ["--run-dir", f"{folder}/r", "--isolation", "none", "--token", "the-token-of-the-operator", "--log", "warn", "--e2b"]
         with self.log.open("w") as log:
             self.process = subprocess.Popen([*argv, "--on-sigterm", "stop"], stdout=log, stderr=log)
         self.port = int(self.wait(lambda: re.search(r"http://127\.0\.0\.1:(\d+)", self.log.read_text())).group(1))
@@ -78,65 +60,10 @@ class Gateway:
         self.process.wait(60)
 
 
-def asking(path):
-    """Asks for a body and reads it."""
-    return lambda port: call(port, "b", "GET", path)[0]
-
-
-def slow(path):
-    """Asks for a body and takes a byte of it a second."""
-
-    def once(port):
-        with socket.create_connection(("127.0.0.1", port), timeout=30) as stream:
-            stream.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\nAuthorization: token {TOKENS['b']}\r\n\r\n".encode())
-            status = int(stream.recv(12).split()[1])
-            for _ in range(5 if status == 200 else 0):
-                stream.recv(1)
-                time.sleep(1)
-            return status
-
-    return once
-
-
-def greedy(path):
-    """Asks for a body that does not end and reads as much of it as comes in a second."""
-
-    def once(port):
-        with socket.create_connection(("127.0.0.1", port), timeout=30) as stream:
-            stream.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\nAuthorization: token {TOKENS['b']}\r\n\r\n".encode())
-            status = int(stream.recv(12).split()[1])
-            until = time.monotonic() + 1
-            while status == 200 and time.monotonic() < until and stream.recv(1 << 20):
-                pass
-            return status
-
-    return once
-
-
-def churn(port):
-    status, body = call(port, "b", "POST", "/v1/sessions", {})
-    if status == 201:
-        call(port, "b", "DELETE", f"/v1/sessions/{json.loads(body)['id']}")
-    return status
-
-
-FLOODS = {
-    "notebooks, read slowly": (slow, "/v1/sessions/work/notebook.ipynb", 50),
-    "artifacts, read slowly": (slow, "/v1/artifacts/{artifact}", 50),
-    "polls of an execution": (asking, "/v1/executions/{execution}", 8),
-    "pages of the history": (asking, "/v1/sessions/work/history?limit=100", 8),
-    "clients of events, slow": (slow, "/v1/sessions/work/events?after=0", 200),
-    "clients of events, fast": (greedy, "/v1/sessions/work/events?after=0", 20),
-    "lists of executions": (asking, "/v1/sessions/work/executions", 8),
-    "lists of ended sessions": (asking, "/v1/sessions?ended=true", 8),
-    "sessions that come and go": (lambda _: churn, "", 4),
-}
-
-
-def flood(name, port, path):
+def flood(name, port, context):
     """B's process: each line `on` or `off` begins or ends a flood; `off` is answered with the answers and refusals of it."""
-    how, _, threads = FLOODS[name]
-    once, on = how(path), threading.Event()
+    of, threads = FLOODS[name]
+    once, on = of(context), threading.Event()
     counts = [0, 0]
 
     def run():
@@ -162,8 +89,8 @@ def flood(name, port, path):
 class Flood:
     """B's process as A's sees it."""
 
-    def __init__(self, name, port, path):
-        argv = [sys.executable, __file__, "--flood", name, str(port), path]
+    def __init__(self, name, port, context):
+        argv = [sys.executable, __file__, "--flood", name, str(port), json.dumps(context)]
         self.process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def tell(self, word):
@@ -217,9 +144,9 @@ def quiet(gateway):
             return
 
 
-def row(gateway, name, path, rounds):
+def row(gateway, name, context, rounds):
     alone, beside, counts, cpu = [], [], [0, 0], [0.0, 0.0]
-    with Flood(name, gateway.port, path) as flood:
+    with Flood(name, gateway.port, context) as flood:
         for _ in range(rounds):
             before = gateway.processor()
             alone += measure(gateway, 1)
@@ -252,38 +179,30 @@ def main():
     parser.add_argument("--rounds", type=int, default=10, help="of each row: a second alone and a second beside the flood")
     parser.add_argument("--only", default="", help="rows whose name contains this")
     parser.add_argument("--out", type=Path)
-    parser.add_argument("--flood", nargs=3, metavar=("NAME", "PORT", "PATH"), help=argparse.SUPPRESS)
+    parser.add_argument("--flood", nargs=3, metavar=("NAME", "PORT", "CONTEXT"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.flood:
-        name, port, path = options.flood
-        return flood(name, int(port), path)
-    rows = {}
+        name, port, context = options.flood
+        return flood(name, int(port), json.loads(context))
+    rows, servers = {}, Servers()
     with tempfile.TemporaryDirectory(prefix="hmf", dir="/tmp") as folder:
-        gateway = Gateway(os.environ.get("HIMALIA_BIN", "target/release/himalia"), folder)
+        gateway = Gateway(os.environ.get("HIMALIA_BIN", "target/release/himalia"), folder, servers)
         try:
-            for who in TOKENS:
-                status, reply = gateway.call(who, "PUT", "/v1/sessions/work", {})
-                assert status == 201, reply
-            status, ran = gateway.call("b", "POST", "/v1/sessions/work/executions", {"code": PRINT})
-            assert status < 300, ran
-            execution = json.loads(ran)["id"]
-            _, ran = gateway.call("b", "POST", "/v1/sessions/work/executions", {"code": DISPLAY})
-            data = json.loads(ran)["outputs"][0]["data"]
-            artifact = next(iter(data.values()))["artifact"]
-            for _ in range(CELLS):
-                while gateway.call("b", "POST", "/v1/sessions/work/executions", {"code": "1 + 1"})[0] == 429:
-                    time.sleep(0.5)
+            status, reply = gateway.call("a", "PUT", "/v1/sessions/work", {})
+            assert status == 201, reply
+            context = prepare(gateway.port, servers)
             measure(gateway, 2)
             columns = ("alone p50", "p99", "beside p50", "p99", "p99 ratio", "cpu alone", "cpu", "answered", "refused", "MiB")
             print(f"{'B does':28}" + "".join(f"{column:>11}" for column in columns))
-            for name, (_, path, _) in FLOODS.items():
+            for name in FLOODS:
                 if options.only not in name:
                     continue
-                found = row(gateway, name, path.format(artifact=artifact, execution=execution), options.rounds)
+                found = row(gateway, name, context, options.rounds)
                 print(f"{name:28}" + "".join(f"{value:11.2f}" if isinstance(value, float) else f"{value:11}" for value in found.values()), flush=True)
                 rows[name] = found
         finally:
             gateway.stop()
+            servers.close()
     if options.out:
         options.out.write_text(json.dumps(rows, indent=2) + "\n")
 
