@@ -82,7 +82,7 @@ env: build ## the locked Python environment for kernels, built once per lock fil
 	$(HIMALIA) env build
 
 .PHONY: demo
-demo: env ## a staged analysis of a public data set in one live kernel
+demo: ensure-build env ## a staged analysis of a public data set in one live kernel
 	"$$($(HIMALIA) env path)/bin/python" examples/demo/demo.py --himalia $(HIMALIA)
 
 .PHONY: crash-demo
@@ -98,7 +98,7 @@ tools-demo: env ## three services, four skills that call their tools, a workflow
 	"$$($(HIMALIA) env path)/bin/python" examples/demo/tools_demo.py --himalia $(HIMALIA)
 
 .PHONY: test
-test: check-test lint test-rust test-web ## everything that CI runs
+test: ensure-test lint test-rust test-web ## everything that CI runs
 	# These wait more than they compute: two at a time. Each prints when it has ended.
 	$(MAKE) --no-print-directory -j2 --output-sync=target test-python test-docker test-sandbox test-viewer test-js
 	@echo "all suites passed"
@@ -343,7 +343,7 @@ fuzz: ## every fuzz target for FUZZ_SECONDS (60) each; needs cargo-fuzz and a ni
 	for target in $$(cd crates/wire && cargo +nightly fuzz list); do \
 	  (cd crates/wire && cargo +nightly fuzz run $$target -- -max_total_time=$${FUZZ_SECONDS:-60}); done
 
-.PHONY: prerequisites prerequisites-test prerequisites-cgroup2 prerequisites-kubernetes prerequisites-arm64 check-rust check-rust-tests check-build check-test check-cgroup2 check-kubernetes check-arm64
+.PHONY: prerequisites prerequisites-test prerequisites-cgroup2 prerequisites-kubernetes prerequisites-arm64 ensure-build ensure-test check-rust check-rust-tests check-build check-test check-cgroup2 check-kubernetes check-arm64
 prerequisites: ## installs what `build` and the demos need (Debian, as root; asks first, or YES=1)
 	@tests/prerequisites.sh install build
 prerequisites-test: ## installs what `test` needs besides: Chromium, Postgres, a Docker engine
@@ -354,6 +354,10 @@ prerequisites-kubernetes: ## installs what `test-kubernetes` needs besides: what
 	@tests/prerequisites.sh install kubernetes
 prerequisites-arm64: ## installs what `test-arm64` needs besides: an emulator, Rust's libraries for 64-bit ARM with YES=1
 	@tests/prerequisites.sh install arm64
+ensure-build:
+	@tests/prerequisites.sh ensure build
+ensure-test:
+	@tests/prerequisites.sh ensure test
 check-rust:
 	@tests/prerequisites.sh check rust
 # The tests in Rust start a database server.

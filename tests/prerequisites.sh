@@ -1,17 +1,33 @@
 #!/usr/bin/env bash
-# What a `make` target needs from the system: `prerequisites.sh check|install rust|rust-tests|build|test|cgroup2|kubernetes|arm64`.
+# Packages that a `make` target needs from the system:
+# `prerequisites.sh check|ensure|install rust|rust-tests|build|test|cgroup2|kubernetes|arm64`.
 #
-# `check` names what is missing and how to get it, and exits with status 2. `install` installs it with apt-get on a
-# Debian-like system: after a question on a terminal, without one where CI=true or YES=1 is set, and never otherwise.
-# With either of these `check` installs too.
+# `check` names missing packages and the command that installs them, and exits with status 2. `install` installs them with apt-get on a
+# Debian-like system: after a question on a terminal, without one if CI=true or YES=1 is set, and never otherwise. `ensure`, which
+# `make demo` and `make test` call, does the same, uses sudo for an ordinary user, and needs no question for root without a terminal.
+# With CI=true or YES=1 `check` installs too.
 # Node is no prerequisite: web/node.sh fetches it where the system has none that is new enough.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 verb=${1:-check} purpose=${2:-build}
 case "$verb/$purpose" in
-  check/rust | check/rust-tests | check/build | check/test | check/cgroup2 | check/kubernetes | check/arm64 | install/rust | install/rust-tests | install/build | install/test | install/cgroup2 | install/kubernetes | install/arm64) ;;
-  *) echo "usage: prerequisites.sh check|install rust|rust-tests|build|test|cgroup2|kubernetes|arm64" >&2; exit 2 ;;
+  ensure/build | ensure/test | check/rust | check/rust-tests | check/build | check/test | check/cgroup2 | check/kubernetes | check/arm64 | install/rust | install/rust-tests | install/build | install/test | install/cgroup2 | install/kubernetes | install/arm64) ;;
+  *) echo "usage: prerequisites.sh check|ensure|install rust|rust-tests|build|test|cgroup2|kubernetes|arm64" >&2; exit 2 ;;
 esac
+as_root=()
+if [ "$verb" = ensure ]; then
+  if [ "$(id -u)" = 0 ]; then
+    verb=install
+    [ -t 0 ] || YES=1
+  elif [ -t 0 ] && command -v sudo >/dev/null && command -v apt-get >/dev/null; then
+    verb=install
+    as_root=(sudo)
+  else
+    verb=check
+  fi
+  # `engine.sh` asks and installs by the same rule.
+  export YES=${YES:-}
+fi
 if [ "${CI:-}" = true ] || [ "${YES:-}" = 1 ]; then verb=install; fi
 target=prerequisites
 case "$purpose" in
@@ -80,22 +96,22 @@ install_packages() {
       exit 2
     fi
     read -r -p "Install with apt-get: ${packages[*]}? [y/N] " answer
-    case "$answer" in y | Y | yes) ;; *) exit 2 ;; esac
+    case "$answer" in y | Y | yes) export YES=1 ;; *) exit 2 ;; esac
   fi
   echo "installing: ${packages[*]}"
-  apt-get update -qq
+  "${as_root[@]}" apt-get update -qq
   # Otherwise Debian's package makes a database and starts a server.
   case " ${packages[*]} " in
-    *" postgresql-15 "*) mkdir -p /etc/postgresql-common/createcluster.d
-      echo "create_main_cluster = false" > /etc/postgresql-common/createcluster.d/himalia-tests.conf ;;
+    *" postgresql-15 "*) "${as_root[@]}" mkdir -p /etc/postgresql-common/createcluster.d
+      echo "create_main_cluster = false" | "${as_root[@]}" tee /etc/postgresql-common/createcluster.d/himalia-tests.conf >/dev/null ;;
   esac
-  DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "${packages[@]}" >/dev/null
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "${packages[@]}" >/dev/null
 }
 
 if [ ${#packages[@]} -gt 0 ]; then
   printf 'missing: %s\n' "${missing[@]}" >&2
   if ! command -v apt-get >/dev/null; then exit 2; fi
-  if [ "$(id -u)" != 0 ]; then
+  if [ "$(id -u)" != 0 ] && [ ${#as_root[@]} = 0 ]; then
     echo "install it with: sudo apt-get install --no-install-recommends ${packages[*]}" >&2
     exit 2
   fi

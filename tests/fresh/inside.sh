@@ -12,33 +12,38 @@ DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends gi
 cd /himalia
 git config --global --add safe.directory /himalia
 
-say "without its prerequisites the demo names them, and installs nothing"
-before=$(installed)
-status=0
-make demo >/tmp/refusal 2>&1 || status=$?
-cat /tmp/refusal
-[ "$status" = 2 ] || die "make demo ended with $status, not 2"
-grep -q 'missing: .*gcc' /tmp/refusal || die "the compiler is not named"
-grep -q 'make prerequisites' /tmp/refusal || die "the command is not named"
-[ "$before" = "$(installed)" ] || die "packages were installed without a question"
-status=0
-make prerequisites </dev/null >/tmp/refusal 2>&1 || status=$?
-[ "$status" = 2 ] && [ "$before" = "$(installed)" ] || die "make prerequisites installed without an answer"
-
-say "make prerequisites"
-make prerequisites YES=1
-
-say "make demo, as an ordinary user"
 useradd --create-home --shell /bin/bash ada
 chown -R ada: /himalia
 # `setpriv` keeps the environment, which has the registries' settings.
 as_ada() { setpriv --reuid ada --regid ada --init-groups env HOME=/home/ada "$@"; }
-as_ada make demo
+
+say "make demo, as an ordinary user without a terminal: the missing packages are named, none is installed"
+before=$(installed)
+status=0
+as_ada make demo </dev/null >/tmp/refusal 2>&1 || status=$?
+cat /tmp/refusal
+[ "$status" = 2 ] || die "make demo ended with $status, not 2"
+grep -q 'missing: .*gcc' /tmp/refusal || die "the compiler is not named"
+grep -q 'sudo apt-get install .*gcc' /tmp/refusal || die "the command is not named"
+status=0
+make prerequisites </dev/null >/tmp/refusal 2>&1 || status=$?
+[ "$status" = 2 ] && [ "$before" = "$(installed)" ] || die "make prerequisites installed without an answer"
+
+say "make demo, as root on a terminal: one question, and nothing without a yes"
+before=$(installed)
+script -qec 'make demo' /dev/null <<<"n" >/tmp/refusal 2>&1 || true
+grep -q 'Install with apt-get: .*gcc' /tmp/refusal || die "make demo does not ask on a terminal"
+[ "$before" = "$(installed)" ] || die "packages were installed without a yes"
+
+say "make demo, as root without a terminal: it installs the packages and says so"
+make demo </dev/null 2>&1 | tee /tmp/demo.log
+grep -q '^installing: .*gcc' /tmp/demo.log || die "the installation is not announced"
 [ -s target/demo/mauna-loa-co2.png ] || die "the demo saved no plot"
 
-say "make demo, as root"
+say "make demo, as an ordinary user"
 rm -r target/demo
-make demo
+chown -R ada: /himalia
+as_ada make demo
 [ -s target/demo/mauna-loa-co2.png ] || die "the demo saved no plot"
 
 say "make prerequisites-test"
