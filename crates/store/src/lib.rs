@@ -59,7 +59,9 @@ pub use skills::{SkillBrief, SkillRecord, VersionAdded, VersionQuota};
 pub use sqlite::{QUEUE, SCHEMA_VERSION, SqliteStore, copy_database, detach_sandboxes};
 pub use tokens::TokenRecord;
 pub use tool_approvals::{ToolApprovalAdded, ToolApprovalRecord};
-pub use triggers::{DeliveryRecord, TriggerAdded, TriggerRecord, TriggerRun, TriggerRunState};
+pub use triggers::{
+    DeliveryRecord, DueDelivery, FairBatch, OpenRun, TriggerAdded, TriggerRecord, TriggerRun, TriggerRunState,
+};
 pub use usage::UsageRecord;
 pub use workflows::{
     ANSWERED, RUNNING, StepAnswer, StepsWritten, WAITING, WorkflowBrief, WorkflowRecord, WorkflowRunAdded,
@@ -330,7 +332,7 @@ pub trait Store: Debug + Send + Sync + 'static {
     /// The triggers of a kind, of an owner or of all, by owner and name.
     fn triggers(&self, owner: Option<String>, kind: String) -> StoreFuture<'_, Vec<TriggerRecord>>;
 
-    /// The triggers that are due at `micros`, the earliest first.
+    /// The triggers that are due at `micros`: owners take turns, each with its earliest first.
     fn due_triggers(&self, micros: i64, most: i64) -> StoreFuture<'_, Vec<TriggerRecord>>;
 
     /// Replaces a trigger, if it has still the version that `record` names, which grows by one, and adds a run of it: both or neither.
@@ -345,14 +347,17 @@ pub trait Store: Debug + Send + Sync + 'static {
     /// One run.
     fn trigger_run(&self, id: Uuid) -> StoreFuture<'_, Option<TriggerRun>>;
 
+    /// The run of a trigger with this key.
+    fn trigger_run_of(&self, trigger: Uuid, key: String) -> StoreFuture<'_, Option<TriggerRun>>;
+
     /// The latest runs of a trigger, the latest first.
     fn trigger_runs(&self, trigger: Uuid, most: i64) -> StoreFuture<'_, Vec<TriggerRun>>;
 
     /// The latest run of each trigger of a kind, of an owner or of all.
     fn last_trigger_runs(&self, owner: Option<String>, kind: String) -> StoreFuture<'_, Vec<TriggerRun>>;
 
-    /// Runs that have not ended, are to be tried at `micros`, and that no living process has claimed.
-    fn open_trigger_runs(&self, micros: i64, most: i64) -> StoreFuture<'_, Vec<TriggerRun>>;
+    /// Runs that have not ended, are to be tried at `micros`, and that no living process has claimed: owners take turns.
+    fn open_trigger_runs(&self, micros: i64, most: FairBatch) -> StoreFuture<'_, Vec<OpenRun>>;
 
     /// Runs of a trigger that have not ended.
     fn count_open_trigger_runs(&self, trigger: Uuid) -> StoreFuture<'_, i64>;
@@ -388,8 +393,11 @@ pub trait Store: Debug + Send + Sync + 'static {
     /// The latest deliveries of a trigger, the latest first.
     fn deliveries(&self, trigger: Uuid, most: i64) -> StoreFuture<'_, Vec<DeliveryRecord>>;
 
-    /// Claims for this process deliveries that are due at `micros` and that no living process has claimed.
-    fn claim_deliveries(&self, micros: i64, most: i64) -> StoreFuture<'_, Vec<DeliveryRecord>>;
+    /// Deliveries that are due at `micros` and that no living process has claimed: owners take turns, and the URLs of an owner.
+    fn due_deliveries(&self, micros: i64, most: FairBatch) -> StoreFuture<'_, Vec<DueDelivery>>;
+
+    /// Claims for this process a delivery that is as `record` says; `None`: it was claimed or changed meanwhile.
+    fn claim_delivery(&self, record: DeliveryRecord) -> StoreFuture<'_, Option<DeliveryRecord>>;
 
     /// Writes a delivery whose claim is still that of `record`, and ends the claim.
     fn change_delivery(&self, record: DeliveryRecord) -> StoreFuture<'_, bool>;

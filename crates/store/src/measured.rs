@@ -8,10 +8,10 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use crate::{
-    CallbackAdded, CallbackQuota, CredentialRecord, DeadReplica, DeliveryRecord, EndedRecord,
-    JupyterSessionRecord, KernelLife, KernelRecord, Location, Lookup, NewCallback, Owner, PutCredential,
-    ReadyReplica, ReplicaLease, ReplicaRecord, RuntimePaths, Scope, SkillBrief, SkillRecord, Space,
-    StepAnswer, StepsWritten, Store, StoreError, StoreFuture, TakeOver, Taken, TokenRecord,
+    CallbackAdded, CallbackQuota, CredentialRecord, DeadReplica, DeliveryRecord, DueDelivery, EndedRecord,
+    FairBatch, JupyterSessionRecord, KernelLife, KernelRecord, Location, Lookup, NewCallback, OpenRun, Owner,
+    PutCredential, ReadyReplica, ReplicaLease, ReplicaRecord, RuntimePaths, Scope, SkillBrief, SkillRecord,
+    Space, StepAnswer, StepsWritten, Store, StoreError, StoreFuture, TakeOver, Taken, TokenRecord,
     ToolApprovalAdded, ToolApprovalRecord, TriggerAdded, TriggerRecord, TriggerRun, UsageRecord,
     VersionAdded, VersionQuota, WorkflowBrief, WorkflowRecord, WorkflowRunAdded, WorkflowRunBrief,
     WorkflowRunEnd, WorkflowRunFilter, WorkflowRunQuota, WorkflowRunRecord, WorkflowStepRecord,
@@ -154,16 +154,18 @@ timed! {
     fn delete_trigger(id: Uuid) -> bool;
     fn add_trigger_run(run: TriggerRun) -> Option<TriggerRun>;
     fn trigger_run(id: Uuid) -> Option<TriggerRun>;
+    fn trigger_run_of(trigger: Uuid, key: String) -> Option<TriggerRun>;
     fn trigger_runs(trigger: Uuid, most: i64) -> Vec<TriggerRun>;
     fn last_trigger_runs(owner: Option<String>, kind: String) -> Vec<TriggerRun>;
-    fn open_trigger_runs(micros: i64, most: i64) -> Vec<TriggerRun>;
+    fn open_trigger_runs(micros: i64, most: FairBatch) -> Vec<OpenRun>;
     fn count_open_trigger_runs(trigger: Uuid) -> i64;
     fn claim_trigger_run(id: Uuid, held: String) -> bool;
     fn change_trigger_run(run: TriggerRun, keeps: bool, delivery: Option<DeliveryRecord>) -> bool;
     fn forget_trigger_runs(keep: i64, before: i64) -> usize;
     fn delivery(id: Uuid) -> Option<DeliveryRecord>;
     fn deliveries(trigger: Uuid, most: i64) -> Vec<DeliveryRecord>;
-    fn claim_deliveries(micros: i64, most: i64) -> Vec<DeliveryRecord>;
+    fn due_deliveries(micros: i64, most: FairBatch) -> Vec<DueDelivery>;
+    fn claim_delivery(record: DeliveryRecord) -> Option<DeliveryRecord>;
     fn change_delivery(record: DeliveryRecord) -> bool;
     fn count_kernels(owner: String) -> usize;
     fn add_usage(day: i64, used: Vec<UsageRecord>) -> ();

@@ -105,6 +105,7 @@ macro_rules! with_contract {
             a_workflow_is_there_once_and_within_its_owners_quota
             a_run_of_a_workflow_is_its_process_and_an_answer_counts_once
             a_due_time_makes_one_run_by_any_replica
+            owners_take_turns_in_what_is_due
             a_run_is_in_one_hand_until_that_process_is_gone
             a_callback_is_added_with_its_run_and_goes_with_it
             what_was_used_adds_up_over_replicas_and_is_forgotten

@@ -109,3 +109,32 @@ pub struct DeliveryRecord {
     /// Which process has it; empty: none.
     pub claim: String,
 }
+
+/// A run that is to be seen to.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct OpenRun {
+    /// The run.
+    pub run: TriggerRun,
+    /// The kind of its trigger.
+    pub kind: String,
+}
+
+/// A delivery that is to be tried.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct DueDelivery {
+    /// The delivery.
+    pub record: DeliveryRecord,
+    /// The owner of its trigger.
+    pub owner: String,
+    /// The kind of its trigger.
+    pub kind: String,
+}
+
+/// How many rows are read at once where owners take turns.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct FairBatch {
+    /// Of one owner.
+    pub of_one: i64,
+    /// Of all owners together.
+    pub all: i64,
+}

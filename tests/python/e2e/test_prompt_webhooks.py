@@ -57,9 +57,9 @@ def told(receiver):
     return [json.loads(body)["data"] for _, body in receiver.seen]
 
 
-def answer(gateway, hook, data, value, secret=None, message=None, when=None):
+def answer(gateway, hook, data, value, secret=None, message=None, when=None, prompt=None):
     """Answer a prompt by a signed message."""
-    body = json.dumps({"value": value}).encode()
+    body = json.dumps({"prompt": prompt or data["answer"].rsplit("/", 1)[1], "value": value}).encode()
     message, stamp = message or f"msg_{uuid.uuid4().hex}", str(int(when or time.time()))
     signed = {
         "webhook-id": message,
@@ -104,7 +104,9 @@ def test_a_prompt_is_posted_once_and_the_first_signed_answer_counts(gateway, rec
     assert counted["answered_by"] == "operator"
     # The same message again changes nothing.
     again = answer(gateway, hook, data, counted["answer"], message=f"msg_{counted['answer']}")
-    assert again.status_code == 409 and "the prompt has ended" in again.text, again.text
+    assert again.status_code == 409 and "has answered a prompt before" in again.text, again.text
+    other = answer(gateway, hook, data, counted["answer"])
+    assert other.status_code == 409 and "the prompt has ended" in other.text, other.text
     assert gateway.http.get(f"v1/prompts/{prompt['id']}").json()["answer"] == counted["answer"]
     listed = gateway.http.get("v1/prompt-webhooks/people/deliveries").json()["deliveries"]
     assert [one["state"] for one in listed] == ["delivered"] and len(receiver.seen) == 1
@@ -132,6 +134,47 @@ def test_what_was_posted_is_answered_after_a_kill_and_posted_once(gateway, recei
     question = gateway.http.post(f"v1/sessions/{session}/prompts", json={"text": "And then?"}).json()
     eventually(lambda: len(receiver.seen) > 1, "the next one is posted", 60)
     assert [one["prompt"]["id"] for one in told(receiver)] == [data["prompt"]["id"], question["id"]]
+
+
+def test_a_signed_answer_fits_its_prompt_alone_and_once(gateway, receiver):
+    hook = hook_of(gateway.http, receiver.url)
+    session = gateway.start_session()
+    for text in ["Order pizza?", "Pay 1,000,000?"]:
+        gateway.http.post(f"v1/sessions/{session}/prompts", json={"text": text, "options": ["yes", "no"]})
+    eventually(lambda: len(receiver.seen) == 2, "both are posted", 60)
+    pizza, pay = sorted(told(receiver), key=lambda data: data["prompt"]["text"])
+    assert answer(gateway, hook, pizza, "yes", message="msg_pizza").status_code == 200
+    # The same bytes, sent to the path of the other one; the same id with a body of its own; a body without a prompt.
+    replayed = answer(gateway, hook, pay, "yes", message="msg_pizza", prompt=pizza["prompt"]["id"])
+    assert replayed.status_code == 400 and "prompt: must be the prompt of the path" in replayed.text, replayed.text
+    used = answer(gateway, hook, pay, "yes", message="msg_pizza")
+    assert used.status_code == 409 and "has answered a prompt before" in used.text, used.text
+    gateway.kill()
+    gateway.start()
+    used = eventually(lambda: (sent := answer(gateway, hook, pay, "yes", message="msg_pizza")).status_code != 503 and sent, "it answers", 60)
+    assert used.status_code == 409, used.text
+    assert gateway.http.get(f"v1/prompts/{pay['prompt']['id']}").json()["state"] == "open"
+    # An id whose answer did not count may be used again: the sender tries once more.
+    assert answer(gateway, hook, pay, "perhaps", message="msg_pay").status_code == 400
+    assert answer(gateway, hook, pay, "no", message="msg_pay").status_code == 200
+
+
+def test_who_runs_code_neither_silences_approvals_nor_sees_where_they_go(gateway, receiver):
+    http = {name: client_with(gateway, token) for name, token in TOKENS.items()}
+    url = receiver.url + "?key=secret"
+    made = hook_of(http["boss"], url)
+    for gone in ["people", made["id"]]:
+        refused = http["ada"].delete(f"v1/prompt-webhooks/{gone}")
+        assert refused.status_code == 403, refused.text
+    session = http["ada"].post("v1/sessions", json={}).json()["id"]
+    http["ada"].post(f"v1/sessions/{session}/prompts", json={"text": "Which?"})
+    eventually(lambda: told(receiver), "it is posted", 60)
+    for name, shown in [("ada", receiver.url), ("boss", url)]:
+        [listed] = http[name].get("v1/prompt-webhooks").json()["webhooks"]
+        [delivery] = http[name].get("v1/prompt-webhooks/people/deliveries").json()["deliveries"]
+        assert (listed["url"], delivery["url"]) == (shown, shown)
+    http["ada"].delete(f"v1/sessions/{session}")
+    assert http["boss"].delete("v1/prompt-webhooks/people").status_code == 204
 
 
 def test_a_tenant_is_told_of_its_own_and_who_runs_code_makes_no_webhook(gateway, receiver):

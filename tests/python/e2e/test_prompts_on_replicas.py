@@ -65,7 +65,7 @@ def test_what_waits_anywhere_is_listed_and_answered_at_each_replica(replicas, re
     for prompt, replica in zip(prompts, replicas.all, strict=True):
         elsewhere = next(one for one in replicas.all if one is not replica)
         for at in (elsewhere, replica):
-            body = b'{"value": "Ada"}'
+            body = json.dumps({"prompt": prompt["id"], "value": "Ada"}).encode()
             message, stamp = f"msg_{uuid.uuid4().hex}", str(int(time.time()))
             signed = {
                 "webhook-id": message,

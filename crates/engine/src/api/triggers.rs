@@ -1,8 +1,10 @@
 //! Commands on what starts runs: schedules and webhooks. What they start, and when, is in `runner`.
 
+mod answers;
 mod callbacks;
 mod definition;
 mod of_run;
+mod places;
 mod prompts;
 mod runner;
 mod target;
@@ -15,7 +17,7 @@ use std::time::Duration;
 
 use himalia_executions::ExecutionId;
 use himalia_journal::may_block;
-use himalia_model::{Action, EngineError, KernelId, Object, Principal};
+use himalia_model::{Action, EngineError, KernelId, Object, Principal, Scope};
 use himalia_store::{TriggerAdded, TriggerRecord, TriggerRun};
 use serde_json::{Map, Value};
 use tokio::sync::Notify;
@@ -23,10 +25,12 @@ use uuid::Uuid;
 
 use super::{Commands, RunSkill};
 use crate::Engine;
+pub use answers::AnswerSigner;
 pub use callbacks::{
     DeliveriesOf, DeliveryAttempt, DeliveryInfo, DeliveryState, MAX_CALLBACK_URL, MAX_DELIVERIES,
 };
-use definition::{Definition, Detail, Holder, definition, detail, stored, write};
+pub(super) use definition::Holder;
+use definition::{Definition, Detail, definition, detail, stored, write};
 pub use definition::{Times, TriggerKind, TriggerRunStatus};
 pub use of_run::{CallbackSecret, MAX_CALLBACKS, MAX_OPEN_CALLBACKS};
 pub(super) use of_run::{ClientRun, no_callback};
@@ -71,6 +75,11 @@ impl std::fmt::Debug for Triggers {
 }
 
 impl Triggers {
+    /// Whether it is known which tokens are valid: once the gateway listens.
+    pub(super) fn knows_tokens(&self) -> bool {
+        self.marked.get().is_some()
+    }
+
     /// Something changed.
     pub(super) fn wake(&self) {
         self.any.store(true, Ordering::Release);
@@ -254,9 +263,8 @@ impl Commands {
             stopped: None,
         };
         let now = self.trigger_time().await?;
+        self.allow_kind(principal, kind)?;
         let next_micros = if kind == TriggerKind::Prompts {
-            // It answers as its maker. Who runs code may not approve what that code does.
-            self.allow(principal, Action::Approve, Object::Workflows)?;
             None
         } else {
             self.check_trigger(principal, &definition, now).await?
@@ -320,7 +328,8 @@ impl Commands {
             .map_err(stored)?;
         let runs = store.last_trigger_runs(owner, kind).await.map_err(stored)?;
         let last = |record: &TriggerRecord| runs.iter().find(|run| run.trigger == record.id);
-        all.iter().map(|record| info(record, last(record))).collect()
+        let shown = |record| Ok(seen_by(principal, info(record, last(record))?, record));
+        all.iter().map(shown).collect()
     }
 
     pub(crate) async fn trigger(
@@ -332,7 +341,17 @@ impl Commands {
         self.allow(principal, Action::Read, Object::Schedules)?;
         let record = self.find_trigger(principal, kind, text).await?;
         let runs = self.inner.store().trigger_runs(record.id, 1).await;
-        info(&record, runs.map_err(stored)?.first())
+        let found = info(&record, runs.map_err(stored)?.first())?;
+        Ok(seen_by(principal, found, &record))
+    }
+
+    /// A webhook of prompts answers as its maker, and tells persons of prompts. A caller who runs code may not approve what that code does,
+    /// nor silence it.
+    fn allow_kind(&self, principal: &Principal, kind: TriggerKind) -> Result<(), EngineError> {
+        if kind == TriggerKind::Prompts {
+            self.allow(principal, Action::Approve, Object::Workflows)?;
+        }
+        Ok(())
     }
 
     pub(crate) async fn change_trigger(
@@ -343,6 +362,7 @@ impl Commands {
         change: TriggerChange,
     ) -> Result<TriggerInfo, EngineError> {
         self.allow(principal, Action::Update, Object::Schedules)?;
+        self.allow_kind(principal, kind)?;
         self.inner.check_open()?;
         let switches = change.only_switches();
         for _ in 0..TRIES {
@@ -383,8 +403,13 @@ impl Commands {
         text: &str,
     ) -> Result<(), EngineError> {
         self.allow(principal, Action::Delete, Object::Schedules)?;
+        self.allow_kind(principal, kind)?;
         let record = self.find_trigger(principal, kind, text).await?;
         let deleted = self.inner.store().delete_trigger(record.id).await;
+        if kind == TriggerKind::Prompts {
+            let answers = self.inner.store().delete_trigger(answers::answers_of(&record));
+            answers.await.map_err(stored)?;
+        }
         if deleted.map_err(stored)? {
             return Ok(());
         }
@@ -606,6 +631,20 @@ fn info(record: &TriggerRecord, last: Option<&TriggerRun>) -> Result<TriggerInfo
         created_micros: record.created_micros,
         last_run: last.map(run_info).transpose()?,
     })
+}
+
+/// As a principal sees it: the query of the URL of a webhook of prompts may have a secret, and is for those who may change it.
+fn seen_by(principal: &Principal, mut info: TriggerInfo, record: &TriggerRecord) -> TriggerInfo {
+    info.callback = info.callback.map(|url| shown_url(principal, record, url));
+    info
+}
+
+/// The URL of a callback of a trigger, as a principal sees it.
+fn shown_url(principal: &Principal, record: &TriggerRecord, mut url: String) -> String {
+    if record.kind == TriggerKind::Prompts.as_str() && principal.scope() < Scope::Admin {
+        url.truncate(url.find(['?', '#']).unwrap_or(url.len()));
+    }
+    url
 }
 
 fn run_info(run: &TriggerRun) -> Result<TriggerRunInfo, EngineError> {

@@ -3,6 +3,7 @@
 mod driver;
 mod records;
 mod runs;
+mod starter;
 mod step;
 mod view;
 

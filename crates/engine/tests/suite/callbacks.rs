@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
+use std::sync::{Arc, Mutex};
+
 use crate::common;
 
 use common::{TestEngine, op, stop};
@@ -13,6 +15,8 @@ use himalia_engine::{
 use himalia_model::credential::CredentialKeys;
 use himalia_testkit::assert_eventually;
 use serde_json::json;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
 
 const URL: &str = "http://127.0.0.1:1/results";
 
@@ -178,5 +182,99 @@ async fn a_run_does_not_begin_without_the_callback_that_is_asked_for() {
         "{refused:?}"
     );
     assert_eq!(count_runs(&engine).await, 0);
+    stop(engine).await;
+}
+
+/// Takes connections, and holds them without an answer.
+async fn tarpit() -> (String, Arc<Mutex<Vec<TcpStream>>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/results", listener.local_addr().unwrap());
+    let held = Arc::new(Mutex::new(Vec::new()));
+    let all = Arc::clone(&held);
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            all.lock().unwrap().push(stream);
+        }
+    });
+    (url, held)
+}
+
+/// Answers each request with 204.
+async fn receiver() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/results", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let mut seen = Vec::new();
+            while !seen.ends_with(b"}") {
+                let mut part = [0; 4096];
+                let got = stream.read(&mut part).await.unwrap();
+                seen.extend_from_slice(&part[..got]);
+            }
+            let _ = stream
+                .write_all(b"HTTP/1.1 204 No Content\r\ncontent-length: 0\r\n\r\n")
+                .await;
+        }
+    });
+    url
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn callbacks_that_are_not_answered_leave_places_to_those_of_others() {
+    let place = TestEngine::with(|config| {
+        with_key(config);
+        config.private_addresses = vec!["127.0.0.1".parse().unwrap()];
+    });
+    let engine = open(&place).await;
+    let (slow, held) = tarpit().await;
+    let (acme, evil) = (ada(), eve());
+    let ended = async |principal: &Principal, url: &str| {
+        let started = engine
+            .run_workflow(principal, "signs", start(None, Some(url)))
+            .await
+            .unwrap();
+        assert_eventually!(
+            engine
+                .answer_workflow_step(&op(), &started.id, "sign", "yes".into())
+                .await
+                .is_ok()
+        );
+        started.id
+    };
+    engine.publish_workflow(&evil, signs()).await.unwrap();
+    engine.publish_workflow(&acme, signs()).await.unwrap();
+    let mut waiting = Vec::new();
+    for _ in 0..24 {
+        waiting.push(ended(&evil, &slow).await);
+    }
+    assert_eventually!(held.lock().unwrap().len() > 1);
+    let url = receiver().await;
+    let good = ended(&acme, &url).await;
+    assert_eventually!(
+        deliveries(&engine, &good)
+            .await
+            .first()
+            .is_some_and(|told| told.state == DeliveryState::Delivered)
+    );
+    let mut untried = 0;
+    for run in &waiting {
+        let all = engine.deliveries(&evil, DeliveriesOf::Run, run).await.unwrap();
+        untried += usize::from(all.iter().all(|told| told.attempts.is_empty()));
+    }
+    assert!(untried > 12, "most of the others wait still: {untried}");
+
+    // It was just tried.
+    let [told] = deliveries(&engine, &good).await.try_into().unwrap();
+    let again = engine.redeliver(&acme, &told.id.to_string()).await;
+    assert!(
+        matches!(
+            again,
+            Err(EngineError::OverBudget {
+                what: "deliveries",
+                ..
+            })
+        ),
+        "{again:?}"
+    );
     stop(engine).await;
 }

@@ -165,11 +165,13 @@ pub(crate) async fn deliveries(
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Given {
+    /// The prompt that it answers, as the path has it.
+    prompt: String,
     value: String,
 }
 
-/// `POST /hooks/{webhook_id}/prompts/{prompt_id}`: 200 with the prompt once the answer counts, 409 if it has ended before. What is not
-/// signed well is 401, whatever is wrong with it.
+/// `POST /hooks/{webhook_id}/prompts/{prompt_id}`: 200 with the prompt once the answer counts, 409 if it has ended before. A message that
+/// is not signed well is 401, whatever is wrong with it.
 pub(crate) async fn receive(
     State(app): State<App>,
     Path((hook, prompt)): Path<(String, String)>,
@@ -206,14 +208,28 @@ async fn received(
         signature,
         body: &body,
     };
-    let Some(principal) = app.engine().signer_of_answer(hook, message).await? else {
+    let Some(signer) = app.engine().signer_of_answer(hook, message).await? else {
         return Ok(None);
     };
-    let given: Given = serde_json::from_slice(&body)
-        .map_err(|_| EngineError::bad_request("body", "expected {\"value\": \"...\"} as JSON"))?;
-    answered(app, &principal, &prompt.parse()?, given.value)
-        .await
-        .map(Some)
+    let given: Given = serde_json::from_slice(&body).map_err(|_| {
+        EngineError::bad_request(
+            "body",
+            "expected {\"prompt\": \"...\", \"value\": \"...\"} as JSON",
+        )
+    })?;
+    if given.prompt != prompt {
+        let reason = format!("must be the prompt of the path, {prompt}");
+        return Err(EngineError::bad_request("prompt", reason).into());
+    }
+    let name = prompt.parse()?;
+    app.engine().check_answer(&signer, &name).await?;
+    let response = answered(app, &signer.principal, &name, given.value).await?;
+    if response.status().is_success()
+        && let Err(error) = app.engine().note_answer(signer).await
+    {
+        tracing::warn!(%error, "the id of an answer is not remembered");
+    }
+    Ok(Some(response))
 }
 
 /// Answers it where it is.

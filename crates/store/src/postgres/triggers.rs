@@ -7,7 +7,10 @@ use super::connection::Param;
 use super::failure::Failure;
 use super::membership::check_member;
 use super::{Me, PostgresStore};
-use crate::{DeliveryRecord, StoreError, TriggerAdded, TriggerRecord, TriggerRun, TriggerRunState};
+use crate::{
+    DeliveryRecord, DueDelivery, FairBatch, OpenRun, StoreError, TriggerAdded, TriggerRecord, TriggerRun,
+    TriggerRunState,
+};
 
 const TIME: &str = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS micros";
 
@@ -26,7 +29,12 @@ const ONE: &str = "SELECT * FROM himalia.triggers WHERE id = $1";
 const ALL: &str = "
 SELECT * FROM himalia.triggers WHERE kind = $2 AND ($1::text IS NULL OR owner = $1) ORDER BY owner, name";
 
-const DUE: &str = "SELECT * FROM himalia.triggers WHERE next_micros <= $1 ORDER BY next_micros, id LIMIT $2";
+/// Owners take turns: the first one of each, then the second one of each.
+const DUE: &str = "
+SELECT triggers.* FROM himalia.triggers JOIN (
+    SELECT id, row_number() OVER (PARTITION BY owner ORDER BY next_micros, id) AS place
+    FROM himalia.triggers WHERE next_micros <= $1) placed USING (id)
+ORDER BY placed.place, next_micros, id LIMIT $2";
 
 const CHANGE: &str = "
 UPDATE himalia.triggers SET name = $4, definition = $5, key_id = $6, sealed = $7, next_micros = $8, version = version + 1
@@ -70,11 +78,14 @@ ORDER BY run.trigger_id, run.due_micros DESC, run.id DESC";
 
 /// What a process has claimed whose lease has ended, or that was followed by another of its name, is free.
 const OPEN_RUNS: &str = "
-SELECT * FROM himalia.trigger_runs run
-WHERE run.state IN ('due', 'running') AND run.not_before_micros <= $1
-  AND NOT EXISTS (SELECT 1 FROM himalia.replicas r
-                  WHERE r.name || '/' || r.epoch = run.claim AND r.lease_until > clock_timestamp())
-ORDER BY run.due_micros, run.id LIMIT $2";
+SELECT run.*, placed.kind FROM himalia.trigger_runs run JOIN (
+    SELECT open.id, triggers.kind,
+        row_number() OVER (PARTITION BY open.owner, triggers.kind ORDER BY open.due_micros, open.id) AS place
+    FROM himalia.trigger_runs open JOIN himalia.triggers ON triggers.id = open.trigger_id
+    WHERE open.state IN ('due', 'running') AND open.not_before_micros <= $1
+      AND NOT EXISTS (SELECT 1 FROM himalia.replicas r
+                      WHERE r.name || '/' || r.epoch = open.claim AND r.lease_until > clock_timestamp())) placed USING (id)
+WHERE placed.place <= $2 ORDER BY placed.place, run.due_micros, run.id LIMIT $3";
 
 const COUNT_OPEN: &str = "
 SELECT count(*) FROM himalia.trigger_runs WHERE trigger_id = $1 AND state IN ('due', 'running')";
@@ -115,16 +126,22 @@ const ONE_DELIVERY: &str = "SELECT * FROM himalia.deliveries WHERE id = $1";
 const DELIVERIES: &str = "
 SELECT * FROM himalia.deliveries WHERE trigger_id = $1 ORDER BY created_micros DESC, id DESC LIMIT $2";
 
-const CLAIM_DELIVERIES: &str = "
-UPDATE himalia.deliveries told SET claim = $3
-WHERE told.id IN (
-    SELECT id FROM himalia.deliveries due
-    WHERE due.next_micros <= $4
-      AND NOT EXISTS (SELECT 1 FROM himalia.replicas r
-                      WHERE r.name || '/' || r.epoch = due.claim AND r.lease_until > clock_timestamp())
-    ORDER BY next_micros, id LIMIT $5 FOR UPDATE SKIP LOCKED)
-  AND EXISTS (SELECT 1 FROM himalia.replicas WHERE name = $1 AND epoch = $2)
-RETURNING *";
+/// Owners take turns, and of an owner the URLs, so that one that does not answer is not before all others.
+const DUE_DELIVERIES: &str = "
+SELECT told.*, placed.owner, placed.kind FROM himalia.deliveries told JOIN (
+    SELECT id, owner, kind, row_number() OVER (PARTITION BY owner, kind ORDER BY turn, next_micros, id) AS place FROM (
+        SELECT due.id, due.next_micros, triggers.owner, triggers.kind, row_number() OVER (
+            PARTITION BY triggers.owner, triggers.kind, due.detail::json ->> 'url' ORDER BY due.next_micros, due.id) AS turn
+        FROM himalia.deliveries due JOIN himalia.triggers ON triggers.id = due.trigger_id
+        WHERE due.next_micros <= $1
+          AND NOT EXISTS (SELECT 1 FROM himalia.replicas r
+                          WHERE r.name || '/' || r.epoch = due.claim AND r.lease_until > clock_timestamp())) turns) placed USING (id)
+WHERE placed.place <= $2 ORDER BY placed.place, told.next_micros, told.id LIMIT $3";
+
+const CLAIM_DELIVERY: &str = "
+UPDATE himalia.deliveries SET claim = $5
+WHERE id = $3 AND claim = $4 AND claim <> $5 AND next_micros = $6
+  AND EXISTS (SELECT 1 FROM himalia.replicas WHERE name = $1 AND epoch = $2)";
 
 const CHANGE_DELIVERY: &str = "
 UPDATE himalia.deliveries SET next_micros = $4, detail = $5, claim = ''
@@ -328,6 +345,19 @@ impl PostgresStore {
             .await
     }
 
+    pub(super) async fn do_trigger_run_of(
+        &self,
+        trigger: Uuid,
+        key: String,
+    ) -> Result<Option<TriggerRun>, StoreError> {
+        self.any_worker()?
+            .run(move |link| async move {
+                let found = link.query(RUN_OF_KEY, &[&trigger, &key]).await?;
+                found.first().map(read_run).transpose()
+            })
+            .await
+    }
+
     pub(super) async fn do_trigger_runs(
         &self,
         trigger: Uuid,
@@ -363,14 +393,19 @@ impl PostgresStore {
     pub(super) async fn do_open_trigger_runs(
         &self,
         micros: i64,
-        most: i64,
-    ) -> Result<Vec<TriggerRun>, StoreError> {
+        most: FairBatch,
+    ) -> Result<Vec<OpenRun>, StoreError> {
         self.any_worker()?
             .run(move |link| async move {
-                link.query(OPEN_RUNS, &[&micros, &most])
+                link.query(OPEN_RUNS, &[&micros, &most.of_one, &most.all])
                     .await?
                     .iter()
-                    .map(read_run)
+                    .map(|row| {
+                        Ok(OpenRun {
+                            run: read_run(row)?,
+                            kind: row.try_get("kind")?,
+                        })
+                    })
                     .collect()
             })
             .await
@@ -460,23 +495,42 @@ impl PostgresStore {
             .await
     }
 
-    pub(super) async fn do_claim_deliveries(
+    pub(super) async fn do_due_deliveries(
         &self,
         micros: i64,
-        most: i64,
-    ) -> Result<Vec<DeliveryRecord>, StoreError> {
-        self.check_lease()?;
-        let me = self.me();
+        most: FairBatch,
+    ) -> Result<Vec<DueDelivery>, StoreError> {
         self.any_worker()?
             .run(move |link| async move {
-                let (replica, mine): (&str, String) = (&me.name, claimant(&me));
-                link.query(CLAIM_DELIVERIES, &[&replica, &me.epoch, &mine, &micros, &most])
+                link.query(DUE_DELIVERIES, &[&micros, &most.of_one, &most.all])
                     .await?
                     .iter()
-                    .map(delivery)
+                    .map(|row| {
+                        Ok(DueDelivery {
+                            record: delivery(row)?,
+                            owner: row.try_get("owner")?,
+                            kind: row.try_get("kind")?,
+                        })
+                    })
                     .collect()
             })
             .await
+    }
+
+    pub(super) async fn do_claim_delivery(
+        &self,
+        record: DeliveryRecord,
+    ) -> Result<Option<DeliveryRecord>, StoreError> {
+        let mine = claimant(&self.me());
+        let (id, held, next, claim) = (record.id, record.claim.clone(), record.next_micros, mine.clone());
+        let changed = self.changed(CLAIM_DELIVERY, move |_| {
+            vec![Box::new(id), Box::new(held), Box::new(claim), Box::new(next)]
+        });
+        let claimed = DeliveryRecord {
+            claim: mine,
+            ..record
+        };
+        Ok((changed.await? == 1).then_some(claimed))
     }
 
     pub(super) async fn do_change_delivery(&self, record: DeliveryRecord) -> Result<bool, StoreError> {

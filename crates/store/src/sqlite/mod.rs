@@ -42,10 +42,10 @@ use uuid::Uuid;
 
 use crate::claims::Claims;
 use crate::{
-    CallbackAdded, CallbackQuota, CredentialRecord, DeadReplica, DeliveryRecord, EndedRecord,
-    JupyterSessionRecord, KernelLife, KernelRecord, Location, Lookup, NewCallback, Owner, PutCredential,
-    ReadyReplica, ReplicaLease, ReplicaRecord, RuntimePaths, Scope, SkillBrief, SkillRecord, Space,
-    StepAnswer, StepsWritten, Store, StoreError, StoreFuture, TakeOver, Taken, TokenRecord,
+    CallbackAdded, CallbackQuota, CredentialRecord, DeadReplica, DeliveryRecord, DueDelivery, EndedRecord,
+    FairBatch, JupyterSessionRecord, KernelLife, KernelRecord, Location, Lookup, NewCallback, OpenRun, Owner,
+    PutCredential, ReadyReplica, ReplicaLease, ReplicaRecord, RuntimePaths, Scope, SkillBrief, SkillRecord,
+    Space, StepAnswer, StepsWritten, Store, StoreError, StoreFuture, TakeOver, Taken, TokenRecord,
     ToolApprovalAdded, ToolApprovalRecord, TriggerAdded, TriggerRecord, TriggerRun, UsageRecord,
     VersionAdded, VersionQuota, WorkflowBrief, WorkflowRecord, WorkflowRunAdded, WorkflowRunBrief,
     WorkflowRunEnd, WorkflowRunFilter, WorkflowRunQuota, WorkflowRunRecord, WorkflowStepRecord,
@@ -517,6 +517,10 @@ impl Store for SqliteStore {
         Box::pin(self.do_trigger_run(id))
     }
 
+    fn trigger_run_of(&self, trigger: Uuid, key: String) -> StoreFuture<'_, Option<TriggerRun>> {
+        Box::pin(self.do_trigger_run_of(trigger, key))
+    }
+
     fn trigger_runs(&self, trigger: Uuid, most: i64) -> StoreFuture<'_, Vec<TriggerRun>> {
         Box::pin(self.do_trigger_runs(trigger, most))
     }
@@ -525,7 +529,7 @@ impl Store for SqliteStore {
         Box::pin(self.do_last_trigger_runs(owner, kind))
     }
 
-    fn open_trigger_runs(&self, micros: i64, most: i64) -> StoreFuture<'_, Vec<TriggerRun>> {
+    fn open_trigger_runs(&self, micros: i64, most: FairBatch) -> StoreFuture<'_, Vec<OpenRun>> {
         Box::pin(self.do_open_trigger_runs(micros, most))
     }
 
@@ -558,8 +562,12 @@ impl Store for SqliteStore {
         Box::pin(self.do_deliveries(trigger, most))
     }
 
-    fn claim_deliveries(&self, micros: i64, most: i64) -> StoreFuture<'_, Vec<DeliveryRecord>> {
-        Box::pin(self.do_claim_deliveries(micros, most))
+    fn due_deliveries(&self, micros: i64, most: FairBatch) -> StoreFuture<'_, Vec<DueDelivery>> {
+        Box::pin(self.do_due_deliveries(micros, most))
+    }
+
+    fn claim_delivery(&self, record: DeliveryRecord) -> StoreFuture<'_, Option<DeliveryRecord>> {
+        Box::pin(self.do_claim_delivery(record))
     }
 
     fn change_delivery(&self, record: DeliveryRecord) -> StoreFuture<'_, bool> {

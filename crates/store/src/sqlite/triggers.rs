@@ -6,7 +6,10 @@ use uuid::Uuid;
 
 use super::SqliteStore;
 use super::failure::Failure;
-use crate::{DeliveryRecord, StoreError, TriggerAdded, TriggerRecord, TriggerRun, TriggerRunState};
+use crate::{
+    DeliveryRecord, DueDelivery, FairBatch, OpenRun, StoreError, TriggerAdded, TriggerRecord, TriggerRun,
+    TriggerRunState,
+};
 
 const INSERT: &str = "
 INSERT INTO triggers (id, kind, owner, name, definition, key_id, sealed, next_micros, version, created_micros)
@@ -21,13 +24,26 @@ const INSERT_RUN: &str = "
 INSERT INTO trigger_runs (id, trigger_id, owner, key, due_micros, state, not_before_micros, detail, claim)
 VALUES (:id, :trigger, :owner, :key, :due_micros, :state, :not_before_micros, :detail, '')";
 
+const RUN_OF_KEY: &str = "SELECT * FROM trigger_runs WHERE trigger_id = ?1 AND key = ?2";
+
 const CHANGE_RUN: &str = "
 UPDATE trigger_runs SET state = :state, not_before_micros = :not_before_micros, detail = :detail, claim = :claim
 WHERE id = :id AND claim = :me AND state <> 'over'";
 
+/// Owners take turns: the first one of each, then the second one of each.
+const DUE: &str = "
+SELECT triggers.* FROM triggers JOIN (
+    SELECT id, row_number() OVER (PARTITION BY owner ORDER BY next_micros, id) AS place
+    FROM triggers WHERE next_micros <= ?1) placed USING (id)
+ORDER BY placed.place, next_micros, id LIMIT ?2";
+
 const OPEN_RUNS: &str = "
-SELECT * FROM trigger_runs WHERE state IN ('due', 'running') AND not_before_micros <= ?1 AND claim <> ?2
-ORDER BY due_micros, id LIMIT ?3";
+SELECT run.*, placed.kind FROM trigger_runs run JOIN (
+    SELECT open.id, triggers.kind,
+        row_number() OVER (PARTITION BY open.owner, triggers.kind ORDER BY open.due_micros, open.id) AS place
+    FROM trigger_runs open JOIN triggers ON triggers.id = open.trigger_id
+    WHERE open.state IN ('due', 'running') AND open.not_before_micros <= ?1 AND open.claim <> ?2) placed USING (id)
+WHERE placed.place <= ?3 ORDER BY placed.place, run.due_micros, run.id LIMIT ?4";
 
 const LAST_RUNS: &str = "
 SELECT * FROM (
@@ -50,8 +66,18 @@ VALUES (:id, :trigger, :run, :created_micros, :next_micros, :detail, '')";
 const CHANGE_DELIVERY: &str = "
 UPDATE deliveries SET next_micros = :next_micros, detail = :detail, claim = '' WHERE id = :id AND claim = :claim";
 
+/// Owners take turns, and of an owner the URLs, so that one that does not answer is not before all others.
 const DUE_DELIVERIES: &str = "
-SELECT * FROM deliveries WHERE next_micros <= ?1 AND claim <> ?2 ORDER BY next_micros, id LIMIT ?3";
+SELECT told.*, placed.owner, placed.kind FROM deliveries told JOIN (
+    SELECT id, owner, kind, row_number() OVER (PARTITION BY owner, kind ORDER BY turn, next_micros, id) AS place FROM (
+        SELECT due.id, due.next_micros, triggers.owner, triggers.kind, row_number() OVER (
+            PARTITION BY triggers.owner, triggers.kind, json_extract(due.detail, '$.url') ORDER BY due.next_micros, due.id) AS turn
+        FROM deliveries due JOIN triggers ON triggers.id = due.trigger_id
+        WHERE due.next_micros <= ?1 AND due.claim <> ?2)) placed USING (id)
+WHERE placed.place <= ?3 ORDER BY placed.place, told.next_micros, told.id LIMIT ?4";
+
+const CLAIM_DELIVERY: &str = "
+UPDATE deliveries SET claim = ?1 WHERE id = ?2 AND claim = ?3 AND claim <> ?1 AND next_micros = ?4";
 
 impl SqliteStore {
     /// What claims of this process are written as.
@@ -109,9 +135,7 @@ impl SqliteStore {
         most: i64,
     ) -> Result<Vec<TriggerRecord>, StoreError> {
         self.read(move |connection| {
-            let mut select = connection.prepare_cached(
-                "SELECT * FROM triggers WHERE next_micros <= ?1 ORDER BY next_micros, id LIMIT ?2",
-            )?;
+            let mut select = connection.prepare_cached(DUE)?;
             let rows = select.query_map([micros, most], trigger)?;
             Ok(rows.collect::<Result<_, _>>()?)
         })
@@ -158,8 +182,7 @@ impl SqliteStore {
 
     pub(super) async fn do_add_trigger_run(&self, run: TriggerRun) -> Result<Option<TriggerRun>, StoreError> {
         self.write(move |transaction| {
-            let mut select = transaction
-                .prepare_cached("SELECT * FROM trigger_runs WHERE trigger_id = ?1 AND key = ?2")?;
+            let mut select = transaction.prepare_cached(RUN_OF_KEY)?;
             let there = select
                 .query_row(params![run.trigger.to_string(), run.key], read_run)
                 .optional()?;
@@ -175,6 +198,20 @@ impl SqliteStore {
         self.read(move |connection| {
             let mut select = connection.prepare_cached("SELECT * FROM trigger_runs WHERE id = ?1")?;
             Ok(select.query_row([id.to_string()], read_run).optional()?)
+        })
+        .await
+    }
+
+    pub(super) async fn do_trigger_run_of(
+        &self,
+        trigger: Uuid,
+        key: String,
+    ) -> Result<Option<TriggerRun>, StoreError> {
+        self.read(move |connection| {
+            let mut select = connection.prepare_cached(RUN_OF_KEY)?;
+            Ok(select
+                .query_row(params![trigger.to_string(), key], read_run)
+                .optional()?)
         })
         .await
     }
@@ -210,12 +247,17 @@ impl SqliteStore {
     pub(super) async fn do_open_trigger_runs(
         &self,
         micros: i64,
-        most: i64,
-    ) -> Result<Vec<TriggerRun>, StoreError> {
+        most: FairBatch,
+    ) -> Result<Vec<OpenRun>, StoreError> {
         let me = self.claimant();
         self.read(move |connection| {
             let mut select = connection.prepare_cached(OPEN_RUNS)?;
-            let rows = select.query_map(params![micros, me, most], read_run)?;
+            let rows = select.query_map(params![micros, me, most.of_one, most.all], |row| {
+                Ok(OpenRun {
+                    run: read_run(row)?,
+                    kind: row.get("kind")?,
+                })
+            })?;
             Ok(rows.collect::<Result<_, _>>()?)
         })
         .await
@@ -309,35 +351,41 @@ impl SqliteStore {
         .await
     }
 
-    pub(super) async fn do_claim_deliveries(
+    pub(super) async fn do_due_deliveries(
         &self,
         micros: i64,
-        most: i64,
-    ) -> Result<Vec<DeliveryRecord>, StoreError> {
+        most: FairBatch,
+    ) -> Result<Vec<DueDelivery>, StoreError> {
         let me = self.claimant();
-        // Most of the time there is none, and nothing is to be written then.
-        let due = self.read(move |connection| {
-            let mut any = connection.prepare_cached("SELECT 1 FROM deliveries WHERE next_micros <= ?1")?;
-            Ok(any.exists([micros])?)
-        });
-        if !due.await? {
-            return Ok(Vec::new());
-        }
+        self.read(move |connection| {
+            let mut select = connection.prepare_cached(DUE_DELIVERIES)?;
+            let rows = select.query_map(params![micros, me, most.of_one, most.all], |row| {
+                Ok(DueDelivery {
+                    record: delivery(row)?,
+                    owner: row.get("owner")?,
+                    kind: row.get("kind")?,
+                })
+            })?;
+            Ok(rows.collect::<Result<_, _>>()?)
+        })
+        .await
+    }
+
+    pub(super) async fn do_claim_delivery(
+        &self,
+        mut record: DeliveryRecord,
+    ) -> Result<Option<DeliveryRecord>, StoreError> {
+        let me = self.claimant();
         self.write(move |transaction| {
-            let found: Vec<DeliveryRecord> = transaction
-                .prepare_cached(DUE_DELIVERIES)?
-                .query_map(params![micros, me, most], delivery)?
-                .collect::<Result<_, _>>()?;
-            let mut claim = transaction.prepare_cached("UPDATE deliveries SET claim = ?1 WHERE id = ?2")?;
-            let mut claimed = Vec::with_capacity(found.len());
-            for one in found {
-                claim.execute(params![me, one.id.to_string()])?;
-                claimed.push(DeliveryRecord {
-                    claim: me.clone(),
-                    ..one
-                });
-            }
-            Ok(claimed)
+            let mut claim = transaction.prepare_cached(CLAIM_DELIVERY)?;
+            let claimed = claim.execute(params![
+                me,
+                record.id.to_string(),
+                record.claim,
+                record.next_micros
+            ])?;
+            record.claim = me;
+            Ok((claimed == 1).then_some(record))
         })
         .await
     }

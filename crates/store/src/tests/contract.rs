@@ -933,9 +933,10 @@ pub(crate) async fn a_callback_is_added_with_its_run_and_goes_with_it<P: Fixture
         CallbackAdded::Present
     );
     assert_eq!(ids("acme").await, [2, 1]);
-    let open = store.open_trigger_runs(0, 10).await.unwrap();
+    let open = store.open_trigger_runs(0, TEN).await.unwrap();
     assert_eq!(open.len(), 2);
-    assert!(open.contains(&of_skill.run), "{open:?}");
+    let found = open.iter().find(|one| one.run == of_skill.run);
+    assert_eq!(found.map(|one| one.kind.as_str()), Some("run"), "{open:?}");
 
     // Two are open: there is no place for another one, and a run is not added without its own.
     assert!(!has_room().await.unwrap());
@@ -970,7 +971,8 @@ pub(crate) async fn a_callback_is_added_with_its_run_and_goes_with_it<P: Fixture
     assert!(!has_room().await.unwrap());
     let forget = |before: i64| store.forget_callbacks("run".into(), before);
     assert_eq!(forget(100).await.unwrap(), 0);
-    let [claimed] = store.claim_deliveries(60, 10).await.unwrap().try_into().unwrap();
+    let [due] = store.due_deliveries(60, TEN).await.unwrap().try_into().unwrap();
+    let claimed = store.claim_delivery(due.record.clone()).await.unwrap().unwrap();
     let delivered = DeliveryRecord {
         next_micros: None,
         ..claimed
@@ -1012,6 +1014,9 @@ pub(crate) async fn a_callback_is_added_with_its_run_and_goes_with_it<P: Fixture
     // That of another owner has a run that continues.
     assert_eq!(ids("other").await, [4]);
 }
+
+/// As many rows as a test has.
+const TEN: FairBatch = FairBatch { of_one: 10, all: 10 };
 
 fn trigger(n: u128, owner: &str, name: &str) -> TriggerRecord {
     TriggerRecord {
@@ -1121,6 +1126,62 @@ pub(crate) async fn a_due_time_makes_one_run_by_any_replica<P: Fixture>() {
     assert_eq!(a.trigger_run(Uuid::from_u128(11)).await.unwrap(), None);
 }
 
+/// An owner with many is not before one with few, and a URL of an owner not before its others.
+pub(crate) async fn owners_take_turns_in_what_is_due<P: Fixture>() {
+    let place = P::new().await;
+    let store = place.open("main").await;
+    let number = |n: u128| i64::try_from(n).unwrap();
+    // Six of one owner are due before the one of another.
+    for n in 1..=7 {
+        let owner = if n == 7 { "other" } else { "acme" };
+        let new = trigger(n, owner, &format!("t{n}"));
+        assert_eq!(store.insert_trigger(new, 9).await.unwrap(), TriggerAdded::Added);
+        let run = TriggerRun {
+            owner: owner.into(),
+            ..trigger_run(10 + n, n, number(n))
+        };
+        assert_eq!(store.add_trigger_run(run.clone()).await.unwrap(), None);
+    }
+    let triggers = store.due_triggers(1000, 2).await.unwrap();
+    assert_eq!(
+        triggers.iter().map(|one| one.id.as_u128()).collect::<Vec<_>>(),
+        [1, 7]
+    );
+    let most = FairBatch { of_one: 3, all: 9 };
+    let runs = store.open_trigger_runs(0, most).await.unwrap();
+    assert_eq!(
+        runs.iter().map(|one| one.run.id.as_u128()).collect::<Vec<_>>(),
+        [11, 17, 12, 13]
+    );
+
+    for OpenRun { run, .. } in store.open_trigger_runs(0, TEN).await.unwrap() {
+        assert!(store.claim_trigger_run(run.id, String::new()).await.unwrap());
+        let n = run.trigger.as_u128();
+        // Five go where nobody answers, and the sixth elsewhere.
+        let url = if n < 6 { "http://slow/" } else { "http://good/" };
+        let told = DeliveryRecord {
+            id: Uuid::from_u128(20 + n),
+            trigger: run.trigger,
+            run: run.id,
+            created_micros: 5,
+            next_micros: Some(number(n)),
+            detail: format!("{{\"url\": \"{url}\"}}"),
+            claim: String::new(),
+        };
+        let over = TriggerRun {
+            state: TriggerRunState::Over,
+            ..run
+        };
+        assert!(store.change_trigger_run(over, false, Some(told)).await.unwrap());
+    }
+    let due = store.due_deliveries(100, most).await.unwrap();
+    let found: Vec<_> = due
+        .iter()
+        .map(|one| (one.owner.as_str(), one.record.id.as_u128()))
+        .collect();
+    assert_eq!(found, [("acme", 21), ("other", 27), ("acme", 26), ("acme", 22)]);
+}
+
 pub(crate) async fn a_run_is_in_one_hand_until_that_process_is_gone<P: Fixture>() {
     let place = P::new().await;
     let store = place.open("main").await;
@@ -1133,8 +1194,11 @@ pub(crate) async fn a_run_is_in_one_hand_until_that_process_is_gone<P: Fixture>(
         assert_eq!(store.add_trigger_run(trigger_run(n, 1, due)).await.unwrap(), None);
     }
     let open = |store: Arc<dyn Store>, micros: i64| async move {
-        let found = store.open_trigger_runs(micros, 10).await.unwrap();
-        found.into_iter().map(|run| run.id.as_u128()).collect::<Vec<_>>()
+        let found = store.open_trigger_runs(micros, TEN).await.unwrap();
+        found
+            .into_iter()
+            .map(|open| open.run.id.as_u128())
+            .collect::<Vec<_>>()
     };
     assert_eq!(open(store.clone(), 0).await, [11, 12]);
     let id = Uuid::from_u128(11);
@@ -1240,9 +1304,16 @@ pub(crate) async fn a_run_is_in_one_hand_until_that_process_is_gone<P: Fixture>(
         std::slice::from_ref(&told)
     );
 
-    assert_eq!(store.claim_deliveries(59, 10).await.unwrap(), []);
-    let [claimed] = store.claim_deliveries(60, 10).await.unwrap().try_into().unwrap();
-    assert_eq!(store.claim_deliveries(60, 10).await.unwrap(), [], "it is claimed");
+    assert_eq!(store.due_deliveries(59, TEN).await.unwrap(), []);
+    let [due] = store.due_deliveries(60, TEN).await.unwrap().try_into().unwrap();
+    let claimed = store.claim_delivery(due.record.clone()).await.unwrap().unwrap();
+    assert_eq!((due.owner.as_str(), due.kind.as_str()), ("acme", "schedule"));
+    assert_eq!(
+        store.claim_delivery(due.record).await.unwrap(),
+        None,
+        "it is claimed"
+    );
+    assert_eq!(store.due_deliveries(60, TEN).await.unwrap(), [], "it is claimed");
     let done = DeliveryRecord {
         next_micros: None,
         detail: "{\"status\": 200}".into(),
@@ -1253,7 +1324,7 @@ pub(crate) async fn a_run_is_in_one_hand_until_that_process_is_gone<P: Fixture>(
         !store.change_delivery(done.clone()).await.unwrap(),
         "its claim has ended"
     );
-    assert_eq!(store.claim_deliveries(1000, 10).await.unwrap(), []);
+    assert_eq!(store.due_deliveries(1000, TEN).await.unwrap(), []);
     let kept = store.delivery(told.id).await.unwrap();
     assert_eq!(
         kept,

@@ -12,6 +12,8 @@ use uuid::Uuid;
 
 use super::definition::{TriggerKind, definition, detail, stored, write};
 use super::of_run;
+use super::places::Placed;
+use super::shown_url;
 use super::target::Runnable;
 use crate::Engine;
 use crate::api::Commands;
@@ -24,6 +26,8 @@ pub const MAX_DELIVERIES: usize = 100;
 const KEPT_ATTEMPTS: usize = 16;
 /// Characters of the error of an attempt.
 const ERROR_CHARS: usize = 300;
+/// Seconds after an attempt of a delivery before a client may ask for another one.
+const RETRY_PAUSE_S: u64 = 5;
 /// A receiver that wants no more.
 const GONE: u16 = 410;
 
@@ -147,15 +151,20 @@ fn info(record: &DeliveryRecord, trigger: &TriggerRecord) -> Result<DeliveryInfo
     })
 }
 
+/// Where a delivery is posted.
+pub(super) fn url_of(record: &DeliveryRecord) -> Result<String, EngineError> {
+    Ok(told(record)?.url)
+}
+
 /// Tries a delivery that this process has claimed.
-pub(super) async fn deliver(engine: Engine, record: DeliveryRecord) {
+pub(super) async fn deliver(engine: Engine, record: DeliveryRecord, place: Placed) {
     let id = record.id;
-    if let Err(error) = tried(&engine.commands, record).await {
+    if let Err(error) = tried(&engine.commands, record, place).await {
         tracing::error!(delivery = %id, %error, "a delivery cannot be tried");
     }
 }
 
-async fn tried(commands: &Commands, mut record: DeliveryRecord) -> Result<(), EngineError> {
+async fn tried(commands: &Commands, mut record: DeliveryRecord, place: Placed) -> Result<(), EngineError> {
     let store = commands.inner.store();
     let now = commands.trigger_time().await?;
     let mut told = told(&record)?;
@@ -164,7 +173,10 @@ async fn tried(commands: &Commands, mut record: DeliveryRecord) -> Result<(), En
         status: None,
         error: None,
     };
-    match posted(commands, &record, &told.url, now).await {
+    match place
+        .await_answer(posted(commands, &record, &told.url, now))
+        .await
+    {
         Ok(status) => attempt.status = Some(status),
         Err(error) => attempt.error = Some(error.chars().take(ERROR_CHARS).collect()),
     }
@@ -271,6 +283,29 @@ fn body(trigger: &TriggerRecord, run: &TriggerRun) -> Result<Vec<u8>, EngineErro
     serde_json::to_vec(&body).map_err(|error| EngineError::internal("writing a callback", error))
 }
 
+/// A client may try a delivery again some time after its latest attempt.
+fn check_pause(record: &DeliveryRecord, told: &Posting, now: i64) -> Result<(), EngineError> {
+    if !record.claim.is_empty() {
+        return Err(EngineError::Conflict {
+            reason: "an attempt of this delivery is in progress".to_owned(),
+        });
+    }
+    let latest = told
+        .attempts
+        .last()
+        .map(|attempt| now.saturating_sub(attempt.at_micros));
+    let passed = latest.map(|micros| u64::try_from(micros / 1_000_000).unwrap_or(0));
+    match passed.and_then(|seconds| RETRY_PAUSE_S.checked_sub(seconds)) {
+        Some(left) if left > 0 => Err(EngineError::OverBudget {
+            what: "deliveries",
+            reason: format!("the latest attempt of this delivery was less than {RETRY_PAUSE_S} s ago"),
+            gateways: false,
+            retry_after: left,
+        }),
+        _ => Ok(()),
+    }
+}
+
 impl Commands {
     pub(crate) async fn deliveries(
         &self,
@@ -286,7 +321,12 @@ impl Commands {
         let most = i64::try_from(MAX_DELIVERIES).unwrap_or(i64::MAX);
         let all = self.inner.store().deliveries(record.id, most).await;
         let all = all.map_err(stored)?;
-        all.iter().map(|one| info(one, &record)).collect()
+        let shown = |one| {
+            let mut found = info(one, &record)?;
+            found.url = shown_url(principal, &record, found.url);
+            Ok(found)
+        };
+        all.iter().map(shown).collect()
     }
 
     pub(crate) async fn redeliver(
@@ -308,8 +348,10 @@ impl Commands {
             .filter(|trigger| principal.sees(&trigger.owner))
             .ok_or_else(unknown)?;
         let mut told = told(&record)?;
+        let now = self.trigger_time().await?;
+        check_pause(&record, &told, now)?;
         (told.state, told.failed) = (DeliveryState::Pending, 0);
-        record.next_micros = Some(self.trigger_time().await?);
+        record.next_micros = Some(now);
         record.detail = write(&told)?;
         if !store.change_delivery(record.clone()).await.map_err(stored)? {
             return Err(EngineError::Conflict {

@@ -70,7 +70,7 @@ impl Times {
 
 /// As whom runs are started: the holder of a token, as long as it counts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Holder {
+pub(in crate::api) struct Holder {
     /// The name of the principal.
     pub(super) name: String,
     /// By which its token is found again; it says nothing of the token.
@@ -78,11 +78,16 @@ pub(super) struct Holder {
 }
 
 impl Holder {
-    pub(super) fn of(principal: &Principal) -> Self {
+    pub(in crate::api) fn of(principal: &Principal) -> Self {
         Self {
             name: principal.name().to_owned(),
             mark: principal.via().and_then(|via| via.mark.clone()),
         }
+    }
+
+    /// Whether it showed a token.
+    pub(in crate::api) fn is_bound(&self) -> bool {
+        self.mark.is_some()
     }
 
     /// The principal, if its token counts. The operator's own one is replaced at will, and counts always.

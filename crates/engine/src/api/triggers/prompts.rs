@@ -1,22 +1,19 @@
-//! Prompts that are posted to a URL, and the signed answers.
+//! Prompts that are posted to a URL.
 //!
 //! A prompt is a run of its webhook, whose key is the id of the prompt: it is posted once, whichever replica sees it first, by the
-//! deliveries that results of runs have. An answer is a message by the scheme of Standard Webhooks. The prompt ends by the first answer that
-//! counts, so that a message which comes again changes nothing.
+//! deliveries that results of runs have.
 
 use std::collections::HashSet;
 
 use himalia_executions::PromptInfo;
-use himalia_model::{EngineError, Principal};
+use himalia_model::EngineError;
 use himalia_store::TriggerRecord;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::definition::{Detail, TriggerKind, TriggerRunStatus, definition, stored};
-use super::webhooks::WebhookMessage;
 use super::{new_run, runner};
-use crate::Engine;
 use crate::api::Commands;
 
 /// Bytes of a prompt that is posted, as JSON. Of a larger one the arguments are left out.
@@ -83,32 +80,4 @@ fn shown(mut prompt: PromptInfo) -> Result<Value, EngineError> {
         prompt.arguments = Some(json!("(left out: they are too long)"));
     }
     serde_json::to_value(prompt).map_err(|error| EngineError::internal("a prompt is no JSON", error))
-}
-
-impl Engine {
-    /// Who may answer a prompt by a message that was sent to a webhook of prompts: the principal that made it. `None`: the message is
-    /// refused, and its sender is to learn no more than that.
-    pub async fn signer_of_answer(
-        &self,
-        hook: Uuid,
-        message: WebhookMessage<'_>,
-    ) -> Result<Option<Principal>, EngineError> {
-        let commands = &self.commands;
-        commands.inner.check_open()?;
-        let checked = commands
-            .checked_message(hook, TriggerKind::Prompts, message)
-            .await?;
-        let Some((record, definition, _)) = checked else {
-            return Ok(None);
-        };
-        if !definition.enabled {
-            return Err(EngineError::Conflict {
-                reason: "the webhook is switched off".to_owned(),
-            });
-        }
-        let holder = runner::holder(commands, &record, &definition);
-        holder.map(Some).map_err(|reason| EngineError::Conflict {
-            reason: reason.to_owned(),
-        })
-    }
 }

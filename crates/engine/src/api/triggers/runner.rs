@@ -10,16 +10,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use himalia_executions::{ExecutionId, Until};
-use himalia_model::{EngineError, Principal, Sought};
+use himalia_model::{EngineError, OPERATOR, Principal, Sought, Via};
 use himalia_schedules::{Due, Step, Verdict, step};
-use himalia_store::{Lookup, TriggerRecord, TriggerRun, TriggerRunState};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use himalia_store::{FairBatch, Lookup, OpenRun, TriggerRecord, TriggerRun, TriggerRunState};
 use uuid::Uuid;
 
-use super::callbacks::{deliver, new_delivery};
+use super::callbacks::{deliver, new_delivery, url_of};
 use super::definition::{
-    Definition, Detail, TriggerKind, TriggerRunStatus, definition, detail, stored, write,
+    Definition, Detail, Holder, TriggerKind, TriggerRunStatus, definition, detail, stored, write,
 };
+use super::places::{Lanes, Place, Places};
 use super::target::Runnable;
 use super::{MAX_TRIGGER_RUNS, STORED_KINDS, new_run, of_run, prompts, run_skill, session_of, workflows};
 use crate::Engine;
@@ -32,13 +32,11 @@ const LOOK: Duration = Duration::from_secs(1);
 /// How often old runs are forgotten.
 const FORGET: Duration = Duration::from_mins(10);
 /// Old runs are kept at least for so long.
-const KEPT: Duration = Duration::from_mins(15);
-/// Triggers and runs of one look.
+pub(super) const KEPT: Duration = Duration::from_mins(15);
+/// Triggers of one look.
 const BATCH: i64 = 100;
-/// Sessions that are started for runs at once.
-const STARTS: usize = 8;
-/// Results that are posted at once.
-const DELIVERIES: usize = 8;
+/// Runs and deliveries of one look.
+const FAIR: FairBatch = FairBatch { of_one: 16, all: 100 };
 /// How often a start is tried that a limit refuses: for about ten minutes.
 const START_TRIES: u32 = 120;
 /// How often it is tried when it fails, or its session is lost, before its code was sent.
@@ -55,8 +53,8 @@ const REASON_CHARS: usize = 500;
 /// The task.
 pub(super) struct Runner {
     engine: Engine,
-    starts: Arc<Semaphore>,
-    deliveries: Arc<Semaphore>,
+    starts: Arc<Places>,
+    lanes: Arc<Lanes>,
     /// Prompts that webhooks know of.
     noted: prompts::Noted,
 }
@@ -73,10 +71,11 @@ pub(super) enum Outcome {
 
 impl Runner {
     pub(super) fn new(engine: Engine) -> Self {
+        let triggers = &engine.commands.triggers;
         Self {
+            starts: Places::of_starts(triggers),
+            lanes: Lanes::new(triggers),
             engine,
-            starts: Arc::new(Semaphore::new(STARTS)),
-            deliveries: Arc::new(Semaphore::new(DELIVERIES)),
             noted: prompts::Noted::default(),
         }
     }
@@ -143,9 +142,14 @@ impl Runner {
             }
         }
         prompts::note(commands, &self.noted, now).await?;
-        for run in store.open_trigger_runs(now, BATCH).await.map_err(stored)? {
-            let Ok(permit) = Arc::clone(&self.starts).try_acquire_owned() else {
-                break;
+        for OpenRun { run, kind } in store.open_trigger_runs(now, FAIR).await.map_err(stored)? {
+            let place = if starts_something(&kind) {
+                let Some(place) = self.starts.take(&run.owner) else {
+                    continue;
+                };
+                Some(place)
+            } else {
+                None
             };
             if self.is_elsewhere(&run).await?
                 || !store
@@ -156,20 +160,15 @@ impl Runner {
                 continue;
             }
             let engine = self.engine.clone();
-            commands.inner.background.spawn(tend(engine, run, permit));
+            commands.inner.background.spawn(tend(engine, run, place));
         }
-        let free = i64::try_from(self.deliveries.available_permits()).unwrap_or(0);
-        if free == 0 {
-            return Ok(());
-        }
-        for delivery in store.claim_deliveries(now, free).await.map_err(stored)? {
-            let (engine, permits) = (self.engine.clone(), Arc::clone(&self.deliveries));
-            commands.inner.background.spawn(async move {
-                let Ok(_permit) = permits.acquire_owned().await else {
-                    return;
-                };
-                deliver(engine, delivery).await;
-            });
+        for due in store.due_deliveries(now, FAIR).await.map_err(stored)? {
+            if let Some(place) = self.lanes.take(&due, &url_of(&due.record).unwrap_or_default())
+                && let Some(claimed) = store.claim_delivery(due.record).await.map_err(stored)?
+            {
+                let delivered = deliver(self.engine.clone(), claimed, place);
+                commands.inner.background.spawn(delivered);
+            }
         }
         Ok(())
     }
@@ -276,24 +275,42 @@ pub(super) fn holder(
     record: &TriggerRecord,
     definition: &Definition,
 ) -> Result<Principal, &'static str> {
-    let marked = commands.triggers.marked.get().ok_or("the gateway is starting")?;
-    let is_known =
-        |owner: &str| owner == himalia_model::OPERATOR || commands.inner.config.tenants.contains_key(owner);
-    if !is_known(&record.owner) {
-        return Err("its tenant is not in the configuration");
+    commands.principal_of(&record.owner, &definition.holder)
+}
+
+impl Commands {
+    /// The caller with a token of this owner, as long as the token is valid and may run something.
+    pub(in crate::api) fn principal_of(
+        &self,
+        owner: &str,
+        holder: &Holder,
+    ) -> Result<Principal, &'static str> {
+        let marked = self.triggers.marked.get().ok_or("the gateway is starting")?;
+        if owner != OPERATOR && !self.inner.config.tenants.contains_key(owner) {
+            return Err("its tenant is not in the configuration");
+        }
+        let found = holder.principal(marked).filter(|found| found.owner() == owner);
+        let found =
+            found.ok_or("the token of its caller was revoked, has expired, or runs nothing any more")?;
+        // What it starts is bound to the same token.
+        Ok(found.came(Via {
+            mark: holder.mark.clone(),
+            ..Via::default()
+        }))
     }
-    let found = definition.holder.principal(marked);
-    found
-        .filter(|principal| principal.owner() == record.owner)
-        .ok_or("the token of its caller was revoked, has expired, or runs nothing any more")
+}
+
+/// Whether runs of a kind of triggers start a session or a run. The others only post what has come of something.
+fn starts_something(kind: &str) -> bool {
+    kind != of_run::KIND && kind != TriggerKind::Prompts.as_str()
 }
 
 /// Sees to a run that this process has claimed.
-async fn tend(engine: Engine, mut run: TriggerRun, permit: OwnedSemaphorePermit) {
+async fn tend(engine: Engine, mut run: TriggerRun, place: Option<Place>) {
     let (id, trigger) = (run.id, run.trigger);
     let outcome = match detail(&run) {
         Ok(mut detail) => {
-            let outcome = tended(&engine, &mut run, &mut detail, permit).await;
+            let outcome = tended(&engine, &mut run, &mut detail, place).await;
             match (outcome, write(&detail)) {
                 (Ok(outcome), Ok(text)) => {
                     run.detail = text;
@@ -362,7 +379,7 @@ async fn tended(
     engine: &Engine,
     run: &mut TriggerRun,
     detail: &mut Detail,
-    permit: OwnedSemaphorePermit,
+    place: Option<Place>,
 ) -> Result<Outcome, EngineError> {
     let commands = &engine.commands;
     let Some(record) = commands
@@ -375,11 +392,10 @@ async fn tended(
         return Ok(Outcome::Dropped);
     };
     if record.kind == of_run::KIND {
-        drop(permit);
         return of_run::follow(commands, &record.owner, detail).await;
     }
     if let Some(id) = detail.workflow_run.clone() {
-        drop(permit);
+        drop(place);
         return workflows::watch(commands, &record.owner, &id, detail).await;
     }
     let definition = definition(&record)?;
@@ -395,7 +411,7 @@ async fn tended(
     }
     if let (Runnable::Workflow(name), TriggerRunState::Due) = (&definition.target()?.what, run.state) {
         let begun = workflows::start(engine, &principal, name, &definition, run, detail).await;
-        drop(permit);
+        drop(place);
         return match (begun, detail.workflow_run.clone()) {
             (Ok(true), Some(id)) => workflows::watch(commands, &record.owner, &id, detail).await,
             (Ok(_), _) => Ok(Outcome::Dropped),
@@ -406,7 +422,7 @@ async fn tended(
         TriggerRunState::Due => start(engine, &principal, &definition, run, detail).await,
         _ => resumed(engine, &principal, &definition, run, detail).await,
     };
-    drop(permit);
+    drop(place);
     let execution = match begun {
         Ok(Some(execution)) => execution,
         Ok(None) => return Ok(Outcome::Dropped),

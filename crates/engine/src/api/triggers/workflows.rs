@@ -76,6 +76,7 @@ pub(super) async fn watch(
 fn result(info: &RunInfo, outputs: Option<Value>) -> Result<Option<Value>, String> {
     match (info.status, &info.failure, &info.cancelled_by) {
         (RunStatus::Succeeded, ..) => Ok(outputs),
+        (RunStatus::Cancelled, Some(why), _) => Err(why.message.clone()),
         (RunStatus::Cancelled, _, Some(by)) => Err(format!("it was cancelled by {by}")),
         (RunStatus::Cancelled, ..) => Err("it was cancelled".to_owned()),
         (_, Some(failure), _) => {

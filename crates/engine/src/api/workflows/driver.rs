@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use himalia_model::{EngineError, Principal};
 use himalia_store::{RUNNING, ReplicaRecord, StepsWritten, StoreError, WorkflowRunRecord};
-use himalia_workflows::{AttemptId, AttemptStatus, Effect, Outcome, Run};
+use himalia_workflows::{AttemptId, AttemptStatus, Effect, Outcome, Run, RunStatus};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::{AbortHandle, JoinSet};
@@ -15,6 +15,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 
 use super::records;
 use super::runs::LOOK;
+use super::starter::{GATEWAY, Starter, token_ended};
 use super::step::step_run;
 use crate::api::Commands;
 
@@ -39,6 +40,8 @@ pub(crate) struct Drivers {
 struct Driver {
     wake: Arc<Notify>,
     changed: watch::Sender<()>,
+    /// The caller who started it, once it was read.
+    starter: Option<Starter>,
 }
 
 impl Drivers {
@@ -52,6 +55,21 @@ impl Drivers {
     /// Tells when something of a run has changed, if its task is here. It ends with the task.
     pub(super) fn changed(&self, id: &str) -> Option<watch::Receiver<()>> {
         self.open.lock().get(id).map(|driver| driver.changed.subscribe())
+    }
+
+    fn set_starter(&self, id: &str, starter: &Starter) {
+        if let Some(driver) = self.open.lock().get_mut(id) {
+            driver.starter = Some(starter.clone());
+        }
+    }
+
+    /// Tells the tasks of runs of these starters to look.
+    fn wake_of(&self, has_ended: impl Fn(&Starter) -> bool) {
+        for driver in self.open.lock().values() {
+            if driver.starter.as_ref().is_some_and(&has_ended) {
+                driver.wake.notify_one();
+            }
+        }
     }
 
     fn tell(&self, id: &str) {
@@ -99,6 +117,8 @@ struct Attempts {
     /// Those of them whose sessions are at other replicas.
     elsewhere: HashSet<AttemptId>,
     reports: mpsc::Sender<Report>,
+    /// Whether the run ends because its token is not valid any more.
+    without_rights: bool,
 }
 
 impl Commands {
@@ -108,9 +128,13 @@ impl Commands {
         claims.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut forgets = interval(FORGET);
         forgets.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut tokens = self.tokens.issued();
         loop {
+            let ended = |starter: &Starter| self.triggers.knows_tokens() && !self.may_continue(starter);
+            self.workflows.wake_of(ended);
             tokio::select! {
                 () = self.inner.draining.cancelled() => return,
+                Ok(()) = tokens.changed() => {}
                 _ = claims.tick() => match self.inner.store().claim_workflow_runs().await {
                     Ok(ids) => {
                         for id in &ids {
@@ -142,6 +166,7 @@ impl Commands {
             let driver = Driver {
                 wake: Arc::clone(&wake),
                 changed: watch::Sender::new(()),
+                starter: None,
             };
             open.insert(id.to_owned(), driver);
         }
@@ -165,6 +190,7 @@ impl Commands {
             open: HashMap::new(),
             elsewhere: HashSet::new(),
             reports,
+            without_rights: false,
         };
         let mut pause = PAUSE.0;
         loop {
@@ -193,10 +219,18 @@ impl Commands {
             .filter(|record| record.brief.status == RUNNING)
             .ok_or(Stop::Over)?;
         let steps = self.inner.store().workflow_steps(id.to_owned()).await?;
-        let principal: Principal = records::json_of(&record.principal).map_err(Stop::Store)?;
+        let starter: Starter = records::json_of(&record.principal).map_err(Stop::Store)?;
+        let principal = &starter.principal;
+        self.tokens_known(&starter).await;
+        self.workflows.set_starter(id, &starter);
         let mut run = records::run(&record, steps).map_err(Stop::Store)?;
-        let begun = run.begin(self.now_micros(), record.brief.cancelled_by.is_some());
-        self.act(&record, &principal, &run, begun, attempts).await?;
+        let mut begun = run.begin(self.now_micros(), record.brief.cancelled_by.is_some());
+        attempts.without_rights = record.brief.cancelled_by.as_deref() == Some(GATEWAY)
+            || self
+                .end_without_rights(id, &starter, &mut run, &mut begun)
+                .await
+                .map_err(Stop::Store)?;
+        self.act(&record, principal, &run, begun, attempts).await?;
         let mut looks = interval(LOOK);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         looks.tick().await;
@@ -209,7 +243,7 @@ impl Commands {
                 }
             };
             let mut over = None;
-            let effects = tokio::select! {
+            let mut effects = tokio::select! {
                 Some(report) = reported.recv() => match report {
                     Report::Started { place, session, execution } => {
                         attempts.elsewhere.remove(&place);
@@ -233,10 +267,14 @@ impl Commands {
                 () = tick => run.tick(self.now_micros()),
             };
             while attempts.tasks.try_join_next().is_some() {}
-            let acted = self.act(&record, &principal, &run, effects, attempts).await;
+            if !attempts.without_rights {
+                let ending = self.end_without_rights(id, &starter, &mut run, &mut effects);
+                attempts.without_rights = ending.await.map_err(Stop::Store)?;
+            }
+            let acted = self.act(&record, principal, &run, effects, attempts).await;
             if let (Some(place), Ok(()) | Err(Stop::Over)) = (over, &acted) {
                 // What came of it is written.
-                self.end_attempt(&principal, id, place);
+                self.end_attempt(principal, id, place);
             }
             acted?;
         }
@@ -350,7 +388,10 @@ impl Commands {
                     attempts.elsewhere.remove(&place);
                     self.end_attempt(principal, id, place);
                 }
-                Effect::End(end) => {
+                Effect::End(mut end) => {
+                    if attempts.without_rights && end.status == RunStatus::Cancelled {
+                        end.failure = Some(token_ended());
+                    }
                     let status = end.status.as_str();
                     let end = records::end(*end, self.now_micros());
                     if self.inner.store().end_workflow_run(id.clone(), end).await? {

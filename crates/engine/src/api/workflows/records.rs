@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use himalia_journal::may_block;
-use himalia_model::{EngineError, Principal, Via};
+use himalia_model::EngineError;
 use himalia_store::{WorkflowRunEnd, WorkflowRunRecord, WorkflowStepRecord};
 use himalia_workflows::{Attempt, AttemptId, AttemptStatus, Definition, End, Failure, Run, Workflow};
 use serde_json::{Map, Value, json};
@@ -94,10 +94,4 @@ pub(super) fn failure_of(text: &str) -> Result<Failure, EngineError> {
 
 pub(super) fn json_of<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, EngineError> {
     serde_json::from_str(text).map_err(|error| EngineError::internal("reading a run of a workflow", error))
-}
-
-/// Who starts a run, as it is stored: what the caller is and may do, not how its call came.
-pub(super) fn written_principal(principal: &Principal) -> Result<String, EngineError> {
-    let plain = principal.clone().until(None).came(Via::default());
-    serde_json::to_string(&plain).map_err(|error| EngineError::internal("a principal", error))
 }

@@ -16,6 +16,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout_at};
 use uuid::Uuid;
 
+use super::starter::Starter;
 use super::view::{self, RunInfo, RunView, StepView};
 use super::{invalid, records, stored};
 use crate::api::Commands;
@@ -223,7 +224,7 @@ impl Commands {
             },
             definition: serde_json::to_string(definition)
                 .map_err(|error| EngineError::internal("a definition", error))?,
-            principal: records::written_principal(principal)?,
+            principal: Starter::written(principal)?,
             start_key: start.key,
             start_print: start.print.to_owned(),
             inputs,

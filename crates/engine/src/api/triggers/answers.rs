@@ -1,0 +1,124 @@
+//! Signed answers to prompts. An answer is a message by the scheme of Standard Webhooks whose body names its prompt, so that it fits no
+//! other one. Its id is remembered once it counted.
+
+use std::time::Duration;
+
+use himalia_executions::PromptName;
+use himalia_model::{EngineError, Principal};
+use himalia_store::TriggerRecord;
+use uuid::Uuid;
+
+use super::definition::{Detail, TriggerKind, TriggerRunStatus, stored};
+use super::runner::KEPT;
+use super::webhooks::WebhookMessage;
+use super::{new_run, runner};
+use crate::Engine;
+use crate::api::Commands;
+
+/// Bytes of the id of an answer.
+const MAX_ID: usize = 256;
+
+/// The holder of the secret with which answers to a webhook of prompts are signed.
+#[derive(Clone, Debug)]
+pub struct AnswerSigner {
+    /// The principal that made the webhook: answers are its own.
+    pub principal: Principal,
+    record: TriggerRecord,
+    message: String,
+    now: i64,
+}
+
+impl Engine {
+    /// The signer of a message that was sent to a webhook of prompts. `None`: the message is refused, and its sender is to learn no more
+    /// than that.
+    pub async fn signer_of_answer(
+        &self,
+        hook: Uuid,
+        message: WebhookMessage<'_>,
+    ) -> Result<Option<AnswerSigner>, EngineError> {
+        let commands = &self.commands;
+        commands.inner.check_open()?;
+        let checked = commands
+            .checked_message(hook, TriggerKind::Prompts, message)
+            .await?;
+        let Some((record, definition, now)) = checked else {
+            return Ok(None);
+        };
+        let conflict = |reason: &str| EngineError::Conflict {
+            reason: reason.to_owned(),
+        };
+        if !definition.enabled {
+            return Err(conflict("the webhook is switched off"));
+        }
+        if message.id.len() > MAX_ID {
+            let reason = format!("is longer than {MAX_ID} bytes");
+            return Err(EngineError::bad_request("webhook-id", reason));
+        }
+        let principal = runner::holder(commands, &record, &definition).map_err(conflict)?;
+        Ok(Some(AnswerSigner {
+            principal,
+            record,
+            message: message.id.to_owned(),
+            now,
+        }))
+    }
+
+    /// Checks that the webhook of a signer was told of a prompt, and that the message did not answer one before.
+    pub async fn check_answer(&self, signer: &AnswerSigner, prompt: &PromptName) -> Result<(), EngineError> {
+        let store = self.commands.inner.store();
+        let used = store.trigger_run_of(answers_of(&signer.record), signer.message.clone());
+        if used.await.map_err(stored)?.is_some() {
+            return Err(EngineError::Conflict {
+                reason: "a message with this webhook-id has answered a prompt before".to_owned(),
+            });
+        }
+        if self.commands.was_told_of(signer, prompt).await? {
+            return Ok(());
+        }
+        Err(EngineError::no_prompt(&prompt.to_string()))
+    }
+
+    /// Remembers that the message of a signer has answered a prompt, for at least ten minutes.
+    pub async fn note_answer(&self, signer: AnswerSigner) -> Result<(), EngineError> {
+        let AnswerSigner {
+            record, message, now, ..
+        } = signer;
+        let mut detail = Detail::new(TriggerRunStatus::Succeeded);
+        detail.ended_micros = Some(now);
+        let mut run = new_run(&record, Uuid::new_v4(), message, now, &detail)?;
+        run.trigger = answers_of(&record);
+        let adding = self.commands.inner.store().add_trigger_run(run);
+        adding.await.map_err(stored)?;
+        Ok(())
+    }
+}
+
+impl Commands {
+    async fn was_told_of(&self, signer: &AnswerSigner, name: &PromptName) -> Result<bool, EngineError> {
+        let told = self
+            .inner
+            .store()
+            .trigger_run_of(signer.record.id, name.to_string());
+        if told.await.map_err(stored)?.is_some() {
+            return Ok(true);
+        }
+        // Rows of old ones are forgotten. The webhook was told of all that its maker sees, but for passwords.
+        match self.prompt(&signer.principal, name, Duration::ZERO).await {
+            Ok(prompt) => {
+                let age = signer.now / 1_000_000 - prompt.created.unix_timestamp();
+                let kept = i64::try_from(KEPT.as_secs()).unwrap_or(i64::MAX);
+                Ok(!prompt.password && age >= kept)
+            }
+            // The replica that has its kernel answers for it.
+            Err(EngineError::NotFound { .. }) => {
+                Ok(matches!(name, PromptName::Kernel(_)) && self.inner.store().is_shared())
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Under which trigger messages are remembered that have answered prompts of a webhook.
+pub(super) fn answers_of(record: &TriggerRecord) -> Uuid {
+    Uuid::from_u128(!record.id.as_u128())
+}
