@@ -37,6 +37,7 @@ use crate::api::{
     ToolApproval, TriggerChange, TriggerInfo, TriggerKind, TriggerRunInfo, WorkflowInfo,
 };
 use crate::audit::{Audit, Effect, Subject};
+use crate::cost::{CommandRow, Cost};
 use crate::traced::Traced;
 
 /// The engine. Clones are cheap and name the same engine.
@@ -72,23 +73,23 @@ impl Engine {
 }
 
 /// Makes of each entry a method of [`Engine`], which calls the one of [`Commands`] with the same name and notes that, and a row of
-/// [`COMMANDS`]. An entry is: what the command does, its name, its arguments after the principal, its result, what it is about, and,
-/// for one that makes a kernel, which one it made.
+/// [`COMMANDS`]. An entry is: the effect of the command, its [`Cost`], its name, its arguments after the principal, its result, its subject,
+/// and, for one that makes a kernel, which one it made.
 macro_rules! commands {
     (
         asynchronous {$(
             $(#[doc = $text:literal])*
-            $effect:ident $name:ident($($argument:ident: $kind:ty),*) -> $result:ty, $subject:expr $(, $made:expr)?;
+            $effect:ident($($cost:ident),+) $name:ident($($argument:ident: $kind:ty),*) -> $result:ty, $subject:expr $(, $made:expr)?;
         )*}
         immediate {$(
             $(#[doc = $now_text:literal])*
-            $now_effect:ident $now_name:ident($($now_argument:ident: $now_kind:ty),*) -> $now_result:ty, $now_subject:expr;
+            $now_effect:ident($($now_cost:ident),+) $now_name:ident($($now_argument:ident: $now_kind:ty),*) -> $now_result:ty, $now_subject:expr;
         )*}
     ) => {
-        /// Every command and query, with what it does.
-        pub const COMMANDS: &[(&str, Effect)] = &[
-            $((stringify!($name), Effect::$effect),)*
-            $((stringify!($now_name), Effect::$now_effect),)*
+        /// Every command and query, with its effect and its cost.
+        pub const COMMANDS: &[CommandRow] = &[
+            $(CommandRow { name: stringify!($name), effect: Effect::$effect, costs: &[$(Cost::$cost),+] },)*
+            $(CommandRow { name: stringify!($now_name), effect: Effect::$now_effect, costs: &[$(Cost::$now_cost),+] },)*
         ];
 
         impl Engine {
@@ -128,324 +129,324 @@ commands! {
         /// Removes what is left of sessions that are over for too long, and what belongs to no session, and gives the room in the
         /// database back; with `dry_run` it only says what that is. The gateway does the same by itself every ten minutes, a
         /// part each time. At most 10,000 sessions and as many orphans: [`Collected::more`].
-        Change collect(dry_run: bool) -> Collected, Subject::Gateway;
+        Change(Rows) collect(dry_run: bool) -> Collected, Subject::Gateway;
         /// Takes an execution: when this returns it is in the log, and runs when its turn comes, also if its caller goes away meanwhile.
         ///
         /// Executions of one kernel run one at a time, in the order in which they came. One that the kernel drops because
         /// another client's code failed is sent again. Errors beside the usual ones: [`EngineError::QueueFull`],
         /// [`EngineError::IncarnationMismatch`], [`EngineError::FailureLimit`], [`EngineError::KernelDead`], [`EngineError::KeyReused`],
         /// [`EngineError::LanguageNotSupported`].
-        Change execute(kernel: KernelId, wanted: Execute) -> Submitted, Subject::Kernel(kernel);
+        Change(Kernel, Disk) execute(kernel: KernelId, wanted: Execute) -> Submitted, Subject::Kernel(kernel);
         /// What came of an execution so far, at any later time. Costs what is new in the log since it was asked for lately.
-        Look execution(id: ExecutionId) -> ExecutionResult, Subject::Kernel(id.kernel);
+        Look(Log) execution(id: ExecutionId) -> ExecutionResult, Subject::Kernel(id.kernel);
         /// The same, and the environment that it ran in or will run in.
-        Look execution_with_provenance(id: ExecutionId) -> (ExecutionResult, Provenance), Subject::Kernel(id.kernel);
+        Look(Log) execution_with_provenance(id: ExecutionId) -> (ExecutionResult, Provenance), Subject::Kernel(id.kernel);
         /// What becomes of an execution, from its beginning; events up to the record `after` are not told.
-        Look follow_execution(id: ExecutionId, after: Option<u64>) -> ExecutionFeed, Subject::Kernel(id.kernel);
+        Look(Stream) follow_execution(id: ExecutionId, after: Option<u64>) -> ExecutionFeed, Subject::Kernel(id.kernel);
         /// An execution to be waited for: its events up to now are not told, and are not read again.
-        Look watch_execution(id: ExecutionId) -> ExecutionFeed, Subject::Kernel(id.kernel);
+        Look(Stream) watch_execution(id: ExecutionId) -> ExecutionFeed, Subject::Kernel(id.kernel);
         /// At most `limit` bytes of an execution's text after `offset` bytes. Whole characters, at least one if there is one.
         /// While it runs, the last line of each stream may still change.
-        Look execution_output(id: ExecutionId, offset: u64, limit: usize) -> OutputPage, Subject::Kernel(id.kernel);
+        Look(Log) execution_output(id: ExecutionId, offset: u64, limit: usize) -> OutputPage, Subject::Kernel(id.kernel);
         /// All text of an execution after `offset` bytes, as it is now, piece by piece.
-        Look execution_text(id: ExecutionId, offset: u64) -> ExecutionText, Subject::Kernel(id.kernel);
+        Look(Log) execution_text(id: ExecutionId, offset: u64) -> ExecutionText, Subject::Kernel(id.kernel);
         /// Every execution of a kernel that is not complete, and the latest thousand that are, in the order in which they came. Of a
         /// session that is over those whose first record its log has still.
-        Look executions(kernel: KernelId) -> Vec<ExecutionBrief>, Subject::Kernel(kernel);
+        Look(Log) executions(kernel: KernelId) -> Vec<ExecutionBrief>, Subject::Kernel(kernel);
         /// Interrupts an execution, up to three times, or takes it back if it did not run yet. The kernel's process and its
         /// variables stay. `false` if it was complete already. Returns before it has stopped.
-        Change interrupt_execution(id: ExecutionId) -> bool, Subject::Kernel(id.kernel);
+        Change(Kernel) interrupt_execution(id: ExecutionId) -> bool, Subject::Kernel(id.kernel);
         /// Answers what an execution asks. [`EngineError::Conflict`] if it asks nothing, [`EngineError::SessionEnded`] if nothing is
         /// there any more who could.
-        Change answer_execution(id: ExecutionId, value: String) -> (), Subject::Kernel(id.kernel);
+        Change(Kernel) answer_execution(id: ExecutionId, value: String) -> (), Subject::Kernel(id.kernel);
         /// Asks a person on behalf of the code that runs, or of the session; with a key that was used before, the prompt that there is.
         /// The time of the execution that runs stands still until the prompt has ended.
-        Change ask_person(kernel: KernelId, wanted: Ask) -> PromptInfo, Subject::Kernel(kernel);
+        Change(Kernel) ask_person(kernel: KernelId, wanted: Ask) -> PromptInfo, Subject::Kernel(kernel);
         /// What a person is asked on behalf of the sessions and by steps of the workflows that the principal sees, as far as it waits for an
         /// answer: at most 1,000, in the order in which they were asked.
-        Look open_prompts() -> Vec<PromptInfo>, Subject::Gateway;
+        Look(Rows) open_prompts() -> Vec<PromptInfo>, Subject::Gateway;
         /// The prompts of a kernel that are open and the latest 64 that have ended, in the order in which they were asked, `input()` of
         /// executions among them.
-        Look prompts(kernel: KernelId) -> Vec<PromptInfo>, Subject::Kernel(kernel);
+        Look(Kernel) prompts(kernel: KernelId) -> Vec<PromptInfo>, Subject::Kernel(kernel);
         /// A prompt, when it has ended or after this time. Of those that wait for one prompt the ninth ends the wait of the first.
-        Look prompt(id: &PromptName, wait: Duration) -> PromptInfo, Subject::of_prompt(id);
+        Look(Kernel) prompt(id: &PromptName, wait: Duration) -> PromptInfo, Subject::of_prompt(id);
         /// Answers a prompt, once: [`EngineError::Conflict`] if it has ended. Approvals, those of steps too, need the scope `admin`: a caller who
         /// runs code may not approve what that code does.
-        Change answer_prompt(id: &PromptName, value: String) -> PromptInfo, Subject::of_prompt(id);
+        Change(Kernel) answer_prompt(id: &PromptName, value: String) -> PromptInfo, Subject::of_prompt(id);
         /// Answers an approval with `always`: its tool may be called in later sessions too that the same caller starts of the same template.
         /// [`EngineError::Conflict`] if the prompt has ended, or as many are approved as may be. Needs the scope `admin`.
-        Change approve_always(id: &PromptName) -> PromptInfo, Subject::of_prompt(id);
+        Change(Rows) approve_always(id: &PromptName) -> PromptInfo, Subject::of_prompt(id);
         /// Tools that are approved for later sessions of the principal's tenant, or for the operator of all, by owner, caller, template and tool.
-        Look tool_approvals() -> Vec<ToolApproval>, Subject::Gateway;
+        Look(Rows) tool_approvals() -> Vec<ToolApproval>, Subject::Gateway;
         /// Ends one of those approvals: the next call is asked for again.
-        Change revoke_tool_approval(id: Uuid) -> (), Subject::Gateway;
+        Change(Rows) revoke_tool_approval(id: Uuid) -> (), Subject::Gateway;
         /// The servers of tools that a session may use.
-        Look tool_servers(kernel: KernelId) -> ApiServers, Subject::Kernel(kernel);
+        Look(Memory) tool_servers(kernel: KernelId) -> ApiServers, Subject::Kernel(kernel);
         /// Tools of a session that fit some words, of one server or of all; at most 100.
-        Look search_tools(kernel: KernelId, server: Option<&str>, query: &str, limit: usize) -> FoundTools, Subject::Kernel(kernel);
+        Look(Turn) search_tools(kernel: KernelId, server: Option<&str>, query: &str, limit: usize) -> FoundTools, Subject::Kernel(kernel);
         /// All about a tool of a session.
-        Look tool_info(kernel: KernelId, id: &str) -> ToolInfo, Subject::Kernel(kernel);
+        Look(Memory) tool_info(kernel: KernelId, id: &str) -> ToolInfo, Subject::Kernel(kernel);
         /// Calls a tool for a session, once. [`EngineError::Tool`] says what became of a call without a reply.
-        Change call_tool(kernel: KernelId, call: CallTool) -> ToolReply, Subject::Kernel(kernel);
+        Change(Turn, Kernel) call_tool(kernel: KernelId, call: CallTool) -> ToolReply, Subject::Kernel(kernel);
         /// An artifact by its SHA-256 (64 lower-case hex digits), of any kernel that the principal sees, or of a session of those that
         /// has ended and whose log is kept. Each log has artifacts of its own, so the hash of another tenant's finds nothing. It is read
         /// piece by piece: [`StoredArtifact::read`].
-        Content artifact(sha256: &str) -> StoredArtifact, Subject::Gateway;
+        Content(Log) artifact(sha256: &str) -> StoredArtifact, Subject::Gateway;
         /// An artifact that the result of an execution refers to, as [`Engine::artifact`] of its session alone.
-        Content execution_artifact(id: ExecutionId, sha256: &str) -> StoredArtifact, Subject::Kernel(id.kernel);
+        Content(Log) execution_artifact(id: ExecutionId, sha256: &str) -> StoredArtifact, Subject::Kernel(id.kernel);
         /// The artifacts that are stored beside the log of a kernel now, by their hashes; at most 4,096. They are made when a result
         /// that refers to them is read, so that there may be more later.
-        Look artifacts(kernel: KernelId) -> Vec<ArtifactInfo>, Subject::Kernel(kernel);
+        Look(Log) artifacts(kernel: KernelId) -> Vec<ArtifactInfo>, Subject::Kernel(kernel);
         /// Reads a file, or a part of it.
-        Content read_file(kernel: KernelId, path: &str, range: Option<ByteRange>) -> FileDownload, Subject::Kernel(kernel);
+        Content(Sandbox) read_file(kernel: KernelId, path: &str, range: Option<ByteRange>) -> FileDownload, Subject::Kernel(kernel);
         /// Writes a file, with the directories above it. It is there, as a whole, once the upload is finished.
-        Change write_file(kernel: KernelId, path: &str) -> FileUpload, Subject::Kernel(kernel);
+        Change(Sandbox) write_file(kernel: KernelId, path: &str) -> FileUpload, Subject::Kernel(kernel);
         /// What is in a directory: `depth` directories inside of each other, at most `limit` entries, in the order of paths; with
         /// `after` those after that path ([`FileListing::next`]).
-        Look list_files(kernel: KernelId, path: &str, depth: u32, limit: u32, after: Option<&str>) -> FileListing, Subject::Kernel(kernel);
+        Look(Sandbox) list_files(kernel: KernelId, path: &str, depth: u32, limit: u32, after: Option<&str>) -> FileListing, Subject::Kernel(kernel);
         /// What one file, link or directory is, a link as a link; an empty path is the work directory. [`EngineError::Unsupported`]
         /// for a sandbox of an earlier version, as of the three after it.
-        Look stat_file(kernel: KernelId, path: &str) -> ListedFile, Subject::Kernel(kernel);
+        Look(Sandbox) stat_file(kernel: KernelId, path: &str) -> ListedFile, Subject::Kernel(kernel);
         /// Makes a directory, with those above it; whether it is new.
-        Change make_directory(kernel: KernelId, path: &str) -> bool, Subject::Kernel(kernel);
+        Change(Sandbox) make_directory(kernel: KernelId, path: &str) -> bool, Subject::Kernel(kernel);
         /// Gives a file, a link or a directory another path, in the place of a file that has it.
-        Change move_file(kernel: KernelId, from: &str, to: &str) -> (), Subject::Kernel(kernel);
+        Change(Sandbox) move_file(kernel: KernelId, from: &str, to: &str) -> (), Subject::Kernel(kernel);
         /// Runs a command beside the kernels: with the variables and limits of the session, and with a directory below its work
         /// directory. It ends when what this gives is dropped, and with the gateway. [`EngineError::Files`] where the program or the
         /// directory is not there, or as many commands as may ([`MAX_PROCESSES`](himalia_session::MAX_PROCESSES)) run.
-        Change start_process(kernel: KernelId, wanted: RunProcess) -> Process, Subject::Kernel(kernel);
+        Change(Sandbox) start_process(kernel: KernelId, wanted: RunProcess) -> Process, Subject::Kernel(kernel);
         /// Removes a file, a link, or a directory, which must be empty unless it is `recursive`.
-        Change delete_file(kernel: KernelId, path: &str, recursive: bool) -> RemovedFiles, Subject::Kernel(kernel);
+        Change(Sandbox) delete_file(kernel: KernelId, path: &str, recursive: bool) -> RemovedFiles, Subject::Kernel(kernel);
         /// Reads a directory as a tar archive.
-        Content read_archive(kernel: KernelId, path: &str) -> FileDownload, Subject::Kernel(kernel);
+        Content(Sandbox) read_archive(kernel: KernelId, path: &str) -> FileDownload, Subject::Kernel(kernel);
         /// Writes the files of a tar archive into a directory. Nothing is written unless the whole archive is good.
-        Change write_archive(kernel: KernelId, path: &str) -> FileUpload, Subject::Kernel(kernel);
+        Change(Sandbox) write_archive(kernel: KernelId, path: &str) -> FileUpload, Subject::Kernel(kernel);
         /// What native callers and Jupyter clients ran, in the order in which the kernel came to it: at most `limit` entries
         /// (1 to 1,000) from a position on, or the latest ones. Silent requests are left out.
-        Content history(kernel: KernelId, from: Option<HistoryPosition>, limit: u64) -> History, Subject::Kernel(kernel);
+        Content(Log) history(kernel: KernelId, from: Option<HistoryPosition>, limit: u64) -> History, Subject::Kernel(kernel);
         /// The same as a notebook (nbformat 4.5) with all outputs, within 64 MiB: the outputs of earlier cells are left out
         /// beyond that, and say so. JSON, which counts as the principal's memory until it is dropped.
-        Content notebook(kernel: KernelId) -> Bytes, Subject::Kernel(kernel);
+        Content(Log) notebook(kernel: KernelId) -> Bytes, Subject::Kernel(kernel);
         /// The same as one Python file, in UTF-8. [`EngineError::Unsupported`] where the kernel's language is known to be another.
-        Content script(kernel: KernelId) -> Bytes, Subject::Kernel(kernel);
+        Content(Log) script(kernel: KernelId) -> Bytes, Subject::Kernel(kernel);
         /// Starts a kernel; returns when its process is up, before it is ready. A failed start leaves nothing behind. If the
         /// caller goes away meanwhile the kernel is ended again, unless the caller had chosen its id.
-        Change start_kernel(start: StartSession) -> KernelModel, Subject::Gateway, |made| Some(made.id);
+        Change(Start, Disk) start_kernel(start: StartSession) -> KernelModel, Subject::Gateway, |made| Some(made.id);
         /// Ends a kernel; returns when its process is gone. A second call meanwhile waits for the same end.
-        Change shutdown_kernel(id: KernelId) -> (), Subject::Kernel(id);
+        Change(Kernel) shutdown_kernel(id: KernelId) -> (), Subject::Kernel(id);
         /// What a Jupyter client means by ending a kernel: one that the Jupyter API made is ended, that of a native session stays,
         /// since it is not the client's to end.
-        Change release_kernel(id: KernelId) -> (), Subject::Kernel(id);
+        Change(Kernel) release_kernel(id: KernelId) -> (), Subject::Kernel(id);
         /// Interrupts a kernel; returns when the signal or message is sent, not when the code stopped. A kernel that is
         /// starting is interrupted once it is ready, at most `EngineConfig::ready_timeout` later.
-        Change interrupt_kernel(id: KernelId) -> (), Subject::Kernel(id);
+        Change(Kernel) interrupt_kernel(id: KernelId) -> (), Subject::Kernel(id);
         /// Replaces a kernel's process in place; returns when the new one is up, before it is ready.
-        Change restart_kernel(id: KernelId) -> KernelModel, Subject::Kernel(id);
+        Change(Start) restart_kernel(id: KernelId) -> KernelModel, Subject::Kernel(id);
         /// Attaches a client. Waits while the kernel is starting, at most `EngineConfig::ready_timeout`, then attaches
         /// all the same. An older attachment with the same wire session is closed first.
-        Change attach(id: KernelId, attach: Attach) -> Attachment, Subject::Kernel(id);
+        Change(Stream) attach(id: KernelId, attach: Attach) -> Attachment, Subject::Kernel(id);
         /// Stops: refuses commands, ends all feeds with [`Closed::Draining`](himalia_executions::Closed::Draining), syncs the logs, keeps or ends the
         /// kernels. Returns when that is done; the caller then exits.
-        Change drain(drain: Drain) -> (), Subject::Gateway;
+        Change(Memory) drain(drain: Drain) -> (), Subject::Gateway;
         /// Which replica has the session or kernel of this id; `None` where the principal sees none. With one replica it is
         /// always this one.
-        Look session_owner(sought: &Sought) -> Option<SessionOwner>, Subject::Gateway;
+        Look(Rows) session_owner(sought: &Sought) -> Option<SessionOwner>, Subject::Gateway;
         /// What a tenant uses and today has used, beside what it may: that of the principal, or for the operator any one
         /// (`operator` for its own). [`EngineError::Forbidden`] for that of another; [`EngineError::BadRequest`] for one that is not
         /// configured.
-        Look usage(tenant: Option<&str>) -> OwnerUsage, Subject::Gateway;
+        Look(Rows) usage(tenant: Option<&str>) -> OwnerUsage, Subject::Gateway;
         /// The other replicas that live and listen for replicas: name and address.
-        Look other_replicas() -> Vec<(String, String)>, Subject::Gateway;
+        Look(Rows) other_replicas() -> Vec<(String, String)>, Subject::Gateway;
         /// The variables of a kernel, also while it runs code: at most `limit` (1 to 1,000) after the first `offset`, in the order of
         /// their definition. Leaves no trace in it and is no activity.
         ///
         /// Errors beside the usual ones: [`EngineError::Unsupported`] for a kernel that cannot tell,
         /// [`EngineError::KernelDead`], [`EngineError::Busy`].
-        Content variables(kernel: KernelId, offset: u64, limit: u64) -> VariablesReply, Subject::Kernel(kernel);
+        Content(Kernel) variables(kernel: KernelId, offset: u64, limit: u64) -> VariablesReply, Subject::Kernel(kernel);
         /// A part of one variable, as [`Engine::variables`].
-        Content variable(kernel: KernelId, name: &str, query: &VariableQuery) -> VariablePage, Subject::Kernel(kernel);
+        Content(Kernel) variable(kernel: KernelId, name: &str, query: &VariableQuery) -> VariablePage, Subject::Kernel(kernel);
         /// How code may continue at a position, in characters; its end if `None`. [`EngineError::Busy`] while other code runs for long.
-        Content complete(kernel: KernelId, code: &str, cursor: Option<u64>) -> Completion, Subject::Kernel(kernel);
+        Content(Kernel) complete(kernel: KernelId, code: &str, cursor: Option<u64>) -> Completion, Subject::Kernel(kernel);
         /// What is known of the object at a place in the code, as [`Engine::complete`]. `detail`: 0, or 1 for its source too.
-        Content inspect(kernel: KernelId, code: &str, cursor: Option<u64>, detail: u8) -> Inspection, Subject::Kernel(kernel);
+        Content(Kernel) inspect(kernel: KernelId, code: &str, cursor: Option<u64>, detail: u8) -> Inspection, Subject::Kernel(kernel);
         /// Starts a kernel as [`Engine::start_kernel`] does, and tells what is around it.
-        Change start_session(start: StartSession) -> SessionInfo, Subject::Gateway, |made| Some(made.kernel.id);
+        Change(Start, Disk) start_session(start: StartSession) -> SessionInfo, Subject::Gateway, |made| Some(made.kernel.id);
         /// The session of this name (`start.session_name`), which is started if there is none; whether it was. With a key, the session
         /// that was started with it ([`EngineError::KeyReused`] if that was another start). Calls with one name
         /// take turns, so that they find one session. A template that `start` names must be the session's:
         /// [`EngineError::Conflict`]; the rest of `start` counts for a new one only.
-        Change put_session(start: StartSession) -> (SessionInfo, bool), Subject::Gateway, |made| Some(made.0.kernel.id);
+        Change(Start, Disk) put_session(start: StartSession) -> (SessionInfo, bool), Subject::Gateway, |made| Some(made.0.kernel.id);
         /// Changes what its owner may change of a session. Within its template's limits.
-        Change change_session(id: SessionId, change: SessionChange) -> SessionInfo, Subject::Kernel(id.first_kernel());
+        Change(Rows) change_session(id: SessionId, change: SessionChange) -> SessionInfo, Subject::Kernel(id.first_kernel());
         /// What the sandbox of a session uses now, measured from outside; branches share their sandbox. Errors:
         /// [`EngineError::KernelDead`] when it is gone, [`EngineError::Timeout`] when its provisioner does not say in time,
         /// [`EngineError::Unavailable`] while its container engine is away.
-        Look session_usage(id: SessionId) -> SessionUsage, Subject::Kernel(id.first_kernel());
+        Look(Sandbox) session_usage(id: SessionId) -> SessionUsage, Subject::Kernel(id.first_kernel());
         /// Bytes of memory that the sandboxes of these sessions use, measured within the last seconds, for lists; branches share their
         /// sandbox. Sessions that the principal does not see, and those whose use is unknown, are left out.
-        Look session_memory(ids: &[SessionId]) -> HashMap<SessionId, u64>, Subject::Gateway;
+        Look(Memory) session_memory(ids: &[SessionId]) -> HashMap<SessionId, u64>, Subject::Gateway;
         /// Makes branches of a kernel, one after another: each has the parent's variables as of now, in a process of its own
         /// in the same sandbox. One result for each that was tried, in order; after a failure no other one is. If the caller
         /// goes away meanwhile they are ended again.
         ///
         /// # Errors
         /// When nothing was tried. With `atomic` also the failure of any branch; those before it are ended then.
-        Change fork_kernel(id: KernelId, fork: ForkKernel) -> Vec<Result<Branch, EngineError>>, Subject::Kernel(id);
+        Change(Start, Disk) fork_kernel(id: KernelId, fork: ForkKernel) -> Vec<Result<Branch, EngineError>>, Subject::Kernel(id);
         /// Every template: those of the configuration, then one for each other kernelspec. Other images and networks are those that the
         /// principal's tenant is granted.
-        Look templates() -> Vec<TemplateInfo>, Subject::Gateway;
+        Look(Memory) templates() -> Vec<TemplateInfo>, Subject::Gateway;
         /// Starts an additional kernel in the sandbox of a session; returns when its process is up, before it is ready. A failed
         /// start leaves nothing behind. If the caller goes away meanwhile the kernel is ended again.
         ///
         /// Errors beside the usual ones: [`EngineError::KernelLimit`] (of the gateway, or
         /// [`MAX_SESSION_KERNELS`](himalia_session::MAX_SESSION_KERNELS)), [`EngineError::Unsupported`] for a sandbox of an earlier version,
         /// [`EngineError::KernelStart`], [`EngineError::KernelDead`] when the sandbox is gone.
-        Change start_session_kernel(session: SessionId, wanted: NewKernel) -> SessionInfo, Subject::Kernel(session.first_kernel()), |made| Some(made.kernel.id);
+        Change(Start, Disk) start_session_kernel(session: SessionId, wanted: NewKernel) -> SessionInfo, Subject::Kernel(session.first_kernel()), |made| Some(made.kernel.id);
         /// Ends an additional kernel; returns when its process is gone. [`EngineError::Conflict`] for the first one, which ends with
         /// the session.
-        Change end_session_kernel(session: SessionId, kernel: &str) -> (), Subject::Kernel(session.first_kernel());
+        Change(Kernel) end_session_kernel(session: SessionId, kernel: &str) -> (), Subject::Kernel(session.first_kernel());
         /// All Jupyter sessions; those whose kernel is gone are dropped.
-        Look sessions() -> Vec<SessionModel>, Subject::Gateway;
+        Look(Rows) sessions() -> Vec<SessionModel>, Subject::Gateway;
         /// Makes a Jupyter session, or returns the one that has its path. Unknown kernelspec:
         /// [`EngineError::NoSuchKernelspec`].
-        Change create_session(new: NewSession) -> SessionModel, Subject::Gateway;
+        Change(Start, Disk) create_session(new: NewSession) -> SessionModel, Subject::Gateway;
         /// One Jupyter session.
-        Look session(id: JupyterSessionId) -> SessionModel, Subject::JupyterSession(id);
+        Look(Rows) session(id: JupyterSessionId) -> SessionModel, Subject::JupyterSession(id);
         /// Changes a Jupyter session. A changed kernel shuts the old one down unless another session uses it.
-        Change patch_session(id: JupyterSessionId, patch: SessionPatch) -> SessionModel, Subject::JupyterSession(id);
+        Change(Start) patch_session(id: JupyterSessionId, patch: SessionPatch) -> SessionModel, Subject::JupyterSession(id);
         /// Deletes a Jupyter session and shuts its kernel down. [`EngineError::Gone`] if the kernel was deleted before.
-        Change delete_session(id: JupyterSessionId) -> (), Subject::JupyterSession(id);
+        Change(Kernel) delete_session(id: JupyterSessionId) -> (), Subject::JupyterSession(id);
         /// All kernelspecs, the broken ones with their problem. Only the operator sees their commands.
-        Look kernelspecs() -> KernelSpecs, Subject::Gateway;
+        Look(Memory) kernelspecs() -> KernelSpecs, Subject::Gateway;
         /// One kernelspec, as [`Engine::kernelspecs`] has it.
-        Look kernelspec(name: &str) -> KernelSpec, Subject::Gateway;
+        Look(Memory) kernelspec(name: &str) -> KernelSpec, Subject::Gateway;
         /// A file beside a `kernel.json` (logos, `kernel.js`). Plain names within the directory only.
-        Look kernelspec_file(name: &str, file: &str) -> SpecFile, Subject::Gateway;
+        Look(Memory) kernelspec_file(name: &str, file: &str) -> SpecFile, Subject::Gateway;
         /// Makes an access token, of the principal's tenant, or for the operator of any: with its text, which is nowhere else. Its scope and
         /// its expiry are within those of the principal. [`EngineError::Forbidden`], [`EngineError::BadRequest`] on `tenant`, `caller`,
         /// `description` or `expires_in_s`; [`EngineError::Conflict`] when there are too many.
-        Change create_token(new: NewToken) -> (AccessToken, String), Subject::Gateway;
+        Change(Rows) create_token(new: NewToken) -> (AccessToken, String), Subject::Gateway;
         /// Revokes an access token: its next request is refused, and what its holder has open is ended.
-        Change revoke_token(id: Uuid) -> (), Subject::Gateway;
+        Change(Rows) revoke_token(id: Uuid) -> (), Subject::Gateway;
         /// Sets a credential of the principal's tenant, or for the operator of any, in the place of the one of its name. All requests
         /// after this use it. [`EngineError::Forbidden`], [`EngineError::BadRequest`] on `name` or a member; [`EngineError::Conflict`] for
         /// one of the configuration, or when there are too many; [`EngineError::Unsupported`] where none can be stored.
-        Change set_credential(name: &str, new: NewCredential) -> CredentialInfo, Subject::Credential(name);
+        Change(Rows) set_credential(name: &str, new: NewCredential) -> CredentialInfo, Subject::Credential(name);
         /// Begins the grant of a person for a credential of kind `oauth2`: the page of the authorization server, from which the browser comes
         /// back to `redirect_uri`. [`EngineError::NotFound`], [`EngineError::BadRequest`] on `redirect_uri`; [`EngineError::Conflict`] if
         /// there is nothing to grant, or the server cannot be used; [`EngineError::Unavailable`] if it is not reached.
-        Change begin_grant(name: &str, tenant: Option<&str>, redirect_uri: &str) -> StartedGrant, Subject::Credential(name);
+        Change(Rows) begin_grant(name: &str, tenant: Option<&str>, redirect_uri: &str) -> StartedGrant, Subject::Credential(name);
         /// Finishes the grant that the principal began, with what came back with the browser; once, within 10 minutes.
         /// [`EngineError::BadRequest`] on `state`, [`EngineError::Conflict`] if it was refused, [`EngineError::Unavailable`].
-        Change finish_grant(answer: GrantAnswer) -> CredentialInfo, Subject::Gateway;
+        Change(Rows) finish_grant(answer: GrantAnswer) -> CredentialInfo, Subject::Gateway;
         /// Ends the grant of a credential: its tokens are forgotten, and revoked if the server can.
-        Change end_grant(name: &str, tenant: Option<&str>) -> (), Subject::Credential(name);
+        Change(Rows) end_grant(name: &str, tenant: Option<&str>) -> (), Subject::Credential(name);
         /// Deletes a credential: the next request with it is refused.
-        Change delete_credential(name: &str, tenant: Option<&str>) -> (), Subject::Credential(name);
+        Change(Rows) delete_credential(name: &str, tenant: Option<&str>) -> (), Subject::Credential(name);
         /// The credentials of the principal's tenant, or for the operator all, without their values.
-        Look credentials(tenant: Option<&str>) -> Vec<CredentialInfo>, Subject::Gateway;
+        Look(Rows) credentials(tenant: Option<&str>) -> Vec<CredentialInfo>, Subject::Gateway;
         /// Adds a version of a skill to those of the principal's tenant; whether it is new. The same version with the same content is there
         /// once. [`EngineError::Conflict`] for one that is there with another content, or when there are too many.
-        Change publish_skill(skill: &Skill) -> (SkillInfo, bool), Subject::Skill(&skill.manifest().name);
+        Change(Turn, Disk) publish_skill(skill: &Skill) -> (SkillInfo, bool), Subject::Skill(&skill.manifest().name);
         /// Deletes a version of a skill, or all of them; how many. Runs that began continue, and their outputs are not checked any more.
-        Change delete_skill(name: &str, version: Option<&str>) -> usize, Subject::Skill(name);
+        Change(Rows) delete_skill(name: &str, version: Option<&str>) -> usize, Subject::Skill(name);
         /// Runs a code skill as an execution in a new session, which ends with it. Inputs that do not fit its schema:
         /// [`EngineError::BadRequest`] on `inputs`. It has no more rights than both the principal's session of that template and what the
         /// skill says that it needs.
-        Change run_skill(name: &str, wanted: RunSkill) -> BegunRun, Subject::Skill(name), |made| Some(made.session.kernel.id);
+        Change(Turn, Start, Disk) run_skill(name: &str, wanted: RunSkill) -> BegunRun, Subject::Skill(name), |made| Some(made.session.kernel.id);
         /// What came of a run so far: its outputs, checked against the schema. [`EngineError::Gone`] when the skill was deleted.
-        Look skill_run(id: ExecutionId) -> SkillRun, Subject::Kernel(id.kernel);
+        Look(Log, Turn) skill_run(id: ExecutionId) -> SkillRun, Subject::Kernel(id.kernel);
         /// A skill, not published, made of code in the history of a session, by the numbers that entries of the history have.
-        Content draft_skill(kernel: KernelId, cells: &[u64], wanted: Draft) -> Skill, Subject::Kernel(kernel);
+        Content(Log, Turn) draft_skill(kernel: KernelId, cells: &[u64], wanted: Draft) -> Skill, Subject::Kernel(kernel);
         /// A version of a skill, or its latest one, with its files.
-        Content skill(name: &str, version: Option<&str>) -> (SkillInfo, Skill), Subject::Skill(name);
+        Content(Turn) skill(name: &str, version: Option<&str>) -> (SkillInfo, Skill), Subject::Skill(name);
         /// All versions of the tenant's skills, or of one, by name, the latest version first.
-        Look skills(name: Option<&str>) -> Vec<SkillInfo>, Subject::Gateway;
+        Look(Rows) skills(name: Option<&str>) -> Vec<SkillInfo>, Subject::Gateway;
         /// Adds a version of a workflow to those of the principal's tenant, with the versions of its skills as they are now; whether it is
         /// new. What is wrong with it: [`EngineError::BadRequest`]. [`EngineError::Conflict`] for a version that is there with another
         /// content, or when there are too many.
-        Change publish_workflow(definition: Definition) -> (WorkflowInfo, Workflow, bool), Subject::Gateway;
+        Change(Turn, Disk) publish_workflow(definition: Definition) -> (WorkflowInfo, Workflow, bool), Subject::Gateway;
         /// A version of a workflow, or its latest one.
-        Content workflow(name: &str, version: Option<&str>) -> (WorkflowInfo, Workflow), Subject::Workflow(name);
+        Content(Turn) workflow(name: &str, version: Option<&str>) -> (WorkflowInfo, Workflow), Subject::Workflow(name);
         /// All versions of the tenant's workflows, by name, the latest version first.
-        Look workflows() -> Vec<WorkflowInfo>, Subject::Gateway;
+        Look(Rows) workflows() -> Vec<WorkflowInfo>, Subject::Gateway;
         /// Deletes a version of a workflow, or all of them; how many. Runs that began continue.
-        Change delete_workflow(name: &str, version: Option<&str>) -> usize, Subject::Workflow(name);
+        Change(Rows) delete_workflow(name: &str, version: Option<&str>) -> usize, Subject::Workflow(name);
         /// Starts a run of a workflow, or finds the one that has its key ([`EngineError::KeyReused`] if that was another start). Once this
         /// returns, the run continues across ends of gateways, with the rights of the principal. Inputs that do not fit:
         /// [`EngineError::BadRequest`] on `inputs`. [`EngineError::OverBudget`] when as many runs are in progress as may be.
-        Change run_workflow(name: &str, wanted: StartRun) -> StartedRun, Subject::Workflow(name);
+        Change(Turn, Disk) run_workflow(name: &str, wanted: StartRun) -> StartedRun, Subject::Workflow(name);
         /// Runs of the tenant's workflows, the latest first.
-        Look workflow_runs(filter: RunFilter) -> Vec<RunInfo>, Subject::Gateway;
+        Look(Rows) workflow_runs(filter: RunFilter) -> Vec<RunInfo>, Subject::Gateway;
         /// A run with its steps, when that has happened which is waited for, or after this time.
-        Look workflow_run(id: &str, wait: Duration, until: RunUntil) -> RunView, Subject::WorkflowRun(id);
+        Look(Turn) workflow_run(id: &str, wait: Duration, until: RunUntil) -> RunView, Subject::WorkflowRun(id);
         /// A step of a run with all its attempts; of a step with a list also what this item got and returned.
-        Look workflow_step(id: &str, step: &str, item: u32) -> StepView, Subject::WorkflowRun(id);
+        Look(Turn) workflow_step(id: &str, step: &str, item: u32) -> StepView, Subject::WorkflowRun(id);
         /// Ends a run, and what of it runs. It may continue for a moment after this. Nothing changes if it has ended.
-        Change cancel_workflow_run(id: &str) -> RunView, Subject::WorkflowRun(id);
+        Change(Turn) cancel_workflow_run(id: &str) -> RunView, Subject::WorkflowRun(id);
         /// Answers a step that waits for a person, once: [`EngineError::Conflict`] if it does not wait. Needs the scope `admin`: a caller who
         /// runs code may not approve what that code does.
-        Change answer_workflow_step(id: &str, step: &str, value: String) -> RunView, Subject::WorkflowRun(id);
+        Change(Turn) answer_workflow_step(id: &str, step: &str, value: String) -> RunView, Subject::WorkflowRun(id);
         /// Adds a trigger, which starts runs as its maker. [`EngineError::Conflict`] if there is one of this name, or too many.
-        Change create_trigger(kind: TriggerKind, new: NewTrigger) -> (TriggerInfo, NewSecrets), Subject::Gateway;
+        Change(Turn, Disk) create_trigger(kind: TriggerKind, new: NewTrigger) -> (TriggerInfo, NewSecrets), Subject::Gateway;
         /// Changes a trigger, by its id or name. Unless it is only switched off, it runs as who changes it from now on.
-        Change change_trigger(kind: TriggerKind, trigger: &str, change: TriggerChange) -> TriggerInfo, Subject::Trigger(trigger);
+        Change(Turn, Disk) change_trigger(kind: TriggerKind, trigger: &str, change: TriggerChange) -> TriggerInfo, Subject::Trigger(trigger);
         /// Deletes a trigger with the records of its runs. What runs continues.
-        Change delete_trigger(kind: TriggerKind, trigger: &str) -> (), Subject::Trigger(trigger);
+        Change(Rows) delete_trigger(kind: TriggerKind, trigger: &str) -> (), Subject::Trigger(trigger);
         /// Starts a run of a trigger, whenever it is due.
-        Change run_trigger(kind: TriggerKind, trigger: &str) -> TriggerRunInfo, Subject::Trigger(trigger);
+        Change(Rows, Disk) run_trigger(kind: TriggerKind, trigger: &str) -> TriggerRunInfo, Subject::Trigger(trigger);
         /// Tries a delivery again that has ended, or at once one that waits.
-        Change redeliver(delivery: &str) -> DeliveryInfo, Subject::Trigger(delivery);
+        Change(Rows) redeliver(delivery: &str) -> DeliveryInfo, Subject::Trigger(delivery);
         /// The latest deliveries of results of runs of a trigger, or of the run that a client has started, the latest first.
-        Look deliveries(of: DeliveriesOf, trigger: &str) -> Vec<DeliveryInfo>, Subject::Trigger(trigger);
+        Look(Rows) deliveries(of: DeliveriesOf, trigger: &str) -> Vec<DeliveryInfo>, Subject::Trigger(trigger);
         /// The triggers of this kind that the principal sees, by owner and name, each with its latest run.
-        Look triggers(kind: TriggerKind) -> Vec<TriggerInfo>, Subject::Gateway;
+        Look(Rows) triggers(kind: TriggerKind) -> Vec<TriggerInfo>, Subject::Gateway;
         /// One trigger, with its latest run.
-        Look trigger(kind: TriggerKind, trigger: &str) -> TriggerInfo, Subject::Trigger(trigger);
+        Look(Rows) trigger(kind: TriggerKind, trigger: &str) -> TriggerInfo, Subject::Trigger(trigger);
         /// The latest runs of a trigger, at most [`MAX_TRIGGER_RUNS`](crate::MAX_TRIGGER_RUNS), the latest first.
-        Look trigger_runs(kind: TriggerKind, trigger: &str) -> Vec<TriggerRunInfo>, Subject::Trigger(trigger);
+        Look(Rows) trigger_runs(kind: TriggerKind, trigger: &str) -> Vec<TriggerRunInfo>, Subject::Trigger(trigger);
     }
     immediate {
         /// What each tenant and the operator use now, and what they were refused, by their names. For the operator.
-        Look budgets() -> Vec<BudgetUse>, Subject::Gateway;
+        Look(Memory) budgets() -> Vec<BudgetUse>, Subject::Gateway;
         /// Ended sessions whose logs are kept, the latest end first, at most 1,000: those whose ids name them. One
         /// whose id a session has again is left out, as additional kernels are: they are no sessions.
-        Look ended_sessions() -> Vec<SessionInfo>, Subject::Gateway;
+        Look(Memory) ended_sessions() -> Vec<SessionInfo>, Subject::Gateway;
         /// All kernels that the principal may see, in order of their start. Never paged: a Jupyter client takes an
         /// absent kernel for culled.
-        Look kernels() -> Vec<KernelModel>, Subject::Gateway;
+        Look(Memory) kernels() -> Vec<KernelModel>, Subject::Gateway;
         /// One kernel.
-        Look kernel(id: KernelId) -> KernelModel, Subject::Kernel(id);
+        Look(Memory) kernel(id: KernelId) -> KernelModel, Subject::Kernel(id);
         /// What becomes of all executions of a kernel, after the record `after` or from now on.
-        Look follow_executions(id: KernelId, after: Option<u64>) -> SessionFeed, Subject::Kernel(id);
+        Look(Stream) follow_executions(id: KernelId, after: Option<u64>) -> SessionFeed, Subject::Kernel(id);
         /// Every record of the kernel's log after `after` (`None` = from now on; 0 = all that is kept). The feed of a session that is
         /// over ends with what there is.
-        Content events(id: KernelId, after: Option<u64>) -> EventFeed, Subject::Kernel(id);
+        Content(Stream) events(id: KernelId, after: Option<u64>) -> EventFeed, Subject::Kernel(id);
         /// Everything that is counted, as `OpenMetrics` text. For the operator: the counts tell what all tenants do. Reading is no
         /// activity.
-        Look metrics() -> String, Subject::Gateway;
+        Look(Memory) metrics() -> String, Subject::Gateway;
         /// Counts and times of all kernels that the principal sees.
-        Look status() -> GatewayStatus, Subject::Gateway;
+        Look(Memory) status() -> GatewayStatus, Subject::Gateway;
         /// The session that a text names: by its id, which need not be one, or by the name that its owner gave it. Names are the
         /// principal's own, also for the operator. A name is that of a session that lives; [`EngineError::NameEnded`] tells of the last
         /// one that had it.
-        Look find_session(text: &str) -> SessionId, Subject::Gateway;
+        Look(Memory) find_session(text: &str) -> SessionId, Subject::Gateway;
         /// Every session that the principal sees: its first kernel with what is around it, in order of their start; those that wait in a
         /// pool have no owner and are not listed.
-        Look session_infos() -> Vec<SessionInfo>, Subject::Gateway;
+        Look(Memory) session_infos() -> Vec<SessionInfo>, Subject::Gateway;
         /// One kernel with what is around it; of a session that is over what it was, as long as its log is kept.
         /// [`EngineError::Removed`] afterwards.
-        Look session_info(id: KernelId) -> SessionInfo, Subject::Kernel(id);
+        Look(Memory) session_info(id: KernelId) -> SessionInfo, Subject::Kernel(id);
         /// Every pool, by the names of their templates. For the operator: their counts tell what others do.
-        Look pools() -> Vec<PoolStatus>, Subject::Gateway;
+        Look(Memory) pools() -> Vec<PoolStatus>, Subject::Gateway;
         /// Every provisioner, in order of preference.
-        Look provisioners() -> Vec<ProvisionerInfo>, Subject::Gateway;
+        Look(Memory) provisioners() -> Vec<ProvisionerInfo>, Subject::Gateway;
         /// The kernels of a session, its first one first.
-        Look session_kernels(session: SessionId) -> Vec<SessionInfo>, Subject::Kernel(session.first_kernel());
+        Look(Memory) session_kernels(session: SessionId) -> Vec<SessionInfo>, Subject::Kernel(session.first_kernel());
         /// The kernel of a session that a text names: one of its ids, or its first one if `None`. Whether the session is there
         /// is then still to be seen.
-        Look session_kernel(session: SessionId, kernel: Option<&str>) -> KernelId, Subject::Kernel(session.first_kernel());
+        Look(Memory) session_kernel(session: SessionId, kernel: Option<&str>) -> KernelId, Subject::Kernel(session.first_kernel());
         /// The access tokens of the principal's tenant, or for the operator all, oldest first.
-        Look tokens() -> Vec<AccessToken>, Subject::Gateway;
+        Look(Memory) tokens() -> Vec<AccessToken>, Subject::Gateway;
     }
 }

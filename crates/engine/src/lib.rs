@@ -7,6 +7,7 @@
 mod access;
 mod api;
 mod audit;
+mod cost;
 mod engine;
 mod jupyter_sessions;
 mod tokens;
@@ -23,6 +24,7 @@ pub use api::{
     TriggerInfo, TriggerKind, TriggerRunInfo, TriggerRunStatus, WebhookMessage, WorkflowInfo,
 };
 pub use audit::{Audit, AuditRecord, AuditSink, AuditTarget, Door, Effect};
+pub use cost::{CommandRow, Cost};
 pub use engine::{COMMANDS, Engine};
 pub use himalia_budget::{BudgetUse, Held};
 pub use himalia_executions::{

@@ -304,7 +304,7 @@ async fn no_command_is_without_an_entry() {
         .iter()
         .map(|entry| entry["command"].as_str().unwrap())
         .collect();
-    let all: BTreeSet<&str> = COMMANDS.iter().map(|(name, _)| *name).collect();
+    let all: BTreeSet<&str> = COMMANDS.iter().map(|command| command.name).collect();
     assert_eq!(names, all);
     assert_eq!(
         entries.len(),
@@ -314,9 +314,9 @@ async fn no_command_is_without_an_entry() {
     for entry in &entries {
         let effect = COMMANDS
             .iter()
-            .find(|(name, _)| entry["command"] == *name)
+            .find(|command| entry["command"] == command.name)
             .unwrap()
-            .1;
+            .effect;
         assert_eq!(entry["effect"], effect.as_str());
         assert_eq!(
             (
@@ -428,10 +428,21 @@ fn the_table_of_commands_is_that_of_the_code() {
     for effect in [Effect::Change, Effect::Content, Effect::Look] {
         let names: Vec<String> = COMMANDS
             .iter()
-            .filter(|(_, of)| *of == effect)
-            .map(|(name, _)| format!("`{name}`"))
+            .filter(|command| command.effect == effect)
+            .map(|command| format!("`{}`", command.name))
             .collect();
         writeln!(table, "| {} | {} |", effect.as_str(), names.join(", ")).unwrap();
+    }
+    table.push_str("\n| cost | commands |\n|---|---|\n");
+    let mut costs: Vec<&str> = Vec::new();
+    for cost in COMMANDS.iter().flat_map(|command| command.costs) {
+        if costs.contains(&cost.as_str()) {
+            continue;
+        }
+        costs.push(cost.as_str());
+        let taking = COMMANDS.iter().filter(|command| command.costs.contains(cost));
+        let names: Vec<String> = taking.map(|command| format!("`{}`", command.name)).collect();
+        writeln!(table, "| {} | {} |", cost.as_str(), names.join(", ")).unwrap();
     }
     if std::env::var_os("HIMALIA_WRITE_METRICS").is_some() {
         std::fs::write(path, format!("{before}{BEGIN}\n{table}\n{END}{after}")).unwrap();

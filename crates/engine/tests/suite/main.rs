@@ -9,6 +9,7 @@ mod callbacks;
 mod clients;
 #[macro_use]
 mod common;
+mod costs;
 mod ended;
 mod engine_away;
 mod executions;
