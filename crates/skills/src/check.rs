@@ -1,6 +1,7 @@
 //! Whether a manifest and its files are a skill.
 
 use std::fmt;
+use std::sync::Arc;
 
 use himalia_model::{MAX_LLMS_OF_TEMPLATE, MAX_TOOL_PATTERNS};
 use himalia_tools::Schema;
@@ -241,12 +242,12 @@ fn check_test(test: &TestCase, inputs: &Schema, outputs: &Schema) -> Result<(), 
 }
 
 /// The schema of code, which has one.
-pub(crate) fn schema(field: &'static str, schema: Option<&Value>) -> Result<Schema, Invalid> {
+pub(crate) fn schema(field: &'static str, schema: Option<&Value>) -> Result<Arc<Schema>, Invalid> {
     let schema = schema.ok_or_else(|| Invalid::new(field, "is missing: code has a JSON Schema of it"))?;
     if schema.to_string().len() > MAX_SCHEMA {
         return Err(Invalid::new(field, format!("has more than {MAX_SCHEMA} bytes")));
     }
-    Schema::new(schema).map_err(|reason| Invalid::new(field, format!("is no JSON Schema: {reason}")))
+    Schema::shared(schema).map_err(|reason| Invalid::new(field, reason))
 }
 
 fn text<'a>(files: &'a Files, path: &str) -> Result<&'a str, Invalid> {
@@ -320,11 +321,15 @@ mod tests {
                 json!({"type": "array"}),
                 "inputs: must have \"type\": \"object\"",
             ),
-            ("inputs", json!({"type": "objekt"}), "inputs: is no JSON Schema: "),
+            (
+                "inputs",
+                json!({"type": "objekt"}),
+                "inputs: has type: \"objekt\", expected ",
+            ),
             (
                 "outputs",
                 json!({"$ref": "https://example.org/x"}),
-                "outputs: is no JSON Schema: ",
+                "outputs: has the reference \"https://example.org/x\", to another document",
             ),
             ("models", json!(["a", "b", "a"]), "models: has a twice"),
             ("models", json!(vec!["a"; 65]), "models: are 65, at most 64"),

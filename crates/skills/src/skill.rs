@@ -34,12 +34,17 @@ impl Skill {
     /// The first thing that is wrong, with the field.
     pub fn new(manifest: Manifest, files: Files) -> Result<Self, Invalid> {
         check::check(&manifest, &files)?;
+        Ok(Self::stored(manifest, files))
+    }
+
+    /// A skill that was published, and checked then.
+    pub fn stored(manifest: Manifest, files: Files) -> Self {
         let digest = digest::digest(&manifest, &files);
-        Ok(Self {
+        Self {
             manifest,
             files,
             digest,
-        })
+        }
     }
 
     /// What it says of itself.

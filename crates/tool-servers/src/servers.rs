@@ -8,7 +8,7 @@ use himalia_credentials::CredentialSource;
 use himalia_model::{Clock, OPERATOR, ToolServerConfig};
 use himalia_upstream::Http;
 use serde_json::{Map, Value};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, timeout_at};
 use tokio_util::task::AbortOnDropHandle;
 
@@ -30,6 +30,8 @@ pub const MAX_WAITING: usize = 1024;
 /// Those of one owner of sessions among them, and of one session.
 const MAX_WAITING_OF_OWNER: usize = 768;
 const MAX_WAITING_OF_SESSION: usize = 512;
+/// Lists of servers that are read at a time: the schemas of one take a processor for a while.
+const MAX_LISTS: usize = 1;
 
 /// Whose a call is. Turns at a server are shared by owners, and by the sessions of each.
 #[derive(Clone, Copy, Debug)]
@@ -75,6 +77,7 @@ impl ToolServers {
         timing: Timing,
     ) -> Result<Self, String> {
         let mut by_name = BTreeMap::new();
+        let lists = Arc::new(Semaphore::new(MAX_LISTS));
         for config in configs {
             let name = config.name.clone();
             if by_name.contains_key(&name) {
@@ -106,6 +109,7 @@ impl ToolServers {
                 },
                 clock: clock.clone(),
                 timing,
+                lists: Arc::clone(&lists),
                 view: sender,
             };
             let server = Server {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use himalia_model::Clock;
 use himalia_upstream::clip;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::backoff::{Backoff, chance};
@@ -46,6 +46,8 @@ pub(crate) struct Task {
     pub(crate) reach: Reach,
     pub(crate) clock: Clock,
     pub(crate) timing: Timing,
+    /// The turns of all servers to have their lists read.
+    pub(crate) lists: Arc<Semaphore>,
     pub(crate) view: watch::Sender<View>,
 }
 
@@ -95,8 +97,12 @@ impl Task {
     /// Publishes a list. What stays as it was stays the same for its readers.
     async fn ready(&self, upstream: &Arc<Upstream>, listing: Listing) {
         let config = Arc::clone(&self.reach.config);
+        let turn = Arc::clone(&self.lists).acquire_owned().await;
         // Thousands of schemas take a while.
-        let made = tokio::task::spawn_blocking(move || listing.into_tools(&config.name, &config.description));
+        let made = tokio::task::spawn_blocking(move || {
+            let _turn = turn;
+            listing.into_tools(&config.name, &config.description)
+        });
         let Ok((tools, left_out)) = made.await else {
             tracing::error!(server = self.reach.config.name, "its list of tools was not read");
             return;

@@ -5,8 +5,8 @@ use std::fmt;
 
 use serde_json::Value;
 
-use crate::check::compile;
 use crate::index::Index;
+use crate::schema::Schema;
 use crate::tool::{Tool, ToolDefinition};
 
 /// Tools of one server. The next ones are left out.
@@ -103,13 +103,14 @@ impl ServerTools {
                 return Err(format!("a schema has at most {MAX_SCHEMA_BYTES} bytes"));
             }
         }
-        let validator = compile(&definition.input_schema).map_err(|error| format!("its schema: {error}"))?;
+        // Compiled again when it is used: few of many tools are called.
+        Schema::of_server(&definition.input_schema).map_err(|error| format!("its schema {error}"))?;
         if let Some((end, _)) = definition.description.char_indices().nth(MAX_DESCRIPTION) {
             definition.description.truncate(end);
         }
         let number = u32::try_from(self.tools.len()).unwrap_or(u32::MAX);
         self.by_name.insert(definition.name.clone(), number);
-        self.tools.push(Tool::new(definition, validator));
+        self.tools.push(Tool::new(definition));
         Ok(())
     }
 

@@ -1,13 +1,16 @@
 //! One tool.
 
 use std::fmt;
+use std::sync::Arc;
 
-use jsonschema::Validator;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::check::{Violation, violations};
 use crate::example::example;
+use crate::schema::{Schema, Steps, Violation};
+
+/// Steps of a check that waits for nothing.
+const AT_ONCE: u64 = 5_000;
 
 /// What a server says of a tool.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -72,15 +75,12 @@ impl fmt::Display for ToolId<'_> {
 /// A tool that can be called: its schema is valid.
 pub struct Tool {
     definition: ToolDefinition,
-    validator: Validator,
 }
 
 impl Tool {
-    pub(crate) fn new(definition: ToolDefinition, validator: Validator) -> Self {
-        Self {
-            definition,
-            validator,
-        }
+    /// Of a definition whose schema was checked.
+    pub(crate) fn new(definition: ToolDefinition) -> Self {
+        Self { definition }
     }
 
     /// What its server says of it.
@@ -88,9 +88,32 @@ impl Tool {
         &self.definition
     }
 
-    /// What is wrong with the arguments of a call. Nothing, if it may be sent.
+    /// Violations of the arguments of a call: of the schema, and names that it does not know, if it names some and says nothing of others.
+    /// Nothing, if the call may be sent. This may take a processor for a while.
     pub fn check(&self, arguments: &Value) -> Vec<Violation> {
-        violations(&self.validator, arguments)
+        self.check_within(arguments, &mut Steps::of(arguments))
+    }
+
+    /// The same for small arguments, if it takes about a millisecond at most. Nothing, if it takes longer.
+    pub fn check_at_once(&self, arguments: &Value) -> Option<Vec<Violation>> {
+        let mut steps = Steps::new(AT_ONCE);
+        let found = self.check_within(arguments, &mut steps);
+        (!steps.are_spent()).then_some(found)
+    }
+
+    fn check_within(&self, arguments: &Value, steps: &mut Steps) -> Vec<Violation> {
+        match self.schema() {
+            Ok(schema) => schema.violations_of_arguments(arguments, steps),
+            Err(reason) => vec![Violation {
+                path: String::new(),
+                rule: "schema".to_owned(),
+                text: reason,
+            }],
+        }
+    }
+
+    fn schema(&self) -> Result<Arc<Schema>, String> {
+        Schema::shared_of_server(&self.definition.input_schema)
     }
 
     /// Arguments that show the form of a call. Those that the schema names as an example, if they fit.
@@ -101,7 +124,7 @@ impl Tool {
             .get("examples")
             .and_then(|all| all.get(0));
         match named {
-            Some(named) if self.validator.is_valid(named) => named.clone(),
+            Some(named) if self.check_at_once(named).is_some_and(|found| found.is_empty()) => named.clone(),
             _ => example(&self.definition.input_schema),
         }
     }

@@ -39,13 +39,12 @@ pub(crate) fn check(definition: &Definition) -> Result<Vec<usize>, Invalid> {
             "must be a JSON Schema with \"type\": \"object\"",
         ));
     }
-    Schema::new(&definition.inputs)
-        .map_err(|reason| Invalid::new("inputs", format!("is no JSON Schema: {reason}")))?;
     let bytes = serde_json::to_vec(definition).map_or(usize::MAX, |json| json.len());
     if bytes > MAX_DEFINITION_BYTES {
         let reason = format!("have, with all else, more than {MAX_DEFINITION_BYTES} bytes");
         return Err(Invalid::new("steps", reason));
     }
+    Schema::shared(&definition.inputs).map_err(|reason| Invalid::new("inputs", reason))?;
     if definition.steps.is_empty() || definition.steps.len() > MAX_STEPS {
         let reason = format!("are {}, 1 to {MAX_STEPS} are allowed", definition.steps.len());
         return Err(Invalid::new("steps", reason));

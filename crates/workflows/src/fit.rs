@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use himalia_tools::Schema;
+use himalia_tools::{Part, Steps};
 use serde_json::{Map, Value};
 
 /// How deep schemas are compared.
@@ -22,24 +22,48 @@ pub(crate) struct Misfit {
 
 /// The schema of a member of what a schema describes.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Member {
+pub(crate) enum Member<T> {
     /// It has this schema.
-    Known(Value),
+    Known(T),
     /// Nothing is known of it.
     Unknown,
     /// There is none.
     Absent(String),
 }
 
-/// What is certainly wrong with values of `source` where `target` is expected.
-pub(crate) fn misfit(source: &Value, target: &Value) -> Option<Misfit> {
-    at(source, target, target, "", 0)
+/// Where values are expected: its schema as it was written, and compiled.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Target<'a> {
+    pub(crate) schema: &'a Value,
+    pub(crate) part: Part<'a>,
 }
 
-/// What is wrong with a value where a part of the schema `root` is expected.
-pub(crate) fn misfit_of_value(value: &Value, target: &Value, root: &Value) -> Option<Misfit> {
-    let schema = part(target, root)?;
-    let wrong = schema.violations(value).into_iter().next()?;
+impl<'a> Target<'a> {
+    /// The one of a member.
+    pub(crate) fn member(self, name: &str) -> Member<Self> {
+        let part = self.part.property(name).or_else(|| self.part.more());
+        match (member(self.schema, name), part) {
+            (Member::Known(schema), Some(part)) => Member::Known(Self { schema, part }),
+            (Member::Absent(reason), _) => Member::Absent(reason),
+            _ => Member::Unknown,
+        }
+    }
+
+    fn items(self) -> Option<Self> {
+        let schema = self.schema.get("items")?;
+        let part = self.part.items()?;
+        Some(Self { schema, part })
+    }
+}
+
+/// What is certainly wrong with values of `source` where `target` is expected.
+pub(crate) fn misfit(source: &Value, target: Target<'_>, steps: &mut Steps) -> Option<Misfit> {
+    at(source, target, "", 0, steps)
+}
+
+/// What is wrong with a value where `target` is expected.
+pub(crate) fn misfit_of_value(value: &Value, target: Target<'_>, steps: &mut Steps) -> Option<Misfit> {
+    let wrong = target.part.violations(value, steps).into_iter().next()?;
     let rule = "schema";
     Some(Misfit {
         path: wrong.path,
@@ -49,12 +73,12 @@ pub(crate) fn misfit_of_value(value: &Value, target: &Value, root: &Value) -> Op
 }
 
 /// The schema of one member.
-pub(crate) fn member(schema: &Value, name: &str) -> Member {
+pub(crate) fn member<'a>(schema: &'a Value, name: &str) -> Member<&'a Value> {
     let Value::Object(words) = schema else {
         return Member::Unknown;
     };
     if let Some(known) = words.get("properties").and_then(|all| all.get(name)) {
-        return Member::Known(known.clone());
+        return Member::Known(known);
     }
     if opaque(words) {
         return Member::Unknown;
@@ -65,7 +89,7 @@ pub(crate) fn member(schema: &Value, name: &str) -> Member {
     }
     match (words.get("properties"), words.get("additionalProperties")) {
         _ if words.contains_key("patternProperties") => Member::Unknown,
-        (_, Some(Value::Object(more))) => Member::Known(Value::Object(more.clone())),
+        (_, Some(more @ Value::Object(_))) => Member::Known(more),
         (_, Some(Value::Bool(true))) | (None, None) => Member::Unknown,
         (known, _) => {
             let names = known.and_then(Value::as_object).into_iter().flat_map(Map::keys);
@@ -76,7 +100,7 @@ pub(crate) fn member(schema: &Value, name: &str) -> Member {
 }
 
 /// The schema of the items of a list.
-pub(crate) fn items(schema: &Value) -> Member {
+pub(crate) fn items(schema: &Value) -> Member<&Value> {
     let Value::Object(words) = schema else {
         return Member::Unknown;
     };
@@ -85,14 +109,14 @@ pub(crate) fn items(schema: &Value) -> Member {
         return Member::Absent(format!("it is {}, no list", listed(&types)));
     }
     match words.get("items") {
-        Some(items) if !opaque(words) && !words.contains_key("prefixItems") => Member::Known(items.clone()),
+        Some(items) if !opaque(words) && !words.contains_key("prefixItems") => Member::Known(items),
         _ => Member::Unknown,
     }
 }
 
-fn at(source: &Value, target: &Value, root: &Value, path: &str, depth: usize) -> Option<Misfit> {
-    let (Value::Object(from), Value::Object(to)) = (source, target) else {
-        return (*target == Value::Bool(false))
+fn at(source: &Value, target: Target<'_>, path: &str, depth: usize, steps: &mut Steps) -> Option<Misfit> {
+    let (Value::Object(from), Value::Object(to)) = (source, target.schema) else {
+        return (*target.schema == Value::Bool(false))
             .then(|| wrong(path, "false", "nothing is allowed here".to_owned()));
     };
     if depth > MAX_DEPTH || from.contains_key("$ref") || to.contains_key("$ref") {
@@ -107,39 +131,39 @@ fn at(source: &Value, target: &Value, root: &Value, path: &str, depth: usize) ->
         return Some(wrong(path, "type", text));
     }
     if let Some(values) = values(from) {
-        let schema = part(target, root)?;
-        let first = values.first()?;
-        if values.iter().all(|value| !schema.violations(value).is_empty()) {
-            let violation = schema.violations(first).into_iter().next()?;
-            return Some(wrong(
-                path,
-                "enum",
-                format!("none of its values is allowed: {}", violation.text),
-            ));
+        let mut first = None;
+        for value in values {
+            let violation = target.part.violations(value, steps).into_iter().next()?;
+            // Nothing is certain that was not checked.
+            first.get_or_insert(violation.text);
+            if steps.are_spent() {
+                return None;
+            }
         }
-        return None;
+        let text = format!("none of its values is allowed: {}", first?);
+        return Some(wrong(path, "enum", text));
     }
     if has.iter().eq(&["object"]) {
-        return objects(from, to, root, path, depth);
+        return objects(from, target, path, depth, steps);
     }
     if has.iter().eq(&["array"])
-        && let (Some(has), Some(wants)) = (from.get("items"), to.get("items"))
+        && let (Some(has), Some(wants)) = (from.get("items"), target.items())
     {
-        return at(has, wants, root, &format!("{path}/*"), depth + 1);
+        return at(has, wants, &format!("{path}/*"), depth + 1, steps);
     }
     None
 }
 
 fn objects(
     from: &Map<String, Value>,
-    to: &Map<String, Value>,
-    root: &Value,
+    target: Target<'_>,
     path: &str,
     depth: usize,
+    steps: &mut Steps,
 ) -> Option<Misfit> {
     let empty = Map::new();
-    let members = |words: &Map<String, Value>| words.get("properties").and_then(Value::as_object).cloned();
-    let (has, wants) = (members(from).unwrap_or_default(), members(to).unwrap_or(empty));
+    let to = target.schema.as_object()?;
+    let (has, wants) = (members(from).unwrap_or(&empty), members(to).unwrap_or(&empty));
     let closed = |words: &Map<String, Value>| {
         words.get("additionalProperties") == Some(&Value::Bool(false))
             && !words.contains_key("patternProperties")
@@ -161,27 +185,17 @@ fn objects(
                 format!("{name} is not allowed"),
             ));
         }
-        if let (Some(has), Some(wants)) = (has.get(name), wants.get(name)) {
-            let found = at(has, wants, root, &format!("{path}/{name}"), depth + 1);
+        if let (Some(has), Some(schema), Some(part)) =
+            (has.get(name), wants.get(name), target.part.property(name))
+        {
+            let wants = Target { schema, part };
+            let found = at(has, wants, &format!("{path}/{name}"), depth + 1, steps);
             if found.is_some() {
                 return found;
             }
         }
     }
     None
-}
-
-/// A part of a schema, with the definitions that its references name.
-fn part(target: &Value, root: &Value) -> Option<Schema> {
-    let mut whole = target.clone();
-    if let Value::Object(words) = &mut whole {
-        for name in ["$defs", "definitions", "$schema"] {
-            if let (Some(given), false) = (root.get(name), words.contains_key(name)) {
-                words.insert(name.to_owned(), given.clone());
-            }
-        }
-    }
-    Schema::new(&whole).ok()
 }
 
 fn required(words: &Map<String, Value>) -> impl Iterator<Item = &str> {
@@ -203,11 +217,15 @@ fn types(words: &Map<String, Value>) -> BTreeSet<&str> {
 }
 
 /// All its values, if it lists them.
-fn values(words: &Map<String, Value>) -> Option<Vec<Value>> {
+fn values(words: &Map<String, Value>) -> Option<&[Value]> {
     if let Some(one) = words.get("const") {
-        return Some(vec![one.clone()]);
+        return Some(std::slice::from_ref(one));
     }
-    words.get("enum").and_then(Value::as_array).cloned()
+    words.get("enum").and_then(Value::as_array).map(Vec::as_slice)
+}
+
+fn members(words: &Map<String, Value>) -> Option<&Map<String, Value>> {
+    words.get("properties").and_then(Value::as_object)
 }
 
 /// Whether other keywords may say more of its members than is read here.
@@ -238,7 +256,15 @@ fn wrong(path: &str, rule: &'static str, text: String) -> Misfit {
 mod tests {
     use serde_json::json;
 
+    use himalia_tools::Schema;
+
     use super::*;
+
+    fn misfit(source: &Value, schema: &Value) -> Option<Misfit> {
+        let compiled = Schema::new(schema).unwrap();
+        let part = compiled.root();
+        super::misfit(source, Target { schema, part }, &mut Steps::new(1000))
+    }
 
     #[test]
     fn only_what_certainly_does_not_fit_is_refused() {
@@ -326,7 +352,7 @@ mod tests {
     #[test]
     fn a_member_is_known_unknown_or_absent() {
         let schema = json!({"type": "object", "properties": {"a": {"type": "string"}}});
-        assert_eq!(member(&schema, "a"), Member::Known(json!({"type": "string"})));
+        assert_eq!(member(&schema, "a"), Member::Known(&json!({"type": "string"})));
         assert!(matches!(member(&schema, "b"), Member::Absent(text) if text.contains('a')));
         assert!(matches!(
             member(&json!({"type": "string"}), "b"),
@@ -344,7 +370,7 @@ mod tests {
         }
         assert_eq!(
             items(&json!({"type": "array", "items": {"type": "string"}})),
-            Member::Known(json!({"type": "string"}))
+            Member::Known(&json!({"type": "string"}))
         );
         assert_eq!(items(&json!({})), Member::Unknown);
         assert!(matches!(items(&json!({"type": "object"})), Member::Absent(_)));

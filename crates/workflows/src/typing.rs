@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use himalia_skills::Invalid;
+use himalia_tools::{Schema, Steps};
 use serde_json::{Map, Value, json};
 
 use crate::definition::{Approval, Definition, Given, Step};
-use crate::fit::{self, Member, Misfit};
+use crate::fit::{self, Member, Misfit, Target};
 use crate::wire::{Root, Wire};
 use crate::workflow::PinnedSkill;
 
@@ -14,8 +15,11 @@ use crate::workflow::PinnedSkill;
 struct Sources<'a> {
     inputs: &'a Value,
     outputs: BTreeMap<&'a str, Option<Value>>,
-    item: Member,
+    item: Member<Value>,
 }
+
+/// Steps of all checks of values together.
+const STEPS: u64 = 2_000_000;
 
 /// Refuses wires without a source, and those that carry what certainly does not fit. `order` has each step after those that it needs.
 pub(crate) fn check(
@@ -28,9 +32,10 @@ pub(crate) fn check(
         outputs: BTreeMap::new(),
         item: no_item(),
     };
+    let mut steps = Steps::new(STEPS);
     for step in order.iter().filter_map(|at| definition.steps.get(*at)) {
         let bad = |reason: String| Invalid::new("steps", format!("{}.{reason}", step.id));
-        let outputs = check_step(step, skills.get(&step.id), &mut sources).map_err(bad)?;
+        let outputs = check_step(step, skills.get(&step.id), &mut sources, &mut steps).map_err(bad)?;
         sources.outputs.insert(&step.id, outputs);
     }
     sources.item = no_item();
@@ -48,6 +53,7 @@ fn check_step<'a>(
     step: &'a Step,
     skill: Option<&PinnedSkill>,
     sources: &mut Sources<'a>,
+    steps: &mut Steps,
 ) -> Result<Option<Value>, String> {
     sources.item = no_item();
     if let Some(map) = &step.map {
@@ -58,19 +64,28 @@ fn check_step<'a>(
                 .of_wire(wire)
                 .map_err(|reason| format!("map.over: {reason}"))?
             {
-                Some(schema) => fit::items(&schema),
+                Some(schema) => fit::items(schema),
                 None => Member::Unknown,
             },
         };
-        if let Member::Absent(reason) = list {
-            return Err(format!("map.over: {reason}"));
-        }
-        sources.item = list;
+        sources.item = match list {
+            Member::Known(schema) => Member::Known(schema.clone()),
+            Member::Unknown => Member::Unknown,
+            Member::Absent(reason) => return Err(format!("map.over: {reason}")),
+        };
     }
     let target = skill.map(|skill| &skill.inputs);
+    let compiled = target
+        .map(Schema::shared)
+        .transpose()
+        .map_err(|reason| format!("skill: its inputs: {reason}"))?;
+    let wanted_inputs = target.zip(compiled.as_deref()).map(|(schema, compiled)| {
+        let part = compiled.root();
+        Target { schema, part }
+    });
     for (name, given) in &step.inputs {
         let named = |reason: String| format!("inputs.{name}: {reason}");
-        let wanted = target.map_or(Member::Unknown, |schema| fit::member(schema, name));
+        let wanted = wanted_inputs.map_or(Member::Unknown, |target| target.member(name));
         let wanted = match wanted {
             Member::Known(schema) => Some(schema),
             Member::Unknown => None,
@@ -80,11 +95,9 @@ fn check_step<'a>(
             Given::From(wire) => sources.of_wire(wire).map_err(named)?,
             Given::Value(_) => None,
         };
-        let found = match (&wanted, given, &source) {
-            (Some(wanted), Given::Value(value), _) => {
-                fit::misfit_of_value(value, wanted, target.unwrap_or(&Value::Null))
-            }
-            (Some(wanted), Given::From(_), Some(source)) => fit::misfit(source, wanted),
+        let found = match (wanted, given, source) {
+            (Some(wanted), Given::Value(value), _) => fit::misfit_of_value(value, wanted, steps),
+            (Some(wanted), Given::From(_), Some(source)) => fit::misfit(source, wanted, steps),
             _ => None,
         };
         if let Some(wrong) = found {
@@ -111,7 +124,7 @@ fn check_step<'a>(
     })
 }
 
-fn no_item() -> Member {
+fn no_item() -> Member<Value> {
     Member::Absent("there is no item without map".to_owned())
 }
 
@@ -142,19 +155,19 @@ fn told(wrong: &Misfit, given: &Given) -> String {
 
 impl Sources<'_> {
     /// The schema of what a wire carries; `None`: nothing is known of it.
-    fn of_wire(&self, wire: &Wire) -> Result<Option<Value>, String> {
+    fn of_wire(&self, wire: &Wire) -> Result<Option<&Value>, String> {
         let (begins, mut schema) = match &wire.root {
-            Root::Inputs => ("inputs".to_owned(), Some(self.inputs.clone())),
+            Root::Inputs => ("inputs".to_owned(), Some(self.inputs)),
             Root::Step(id) => {
                 let outputs = self
                     .outputs
                     .get(id.as_str())
                     .ok_or_else(|| format!("no step {id} comes before"))?;
-                (format!("steps.{id}.outputs"), outputs.clone())
+                (format!("steps.{id}.outputs"), outputs.as_ref())
             }
             Root::Item => {
                 let item = match &self.item {
-                    Member::Known(schema) => Some(schema.clone()),
+                    Member::Known(schema) => Some(schema),
                     Member::Unknown => None,
                     Member::Absent(reason) => return Err(reason.clone()),
                 };
@@ -163,10 +176,10 @@ impl Sources<'_> {
         };
         let mut at = begins;
         for name in &wire.path {
-            let Some(known) = &schema else {
+            let Some(known) = schema else {
                 return Ok(None);
             };
-            schema = match fit::member(&rooted(known, self.root_of(&wire.root)), name) {
+            schema = match fit::member(rooted(known, self.root_of(&wire.root)), name) {
                 Member::Known(member) => Some(member),
                 Member::Unknown => return Ok(None),
                 Member::Absent(reason) => return Err(format!("{at} has no {name}: {reason}")),
@@ -187,13 +200,13 @@ impl Sources<'_> {
 }
 
 /// A schema that is only a reference to a definition of its document is that definition.
-fn rooted(schema: &Value, root: Option<&Map<String, Value>>) -> Value {
+fn rooted<'a>(schema: &'a Value, root: Option<&'a Map<String, Value>>) -> &'a Value {
     let reference = schema
         .get("$ref")
         .and_then(Value::as_str)
         .and_then(|text| text.strip_prefix("#/$defs/"));
     let found = reference.and_then(|name| root?.get("$defs")?.get(name));
-    found.unwrap_or(schema).clone()
+    found.unwrap_or(schema)
 }
 
 #[cfg(test)]

@@ -94,9 +94,8 @@ impl Workflow {
     /// # Errors
     /// Its schema is none.
     pub fn check_inputs(&self, inputs: &Map<String, Value>) -> Result<Vec<Violation>, Invalid> {
-        let schema = Schema::new(&self.definition.inputs);
-        let schema =
-            schema.map_err(|reason| Invalid::new("inputs", format!("is no JSON Schema: {reason}")))?;
+        let schema = Schema::shared(&self.definition.inputs);
+        let schema = schema.map_err(|reason| Invalid::new("inputs", reason))?;
         Ok(schema.violations(&Value::Object(inputs.clone())))
     }
 

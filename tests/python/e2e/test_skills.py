@@ -186,6 +186,44 @@ def test_cells_of_a_session_become_a_skill(shared, session):
     assert shared.http.delete("v1/skills/circle").status_code == 204
     unknown = shared.http.post(f"{base}/skill", json={**wanted, "cells": [10**6]})
     assert (unknown.status_code, unknown.json()["field"]) == (400, "cells")
+    repeated = shared.http.post(f"{base}/skill", json={**wanted, "cells": [cells[0]] * 200})
+    assert (repeated.status_code, repeated.json()["field"]) == (400, "cells") and "twice" in repeated.text, repeated.text
+    long = shared.http.post(f"{base}/executions", json={"code": f"x = '{'y' * 300_000}'"}, timeout=60)
+    assert shared.http.post(f"{base}/executions", json={"code": f"z = '{'y' * 300_000}'"}, timeout=60).json()["status"] == "ok", long.text
+    numbers = [one["seq"] for one in shared.http.get(f"{base}/history").json()["history"]][-2:]
+    big = shared.http.post(f"{base}/skill", json={**wanted, "cells": numbers})
+    assert big.status_code == 400 and "bytes of code together" in big.text, big.text
+
+
+def doubling(depth, leaf):
+    """A schema of which each definition has the one before twice."""
+    definitions = {"a0": leaf}
+    for level in range(1, depth + 1):
+        definitions[f"a{level}"] = {"allOf": [{"$ref": f"#/$defs/a{level - 1}"}] * 2}
+    return {"type": "object", "$defs": definitions, "properties": {"x": {"$ref": f"#/$defs/a{depth}"}}}
+
+
+def test_schemas_that_cost_much_are_refused_with_their_number(shared):
+    def published(inputs, **test):
+        manifest = {"name": "bomb", "version": "1.0.0", "kind": "code", "description": "d", "inputs": inputs, "outputs": {}, "tests": [{"name": "t", **test}]}
+        return shared.http.post("v1/skills", json={"manifest": manifest, "files": {"main.py": "def main(x=1):\n    pass\n"}})
+
+    for depth in (18, 20, 23, 26):
+        for leaf in ({"type": "string"}, {}):
+            refused = published(doubling(depth, leaf), inputs={"x": 1})
+            assert refused.status_code == 400 and "at most 10000 are allowed" in refused.text, refused.text
+            workflow = {"name": "bomb", "version": "1.0.0", "description": "d", "inputs": doubling(depth, leaf), "steps": [{"id": "a", "approval": {"text": "?"}}]}
+            refused = shared.http.post("v1/workflows", json=workflow)
+            assert refused.status_code == 400 and "at most 10000 are allowed" in refused.text, refused.text
+    patterns = {"type": "object", "properties": {f"p{at}": {"pattern": f"\\p{{L}}{{60}}{at}"} for at in range(80)}}
+    assert "80 different patterns" in published(patterns, inputs={}).text
+    # It doubles with each level of the value.
+    twice = {"properties": {"c": {"$ref": "#"}}}
+    value = {}
+    for _ in range(60):
+        value = {"c": value}
+    refused = published({"type": "object", "allOf": [twice, dict(twice)]}, inputs=value)
+    assert refused.status_code == 400 and "too much to check" in refused.text, refused.text
 
 
 def cli(gateway, *arguments, code=0):

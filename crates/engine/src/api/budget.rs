@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use himalia_budget::{BudgetUse, Held, work};
 use himalia_executions::ExecutionId;
+use himalia_journal::may_block;
 use himalia_kernel::Command;
 use himalia_model::{Action, EngineError, KernelId, Object, Principal};
 
@@ -96,6 +97,16 @@ impl Commands {
     ) -> Result<T, EngineError> {
         let _turn = self.inner.budget.turn_for_answer(principal, bytes).await?;
         Ok(work(bytes, make))
+    }
+
+    /// Does what takes a processor for a while in a turn of the principal, off the threads of asynchronous work.
+    pub(in crate::api) async fn in_turn<T>(
+        &self,
+        principal: &Principal,
+        work: impl FnOnce() -> Result<T, EngineError>,
+    ) -> Result<T, EngineError> {
+        let _turn = self.inner.budget.turn(principal).await?;
+        may_block(work)
     }
 
     pub(crate) fn budgets(&self, principal: &Principal) -> Result<Vec<BudgetUse>, EngineError> {

@@ -4,7 +4,7 @@ mod inside;
 mod prepared;
 mod run;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -15,7 +15,7 @@ use himalia_model::{
     Action, ArgumentViolation, EngineError, KernelId, LlmConfig, OPERATOR, Object, Principal,
 };
 use himalia_skills::{
-    Draft, Files, Invalid, Kind, Manifest, Skill, Version, Violation, draft, release_order,
+    Draft, Files, Invalid, Kind, MAX_SKILL_BYTES, Manifest, Skill, Version, Violation, draft, release_order,
 };
 use himalia_store::{SkillBrief, SkillRecord, StoreError, VersionAdded, VersionQuota};
 use serde_json::{Map, Value};
@@ -174,17 +174,32 @@ impl Commands {
             .await?;
         let kernelspec = self.log(principal, kernel)?.kernelspec();
         self.check_python(&kernelspec).await?;
+        let mut seen = BTreeSet::new();
+        if let Some(twice) = cells.iter().find(|seq| !seen.insert(**seq)) {
+            return Err(EngineError::bad_request("cells", format!("has {twice} twice")));
+        }
+        let mut bytes = 0;
         let chosen = cells.iter().map(|seq| {
             let entry = history.history.iter().find(|entry| entry.seq == *seq);
             let entry = entry.filter(|entry| entry.language == Language::Kernel);
             let reason =
                 || format!("{seq} is no Python code among the latest {MAX_HISTORY_PAGE} of the history");
-            entry
-                .map(|entry| entry.code.clone())
-                .ok_or_else(|| EngineError::bad_request("cells", reason()))
+            let code = entry.map(|entry| &entry.code);
+            let code = code.ok_or_else(|| EngineError::bad_request("cells", reason()))?;
+            bytes += code.len();
+            Ok(code)
         });
-        let cells = chosen.collect::<Result<_, _>>()?;
-        may_block(|| draft(&Draft { cells, ..wanted })).map_err(invalid)
+        let chosen: Vec<&String> = chosen.collect::<Result<_, EngineError>>()?;
+        if bytes > MAX_SKILL_BYTES {
+            let reason =
+                format!("have {bytes} bytes of code together, at most {MAX_SKILL_BYTES} are allowed");
+            return Err(EngineError::bad_request("cells", reason));
+        }
+        // The code of the cells, of the function, and of the skill.
+        let _memory = self.inner.budget.memory(principal, 3 * bytes as u64)?;
+        let cells = chosen.into_iter().cloned().collect();
+        self.in_turn(principal, || draft(&Draft { cells, ..wanted }).map_err(invalid))
+            .await
     }
 
     /// Refuses a skill that runs skills of which no version is there.
@@ -267,8 +282,7 @@ impl Commands {
             .ok_or_else(|| unknown(name, Some(version)))?;
         let skill = may_block(|| {
             let manifest = serde_json::from_str(&record.manifest).map_err(|error| error.to_string())?;
-            let files = unpack(&record.files)?;
-            Skill::new(manifest, files).map_err(|wrong| wrong.to_string())
+            Ok::<_, String>(Skill::stored(manifest, unpack(&record.files)?))
         });
         let skill = skill.map_err(|error| EngineError::internal("reading a skill", error))?;
         Ok((info(record.brief)?, skill))

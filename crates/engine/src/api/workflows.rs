@@ -9,7 +9,6 @@ mod view;
 
 use std::collections::BTreeMap;
 
-use himalia_journal::may_block;
 use himalia_model::{Action, EngineError, Object, Principal};
 use himalia_skills::{Kind, Version};
 use himalia_store::{StoreError, VersionAdded, VersionQuota, WorkflowBrief, WorkflowRecord};
@@ -52,9 +51,11 @@ impl Commands {
     ) -> Result<(WorkflowInfo, Workflow, bool), EngineError> {
         self.allow(principal, Action::Create, Object::Workflows)?;
         self.inner.check_open()?;
-        may_block(|| Workflow::check(&definition)).map_err(invalid)?;
+        self.in_turn(principal, || Workflow::check(&definition).map_err(invalid))
+            .await?;
         let skills = self.pinned(principal, &definition).await?;
-        let workflow = may_block(|| Workflow::new(definition, &skills)).map_err(invalid)?;
+        let made = self.in_turn(principal, || Workflow::new(definition, &skills).map_err(invalid));
+        let workflow = made.await?;
         let definition = workflow.definition();
         let json = serde_json::to_string(definition)
             .map_err(|error| EngineError::internal("a definition", error))?;

@@ -137,11 +137,13 @@ pub(crate) async fn publish(
         files.insert(path, content);
     }
     let manifest = wanted.manifest;
-    // Schemas are compiled.
-    let made = app.engine().answer_in_turn(&principal, 0, || match manifest {
-        Some(manifest) => Skill::new(manifest, files),
-        None => Skill::from_folder(files),
-    });
+    // Its schemas are compiled, and its tests are checked against them.
+    let made = app
+        .engine()
+        .answer_in_turn(&principal, usize::MAX, || match manifest {
+            Some(manifest) => Skill::new(manifest, files),
+            None => Skill::from_folder(files),
+        });
     let skill = made
         .await?
         .map_err(|wrong| ApiError::bad_field(wrong.field, wrong.reason))?;

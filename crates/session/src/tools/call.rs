@@ -7,13 +7,14 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use himalia_budget::{Counted, DayHeld};
 use himalia_credentials::Mask;
+use himalia_journal::may_block;
 use himalia_kernel::{Answer, Callee, Command, ToolCallBegin, ToolLimit, ToolOutcome};
 use himalia_model::{
-    ArgumentViolation, CallTool, EngineError, Session, ToolCaller, ToolError, ToolErrorCode, ToolFile,
-    ToolReply,
+    ArgumentViolation, CallTool, EngineError, Principal, Session, ToolCaller, ToolError, ToolErrorCode,
+    ToolFile, ToolReply,
 };
 use himalia_tool_servers::{CallError, Caller, Limits, Reply};
-use himalia_tools::ToolId;
+use himalia_tools::{Tool, ToolId, Violation};
 use serde_json::Value;
 
 use super::Tools;
@@ -137,7 +138,7 @@ impl Tools {
                 return Err(refuse(kernel, what, error).await);
             }
         };
-        let violations = found.tool.check(&arguments);
+        let violations = self.violations(&session, found.tool, &arguments).await?;
         if !violations.is_empty() {
             let mut error = ToolError::new(
                 ToolErrorCode::InvalidArguments,
@@ -197,6 +198,20 @@ impl Tools {
         let reply = reply.await;
         let mask = mask.unwrap_or_else(|| Mask::new([]));
         finish(begun, reply, &mask).await
+    }
+
+    /// Violations of arguments. What takes longer is checked in a turn of the session's owner.
+    async fn violations(
+        &self,
+        session: &Session,
+        tool: &Tool,
+        arguments: &Value,
+    ) -> Result<Vec<Violation>, EngineError> {
+        if let Some(found) = tool.check_at_once(arguments) {
+            return Ok(found);
+        }
+        let _turn = self.budget.turn(&Principal::of_session(session)).await?;
+        Ok(may_block(|| tool.check(arguments)))
     }
 
     /// Writes that a call is about to be made, within the limits.

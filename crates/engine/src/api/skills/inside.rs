@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use himalia_executions::{ExecutionId, Until};
-use himalia_journal::may_block;
 use himalia_kernel::{Answer, Command};
 use himalia_model::{
     EngineError, KernelId, Principal, SessionId, SkillAccess, Starter, Template, ToolError, ToolErrorCode,
@@ -274,7 +273,10 @@ impl Commands {
             .to_string();
         let (_, skill) = self.skill(&principal, name, Some(&version)).await?;
         if skill.manifest().kind == Kind::Code {
-            let violations = may_block(|| skill.check_inputs(&run.inputs)).map_err(super::invalid)?;
+            let checked = self.in_turn(&principal, || {
+                skill.check_inputs(&run.inputs).map_err(super::invalid)
+            });
+            let violations = checked.await?;
             if !violations.is_empty() {
                 let message = format!("the inputs do not fit {name} {version}; nothing was started");
                 let mut error = ToolError::new(ToolErrorCode::InvalidArguments, message);

@@ -1,11 +1,10 @@
 //! Runs that a workflow or a trigger begins: in two steps, each of which is found again by a name or an id after a gateway was killed.
 
 use himalia_executions::ExecutionId;
-use himalia_journal::may_block;
 use himalia_model::{Action, EngineError, KernelId, Object, Principal, SessionInfo, StartSession};
 use himalia_skills::{Skill, code as run_code};
 
-use super::run::{RunSkill, check_inputs, checked_code};
+use super::run::{RunSkill, check_inputs};
 use super::{Commands, invalid};
 
 /// A run that is checked and has not begun.
@@ -31,7 +30,7 @@ impl Commands {
         skill: &Skill,
         wanted: RunSkill,
     ) -> Result<(ExecutionId, SessionInfo), EngineError> {
-        let text = checked_code(skill, &wanted)?;
+        let text = self.checked_code(principal, skill, &wanted).await?;
         let start = self.start_of(skill.manifest(), &wanted)?;
         let (session, _) = self.put_session(principal, start).await?;
         match self.begin(principal, skill, &session, wanted, text).await {
@@ -52,12 +51,13 @@ impl Commands {
         has_inputs: bool,
     ) -> Result<(), EngineError> {
         let (_, skill) = self.skill(principal, name, wanted.version.as_deref()).await?;
-        may_block(|| {
+        let checked = self.in_turn(principal, || {
             if has_inputs {
                 check_inputs(&skill, &wanted.inputs)?;
             }
             run_code(&skill, &wanted.inputs).map_err(invalid)
-        })?;
+        });
+        checked.await?;
         self.start_of(skill.manifest(), wanted).map(drop)
     }
 
@@ -71,7 +71,7 @@ impl Commands {
         self.allow(principal, Action::Execute, Object::Skills)?;
         self.inner.check_open()?;
         let (_, skill) = self.skill(principal, name, wanted.version.as_deref()).await?;
-        let code = checked_code(&skill, &wanted)?;
+        let code = self.checked_code(principal, &skill, &wanted).await?;
         Ok(PreparedRun { skill, wanted, code })
     }
 

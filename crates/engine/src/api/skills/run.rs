@@ -142,7 +142,7 @@ impl Commands {
         wanted: RunSkill,
         code: Option<(&Arc<SessionKernel>, Starter)>,
     ) -> Result<BegunRun, EngineError> {
-        let text = checked_code(skill, &wanted)?;
+        let text = self.checked_code(principal, skill, &wanted).await?;
         let (caller, starter) = match code {
             Some((caller, starter)) => (Some(caller), Some(Box::new(starter))),
             None => (None, None),
@@ -322,7 +322,8 @@ impl Commands {
             }
             Err(other) => return Err(other),
         };
-        run.violations = may_block(|| skill.check_outputs(&shown)).map_err(invalid)?;
+        let checked = self.in_turn(principal, || skill.check_outputs(&shown).map_err(invalid));
+        run.violations = checked.await?;
         if run.violations.is_empty() {
             run.status = SkillRunStatus::Succeeded;
         }
@@ -475,12 +476,20 @@ pub(super) fn keyed(principal: &Principal, name: &str, wanted: &RunSkill) -> Opt
     })
 }
 
-/// The code of a run whose inputs fit.
-pub(super) fn checked_code(skill: &Skill, wanted: &RunSkill) -> Result<String, EngineError> {
-    may_block(|| {
-        check_inputs(skill, &wanted.inputs)?;
-        run_code(skill, &wanted.inputs).map_err(invalid)
-    })
+impl Commands {
+    /// The code of a run whose inputs fit.
+    pub(super) async fn checked_code(
+        &self,
+        principal: &Principal,
+        skill: &Skill,
+        wanted: &RunSkill,
+    ) -> Result<String, EngineError> {
+        let checked = self.in_turn(principal, || {
+            check_inputs(skill, &wanted.inputs)?;
+            run_code(skill, &wanted.inputs).map_err(invalid)
+        });
+        checked.await
+    }
 }
 
 pub(super) fn check_inputs(skill: &Skill, inputs: &Map<String, Value>) -> Result<(), EngineError> {

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use himalia_executions::{PromptInfo, PromptName, PromptState, StepPromptId};
-use himalia_journal::may_block;
 use himalia_model::{Action, EngineError, Object, Principal};
 use himalia_skills::address;
 use himalia_store::{
@@ -192,7 +191,10 @@ impl Commands {
         inputs: Option<&Map<String, Value>>,
     ) -> Result<(), EngineError> {
         let (_, workflow) = self.workflow(principal, name, version).await?;
-        inputs.map_or(Ok(()), |inputs| may_block(|| check_inputs(&workflow, inputs)))
+        match inputs {
+            Some(inputs) => self.in_turn(principal, || check_inputs(&workflow, inputs)).await,
+            None => Ok(()),
+        }
     }
 
     /// A new run, or the one that was begun with the key before, and then what it was begun with.
@@ -205,7 +207,8 @@ impl Commands {
     ) -> Result<(String, Option<String>), EngineError> {
         let (info, workflow) = self.workflow(principal, name, wanted.version.as_deref()).await?;
         let definition = workflow.definition();
-        may_block(|| check_inputs(&workflow, &wanted.inputs))?;
+        self.in_turn(principal, || check_inputs(&workflow, &wanted.inputs))
+            .await?;
         let inputs = Value::Object(wanted.inputs).to_string();
         let id = id_of_run(start.id);
         let record = WorkflowRunRecord {

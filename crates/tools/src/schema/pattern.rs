@@ -1,0 +1,170 @@
+//! Patterns of schemas. Each is an automaton whose states are made as a text needs them: linear in the text, in a bounded memory.
+
+use std::collections::HashMap;
+use std::sync::OnceLock;
+
+use regex_automata::hybrid::dfa::{Cache, Config, DFA};
+use regex_automata::util::syntax;
+use regex_automata::{Anchored, Input, nfa::thompson};
+
+use super::steps::{Spent, Steps};
+
+/// Patterns of a schema that are checked.
+pub(super) const MAX_PATTERNS: usize = 64;
+/// Bytes of one.
+const MAX_BYTES: usize = 4096;
+/// Bytes of the automaton of one.
+const MAX_COMPILED: usize = 128 << 10;
+/// Bytes of the states of one, for one check.
+const MAX_STATES: usize = 64 << 10;
+/// How often these may be made anew within one check.
+const MAX_CLEARED: usize = 16;
+/// Steps for each time.
+const CLEARED: usize = 10_000;
+/// Steps to make an automaton.
+const NEW: usize = 2000;
+/// Bytes of a text that are a step.
+const BYTES_OF_A_STEP: usize = 16;
+
+/// Why something is no pattern.
+const NONE: &str = "is no regular expression of ECMAScript, or has back-references";
+
+/// The patterns of a schema, by number.
+#[derive(Debug, Default)]
+pub(super) struct Patterns {
+    all: Vec<Pattern>,
+    numbers: HashMap<String, usize>,
+}
+
+#[derive(Debug)]
+struct Pattern {
+    text: String,
+    /// Made when it is first needed. `None`: it cannot be checked here.
+    automaton: OnceLock<Option<Box<DFA>>>,
+}
+
+impl Patterns {
+    /// The number of a pattern.
+    pub(super) fn add(&mut self, text: &str) -> usize {
+        if let Some(number) = self.numbers.get(text) {
+            return *number;
+        }
+        let number = self.all.len();
+        self.numbers.insert(text.to_owned(), number);
+        self.all.push(Pattern {
+            text: text.to_owned(),
+            automaton: OnceLock::new(),
+        });
+        number
+    }
+
+    /// Makes all of them. Says which one cannot be checked, if one cannot.
+    pub(super) fn build(&mut self) -> Result<(), String> {
+        if self.all.len() > MAX_PATTERNS {
+            return Err(format!(
+                "has {} different patterns, at most {MAX_PATTERNS} are allowed",
+                self.all.len()
+            ));
+        }
+        for pattern in &self.all {
+            let automaton = compile(&pattern.text).map_err(|reason| {
+                let shown: String = pattern
+                    .text
+                    .chars()
+                    .take(100)
+                    .flat_map(char::escape_debug)
+                    .collect();
+                format!("has the pattern {shown:?}, which {reason}")
+            })?;
+            let _ = pattern.automaton.set(Some(Box::new(automaton)));
+        }
+        Ok(())
+    }
+
+    pub(super) fn text(&self, number: usize) -> &str {
+        self.all.get(number).map_or("", |pattern| &pattern.text)
+    }
+
+    /// Bytes, at most.
+    pub(super) fn weight(&self) -> usize {
+        self.all.len().min(MAX_PATTERNS) * MAX_COMPILED
+    }
+
+    fn is_new(&self, number: usize) -> bool {
+        self.all
+            .get(number)
+            .is_some_and(|pattern| pattern.automaton.get().is_none())
+    }
+
+    fn automaton(&self, number: usize) -> Option<&DFA> {
+        let pattern = self.all.get(number).filter(|_| number < MAX_PATTERNS)?;
+        let made = pattern
+            .automaton
+            .get_or_init(|| compile(&pattern.text).ok().map(Box::new));
+        made.as_deref()
+    }
+}
+
+fn compile(pattern: &str) -> Result<DFA, &'static str> {
+    if pattern.len() > MAX_BYTES {
+        return Err("has more than 4096 bytes");
+    }
+    if ["(?=", "(?!", "(?<=", "(?<!"]
+        .iter()
+        .any(|look| pattern.contains(look))
+    {
+        return Err("looks around: such patterns cannot be checked in linear time");
+    }
+    let flags = pattern.match_indices("(?").any(|(at, _)| {
+        let rest = pattern.as_bytes().get(at + 2);
+        !matches!(rest, Some(b':' | b'<'))
+    });
+    if flags {
+        return Err("has flags, which patterns of JSON Schema do not have");
+    }
+    let syntax = syntax::Config::new().nest_limit(64);
+    let translated = jsonschema_regex::to_rust_regex(pattern).map_err(|()| NONE)?;
+    syntax::parse_with(&translated, &syntax).map_err(|_| NONE)?;
+    DFA::builder()
+        .syntax(syntax)
+        .thompson(thompson::Config::new().nfa_size_limit(Some(MAX_COMPILED)))
+        .configure(
+            Config::new()
+                .unicode_word_boundary(true)
+                .cache_capacity(MAX_STATES)
+                .skip_cache_capacity_check(true)
+                .minimum_cache_clear_count(Some(MAX_CLEARED)),
+        )
+        .build(&translated)
+        .map_err(|_| "takes too much memory: shorten its repetitions and classes")
+}
+
+/// The states of the patterns, within one check.
+#[derive(Default)]
+pub(super) struct Matching(HashMap<usize, Cache>);
+
+impl Matching {
+    /// Whether a text has a part that a pattern describes. One that cannot be checked here describes all.
+    pub(super) fn is_match(
+        &mut self,
+        patterns: &Patterns,
+        number: usize,
+        text: &str,
+        steps: &mut Steps,
+    ) -> Result<bool, Spent> {
+        steps.take(4 + text.len() / BYTES_OF_A_STEP)?;
+        if patterns.is_new(number) {
+            steps.take(NEW)?;
+        }
+        let Some(automaton) = patterns.automaton(number) else {
+            return Ok(true);
+        };
+        let cache = self.0.entry(number).or_insert_with(|| automaton.create_cache());
+        let before = cache.clear_count();
+        let input = Input::new(text).anchored(Anchored::No).earliest(true);
+        let found = automaton.try_search_fwd(cache, &input);
+        steps.take(cache.clear_count().saturating_sub(before) * CLEARED)?;
+        // It gives up at too many states, and at \b in a text that is not ASCII.
+        found.map(|found| found.is_some()).map_err(|_| Spent)
+    }
+}

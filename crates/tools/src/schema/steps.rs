@@ -1,0 +1,66 @@
+//! How much work a check may be.
+
+use serde_json::Value;
+
+/// Steps of a check of a small value: about 50 ms at most.
+pub(super) const LEAST: u64 = 250_000;
+/// Steps for each part of a large value.
+const FOR_EACH_PART: u64 = 4;
+
+/// Steps that are left for checks. A step is a rule of a schema at a place of a value; long texts are several.
+#[derive(Debug)]
+pub struct Steps(u64);
+
+/// All steps are taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Spent;
+
+impl Steps {
+    /// So many.
+    pub fn new(steps: u64) -> Self {
+        Self(steps)
+    }
+
+    /// Those of a check of a value: a large one may take more, as it took more to send.
+    pub(crate) fn of(value: &Value) -> Self {
+        Self(LEAST.max(parts(value).saturating_mul(FOR_EACH_PART)))
+    }
+
+    /// Whether none is left.
+    pub fn are_spent(&self) -> bool {
+        self.0 == 0
+    }
+
+    #[cfg(test)]
+    pub(super) fn left(&self) -> u64 {
+        self.0
+    }
+
+    pub(super) fn take(&mut self, steps: usize) -> Result<(), Spent> {
+        match self.0.checked_sub(u64::try_from(steps).unwrap_or(u64::MAX)) {
+            Some(left) if left > 0 => {
+                self.0 = left;
+                Ok(())
+            }
+            _ => {
+                self.0 = 0;
+                Err(Spent)
+            }
+        }
+    }
+}
+
+/// Scalars, lists and objects of a value.
+fn parts(value: &Value) -> u64 {
+    let mut count = 0;
+    let mut open = vec![value];
+    while let Some(one) = open.pop() {
+        count += 1;
+        match one {
+            Value::Array(items) => open.extend(items),
+            Value::Object(members) => open.extend(members.values()),
+            _ => {}
+        }
+    }
+    count
+}
