@@ -138,7 +138,7 @@ agent() {
   rm -rf "$context"
   mkdir -p "$context/kernel"
   cp "$binaries/himalia-shim" "$context/"
-  cp -a "$root/kernelspecs/python3/himalia_kernel" "$context/kernel/"
+  cp -a "$root"/kernelspecs/python3/{himalia_kernel,sitecustomize.py} "$context/kernel/"
   say "building himalia-agent"
   docker build --quiet --network none -f "$root/docker/agent/Dockerfile" -t himalia-agent "$context" >/dev/null
   rm -rf "$context"

@@ -10,6 +10,7 @@ fn main() -> io::Result<()> {
     let source = crate_dir.join("../../kernelspecs/python3").canonicalize()?;
     let mut files = Vec::new();
     collect(&source.join("himalia_kernel"), "himalia_kernel", &mut files)?;
+    files.push(("sitecustomize.py".to_owned(), source.join("sitecustomize.py")));
     files.sort();
 
     let mut out = String::from("/// Path below the place it is installed in, and content; sorted.\n");

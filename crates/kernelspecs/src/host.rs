@@ -10,8 +10,8 @@ pub(crate) const ESSENTIALS: [&str; 9] = [
     "HOME", "LANG", "LANGUAGE", "LOGNAME", "PATH", "SHELL", "TMPDIR", "TZ", "USER",
 ];
 
-/// `PATH` where the host has none.
-const PLAIN_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+/// `PATH` in a root of its own, and where the host has none.
+pub(super) const PLAIN_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// Variables of the gateway's process, as a value: read once, and given by tests.
 #[derive(Clone, Debug, Default)]
@@ -90,8 +90,8 @@ impl HostEnvironment {
         essentials
     }
 
-    /// The variables that a kernel with a root of its own starts with. In a built root the host's language and `PATH`
-    /// are right; in a container they are the image's, which only the sandbox knows.
+    /// The variables that a kernel with a root of its own starts with. In a built root the host's language is right, and the
+    /// system's directories of programs are; in a container both are the image's, which only the sandbox knows.
     pub fn inside(&self, container: bool) -> BTreeMap<String, String> {
         if container {
             return BTreeMap::new();
@@ -101,6 +101,7 @@ impl HostEnvironment {
             inside.remove(name);
         }
         inside.insert("HOME".to_owned(), super::SANDBOX_WORK_DIR.to_owned());
+        inside.insert("PATH".to_owned(), PLAIN_PATH.to_owned());
         inside
     }
 
@@ -142,5 +143,23 @@ mod tests {
         assert_eq!(names, ["HOME", "LANG", "LC_NUMERIC", "PATH"]);
         assert_eq!(essentials["LANG"], "C.UTF-8");
         assert_eq!(essentials["PATH"], PLAIN_PATH);
+    }
+
+    #[test]
+    fn a_built_root_has_the_directories_of_the_system_not_those_of_the_gateways_user() {
+        let host = HostEnvironment::new([
+            ("HOME", "/home/ada"),
+            ("LANG", "de_DE.UTF-8"),
+            ("PATH", "/home/ada/venv/bin:/usr/bin"),
+            ("USER", "ada"),
+        ]);
+        let inside = host.inside(false);
+        let expected = [
+            ("HOME", "/session"),
+            ("LANG", "de_DE.UTF-8"),
+            ("PATH", PLAIN_PATH),
+        ];
+        let expected = expected.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        assert_eq!(inside, BTreeMap::from(expected));
     }
 }

@@ -77,11 +77,17 @@ pub fn launch(
     if let Some(problem) = spec.problem.as_ref().filter(|problem| !of_host(problem)) {
         return Err(failed(format!("kernelspec {}: {problem}", spec.name)));
     }
-    let base = if request.shares_files {
+    let program = host_program(spec, request, host).map_err(failed)?;
+    let mut base = if request.shares_files {
         host.essentials()
     } else {
         host.inside(request.in_container)
     };
+    // What a child of a kernel prints belongs to the cell that runs then: with a pipe for a terminal it would hold it back.
+    base.insert("PYTHONUNBUFFERED".to_owned(), "1".to_owned());
+    if let Some(dir) = program.as_deref().and_then(Path::parent).and_then(Path::to_str) {
+        program::find_first(dir, &mut base);
+    }
     let asked = |of_request: &BTreeMap<String, String>| {
         let mut asked = request.template_env.clone();
         asked.extend(of_request.clone());
@@ -112,12 +118,8 @@ pub fn launch(
 
     let mut argv: Vec<String> = spec.spec.argv.iter().map(|word| place(word, &spec.dir)).collect();
     if let Some(first) = argv.first_mut() {
-        if !request.in_container {
-            // Never the request's: what is found here is bound into the sandbox, and may become a zygote outside of it.
-            let path = base_env.get("PATH").map(String::as_str).unwrap_or_default();
-            let program = program::resolve(first, paths::prefix_of(&spec.dir), path)
-                .map_err(|problem| failed(format!("kernelspec {}: {problem}", spec.name)))?;
-            *first = utf8(&program).map_err(failed)?;
+        if let Some(program) = &program {
+            *first = utf8(program).map_err(failed)?;
         } else if is_ours(spec) {
             // The image's own interpreter, with our package from the mount.
             "python3".clone_into(first);
@@ -132,6 +134,23 @@ pub fn launch(
         cwd: utf8(&choice.cwd).map_err(failed)?,
         interrupt_mode: spec.spec.interrupt_mode,
     })
+}
+
+/// The program of a kernel that runs on the host's files; `None` in a container, or without a command line.
+fn host_program(
+    spec: &KernelSpec,
+    request: &LaunchRequest,
+    host: &HostEnvironment,
+) -> Result<Option<PathBuf>, String> {
+    let Some(first) = spec.spec.argv.first().filter(|_| !request.in_container) else {
+        return Ok(None);
+    };
+    // Never the request's PATH: the program is bound into the sandbox, and may become a zygote outside of it.
+    let env = environment::build(host.essentials(), &spec.spec.env, &request.template_env);
+    let path = env.get("PATH").map(String::as_str).unwrap_or_default();
+    program::resolve(&place(first, &spec.dir), paths::prefix_of(&spec.dir), path)
+        .map(Some)
+        .map_err(|problem| format!("kernelspec {}: {problem}", spec.name))
 }
 
 /// Has our launcher come from where it is installed, never from the directory in which the kernel starts: files there are

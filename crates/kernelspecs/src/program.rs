@@ -1,8 +1,11 @@
 //! Which file a kernelspec's first word means.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, AtFlags, CWD, accessat};
+
+use super::host::PLAIN_PATH;
 
 /// How every problem with a program begins.
 pub(super) const PROBLEM_BEGINS: &str = "argv[0]";
@@ -34,6 +37,16 @@ pub(super) fn resolve(word: &str, prefix: Option<&Path>, path: &str) -> Result<P
         .ok_or_else(|| format!("argv[0] {word:?} is not on PATH"))
 }
 
+/// Puts the directory of a kernel's program first on `PATH`, so that commands find what is installed with it: the other programs of
+/// its environment. A directory of the system keeps its place.
+pub(super) fn find_first(dir: &str, env: &mut BTreeMap<String, String>) {
+    let path = env.entry("PATH".to_owned()).or_default();
+    if PLAIN_PATH.split(':').any(|system| system == dir) || path.split(':').next() == Some(dir) {
+        return;
+    }
+    *path = format!("{dir}:{path}");
+}
+
 fn is_python(word: &str) -> bool {
     word.strip_prefix("python")
         .is_some_and(|version| version.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.'))
@@ -58,6 +71,19 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
+
+    #[test]
+    fn the_programs_of_an_environment_come_before_others() {
+        let path = |dir: &str, before: &str| {
+            let mut env = BTreeMap::from([("PATH".to_owned(), before.to_owned())]);
+            find_first(dir, &mut env);
+            env.remove("PATH").unwrap()
+        };
+        assert_eq!(path("/env/bin", "/usr/bin:/bin"), "/env/bin:/usr/bin:/bin");
+        assert_eq!(path("/env/bin", "/a:/env/bin"), "/env/bin:/a:/env/bin");
+        assert_eq!(path("/env/bin", "/env/bin:/bin"), "/env/bin:/bin");
+        assert_eq!(path("/bin", "/own:/usr/bin"), "/own:/usr/bin");
+    }
 
     #[test]
     fn the_prefix_comes_before_the_path_for_python_alone() {

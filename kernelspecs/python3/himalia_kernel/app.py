@@ -9,7 +9,7 @@ import zmq.utils.garbage  # noqa: F401
 from ipykernel import kernelapp
 from traitlets import Any, Bool, DottedObjectName, Type, default
 
-from himalia_kernel import bash, charts, e2b, frames, packages, places, plumbing, preload, working_directory
+from himalia_kernel import bash, charts, commands, e2b, frames, packages, places, plumbing, preload, wire_text, working_directory
 from himalia_kernel.iopub import SEND_TIMEOUT_MS, BoundedIOPubThread
 from himalia_kernel.records import keep_no_outputs
 
@@ -80,6 +80,8 @@ class HimaliaKernelApp(kernelapp.IPKernelApp):
         """
         if "hist_file" not in self.config.HistoryManager:
             self.config.HistoryManager.hist_file = ":memory:"
+        if self.session.packer == "json":
+            self.session.pack = wire_text.pack
         if not self.embryo:
             self.open_channels()
             super().write_connection_file()
@@ -103,7 +105,9 @@ class HimaliaKernelApp(kernelapp.IPKernelApp):
             self.kernel.watch(self.shell)
             packages.serve(self.shell)
             bash.install(self.shell)
+            commands.end_input()
             charts.install(self.shell.display_formatter)
+            charts.show_once(self.shell)
             frames.install(self.shell.display_formatter)
             e2b.install(self.shell.display_formatter)
 

@@ -10,6 +10,7 @@ import binascii
 import importlib.util
 import json
 import struct
+import sys
 
 from himalia_kernel import statics
 
@@ -27,6 +28,7 @@ def install(formatter):
     plain = formatter.format
 
     def described(obj, include=None, exclude=None):
+        _draw_as_png(formatter, obj)
         data, metadata = plain(obj, include=include, exclude=exclude)
         try:
             found = _describe(obj, data)
@@ -35,6 +37,37 @@ def install(formatter):
         return data, metadata | {KEY: found} if found else metadata
 
     formatter.format = described
+
+
+def show_once(shell):
+    """A figure that is the value of a cell is not shown once more at the end of the cell, where the inline backend shows all."""
+    hook = shell.displayhook
+    plain = hook.compute_format_data
+
+    def compute(result):
+        made = plain(result)
+        inline = sys.modules.get("matplotlib_inline.backend_inline")
+        if inline is not None and _is_figure(result) and "image/png" in made[0]:
+            if inline.InlineBackend.instance().close_figures:
+                inline.Gcf.destroy_fig(result)  # as all of them are at the end
+        return made
+
+    hook.compute_format_data = compute
+
+
+def _is_figure(thing):
+    figure = statics.loaded_class("matplotlib.figure", "Figure")
+    return figure is not None and statics.is_instance(thing, figure)
+
+
+def _draw_as_png(formatter, thing):
+    """The inline backend sees to it that figures are drawn. Where the code chose another one before, it was not loaded."""
+    if "matplotlib_inline.backend_inline" in sys.modules or not _is_figure(thing):
+        return
+    if statics.loaded_class("matplotlib.figure", "Figure") not in formatter.formatters["image/png"].type_printers:
+        from IPython.core.pylabtools import select_figure_formats
+
+        select_figure_formats(formatter.parent, {"png"})
 
 
 def _describe(thing, data):

@@ -11,6 +11,7 @@ A task of the cell's that computes without awaiting is still not interrupted: an
 """
 
 import asyncio
+import contextvars
 import functools
 import signal
 import threading
@@ -22,6 +23,7 @@ from IPython.core.interactiveshell import InteractiveShell
 
 # What else runs code of the user's. Both of them take an exception for that code's.
 _BESIDE_THE_CELL = {EventManager.trigger.__code__, InteractiveShell.user_expressions.__code__}
+_NONE = object()
 _STOP = compile("raise KeyboardInterrupt", "<interrupted>", "exec")
 
 
@@ -35,8 +37,9 @@ class InterruptibleKernel(IPythonKernel):
     # Made with the control thread.
     wakeup = None
     _interrupted = False
-    # The task of the cell, while it awaits or may do so.
+    # The task of the cell, while it awaits or may do so, and the context that one has left.
     _awaiting = None
+    _left = None
 
     def pre_handler_hook(self):
         """Called in the main thread before a request is handled."""
@@ -76,9 +79,20 @@ class InterruptibleKernel(IPythonKernel):
                 self._swap(self._interrupt, signal.default_int_handler)
             return await run_code(code_obj, result, async_=async_)
         finally:
+            if async_:
+                self._left = contextvars.copy_context()
             self._flush_fully(False)
             self._awaiting = None
             self._swap(signal.default_int_handler, self._interrupt)
+
+    def keep_context(self):
+        """Set what a cell that awaits has set in context variables: such a cell is a task, with a context of its own."""
+        if threading.current_thread() is not threading.main_thread():
+            return
+        left, self._left = self._left, None
+        for variable, value in (left or {}).items():
+            if variable.get(_NONE) is not value:
+                variable.set(value)
 
     def _flush_fully(self, fully):
         if self.iopub_thread is not None:  # as in an embryo

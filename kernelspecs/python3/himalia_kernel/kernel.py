@@ -1,5 +1,11 @@
 """The kernel: IPython's, with prompt interrupts, requests of the gateway's own on the control channel, and observed executions."""
 
+import asyncio
+import contextvars
+import os
+import sys
+import threading
+
 from himalia_kernel import children
 from himalia_kernel.interrupt import InterruptibleKernel
 from himalia_kernel.observer import KEY, Observer
@@ -22,9 +28,33 @@ class HimaliaKernel(InterruptibleKernel):
         super().__init__(**kwargs)
         self.observer = Observer(self)
         self._desk = None
+        # The context of all cells, which a branch has a copy of.
+        self._cells = None
+        self._process = None
+
+    def start(self):
+        """Begin to serve, in this process."""
+        self._process = os.getpid()
+        if self._cells is None:
+            self._cells = contextvars.copy_context()
+        super().start()
+
+    async def shell_main(self, subshell_id, msg):
+        """Handle a message; one of the main shell in the context of all cells."""
+        handling = super().shell_main(subshell_id, msg)
+        return await (handling if subshell_id is not None else asyncio.create_task(handling, context=self._cells))
 
     async def do_execute(self, code, silent, *args, **kwargs):
-        """Execute, observed unless it is silent."""
+        """Execute, observed unless it is silent. What the code sets in context variables holds in the next cell."""
+        try:
+            reply = await self._run_observed(code, silent, *args, **kwargs)
+        finally:
+            self.keep_context()
+        if os.getpid() != self._process:
+            _end_fork(reply)
+        return reply
+
+    async def _run_observed(self, code, silent, *args, **kwargs):
         self.observer.begin(None if silent else code)
         asked = (self.get_parent("shell").get("metadata") or {}).get(KEY)
         if not asked:
@@ -96,3 +126,13 @@ class HimaliaKernel(InterruptibleKernel):
             if header.get("msg_type") in _OWN_REQUESTS:
                 return
         super()._publish_status(status, channel, parent)
+
+
+def _end_fork(reply):
+    """In a process that a cell has made by `os.fork`: the cell has ended, and with it the process, as at the end of a script."""
+    for thread in threading.enumerate():
+        if thread is not threading.current_thread() and not thread.daemon:
+            thread.join()
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    os._exit(0 if reply["status"] == "ok" else 1)

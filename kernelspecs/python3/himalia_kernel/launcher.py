@@ -9,7 +9,7 @@ def main():
 
     Set `HIMALIA_PLAIN_KERNEL=1` to start plain ipykernel, for instance to see whether a problem is ours.
     """
-    from himalia_kernel import packages, preload, working_directory
+    from himalia_kernel import libraries, packages, preload, working_directory
 
     packages.make_importable()
     application, problem = choose()
@@ -22,6 +22,7 @@ def main():
         from ipykernel.kernelapp import IPKernelApp as application
 
         working_directory.extend(application)
+    libraries.adapt()
     preload.load(preload.names())
     application.launch_instance()
 

@@ -1,6 +1,8 @@
 """`sys.stdout` and `sys.stderr` of a kernel, with a bound on the text that is not yet sent."""
 
+import codecs
 import os
+import sys
 import threading
 from functools import partial
 
@@ -15,6 +17,10 @@ _PUSH_AT = 128 * 1024
 _FLUSH_WAIT_S = 0.1
 # How long a flush by code of the user's waits for its text to be written: no crash after it takes the text away.
 _WRITE_WAIT_S = 5.0
+
+
+# Bytes of one read from a descriptor.
+_CHUNK = 64 * 1024
 
 
 class _Batch:
@@ -73,6 +79,20 @@ class BoundedOutStream(OutStream):
         self._exc = None
         self.watch_fd_thread = threading.Thread(target=self._watch_pipe_fd, daemon=True)
         self.watch_fd_thread.start()
+
+    def _watch_pipe_fd(self):
+        """In a thread: write what comes by the descriptor, a character of several bytes when all of them are there."""
+        if self._fid is None:
+            return
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        try:
+            while (data := os.read(self._fid, _CHUNK)) and self._should_watch:
+                text = decoder.decode(data)
+                if text:
+                    self.write(text)
+                os.write(self._original_stdstream_copy, data)
+        except Exception:
+            self._exc = sys.exc_info()
 
     def _forget_parent(self):
         """In a forked child: the text that was written before the fork is the parent's to send."""

@@ -192,3 +192,53 @@ def test_a_kernel_whose_output_is_not_read_can_be_shut_down(kernel, tmp_path):
     assert kernel.reply(msg_id)["ename"] == "KeyboardInterrupt"
     assert kernel.request("shutdown_request", {"restart": False}, "control", timeout=10)["status"] == "ok"
     assert kernel.process.wait(15) == 0
+
+
+def shown(kernel, code, end="END\n"):
+    """What code prints, until the end of it comes: what is written to a descriptor comes by a thread."""
+    msg_id = kernel.execute(code)
+    out = ""
+    while not out.endswith(end):
+        message = kernel.receive("iopub")
+        if message["msg_type"] == "stream":
+            assert message["parent_header"]["msg_id"] == msg_id
+            out += message["content"]["text"]
+    assert kernel.reply(msg_id)["status"] == "ok"
+    return out.removesuffix(end)
+
+
+def test_characters_of_several_bytes_are_whole_wherever_their_bytes_are_parted(kernel):
+    assert shown(kernel, "import os; os.write(1, ('€' * 200_000).encode() + b'END\\n')") == "€" * 200_000
+    script = "import sys; sys.stdout.write('字' * 30_000 + 'END' + chr(10))"
+    assert shown(kernel, f"import subprocess, sys; subprocess.run([sys.executable, '-c', {script!r}])") == "字" * 30_000
+    # Each byte is read before the next one is there.
+    code = "import os, time\nfor byte in '😀'.encode():\n    os.write(1, bytes([byte])); time.sleep(0.05)\nos.write(1, b'END\\n')"
+    assert shown(kernel, code) == "😀"
+    assert shown(kernel, "os.write(1, b'a\\xe2\\x82b\\xffEND\\n')") == "a\ufffdb\ufffd"
+
+
+def test_halves_of_surrogate_pairs_are_replaced_and_nothing_is_lost(kernel):
+    reply, out, _ = kernel.run("print('first'); print('n\\udcff'); print('a\\ud800b'); print('\\ud83d\\ude00'); print('last')")
+    assert (reply["status"], out) == ("ok", "first\nn\ufffd\na\ufffdb\n😀\nlast\n")
+    reply, _, messages = kernel.run("raise ValueError('x\\udcff')")
+    assert reply["evalue"] == "x\ufffd" and any("x\ufffd" in line for line in reply["traceback"])
+    _, _, messages = kernel.run("from IPython.display import display\ndisplay({'text/plain': 'p\\udcff', 'application/json': {'a': '\\ud800'}}, raw=True)")
+    data = next(message["content"]["data"] for message in messages if message["msg_type"] == "display_data")
+    assert data == {"text/plain": "p\ufffd", "application/json": {"a": "\ufffd"}}
+
+
+@pytest.mark.parametrize("command", ["cat", "read x; echo $?", "python3 -c 'input()'", "cat; cat; echo two"])
+def test_commands_that_read_see_an_end(kernel, command):
+    reply, _, _ = kernel.run(f"!{command}", timeout=30)
+    assert reply["status"] == "ok"
+    assert kernel.run("!test -t 1 && echo terminal")[1].strip() == "terminal"
+    assert kernel.run("name = 'x'\n!echo {name} $name")[1].strip() == "x x"
+
+
+def test_a_process_that_a_cell_forks_ends_with_the_cell(kernel):
+    code = "import os\npid = os.fork()\nprint('parent' if pid else 'child', flush=True)\nif not pid: raise SystemError('of the child')"
+    assert kernel.run(code)[0]["status"] == "ok"
+    reply, out, _ = kernel.run("print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))")
+    assert (reply["status"], out) == ("ok", "1\n")
+    reply, out, _ = kernel.run("pid = os.fork()\nx = 1 if pid else 2\nif pid: print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), x)")
+    assert (reply["status"], out) == ("ok", "0 1\n")

@@ -33,7 +33,7 @@ def ordinary_place(tmp_path_factory, kernel_python):
         (place / "bin").mkdir()
         for name in ("himalia", "himalia-shim", "himalia-jail"):
             shutil.copy(binaries / name, place / "bin" / name)
-        subprocess.run(["/usr/bin/python3", "-m", "venv", "--without-pip", str(place / "env")], check=True)
+        subprocess.run(["/usr/bin/python3", "-m", "venv", str(place / "env")], check=True)
         version = "import sys; print('python%d.%d' % sys.version_info[:2])"
         name = subprocess.run([place / "env/bin/python", "-c", version], check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
         packages = Path(kernel_python).parents[1] / "lib" / name / "site-packages"
@@ -41,6 +41,10 @@ def ordinary_place(tmp_path_factory, kernel_python):
         # Tens of thousands of files, whose copying and removal is slow on a busy disk: hard links where that is possible.
         how = "-al" if packages.stat().st_dev == place.stat().st_dev else "-a"
         subprocess.run(["cp", how, str(packages), str(place / "env/lib" / name / "site-packages")], check=True)
+        # Of the programs those that the tests look for, which name their interpreter.
+        program = (Path(kernel_python).parent / "f2py").read_text().replace(str(Path(kernel_python).parent), str(place / "env/bin"))
+        (place / "env/bin/f2py").write_text(program)
+        (place / "env/bin/f2py").chmod(0o755)
         spec = place / "kernels" / "python3"
         spec.mkdir(parents=True)
         argv = f'["{place}/env/bin/python", "-m", "himalia_kernel", "-f", "{{connection_file}}"]'

@@ -17,8 +17,9 @@ def wheel():
     """The smallest wheel."""
     out, info = io.BytesIO(), f"{NAME}-1.0.dist-info"
     files = {
-        f"{NAME}.py": "ANSWER = 42\n",
+        f"{NAME}.py": "ANSWER = 42\n\n\ndef main():\n    print(ANSWER)\n",
         f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {NAME}\nVersion: 1.0\n",
+        f"{info}/entry_points.txt": f"[console_scripts]\nhimalia-probe = {NAME}:main\n",
         f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
     }
     record = "".join(f"{name},,\n" for name in [*files, f"{info}/RECORD"])

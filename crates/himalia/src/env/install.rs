@@ -19,7 +19,7 @@ pub(super) fn install(env: &PythonEnv) -> anyhow::Result<()> {
     let site = site_packages(env)?;
     write_if_changed(
         &site.join("himalia_kernel.pth"),
-        format!("{}\n", package.display()).as_bytes(),
+        format!("{}\n", from(&site, &package).display()).as_bytes(),
     )?;
     let spec = env.kernelspecs().join(NAME);
     fs::create_dir_all(&spec).with_context(|| format!("cannot make {}", spec.display()))?;
@@ -88,6 +88,18 @@ fn compile(env: &PythonEnv, dir: &Path) {
     }
 }
 
+/// The path of the package from where `.pth` files are: in a sandbox the environment has another path than here.
+fn from(site: &Path, package: &Path) -> PathBuf {
+    let up = site.ancestors().find_map(|dir| {
+        let below = package.strip_prefix(dir).ok()?;
+        Some((site.strip_prefix(dir).ok()?.components().count(), below))
+    });
+    match up {
+        Some((levels, below)) => PathBuf::from("../".repeat(levels)).join(below),
+        None => package.to_owned(),
+    }
+}
+
 fn site_packages(env: &PythonEnv) -> anyhow::Result<PathBuf> {
     let lib = env.dir.join("lib");
     let entries = fs::read_dir(&lib).with_context(|| format!("cannot read {}", lib.display()))?;
@@ -150,7 +162,9 @@ mod tests {
         let (_root, env) = pretend();
         install(&env).unwrap();
         let pth = env.dir.join("lib/python3.99/site-packages/himalia_kernel.pth");
-        let package = PathBuf::from(fs::read_to_string(&pth).unwrap().trim());
+        let package = fs::read_to_string(&pth).unwrap();
+        assert!(package.starts_with("../../../himalia/"), "{package}");
+        let package = pth.parent().unwrap().join(package.trim());
         for (name, content) in embedded::PACKAGE {
             assert_eq!(fs::read(package.join(name)).unwrap(), *content, "{name}");
         }

@@ -44,6 +44,7 @@ fn the_gateways_environment_reaches_no_kernel() {
         ("KERNEL_X", "x"),
         ("LANG", "C.UTF-8"),
         ("PATH", "/usr/bin:/bin"),
+        ("PYTHONUNBUFFERED", "1"),
     ]);
     assert_eq!(launch.env, expected);
 }
@@ -85,6 +86,10 @@ fn the_command_line_is_filled_in() {
         "{other}".into(),
     ];
     assert_eq!(launch.argv, expected);
+    assert_eq!(
+        launch.env["PATH"],
+        format!("{}:/usr/bin:/bin", place.text("p/bin"))
+    );
 }
 
 /// The gateway's user runs the program, or binds the directories around it: both are the operator's choice.

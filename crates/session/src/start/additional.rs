@@ -19,7 +19,7 @@ use super::new_session::millis_since;
 use super::plan::with_secrets;
 use super::sandbox::shim_spec;
 use crate::end::SESSION_ENDED;
-use crate::templates::{Plan, trust_domain, with_placeholders, zygote_spec};
+use crate::templates::{Plan, env_dir, programs, trust_domain, with_placeholders, zygote_spec};
 use crate::{SessionKernel, SessionManager};
 
 /// Most kernels of a session, its first one included.
@@ -113,8 +113,13 @@ impl SessionManager {
             cause: "its sandbox is gone".to_owned(),
         })?;
         let mut spec = shim_spec(&plan, &launch, sandbox, &cwd, self.config.packages.as_ref());
-        // The sandbox's zygote has the interpreter of the first kernel.
-        spec.via_zygote &= plan.spec.name == of_session.kernelspec && zygote_spec(&plan, &launch).is_some();
+        // The sandbox's zygote has the interpreter of the first kernel, and so has the name of its environment.
+        let is_like_first = plan.spec.name == of_session.kernelspec;
+        spec.via_zygote &= is_like_first && zygote_spec(&plan, &launch, self.catalog.host()).is_some();
+        if is_like_first {
+            let env_dir = env_dir(&plan, &launch, self.catalog.host())?;
+            programs::by_name(&mut spec, env_dir.as_deref());
+        }
         let described = Session {
             created_micros: self.time().micros(),
             cwd,

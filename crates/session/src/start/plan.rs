@@ -54,7 +54,7 @@ impl SessionManager {
     /// Gets the zygote of a template ready, so that its first session need not start cold.
     pub(crate) async fn warm_template(self: Arc<Self>, template: String) {
         match self.plan_of_template(&template).await {
-            Ok((plan, launch)) => warm_zygote(&plan, &launch).await,
+            Ok((plan, launch)) => warm_zygote(&plan, &launch, self.catalog.host()).await,
             Err(error) => tracing::warn!(template, %error, "cannot load the modules of a template early"),
         }
     }

@@ -21,7 +21,7 @@ use super::plan::cull_timeout;
 use crate::credentials::certificates;
 use crate::end::{new_name, remove_kept_files};
 use crate::sandbox_error::not_started;
-use crate::templates::{Plan, java, packages, sandbox_spec};
+use crate::templates::{Plan, binds, java, packages, programs, sandbox_spec};
 use crate::{Lease, SessionKernel, SessionManager};
 
 /// Connections of a shim that wait for the actor.
@@ -58,6 +58,7 @@ impl SessionManager {
         let key = SandboxKey::generate().map_err(|error| EngineError::internal("no randomness", error))?;
         let key_hash: [u8; 32] = Sha256::digest(key.expose().as_bytes()).into();
         let mut spec = sandbox_spec(plan, launch, self.catalog.host(), id, kept_files.as_deref(), key)?;
+        let env_dir = spec.names.get(binds::ENV).cloned();
         spec.orphan_ttl = self.config.orphan_ttl;
         spec.show_data = self.config.show_data;
         let sandbox = plan
@@ -85,7 +86,8 @@ impl SessionManager {
         let program = launch.argv.first().filter(|_| on_host);
         let work_dir = sandbox.work_dir.as_ref().and_then(|dir| dir.to_str());
         let cwd = work_dir.unwrap_or(&launch.cwd).to_owned();
-        let shim_spec = shim_spec(plan, launch, &sandbox, &cwd, self.config.packages.as_ref());
+        let mut shim_spec = shim_spec(plan, launch, &sandbox, &cwd, self.config.packages.as_ref());
+        programs::by_name(&mut shim_spec, env_dir.as_deref());
         let session = Session {
             created_micros,
             expires_micros: plan.expires_micros(created_micros),
@@ -199,6 +201,9 @@ pub(super) fn shim_spec(
         let index = index.is_some_and(|index| index.is_permitted(&config.allow));
         for (name, value) in packages::variables(work_dir, &config.network, config.has_proxy(), index) {
             env.entry(name.to_owned()).or_insert(value);
+        }
+        if launch.env.get("PATH") == launch.base_env.get("PATH") {
+            packages::find_programs(work_dir, &mut env);
         }
         for (name, value) in certificates::variables(work_dir, &plan.session) {
             env.entry(name.to_owned()).or_insert(value);

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use himalia_model::{EngineError, KernelSpec};
 
+/// The name of the environment among [`Binds::names`].
+pub(crate) const ENV: &str = "env";
 /// Directories that every built root has.
 const SYSTEM: [&str; 6] = ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64"];
 /// Links from a program to the file behind it.
@@ -69,7 +71,7 @@ fn names(prefixes: &[PathBuf]) -> BTreeMap<&'static str, PathBuf> {
     let mut names = BTreeMap::new();
     for prefix in prefixes {
         if prefix.join("pyvenv.cfg").is_file() {
-            names.entry("env").or_insert_with(|| prefix.clone());
+            names.entry(ENV).or_insert_with(|| prefix.clone());
         } else if prefix.join("bin/python3").exists() {
             names.entry("python").or_insert_with(|| prefix.clone());
         }

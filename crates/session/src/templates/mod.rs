@@ -3,7 +3,7 @@
 //! A name is a template of the configuration, or else a kernelspec, which is a template of its own with the
 //! configuration's defaults. A caller may ask for less than the template gives, and for more only up to its `max`.
 
-mod binds;
+pub(crate) mod binds;
 mod check;
 mod grants;
 pub(crate) mod java;
@@ -11,6 +11,7 @@ mod limits;
 mod mounts;
 pub(crate) mod packages;
 mod plan;
+pub(crate) mod programs;
 mod sandbox_spec;
 
 use std::collections::BTreeMap;
@@ -21,7 +22,7 @@ use himalia_model::{EngineConfig, EngineError, KernelSpec, MountTemplate, Origin
 pub(crate) use check::check;
 pub(crate) use mounts::check_sources;
 pub(crate) use plan::{Offer, Plan, check_labels, duration, plan, trust_domain, with_placeholders};
-pub(crate) use sandbox_spec::{sandbox_spec, warm_zygote, zygote_spec};
+pub(crate) use sandbox_spec::{env_dir, sandbox_spec, warm_zygote, zygote_spec};
 
 /// The templates of a configuration.
 #[derive(Clone, Debug)]

@@ -72,6 +72,14 @@ pub(crate) fn variables(
     variables
 }
 
+/// Puts the directory of programs that come with such packages on `PATH`: last, as the packages are on `sys.path`.
+pub(crate) fn find_programs(work_dir: &Path, env: &mut BTreeMap<String, String>) {
+    let programs = work_dir.join(DIRECTORY).join("bin");
+    if let Some(path) = env.get_mut("PATH") {
+        *path = format!("{path}:{}", programs.display());
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

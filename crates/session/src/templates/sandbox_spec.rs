@@ -1,7 +1,7 @@
 //! From a settled start to what the provisioner gets.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use himalia_kernelspecs::{HostEnvironment, Launch, is_ours};
@@ -9,9 +9,11 @@ use himalia_model::{EngineError, KernelId};
 use himalia_sandbox::{Files, Network, RootFiles, SandboxKey, SandboxSpec, ZygoteSpec};
 
 use super::plan::Plan;
-use super::{binds, limits};
+use super::{binds, limits, programs};
 use crate::start::late_binding;
 
+/// Tells a zygote under which path its kernels have the environment.
+const ENV_OF_KERNELS: &str = "HIMALIA_ENV_OF_KERNELS";
 /// How long a start that no caller waits for waits for a zygote.
 const ZYGOTE_WAIT: Duration = Duration::from_mins(1);
 
@@ -42,18 +44,40 @@ pub(crate) fn sandbox_spec(
     spec.runtime.clone_from(&plan.runtime);
     spec.files = kept_files.map_or(Files::Ephemeral, |name| Files::Session(name.to_owned()));
     spec.labels = BTreeMap::from([("kernel".to_owned(), id.to_string())]);
-    if let Some(program) = program_in_built_root(plan, launch) {
-        let home = host.home();
-        let found = binds::binds(program, &plan.spec, home.as_deref())?;
+    if let Some(found) = binds_of(plan, launch, host)? {
         (spec.binds, spec.names) = (found.paths, found.names);
     }
-    spec.zygote = zygote_spec(plan, launch);
+    spec.zygote = zygote_spec(plan, launch, host);
     Ok(spec)
+}
+
+/// The directory of the host that is the environment of a kernel, by its own name in the sandbox. Looks at the disk.
+///
+/// # Errors
+/// As [`sandbox_spec`].
+pub(crate) fn env_dir(
+    plan: &Plan,
+    launch: &Launch,
+    host: &HostEnvironment,
+) -> Result<Option<PathBuf>, EngineError> {
+    let found = binds_of(plan, launch, host)?;
+    Ok(found.and_then(|mut found| found.names.remove(binds::ENV)))
+}
+
+/// What a kernel needs of the host's files, where the root of its sandbox is built from them.
+fn binds_of(
+    plan: &Plan,
+    launch: &Launch,
+    host: &HostEnvironment,
+) -> Result<Option<binds::Binds>, EngineError> {
+    let program = program_in_built_root(plan, launch);
+    let found = program.map(|program| binds::binds(program, &plan.spec, host.home().as_deref()));
+    found.transpose()
 }
 
 /// The zygote that a start can be forked from; `None` for kernels that are not ours, where there are no zygotes or a root is
 /// not built, and where no session may share one.
-pub(crate) fn zygote_spec(plan: &Plan, launch: &Launch) -> Option<ZygoteSpec> {
+pub(crate) fn zygote_spec(plan: &Plan, launch: &Launch, host: &HostEnvironment) -> Option<ZygoteSpec> {
     let python = program_in_built_root(plan, launch)?;
     if !plan.capabilities().zygotes
         || !is_ours(&plan.spec)
@@ -61,17 +85,22 @@ pub(crate) fn zygote_spec(plan: &Plan, launch: &Launch) -> Option<ZygoteSpec> {
     {
         return None;
     }
+    let mut env = launch.base_env.clone();
+    // A problem of the kernelspec is for the start to say.
+    if let Ok(Some(_)) = env_dir(plan, launch, host) {
+        env.insert(ENV_OF_KERNELS.to_owned(), programs::env_name());
+    }
     Some(ZygoteSpec {
         trust_domain: plan.trust_domain.clone()?,
         python: python.to_owned(),
-        env: launch.base_env.clone(),
+        env,
         preload: plan.preload.clone(),
     })
 }
 
 /// Waits for the zygote of a start that no caller waits for, if it has one. Without it the sandbox starts cold.
-pub(crate) async fn warm_zygote(plan: &Plan, launch: &Launch) {
-    let Some(zygote) = zygote_spec(plan, launch) else {
+pub(crate) async fn warm_zygote(plan: &Plan, launch: &Launch, host: &HostEnvironment) {
+    let Some(zygote) = zygote_spec(plan, launch, host) else {
         return;
     };
     let ready = tokio::time::timeout(ZYGOTE_WAIT, plan.provisioner.warm(&zygote)).await;

@@ -16,14 +16,8 @@ def leave():
     theirs, own = os.environ.pop(VARIABLE, ""), os.environ.get("HOME", "")
     if not theirs or not own or own == theirs:
         return
-    move = _Move(own, theirs)
-    for name, module in list(sys.modules.items()):
-        found = getattr(module, "__dict__", None)
-        if isinstance(found, dict):
-            move.within(found)
-            for value in list(found.values()):
-                if isinstance(value, type) and value.__module__ == name:
-                    move.within_class(value)
+    move = Move(own, theirs)
+    move.within_modules()
     matplotlib = sys.modules.get("matplotlib")
     # Each keeps its first answer in a closure.
     for function in ("get_configdir", "get_cachedir"):
@@ -31,12 +25,26 @@ def leave():
             cell.cell_contents = move.moved(cell.cell_contents)
 
 
-class _Move:
+class Move:
+    """Puts the paths below one directory in the place of those below another one."""
+
     def __init__(self, own, theirs):
         self._own, self._theirs = own, theirs
 
+    def within_modules(self):
+        """Wherever a module or a class of it remembers such a path."""
+        for name, module in list(sys.modules.items()):
+            found = getattr(module, "__dict__", None)
+            if isinstance(found, dict):
+                self.within(found)
+                for value in list(found.values()):
+                    if isinstance(value, type) and value.__module__ == name:
+                        self.within_class(value)
+
     def moved(self, value):
         """`value`, or what stands in its place; lists and dictionaries are changed themselves."""
+        if type(value) is bytes and value.startswith(os.fsencode(self._own)):
+            return os.fsencode(self.moved(os.fsdecode(value)))
         if type(value) is str:
             if value == self._own or value.startswith(self._own + os.sep):
                 return self._theirs + value[len(self._own) :]
@@ -57,12 +65,14 @@ class _Move:
         return value
 
     def within(self, names):
+        """In the names of a module."""
         for name, value in list(names.items()):
             found = self.moved(value)
             if found is not value:
                 names[name] = found
 
     def within_class(self, owner):
+        """In the attributes of a class."""
         for name, value in list(vars(owner).items()):
             found = self.moved(value)
             if found is not value:

@@ -11,7 +11,7 @@ import sys
 import time
 
 from himalia_kernel import launcher, libc
-from himalia_kernel.zygote import home, huge_pages, wire
+from himalia_kernel.zygote import home, huge_pages, names, wire
 
 # How long a sandbox's first process may take until its program runs, from the request on.
 _ENTER_S = 10.0
@@ -57,7 +57,7 @@ def _listen_to(control):
 
 def _prepare(control):
     """Make the embryo and report. Returns what to do next, or None."""
-    from himalia_kernel import embryo, preload
+    from himalia_kernel import embryo, libraries, preload
     from himalia_kernel.fork import trial
 
     application, problem = launcher.choose()
@@ -65,9 +65,11 @@ def _prepare(control):
         wire.send(control, {"ready": False, "reason": problem})
         return None
     try:
+        libraries.adapt()
         app, preloaded = embryo.make(application, preload.names())
         home.leave()
         trial.problem()  # kernels that are forked from here need not try it again
+        names.take()
     except Exception as problem:
         wire.send(control, {"ready": False, "reason": f"{type(problem).__name__}: {problem}"})
         return None

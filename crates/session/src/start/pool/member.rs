@@ -69,7 +69,7 @@ impl SessionManager {
     /// Starts a kernel of a template without an owner, and waits until it is ready. A failure leaves nothing.
     pub(super) async fn start_pooled(self: &Arc<Self>, template: &str) -> Result<Pooled, EngineError> {
         let (plan, launch) = self.plan_of_template(template).await?;
-        warm_zygote(&plan, &launch).await;
+        warm_zygote(&plan, &launch, self.catalog.host()).await;
         let id = (KernelId::random(), self.time().micros());
         let (prepared, mut spec) = self.new_sandbox(&plan, &launch, id).await?;
         if !spec.via_zygote && is_ours(&plan.spec) && !plan.preload.is_empty() {
