@@ -64,7 +64,7 @@ pub use session::{
 pub use skill_access::SkillAccess;
 pub use status::{PoolStatus, ProvisionerInfo};
 pub use template::{
-    FilesMode, PoolConfig, ProvisionerChoice, SessionLimits, Template, TemplateInfo, UsualSizes,
+    FilesMode, PoolConfig, ProvisionerChoice, SessionLimits, Template, TemplateInfo, UsualSizes, usual_shm,
 };
 pub use time::{from_micros, now_micros, wall_micros};
 pub use token::{AccessToken, NewToken};

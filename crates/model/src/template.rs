@@ -191,6 +191,12 @@ pub struct UsualSizes {
     pub shm: bool,
 }
 
+/// Size of `/dev/shm` where neither template nor caller says one, in bytes: a part of the memory, whose processes share it.
+pub fn usual_shm(memory: u64) -> u64 {
+    const MIB: u64 = 1 << 20;
+    (memory / 8 / MIB * MIB).max(MIB)
+}
+
 impl SessionLimits {
     /// What a sandbox with these limits may use of the host's memory, in bytes: its own limit and, where it has a root of its
     /// own, the file systems in memory beside it. `None`: there is no limit.

@@ -47,7 +47,7 @@ def ordinary_place(tmp_path_factory, kernel_python):
         (place / "env/bin/f2py").chmod(0o755)
         spec = place / "kernels" / "python3"
         spec.mkdir(parents=True)
-        argv = f'["{place}/env/bin/python", "-m", "himalia_kernel", "-f", "{{connection_file}}"]'
+        argv = f'["{place}/env/bin/python3", "-m", "himalia_kernel", "-f", "{{connection_file}}"]'
         spec.joinpath("kernel.json").write_text(f'{{"argv": {argv}, "display_name": "Python 3", "language": "python"}}')
         subprocess.run(["chmod", "-R", "a+rX", str(place)], check=True)
         yield place

@@ -156,7 +156,7 @@ def test_additional_kernels_branches_pooled_ones_and_those_after_a_restart(start
     kernel = gateway.http.post(f"v1/sessions/{session}/kernels", json={"kernelspec": "python3"}).json()["id"]
     with Channels(gateway, kernel) as client:
         assert client.run("import sys; print(sys.executable)").text() == f"{place}/bin/python3\n"
-        assert client.run(in_cell("command -v python pip")).text() == f"{place}/bin/python\n{place}/bin/pip\n\n"
+        assert client.run(in_cell("command -v python; command -v pip")).text() == f"{place}/bin/python\n{place}/bin/pip\n\n"
     forked = gateway.http.post(f"v1/sessions/{session}/fork", json={"count": 1, "policy": "report"}).json()
     branch = forked["branches"][0]["session"]["id"]
     look(gateway, branch, place, ("subprocess", "!"))
@@ -173,6 +173,10 @@ def test_commands_by_e2bs_client(started, monkeypatch):
     with Sandbox.create("plain", timeout=200) as sandbox:
         for command, wanted in expected(place).items():
             check(sandbox.commands.run(command).stdout, wanted, (gateway.level, "e2b", command))
+        # Each command is a login shell there, which reads what an installer left in the session's own profile.
+        sandbox.commands.run("echo 'greet() { echo hello $1; }' >> ~/.profile")
+        assert sandbox.commands.run("greet you").stdout == "hello you\n"
+        sandbox.commands.run("rm ~/.profile")
 
 
 def test_tracebacks_and_warnings_name_the_same_path(started):

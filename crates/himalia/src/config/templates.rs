@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use himalia_engine::{
     FilesMode, Intercept, LlmLimitFields, LlmLimits, LlmPolicy, ProvisionerChoice, SessionLimits, Template,
-    ToolCallLimits, ToolPolicy, TreeLimits, UsualSizes,
+    ToolCallLimits, ToolPolicy, TreeLimits, UsualSizes, usual_shm,
 };
 use himalia_sandbox::{Isolation, Network, ProvisionerKind};
 
@@ -16,6 +16,8 @@ use crate::settings::{ByteSize, LimitsTable, Processors, Seconds, TemplateTable}
 const NAME_BYTES: usize = 64;
 /// Most modules of `preload`.
 const MAX_PRELOAD: usize = 64;
+/// Size of `/dev/shm` where the memory has no limit.
+const SHM: u64 = 64 << 20;
 
 /// Reads templates; what one does not say is said by `defaults`, or else here.
 pub(super) struct Reader<'a> {
@@ -303,13 +305,14 @@ fn limits(
     }
     let time = own.execution_time.or(base.execution_time).map(Seconds::duration);
     let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    let memory_bytes = size(own.memory, base.memory, 2 << 30);
     Ok(SessionLimits {
-        memory_bytes: size(own.memory, base.memory, 2 << 30),
+        memory_bytes,
         pids,
         cpu_millis: own.cpu.or(base.cpu).map(Processors::millis),
         disk_bytes: size(own.disk, base.disk, 1 << 30),
         tmp_bytes: size(own.tmp, base.tmp, 256 << 20),
-        shm_bytes: size(own.shm, base.shm, 64 << 20),
+        shm_bytes: size(own.shm, base.shm, memory_bytes.map_or(SHM, usual_shm)),
         open_files,
         output_bytes: own.output.or(base.output).map(|size| size.0),
         execution_ms: time.filter(|time| !time.is_zero()).map(millis),

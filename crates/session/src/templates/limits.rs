@@ -1,6 +1,6 @@
 //! Limits: what a template gives, what a caller asks for, what the sandbox gets.
 
-use himalia_model::{EngineError, FilesMode, NotOffered, SessionLimits, Template};
+use himalia_model::{EngineError, FilesMode, NotOffered, SessionLimits, Template, usual_shm};
 use himalia_sandbox::Limits;
 
 /// A size that shrinks is a multiple of this, and not less.
@@ -58,12 +58,16 @@ pub(super) fn settle(template: &Template, asked: &SessionLimits) -> Result<Sessi
     Ok(shrink(settled, template, asked))
 }
 
-/// With `/tmp`, `/dev/shm` and files that are not kept in at most half of the memory, as far as their sizes are defaults.
+/// With `/tmp`, `/dev/shm` and files that are not kept in at most half of the memory, as far as their sizes are defaults. `/dev/shm` is
+/// memory that processes share, so its default is a part of their memory, and the others share the rest.
 fn shrink(mut limits: SessionLimits, template: &Template, asked: &SessionLimits) -> SessionLimits {
     let Some(memory) = limits.memory_bytes else {
         return limits;
     };
     let usual = template.usual_sizes;
+    if usual.shm && asked.shm_bytes.is_none() {
+        limits.shm_bytes = limits.shm_bytes.map(|_| usual_shm(memory));
+    }
     let in_memory = template.files == FilesMode::Ephemeral;
     let mut sizes = [
         (
@@ -76,11 +80,7 @@ fn shrink(mut limits: SessionLimits, template: &Template, asked: &SessionLimits)
             usual.tmp && asked.tmp_bytes.is_none(),
             true,
         ),
-        (
-            &mut limits.shm_bytes,
-            usual.shm && asked.shm_bytes.is_none(),
-            true,
-        ),
+        (&mut limits.shm_bytes, false, true),
     ];
     let sum = |shrinks: bool, sizes: &[(&mut Option<u64>, bool, bool)]| {
         sizes
@@ -155,7 +155,7 @@ mod tests {
                 memory_bytes: Some(memory * MIB),
                 disk_bytes: Some(1024 * MIB),
                 tmp_bytes: Some(256 * MIB),
-                shm_bytes: Some(64 * MIB),
+                shm_bytes: Some(usual_shm(memory * MIB)),
                 ..SessionLimits::default()
             },
             usual_sizes: usual,
@@ -181,26 +181,30 @@ mod tests {
         let nothing = SessionLimits::default();
         assert_eq!(
             settled(&sized(4096, all), &nothing),
-            ([1024, 256, 64], 4096 + 1344)
+            ([1024, 256, 512], 4096 + 1792)
         );
-        assert_eq!(settled(&sized(512, all), &nothing), ([195, 48, 12], 512 + 255));
+        assert_eq!(
+            settled(&sized(2048, all), &nothing),
+            ([614, 153, 256], 2048 + 1023)
+        );
+        assert_eq!(settled(&sized(512, all), &nothing), ([153, 38, 64], 512 + 255));
         // By the memory that is asked for, too.
         let little = SessionLimits {
             memory_bytes: Some(512 * MIB),
             ..SessionLimits::default()
         };
-        assert_eq!(settled(&sized(4096, all), &little), ([195, 48, 12], 767));
+        assert_eq!(settled(&sized(4096, all), &little), ([153, 38, 64], 767));
         // What the caller or the template chose stays, and the others have the rest.
         let chosen = SessionLimits {
-            disk_bytes: Some(200 * MIB),
+            disk_bytes: Some(190 * MIB),
             ..little.clone()
         };
-        assert_eq!(settled(&sized(4096, all), &chosen), ([200, 44, 11], 767));
+        assert_eq!(settled(&sized(4096, all), &chosen), ([190, 2, 64], 768));
         let too_much = SessionLimits {
             disk_bytes: Some(1024 * MIB),
             ..little.clone()
         };
-        assert_eq!(settled(&sized(4096, all), &too_much), ([1024, 1, 1], 512 + 1026));
+        assert_eq!(settled(&sized(4096, all), &too_much), ([1024, 1, 64], 512 + 1089));
         assert_eq!(
             settled(&sized(512, UsualSizes::default()), &nothing),
             ([1024, 256, 64], 512 + 1344)
@@ -210,7 +214,7 @@ mod tests {
             files: FilesMode::Session,
             ..sized(512, all)
         };
-        assert_eq!(settled(&kept, &nothing), ([1024, 204, 51], 512 + 255));
+        assert_eq!(settled(&kept, &nothing), ([1024, 192, 64], 512 + 256));
         let plain = settle(&sized(512, all), &nothing).unwrap();
         assert_eq!(
             plain.memory_total(FilesMode::Ephemeral, false),

@@ -3,6 +3,7 @@
 //! A command continues when its client leaves, and other clients can connect to it. What is running is known here alone: a
 //! command ends with the gateway.
 
+mod login;
 mod messages;
 mod service;
 mod table;

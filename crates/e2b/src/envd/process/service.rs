@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
 
+use super::login;
 use super::messages::{Event, Selected, Start, StreamInput, signal};
 use crate::caller::{Caller, Named, message};
 use crate::connect::{Code, Frames, RpcFailure, deadline, failed, first, streamed};
@@ -124,8 +125,7 @@ impl Call {
             return Err(RpcFailure::new(Code::InvalidArgument, "process.cmd: is missing"));
         }
         variables("process.envs", &config.envs)?;
-        let mut argv = vec![config.cmd.clone()];
-        argv.extend(config.args.iter().cloned());
+        let argv = login::command_line(&config);
         if argv.iter().any(|argument| argument.contains('\0')) {
             return Err(RpcFailure::new(
                 Code::InvalidArgument,
