@@ -28,6 +28,7 @@ mod proc_tree;
 mod process;
 mod random;
 mod reaper;
+mod shared_memory;
 mod shim;
 mod signals;
 mod spill_file;

@@ -213,6 +213,14 @@ def test_a_reply_becomes_a_file(himalia, door, tmp_path):
     assert len(door.calls) == before, "nothing is called for a file that cannot be"
 
 
+def test_text_that_is_no_unicode_is_replaced_in_what_is_sent(himalia):
+    api = importlib.import_module("himalia_inside.api")
+    sent = api.call_request("orders.find", {"name": "n\udcff\ud83d\ude00", "ü": [1.5, None]}, None).body
+    assert json.loads(sent.decode())["arguments"] == {"name": "n\ufffd😀", "ü": [1.5, None]}
+    with pytest.raises(ValueError, match="Out of range float"):
+        api.call_request("orders.find", {"x": float("nan")}, None)
+
+
 def test_the_library_alone_imports_nothing_of_the_servers():
     code = "import himalia, sys; assert 'himalia_inside.servers' not in sys.modules and 'himalia_inside.schemas' not in sys.modules"
     subprocess.run([sys.executable, "-I", "-c", f"import sys; sys.path.insert(0, {str(LIBRARY)!r}); {code}"], check=True, timeout=60)

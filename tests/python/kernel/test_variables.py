@@ -65,7 +65,7 @@ def test_the_list(kernel):
     assert rows["mapping"]["preview"] == "{'a': 1, 2: None}"
     assert (rows["array"]["shape"], rows["array"]["dtype"], rows["array"]["bytes"]) == ([3, 4], "int64", 96)
     assert rows["frame"]["shape"] == [4, 4] and rows["frame"]["preview"].startswith("'a': float64, 'b': object")
-    assert (rows["series"]["type"], rows["series"]["module"], rows["series"]["dtype"]) == ("Series", "pandas", "float64")
+    assert (rows["series"]["type"], rows["series"]["module"], rows["series"]["dtype"]) == ("Series", "pandas.core.series", "float64")
     assert rows["np"]["preview"] == "<module numpy>"
 
 

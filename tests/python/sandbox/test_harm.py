@@ -42,6 +42,22 @@ def test_a_memory_bomb_kills_its_kernel_and_the_cause_is_oom(gateway, session, n
         client.until(lambda m: m["msg_type"] == "status" and m["content"]["execution_state"] == "dead", 30)
 
 
+def test_shared_memory_without_space_is_named_and_leaves_nothing(gateway, session, neighbour):
+    fill = "from multiprocessing import resource_tracker, shared_memory\nresource_tracker.register = lambda *_: None\n"
+    with Channels(gateway, session["id"]) as client:
+        # 12 of the 16 MiB that the template has.
+        fits = client.run(f"{fill}one = shared_memory.SharedMemory(create=True, size=12 << 20); one.buf[:] = bytes(12 << 20); print(len(one.buf) >> 20)")
+        assert fits.text() == "12\n", fits.content
+        client.submit("two = shared_memory.SharedMemory(create=True, size=12 << 20); two.buf[:] = bytes(12 << 20)")
+        died = eventually(lambda: ended(gateway, session["id"]), "the kernel is dead", 120)
+        assert died["reason"] == (
+            "signal(7): mapped memory without space behind it; shared memory lies in /dev/shm, which has 16 MiB (limits.shm_bytes)"
+        ), died
+    assert gateway.http.post(f"api/kernels/{session['id']}/restart").status_code == 200
+    with Channels(gateway, session["id"]) as client:
+        assert client.run("import os; print(os.listdir('/dev/shm'))").text() == "[]\n"
+
+
 def test_a_cell_that_ignores_interrupts_is_stopped(gateway, neighbour):
     made = gateway.session()["id"]
     marker = f"deaf-in-{made}"

@@ -24,6 +24,7 @@ use crate::children::Children;
 use crate::linger::Linger;
 use crate::outlet::Outlet;
 use crate::reaper::Death;
+use crate::shared_memory;
 
 /// Orders that wait for a kernel's actor.
 const ORDERS_MAX: usize = 256;
@@ -188,6 +189,7 @@ impl Actor {
         if self.incarnation > 0 {
             // What an earlier incarnation left behind.
             self.sweep().await;
+            shared_memory::remove_unused();
         }
         let tail = Tail::default();
         let file = match process::prepare(&self.kernel.dir, &spec, self.file.take()) {
@@ -336,6 +338,11 @@ impl Actor {
             cpu_ms,
             max_rss: kernel.max_rss.get(),
         });
+        let detail = if detail.is_empty() {
+            shared_memory::explanation(death.cause).unwrap_or_default()
+        } else {
+            detail
+        };
         let exited = Exited {
             incarnation: self.incarnation,
             pid: running.pid.as_raw_nonzero().get(),

@@ -70,6 +70,13 @@ def base():
     return url, proxy.hostname, proxy.port
 
 
+def encoded(asked):
+    """A body of JSON. Half of a surrogate pair, as in names of files that are not UTF-8, is U+FFFD in it: no reader of JSON takes it."""
+    # What is no JSON is an error of the caller.
+    text = json.dumps(asked, allow_nan=False, ensure_ascii=False)
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
+
+
 def _texted(member):
     def read(answer):
         made = Texted(answer[member])
@@ -107,14 +114,13 @@ def call_request(tool, arguments, timeout, line=None, approval=None, key=None):
     asked = {"tool": tool, "arguments": {} if arguments is None else arguments, "line": line, "approval": approval, "approval_key": key}
     if timeout is not None:
         asked["timeout_s"] = timeout
-    # What is no JSON is an error of the caller.
-    body = json.dumps(asked, allow_nan=False).encode()
+    body = encoded(asked)
     return Request("POST", f"{base()[0]}/v1/calls", body, _reply, True)
 
 
 def ask_request(text, options, timeout, key):
     asked = {"text": text, "options": list(options or ()), "timeout_s": timeout, "key": key}
-    return Request("POST", f"{base()[0]}/v1/prompts", json.dumps(asked, allow_nan=False).encode(), dict)
+    return Request("POST", f"{base()[0]}/v1/prompts", encoded(asked), dict)
 
 
 def prompt_request(prompt, wait):
@@ -144,7 +150,7 @@ def skill_request(name, version):
 
 def run_request(name, version, inputs, timeout, key):
     asked = {"version": version, "inputs": inputs, "timeout_s": timeout, "key": key}
-    body = json.dumps(asked, allow_nan=False).encode()
+    body = encoded(asked)
     return Request("POST", f"{base()[0]}/v1/skills/{quote(name, safe='')}/runs", body, dict)
 
 

@@ -5,7 +5,7 @@ import json
 import random
 from concurrent.futures import ThreadPoolExecutor
 
-from himalia_inside.api import Request, base
+from himalia_inside.api import Request, base, encoded
 from himalia_inside.errors import ModelError, ModelLimit, UnknownModel
 
 # A server that is busy is asked again after these seconds, and up to as many more by chance.
@@ -37,7 +37,7 @@ def request(prompt, model=None, system=None, max_tokens=None, temperature=None, 
     headers = {} if cache is None else {"x-himalia-cache": "true" if cache else "false"}
     if line is not None:
         headers["x-himalia-line"] = str(line)
-    body = json.dumps(asked, allow_nan=False).encode()
+    body = encoded(asked)
 
     def read(answer):
         return _answer(answer, schema is not None)
