@@ -66,7 +66,9 @@ export class Gateway {
 
   /** What waits for an answer of a person in all sessions and workflows, oldest first. */
   async prompts(options: CallOptions = {}): Promise<Prompt[]> {
-    return (await this.transport.call('list_open_prompts', {}, options)).prompts;
+    const prompts = await all(this.transport.pages<Prompt>('list_open_prompts', 'prompts', {}, options));
+    // Pages are fair by owner, and each is in order of time.
+    return prompts.sort((one, other) => Number(one.created > other.created) - Number(one.created < other.created));
   }
 
   /** Answers a prompt of any session or workflow, once. Approvals need a token with the scope `admin`. */

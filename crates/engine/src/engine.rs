@@ -32,9 +32,10 @@ use himalia_workflows::{Definition, Workflow};
 use uuid::Uuid;
 
 use crate::api::{
-    BegunRun, Commands, DeliveriesOf, DeliveryInfo, Drain, NewCredential, NewSecrets, NewTrigger, RunFilter,
-    RunInfo, RunSkill, RunUntil, RunView, SessionUsage, SkillInfo, SkillRun, StartRun, StartedRun, StepView,
-    ToolApproval, TriggerChange, TriggerInfo, TriggerKind, TriggerRunInfo, WorkflowInfo,
+    BegunRun, Commands, DeliveriesOf, DeliveryInfo, Drain, NewCredential, NewSecrets, NewTrigger, PromptPage,
+    PromptPlace, RunFilter, RunInfo, RunSkill, RunUntil, RunView, SessionUsage, SkillInfo, SkillRun,
+    StartRun, StartedRun, StepView, ToolApproval, TriggerChange, TriggerInfo, TriggerKind, TriggerRunInfo,
+    WorkflowInfo,
 };
 use crate::audit::{Audit, Effect, Subject};
 use crate::cost::{CommandRow, Cost};
@@ -162,9 +163,9 @@ commands! {
         /// Asks a person on behalf of the code that runs, or of the session; with a key that was used before, the prompt that there is.
         /// The time of the execution that runs stands still until the prompt has ended.
         Change(Kernel) ask_person(kernel: KernelId, wanted: Ask) -> PromptInfo, Subject::Kernel(kernel);
-        /// What a person is asked on behalf of the sessions and by steps of the workflows that the principal sees, as far as it waits for an
-        /// answer: at most 1,000, in the order in which they were asked.
-        Look(Rows) open_prompts() -> Vec<PromptInfo>, Subject::Gateway;
+        /// A page of what a person is asked on behalf of the sessions and by steps of the workflows that the principal sees, as far as it
+        /// waits for an answer: at most `limit` after a place.
+        Look(Rows) open_prompts(after: Option<PromptPlace>, limit: usize) -> PromptPage, Subject::Gateway;
         /// The prompts of a kernel that are open and the latest 64 that have ended, in the order in which they were asked, `input()` of
         /// executions among them.
         Look(Kernel) prompts(kernel: KernelId) -> Vec<PromptInfo>, Subject::Kernel(kernel);

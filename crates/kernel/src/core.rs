@@ -81,6 +81,8 @@ pub struct Snapshot {
     pub returned: Arc<Returned>,
     /// How many prompts to a person are open.
     pub open_prompts: usize,
+    /// The number of the latest of them. A later one has a larger number.
+    pub latest_prompt: u64,
 }
 
 /// Bytes that may wait for a slow disk before the driver stops reading output.
@@ -354,6 +356,7 @@ impl Core {
             model_calls: self.tool_calls.models,
             returned: Arc::clone(&self.returned),
             open_prompts: self.prompts.count_open(),
+            latest_prompt: self.prompts.latest_open(),
             phase: self.life.phase(),
             state: self.state(),
             incarnation: self.life.incarnation(),

@@ -59,7 +59,9 @@ pub struct OwnerUsage {
     pub disk_live_bytes: u64,
     /// The same of its ended sessions.
     pub disk_ended_bytes: u64,
-    /// How much both may be together; `None`: no limit.
+    /// Its rows in the database, bytes.
+    pub disk_rows_bytes: u64,
+    /// How much all of that may be together; `None`: no limit.
     pub disk_limit_bytes: Option<u64>,
     /// Connections now.
     pub connections: Used,

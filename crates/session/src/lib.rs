@@ -44,7 +44,7 @@ mod testing;
 mod tools;
 
 pub use credentials::{Credentials, GrantAnswer, MAX_CREDENTIALS_OF_OWNER, StartedGrant};
-pub use disk::free;
+pub use disk::{DiskUse, Room, free};
 pub use end::{
     Bounds, EndedSessionSnapshot, EndedSessions, MAX_KEPT, WHOLE, ended_info, ended_session, over,
 };

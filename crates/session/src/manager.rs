@@ -26,6 +26,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::credentials::FromHere;
+use crate::disk::Rooms;
 use crate::end::OpenLogs;
 use crate::readiness::LastCheck;
 use crate::sandbox_lease::Share;
@@ -100,6 +101,8 @@ pub struct SessionManager {
     pub(crate) certificates: Option<Trusted>,
     /// What sessions reach the network by.
     pub(crate) egress: Arc<Egress>,
+    /// What is about to be written.
+    pub(crate) rooms: Arc<Rooms>,
     /// How results are posted.
     pub(crate) outgoing: FromHere,
     /// What principals take of what there is for all of them.

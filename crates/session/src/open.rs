@@ -131,6 +131,7 @@ impl SessionManager {
             llm: Arc::new(llm),
             certificates,
             egress: Arc::new(egress),
+            rooms: Arc::default(),
             outgoing: FromHere::new(config.private_addresses.clone()),
             budget,
             memory: MemoryGauge::default(),

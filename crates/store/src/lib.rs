@@ -64,9 +64,9 @@ pub use triggers::{
 };
 pub use usage::UsageRecord;
 pub use workflows::{
-    ANSWERED, RUNNING, StepAnswer, StepsWritten, WAITING, WorkflowBrief, WorkflowRecord, WorkflowRunAdded,
-    WorkflowRunBrief, WorkflowRunEnd, WorkflowRunFilter, WorkflowRunQuota, WorkflowRunRecord,
-    WorkflowStepRecord,
+    ANSWERED, RUNNING, StepAnswer, StepPromptFilter, StepPromptPlace, StepPromptRecord, StepsWritten,
+    WAITING, WorkflowBrief, WorkflowRecord, WorkflowRunAdded, WorkflowRunBrief, WorkflowRunEnd,
+    WorkflowRunFilter, WorkflowRunQuota, WorkflowRunRecord, WorkflowStepRecord,
 };
 
 /// A boxed future, so that the trait can be used as an object.
@@ -269,7 +269,14 @@ pub trait Store: Debug + Send + Sync + 'static {
     fn delete_workflow(&self, owner: String, name: String, version: Option<String>)
     -> StoreFuture<'_, usize>;
 
-    /// Adds a run of a workflow, which this process has then, if its owner has fewer than the quota and none has its key. Its callback is
+    /// A definition by its address, as long as a workflow or a run of its owner has it.
+    fn workflow_definition(&self, owner: String, digest: String) -> StoreFuture<'_, Option<String>>;
+
+    /// Bytes of an owner's rows: of skills, workflows, triggers, and their runs and deliveries.
+    fn owner_bytes(&self, owner: String) -> StoreFuture<'_, i64>;
+
+    /// Adds a run of a workflow, which this process has then, if its owner has fewer than the quota and none has its key. Where the quota of
+    /// bytes is exceeded, runs that have ended are forgotten. Its callback is
     /// added with it: both or neither.
     fn add_workflow_run(
         &self,
@@ -288,8 +295,23 @@ pub trait Store: Debug + Send + Sync + 'static {
         filter: WorkflowRunFilter,
     ) -> StoreFuture<'_, Vec<WorkflowRunBrief>>;
 
-    /// Runs that continue and have a step that waits for a person, of an owner or of all, the oldest `most` of them, oldest first.
-    fn asking_workflow_runs(&self, owner: Option<String>, most: i64) -> StoreFuture<'_, Vec<String>>;
+    /// Steps that wait for a person, of an owner or of all.
+    fn step_prompts(&self, filter: StepPromptFilter) -> StoreFuture<'_, Vec<StepPromptRecord>>;
+
+    /// A step that asks or has asked a person.
+    fn step_prompt(&self, run: String, step: String) -> StoreFuture<'_, Option<StepPromptRecord>>;
+
+    /// Steps that wait for a person and of which [`Store::set_told`] has noted nothing, by their turn, at most `most`.
+    fn untold_step_prompts(&self, most: i64) -> StoreFuture<'_, Vec<StepPromptRecord>>;
+
+    /// Notes that others were told of these steps, by run and id.
+    fn set_told(&self, steps: Vec<(String, String)>) -> StoreFuture<'_, ()>;
+
+    /// The answers to steps of a run that the run has not seen yet.
+    fn step_answers(&self, run: String) -> StoreFuture<'_, Vec<StepAnswer>>;
+
+    /// Whether a step of a run waits for a person.
+    fn run_asks(&self, run: String) -> StoreFuture<'_, bool>;
 
     /// All attempts of all steps of a run, by step, item and attempt.
     fn workflow_steps(&self, run: String) -> StoreFuture<'_, Vec<WorkflowStepRecord>>;

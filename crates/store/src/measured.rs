@@ -11,10 +11,11 @@ use crate::{
     CallbackAdded, CallbackQuota, CredentialRecord, DeadReplica, DeliveryRecord, DueDelivery, EndedRecord,
     FairBatch, JupyterSessionRecord, KernelLife, KernelRecord, Location, Lookup, NewCallback, OpenRun, Owner,
     PutCredential, ReadyReplica, ReplicaLease, ReplicaRecord, RuntimePaths, Scope, SkillBrief, SkillRecord,
-    Space, StepAnswer, StepsWritten, Store, StoreError, StoreFuture, TakeOver, Taken, TokenRecord,
-    ToolApprovalAdded, ToolApprovalRecord, TriggerAdded, TriggerRecord, TriggerRun, UsageRecord,
-    VersionAdded, VersionQuota, WorkflowBrief, WorkflowRecord, WorkflowRunAdded, WorkflowRunBrief,
-    WorkflowRunEnd, WorkflowRunFilter, WorkflowRunQuota, WorkflowRunRecord, WorkflowStepRecord,
+    Space, StepAnswer, StepPromptFilter, StepPromptRecord, StepsWritten, Store, StoreError, StoreFuture,
+    TakeOver, Taken, TokenRecord, ToolApprovalAdded, ToolApprovalRecord, TriggerAdded, TriggerRecord,
+    TriggerRun, UsageRecord, VersionAdded, VersionQuota, WorkflowBrief, WorkflowRecord, WorkflowRunAdded,
+    WorkflowRunBrief, WorkflowRunEnd, WorkflowRunFilter, WorkflowRunQuota, WorkflowRunRecord,
+    WorkflowStepRecord,
 };
 
 /// Times each call of another store, the wait in its queue included. Calls whose caller stopped waiting are not counted.
@@ -129,6 +130,8 @@ timed! {
     fn add_workflow(record: WorkflowRecord, quota: VersionQuota) -> VersionAdded;
     fn workflow(owner: String, name: String, version: String) -> Option<WorkflowRecord>;
     fn workflows(owner: String, name: Option<String>) -> Vec<WorkflowBrief>;
+    fn owner_bytes(owner: String) -> i64;
+    fn workflow_definition(owner: String, digest: String) -> Option<String>;
     fn delete_workflow(owner: String, name: String, version: Option<String>) -> usize;
     fn add_workflow_run(record: WorkflowRunRecord, quota: WorkflowRunQuota, callback: Option<NewCallback>) -> WorkflowRunAdded;
     fn add_callback(new: NewCallback) -> CallbackAdded;
@@ -136,7 +139,12 @@ timed! {
     fn forget_callbacks(kind: String, before: i64) -> usize;
     fn workflow_run(id: String) -> Option<WorkflowRunRecord>;
     fn workflow_runs(owner: String, filter: WorkflowRunFilter) -> Vec<WorkflowRunBrief>;
-    fn asking_workflow_runs(owner: Option<String>, most: i64) -> Vec<String>;
+    fn step_prompts(filter: StepPromptFilter) -> Vec<StepPromptRecord>;
+    fn step_prompt(run: String, step: String) -> Option<StepPromptRecord>;
+    fn untold_step_prompts(most: i64) -> Vec<StepPromptRecord>;
+    fn set_told(steps: Vec<(String, String)>) -> ();
+    fn step_answers(run: String) -> Vec<StepAnswer>;
+    fn run_asks(run: String) -> bool;
     fn workflow_steps(run: String) -> Vec<WorkflowStepRecord>;
     fn write_workflow_steps(run: String, steps: Vec<WorkflowStepRecord>) -> StepsWritten;
     fn answer_workflow_step(given: StepAnswer) -> bool;

@@ -104,6 +104,9 @@ macro_rules! with_contract {
             a_version_of_a_skill_is_there_once_and_within_its_owners_quota
             a_workflow_is_there_once_and_within_its_owners_quota
             a_run_of_a_workflow_is_its_process_and_an_answer_counts_once
+            steps_that_wait_are_listed_in_pages_fairly_by_owner
+            bytes_of_rows_are_counted_by_owner
+            the_runs_that_ended_first_are_forgotten_for_the_bytes_of_others
             a_due_time_makes_one_run_by_any_replica
             owners_take_turns_in_what_is_due
             a_run_is_in_one_hand_until_that_process_is_gone

@@ -1,4 +1,5 @@
-//! Workflows, each version of each name once, and their runs with what came of each step.
+//! Workflows, each version of each name once, and their runs with what came of each step. A definition is there once for its versions and their
+//! runs, by its address.
 
 /// One row of `workflows`, with its definition.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -35,8 +36,6 @@ pub struct WorkflowBrief {
 pub struct WorkflowRunRecord {
     /// What is listed of it.
     pub brief: WorkflowRunBrief,
-    /// The definition that it runs, JSON. Its workflow may be deleted meanwhile.
-    pub definition: String,
     /// On whose behalf, JSON.
     pub principal: String,
     /// The key of its start, one of its owner.
@@ -60,7 +59,7 @@ pub struct WorkflowRunBrief {
     pub workflow: String,
     /// The version of that.
     pub version: String,
-    /// The address of its content.
+    /// The address of the definition that it runs, which is kept as long as the run. Its workflow may be deleted meanwhile.
     pub digest: String,
     /// `running`, or how it ended.
     pub status: String,
@@ -112,6 +111,60 @@ pub struct WorkflowStepRecord {
     pub begun_micros: Option<i64>,
     /// When it ended.
     pub ended_micros: Option<i64>,
+    /// The question to a person, JSON. It stays with the step once it was written.
+    pub prompt: Option<String>,
+}
+
+/// A step that asks a person, or has asked one.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct StepPromptRecord {
+    /// Its run.
+    pub run: String,
+    /// Its id in the workflow.
+    pub step: String,
+    /// The owner of the run.
+    pub owner: String,
+    /// How many steps of its owner waited for a person when it began to wait.
+    pub turn: i64,
+    /// [`WorkflowStepRecord::prompt`].
+    pub prompt: String,
+    /// [`WorkflowStepRecord::status`].
+    pub status: String,
+    /// When it began to wait, in microseconds since the Unix epoch.
+    pub begun_micros: i64,
+    /// Until when it may wait.
+    pub due_micros: Option<i64>,
+    /// The answer of a person.
+    pub answer: Option<String>,
+    /// Who has answered.
+    pub answered_by: Option<String>,
+    /// Why it has ended, JSON.
+    pub error: Option<String>,
+}
+
+/// Which steps that wait for a person are listed.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct StepPromptFilter {
+    /// Of this owner, in the order in which they began to wait. `None`: of all, by [`StepPromptRecord::turn`] first, so that the many steps of
+    /// one owner come after the first ones of each other.
+    pub owner: Option<String>,
+    /// Those after this place.
+    pub after: Option<StepPromptPlace>,
+    /// At most so many.
+    pub limit: i64,
+}
+
+/// A place in the list of steps that wait.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct StepPromptPlace {
+    /// [`StepPromptRecord::turn`]. It counts in the list of all owners only.
+    pub turn: i64,
+    /// [`StepPromptRecord::begun_micros`].
+    pub begun_micros: i64,
+    /// The run; empty: before all of that time.
+    pub run: String,
+    /// The step.
+    pub step: String,
 }
 
 /// How many runs an owner may have.
@@ -121,6 +174,8 @@ pub struct WorkflowRunQuota {
     pub running: i64,
     /// That are kept.
     pub kept: i64,
+    /// Bytes of all of them, from which on those that ended first are forgotten until a tenth of it is free.
+    pub bytes: i64,
 }
 
 /// What came of adding a run.
@@ -139,6 +194,8 @@ pub enum WorkflowRunAdded {
     Full,
     /// Its owner has as many callbacks as it may.
     NoCallback,
+    /// The workflow was deleted meanwhile.
+    NoDefinition,
 }
 
 /// Which runs are listed, the latest first.

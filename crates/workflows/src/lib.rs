@@ -19,6 +19,7 @@ mod workflow;
 pub use definition::{Approval, Definition, Given, Map, Retries, SkillRef, Step};
 pub use himalia_skills::Invalid;
 pub use run::{Attempt, AttemptId, AttemptStatus, Effect, End, Failure, Outcome, Run, RunStatus};
+pub use values::TooLarge;
 pub use wire::{Root, Wire};
 pub use workflow::{PinnedSkill, Workflow, wanted_version};
 

@@ -3,7 +3,6 @@
 
 mod attempt;
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -12,7 +11,7 @@ use serde_json::{Map, Value, json};
 pub use attempt::{Attempt, AttemptId, AttemptStatus, Effect, End, Failure, Outcome, RunStatus};
 
 use crate::definition::Step;
-use crate::values::Values;
+use crate::values::{Carried, TooLarge, Values, bytes_within};
 use crate::workflow::Workflow;
 use crate::{MAX_INPUT_BYTES, MAX_ITEMS, MAX_PARALLEL, MAX_RUN_BYTES, MAX_WAIT_S};
 
@@ -38,8 +37,6 @@ pub struct Run {
 struct Progress {
     /// All that it needs has succeeded.
     begun: bool,
-    /// Of a step with `map`.
-    items: Vec<Value>,
     /// How many runs it has: the items of a map, else one.
     count: u32,
     /// The latest attempt of each item.
@@ -79,8 +76,8 @@ impl Run {
                 .is_some_and(|progress| !progress.latest.is_empty())
             {
                 // A list that is wrong has one attempt, which says so.
-                let items = run.items(&step).unwrap_or_else(|_| vec![Value::Null]);
-                run.begun(&step, items);
+                let count = run.count_items(&step).unwrap_or(1);
+                run.begun(&step, count);
             }
         }
         run
@@ -97,8 +94,9 @@ impl Run {
             .map(|one| one.place.clone())
             .collect();
         for place in running {
-            let inputs = self.inputs_of(&place.step, place.item);
-            effects.push(Effect::Start(place, inputs));
+            // It was started with them before.
+            let inputs = self.inputs_of(&place.step, place.item, MAX_INPUT_BYTES);
+            effects.push(Effect::Start(place, inputs.unwrap_or_default()));
         }
         let answered: Vec<Attempt> = self
             .attempts()
@@ -253,32 +251,49 @@ impl Run {
     }
 
     /// What a run of a step gets. Of a step that has begun.
-    pub fn inputs_of(&self, step: &str, item: u32) -> Map<String, Value> {
-        let progress = self.steps.get(step);
-        let item = progress.and_then(|progress| progress.items.get(item as usize));
+    ///
+    /// # Errors
+    /// It has more bytes than `most` as JSON.
+    pub fn inputs_of(&self, step: &str, item: u32, most: usize) -> Result<Map<String, Value>, TooLarge> {
         let Some(step) = self.workflow.step(step) else {
-            return Map::new();
+            return Ok(Map::new());
         };
-        self.values(item).all(&step.inputs)
+        let list = step
+            .map
+            .as_ref()
+            .and_then(|map| self.values(None).given(&map.over));
+        let item = list.and_then(|list| list.item(item as usize));
+        self.values(item).all(&step.inputs, most)
     }
 
     /// What a step has returned, once it has succeeded.
-    pub fn outputs_of(&self, step: &str) -> Option<Cow<'_, Value>> {
+    ///
+    /// # Errors
+    /// It has more bytes than `most` as JSON.
+    pub fn outputs_of(&self, step: &str, most: usize) -> Result<Option<Value>, TooLarge> {
+        let Some(outputs) = self.returned_by(step) else {
+            return Ok(None);
+        };
+        bytes_within(&outputs, most).ok_or(TooLarge)?;
+        Ok(Some(outputs.to_value()))
+    }
+
+    fn returned_by(&self, step: &str) -> Option<Carried<'_>> {
         let progress = self.steps.get(step)?;
         if self.status(step) != Some(AttemptStatus::Succeeded) {
             return None;
         }
         if self.workflow.step(step)?.map.is_none() {
-            return progress.latest.get(&0)?.outputs.as_ref().map(Cow::Borrowed);
+            return progress.latest.get(&0)?.outputs.as_ref().map(Carried::One);
         }
-        let all = progress.latest.values().filter_map(|one| one.outputs.clone());
-        Some(Cow::Owned(Value::Array(all.collect())))
+        let all = progress.latest.values().filter_map(|one| one.outputs.as_ref());
+        Some(Carried::List(all.collect()))
     }
 
-    fn values<'a>(&'a self, item: Option<&'a Value>) -> Values<'a, impl Fn(&str) -> Option<Cow<'a, Value>>> {
+    fn values<'a>(&'a self, item: Option<&'a Value>) -> Values<'a, impl Fn(&str) -> Option<Carried<'a>>> {
         Values {
             inputs: &self.inputs,
-            outputs: |step: &str| self.outputs_of(step),
+            outputs: |step: &str| self.returned_by(step),
             item,
         }
     }
@@ -356,10 +371,10 @@ impl Run {
             if !step.needs().iter().all(ready) {
                 return;
             }
-            match self.items(step) {
-                Ok(items) => self.begun(step, items),
+            match self.count_items(step) {
+                Ok(count) => self.begun(step, count),
                 Err(failure) => {
-                    self.begun(step, vec![Value::Null]);
+                    self.begun(step, 1);
                     self.refuse(&AttemptId::first(&step.id, 0), failure, now, effects);
                     return;
                 }
@@ -393,14 +408,11 @@ impl Run {
 
     /// Starts one run of a step; `false`: it failed at once.
     fn start(&mut self, step: &Step, place: AttemptId, now: i64, effects: &mut Vec<Effect>) -> bool {
-        let inputs = self.inputs_of(&step.id, place.item);
-        let bytes = serde_json::to_vec(&inputs).map_or(usize::MAX, |json| json.len());
-        if bytes > MAX_INPUT_BYTES {
-            let text =
-                format!("its inputs have {bytes} bytes as JSON, at most {MAX_INPUT_BYTES} are allowed");
+        let Ok(inputs) = self.inputs_of(&step.id, place.item, MAX_INPUT_BYTES) else {
+            let text = format!("its inputs have more than {MAX_INPUT_BYTES} bytes as JSON");
             self.refuse(&place, Failure::new(TOO_LARGE, &text), now, effects);
             return false;
-        }
+        };
         let (item, asks) = (place.item, step.approval.as_ref());
         let status = if asks.is_some() {
             AttemptStatus::Waiting
@@ -431,31 +443,27 @@ impl Run {
         progress.latest.insert(place.item, attempt);
     }
 
-    fn begun(&mut self, step: &Step, items: Vec<Value>) {
+    fn begun(&mut self, step: &Step, count: usize) {
         let progress = self.steps.entry(step.id.clone()).or_default();
         progress.begun = true;
-        progress.count = u32::try_from(items.len()).unwrap_or(u32::MAX);
-        if step.map.is_some() {
-            progress.items = items;
-        }
+        progress.count = u32::try_from(count).unwrap_or(u32::MAX);
     }
 
-    /// The items of a step with a map; for others one that means nothing.
-    fn items(&self, step: &Step) -> Result<Vec<Value>, Failure> {
+    /// How many runs a step has: one for each item of its list, else one.
+    fn count_items(&self, step: &Step) -> Result<usize, Failure> {
         let Some(map) = &step.map else {
-            return Ok(vec![Value::Null]);
+            return Ok(1);
         };
-        match self.values(None).given(&map.over) {
-            Some(Value::Array(items)) if items.len() <= MAX_ITEMS => Ok(items),
-            Some(Value::Array(items)) => {
-                let text = format!(
-                    "map.over has {} items, at most {MAX_ITEMS} are allowed",
-                    items.len()
-                );
+        let Some(list) = self.values(None).given(&map.over) else {
+            return Err(Failure::new(BAD_INPUTS, "map.over is not there"));
+        };
+        match list.len() {
+            Some(count) if count <= MAX_ITEMS => Ok(count),
+            Some(count) => {
+                let text = format!("map.over has {count} items, at most {MAX_ITEMS} are allowed");
                 Err(Failure::new(TOO_LARGE, &text))
             }
-            Some(_) => Err(Failure::new(BAD_INPUTS, "map.over is no list")),
-            None => Err(Failure::new(BAD_INPUTS, "map.over is not there")),
+            None => Err(Failure::new(BAD_INPUTS, "map.over is no list")),
         }
     }
 
@@ -511,16 +519,16 @@ impl Run {
     }
 
     fn returned(&self) -> End {
-        let outputs = Value::Object(self.values(None).all(&self.workflow.definition().outputs));
-        if bytes_of(Some(&outputs)) > MAX_RUN_BYTES {
+        let given = &self.workflow.definition().outputs;
+        let Ok(outputs) = self.values(None).all(given, MAX_RUN_BYTES) else {
             let text = format!("the outputs of the run have more than {MAX_RUN_BYTES} bytes as JSON");
             return End {
                 failure: Some(Failure::new(TOO_LARGE, &text)),
                 ..End::of(RunStatus::Failed)
             };
-        }
+        };
         End {
-            outputs: Some(outputs),
+            outputs: Some(Value::Object(outputs)),
             ..End::of(RunStatus::Succeeded)
         }
     }
@@ -528,7 +536,7 @@ impl Run {
 
 fn bytes_of(value: Option<&Value>) -> usize {
     value.map_or(0, |value| {
-        serde_json::to_vec(value).map_or(usize::MAX / 4, |json| json.len())
+        bytes_within(value, usize::MAX).unwrap_or(usize::MAX / 4)
     })
 }
 

@@ -1,8 +1,9 @@
-//! What a step gets, and what a run returns.
+//! What a step gets, and what a run returns. Values are added up before any is copied, so that what is too large takes no memory.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::io::{self, Write};
 
+use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::definition::Given;
@@ -16,31 +17,159 @@ pub(crate) struct Values<'a, F> {
     pub item: Option<&'a Value>,
 }
 
-impl<'a, F: Fn(&str) -> Option<Cow<'a, Value>>> Values<'a, F> {
+/// What a wire carries, where it is.
+#[derive(Clone, Debug, Serialize)]
+#[serde(untagged)]
+pub(crate) enum Carried<'a> {
+    One(&'a Value),
+    /// The outputs of a step with `map`, which are a list.
+    List(Vec<&'a Value>),
+}
+
+/// There is more than there may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooLarge;
+
+impl<'a> Carried<'a> {
+    pub(crate) fn to_value(&self) -> Value {
+        match self {
+            Self::One(value) => (*value).clone(),
+            Self::List(values) => Value::Array(values.iter().map(|value| (*value).clone()).collect()),
+        }
+    }
+
+    /// How many items it has; `None`: it is no list.
+    pub(crate) fn len(&self) -> Option<usize> {
+        match self {
+            Self::One(value) => value.as_array().map(Vec::len),
+            Self::List(values) => Some(values.len()),
+        }
+    }
+
+    /// One of its items.
+    pub(crate) fn item(&self, at: usize) -> Option<&'a Value> {
+        match self {
+            Self::One(value) => value.get(at),
+            Self::List(values) => values.get(at).copied(),
+        }
+    }
+
+    fn member(&self, name: &str) -> Option<&'a Value> {
+        match self {
+            Self::One(value) => value.get(name),
+            Self::List(_) => None,
+        }
+    }
+}
+
+impl<'a, F: Fn(&str) -> Option<Carried<'a>>> Values<'a, F> {
     /// What a wire carries; `None`: it is not there.
-    pub(crate) fn wire(&self, wire: &Wire) -> Option<Value> {
-        let root = match &wire.root {
-            Root::Inputs => Cow::Borrowed(self.inputs),
-            Root::Item => Cow::Borrowed(self.item?),
+    pub(crate) fn wire(&self, wire: &Wire) -> Option<Carried<'a>> {
+        let mut at = match &wire.root {
+            Root::Inputs => Carried::One(self.inputs),
+            Root::Item => Carried::One(self.item?),
             Root::Step(id) => (self.outputs)(id)?,
         };
-        let mut at: &Value = &root;
         for name in &wire.path {
-            at = at.get(name)?;
+            at = Carried::One(at.member(name)?);
         }
-        Some(at.clone())
+        Some(at)
     }
 
-    pub(crate) fn given(&self, given: &Given) -> Option<Value> {
+    pub(crate) fn given<'b>(&self, given: &'b Given) -> Option<Carried<'b>>
+    where
+        'a: 'b,
+    {
         match given {
             Given::From(wire) => self.wire(wire),
-            Given::Value(value) => Some(value.clone()),
+            Given::Value(value) => Some(Carried::One(value)),
         }
     }
 
-    /// All that is there: what is not there is left out, and its schema says whether it may be.
-    pub(crate) fn all(&self, given: &BTreeMap<String, Given>) -> Map<String, Value> {
-        let value = |(name, given): (&String, &Given)| Some((name.clone(), self.given(given)?));
-        given.iter().filter_map(value).collect()
+    /// All that is there: what is not there is left out, and its schema says whether it may be. At most so many bytes of JSON together.
+    pub(crate) fn all(
+        &self,
+        given: &BTreeMap<String, Given>,
+        most: usize,
+    ) -> Result<Map<String, Value>, TooLarge> {
+        let there: BTreeMap<&str, Carried<'_>> = given
+            .iter()
+            .filter_map(|(name, given)| Some((name.as_str(), self.given(given)?)))
+            .collect();
+        bytes_within(&there, most).ok_or(TooLarge)?;
+        let copied = there
+            .into_iter()
+            .map(|(name, carried)| (name.to_owned(), carried.to_value()));
+        Ok(copied.collect())
+    }
+}
+
+/// Bytes of a value as JSON; `None`: more than `most`. It is not written, and no more of it is looked at.
+pub(crate) fn bytes_within<T: Serialize + ?Sized>(value: &T, most: usize) -> Option<usize> {
+    struct Counter {
+        bytes: usize,
+        most: usize,
+    }
+    impl Write for Counter {
+        fn write(&mut self, part: &[u8]) -> io::Result<usize> {
+            self.bytes = self.bytes.saturating_add(part.len());
+            if self.bytes > self.most {
+                return Err(io::ErrorKind::FileTooLarge.into());
+            }
+            Ok(part.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut counter = Counter { bytes: 0, most };
+    serde_json::to_writer(&mut counter, value).ok()?;
+    Some(counter.bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_is_counted_is_what_would_be_written() {
+        for value in [
+            json!(null),
+            json!({ "a": [1, "ü\n", { "b": -2.5 }] }),
+            json!("x".repeat(100)),
+        ] {
+            let bytes = value.to_string().len();
+            assert_eq!(bytes_within(&value, bytes), Some(bytes));
+            assert_eq!(bytes_within(&value, bytes - 1), None);
+        }
+        let (one, two) = (json!(1), json!([2]));
+        let list = Carried::List(vec![&one, &two]);
+        assert_eq!(bytes_within(&list, 7), Some("[1,[2]]".len()));
+        assert_eq!(
+            (list.to_value(), list.len(), list.item(1)),
+            (json!([1, [2]]), Some(2), Some(&two))
+        );
+    }
+
+    #[test]
+    fn the_same_wire_many_times_is_refused_before_it_is_copied() {
+        let inputs = json!({ "x": "y".repeat(1000) });
+        let values = Values {
+            inputs: &inputs,
+            outputs: |_: &str| None,
+            item: None,
+        };
+        let wires = |count: usize| -> BTreeMap<String, Given> {
+            let wire: Wire = "inputs.x".parse().unwrap();
+            (0..count)
+                .map(|n| (format!("n{n:02}"), Given::From(wire.clone())))
+                .collect()
+        };
+        let made = values.all(&wires(9), 10_000).unwrap();
+        assert_eq!((made.len(), &made["n08"]), (9, &inputs["x"]));
+        assert_eq!(values.all(&wires(10), 10_000), Err(TooLarge));
     }
 }

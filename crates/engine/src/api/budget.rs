@@ -7,6 +7,7 @@ use himalia_executions::ExecutionId;
 use himalia_journal::may_block;
 use himalia_kernel::Command;
 use himalia_model::{Action, EngineError, KernelId, Object, Principal};
+use himalia_session::Room;
 
 use super::Commands;
 use crate::Engine;
@@ -107,6 +108,12 @@ impl Commands {
     ) -> Result<T, EngineError> {
         let _turn = self.inner.budget.turn(principal).await?;
         may_block(work)
+    }
+
+    /// Room for so many bytes of an owner that are about to be stored, until the guard is dropped. [`EngineError::DiskFull`],
+    /// [`EngineError::OverBudget`].
+    pub(crate) async fn room(&self, owner: &str, bytes: usize) -> Result<Room, EngineError> {
+        self.inner.room(owner, bytes as u64).await
     }
 
     pub(crate) fn budgets(&self, principal: &Principal) -> Result<Vec<BudgetUse>, EngineError> {

@@ -12,6 +12,7 @@ mod history;
 mod kernels;
 mod observe;
 mod open;
+mod open_prompts;
 mod owner;
 mod pooled;
 mod prompts;
@@ -33,6 +34,7 @@ use std::sync::Arc;
 pub use budget::About;
 pub use credentials::NewCredential;
 pub use executions::MAX_INPUT_BYTES;
+pub use open_prompts::{ListedPrompt, PROMPT_PAGE_BYTES, PromptPage, PromptPlace};
 pub use pooled::Search;
 pub use sandboxes::SessionUsage;
 pub use skills::{

@@ -1,18 +1,13 @@
 //! Commands on prompts: what a person is asked on behalf of the code of a session, or by a step of a workflow. They are one list, and are
-//! answered in one way.
+//! answered in one way. The list of those that wait is in `open_prompts.rs`.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use himalia_executions::{Ask, MAX_ANSWER_BYTES, PromptId, PromptInfo, PromptKind, PromptName, PromptState};
+use himalia_executions::{Ask, MAX_ANSWER_BYTES, PromptId, PromptInfo, PromptKind, PromptName};
 use himalia_kernel::{APPROVE_ALWAYS, Answer, Command};
 use himalia_model::{Action, EngineError, KernelId, Object, Principal};
-use himalia_session::SessionKernel;
 
 use super::Commands;
-
-/// Prompts that are listed together.
-const LISTED: u16 = 1_000;
 
 impl Commands {
     pub(crate) async fn ask_person(
@@ -26,37 +21,6 @@ impl Commands {
         let prompt = wanted.prompt()?;
         self.one(principal, kernel, Command::Prompt(Box::new(prompt)))
             .await
-    }
-
-    pub(crate) async fn open_prompts(&self, principal: &Principal) -> Result<Vec<PromptInfo>, EngineError> {
-        self.allow(principal, Action::Read, Object::Gateway)?;
-        self.listed_prompts(principal).await
-    }
-
-    /// The same, by the gateway itself.
-    pub(super) async fn listed_prompts(&self, principal: &Principal) -> Result<Vec<PromptInfo>, EngineError> {
-        let mut open = self.open_step_prompts(principal, LISTED.into()).await?;
-        for handle in self.asking(principal) {
-            let kernel = handle.handle().id();
-            // One that has ended meanwhile asks nothing any more.
-            if let Some(Ok(Answer::Prompts(all))) = handle.order(Command::ListPrompts).await {
-                let all = all.into_iter().map(|status| PromptInfo::new(kernel, status));
-                open.extend(all.filter(|prompt| prompt.state == PromptState::Open));
-            }
-        }
-        open.sort_by_cached_key(|prompt| (prompt.created, prompt.id.to_string()));
-        open.truncate(LISTED.into());
-        Ok(open)
-    }
-
-    /// The kernels that the principal sees and on whose behalf a person is asked.
-    fn asking(&self, principal: &Principal) -> Vec<Arc<SessionKernel>> {
-        let mut all = self.inner.registry.all();
-        all.retain(|handle| {
-            let asks = handle.snapshot.borrow().open_prompts > 0;
-            asks && !handle.is_over() && principal.sees(&handle.session().owner)
-        });
-        all
     }
 
     pub(crate) async fn prompts(

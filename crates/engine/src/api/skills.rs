@@ -78,6 +78,7 @@ impl Commands {
             manifest: json,
             files: pack(skill.files()),
         };
+        let _room = self.room(principal.owner(), bytes).await?;
         let quota = VersionQuota {
             versions: i64::try_from(MAX_SKILL_VERSIONS).unwrap_or(i64::MAX),
             bytes: i64::try_from(MAX_SKILLS_BYTES).unwrap_or(i64::MAX),

@@ -8,6 +8,7 @@ mod places;
 mod prompts;
 mod runner;
 mod target;
+mod teller;
 mod webhooks;
 mod workflows;
 
@@ -64,6 +65,8 @@ type Marked = Box<dyn Fn(&str) -> Option<Principal> + Send + Sync>;
 pub(crate) struct Triggers {
     marked: OnceLock<Marked>,
     wake: Notify,
+    /// Persons are asked something, or a webhook is there that does not know what.
+    pub(super) asks: Notify,
     /// Whether there may be something to do.
     any: AtomicBool,
 }
@@ -229,6 +232,7 @@ impl Engine {
         if triggers.marked.set(Box::new(marked)).is_ok() {
             let background = &self.commands.inner.background;
             background.spawn(runner::Runner::new(self.clone()).run());
+            background.spawn(teller::Teller::new(self.commands.clone()).run());
         }
     }
 }
@@ -292,12 +296,14 @@ impl Commands {
         if secrets.incoming.is_some() || secrets.outgoing.is_some() {
             self.seal_secrets(&mut record, &secrets)?;
         }
+        let _room = self.room(&record.owner, record.definition.len()).await?;
         let most = i64::try_from(MAX_TRIGGERS).unwrap_or(i64::MAX);
         let added = self.inner.store().insert_trigger(record.clone(), most).await;
         let conflict = |reason: String| Err(EngineError::Conflict { reason });
         match added.map_err(stored)? {
             TriggerAdded::Added => {
                 self.triggers.wake();
+                self.triggers.asks.notify_one();
                 let shown = NewSecrets {
                     incoming: secrets.incoming,
                     outgoing: secrets.outgoing,
@@ -386,7 +392,15 @@ impl Commands {
             } else {
                 self.check_trigger(principal, &definition, now).await?
             };
-            record.definition = write(&definition)?;
+            let written = write(&definition)?;
+            // One that only gets smaller, or is switched off, needs none.
+            let more = written.len().saturating_sub(record.definition.len());
+            let _room = if switches || more == 0 {
+                None
+            } else {
+                Some(self.room(&record.owner, more).await?)
+            };
+            record.definition = written;
             let changed = self.inner.store().change_trigger(record, None).await;
             if changed.map_err(stored)? {
                 self.triggers.wake();
@@ -432,6 +446,7 @@ impl Commands {
             let id = Uuid::new_v4();
             let now = self.trigger_time().await?;
             let run = new_run(&record, id, format!("asked {id}"), now, &asked)?;
+            let _room = self.room(&record.owner, run.detail.len()).await?;
             let changed = self.inner.store().change_trigger(record, Some(run.clone())).await;
             if changed.map_err(stored)? {
                 self.triggers.wake();

@@ -57,7 +57,7 @@ impl Commands {
             .collect();
         let now = inner.budget.uses().into_iter().find(|now| now.owner == owner);
         let now = now.unwrap_or_default();
-        let (live, ended) = inner.disk_of(&owner).await?;
+        let disk = inner.disk_of(&owner).await?;
         let limits = inner.config.tenants.get(&owner);
         // The operator has no part of its own.
         let share = (owner != Principal::operator().owner())
@@ -108,8 +108,9 @@ impl Commands {
                 used: inner.memory_of(&owner).await,
                 limit: limits.and_then(|limits| limits.sandbox_memory_bytes),
             },
-            disk_live_bytes: live,
-            disk_ended_bytes: ended,
+            disk_live_bytes: disk.live,
+            disk_ended_bytes: disk.ended,
+            disk_rows_bytes: disk.rows,
             disk_limit_bytes: at_most(|share| share.disk_bytes),
             connections: Used {
                 used: now.connections,

@@ -1,6 +1,8 @@
 //! Commands on workflows: publish, find, delete; their runs are in `runs.rs`, what drives these in `driver.rs` and `step.rs`.
 
+mod definitions;
 mod driver;
+mod prompts;
 mod records;
 mod runs;
 mod starter;
@@ -17,6 +19,7 @@ use himalia_workflows::{Definition, Invalid, PinnedSkill, Workflow, wanted_versi
 use super::Commands;
 pub(crate) use driver::Drivers;
 pub(super) use himalia_workflows::RunStatus;
+pub(super) use prompts::info as step_prompt_info;
 pub use runs::{MAX_RUNS, MAX_RUNS_IN_PROGRESS, RunFilter, RunUntil, StartRun, StartedRun};
 pub(super) use runs::{id_of_run, uuid_of_run};
 pub use view::{RunInfo, RunView, StepState, StepView};
@@ -69,6 +72,7 @@ impl Commands {
             published_by: principal.name().to_owned(),
             published_micros: self.inner.config.clock.stored_micros(),
         };
+        let _room = self.room(principal.owner(), json.len()).await?;
         let record = WorkflowRecord {
             brief: brief.clone(),
             definition: json,
@@ -165,7 +169,8 @@ impl Commands {
             .await
             .map_err(stored)?
             .ok_or_else(|| unknown(name, Some(version)))?;
-        Ok((info(record.brief)?, records::workflow(&record.definition)?))
+        let workflow = self.workflow_in(&record.brief.digest, &record.definition)?;
+        Ok((info(record.brief)?, Workflow::clone(&workflow)))
     }
 
     /// The skills of a definition, by the ids of its steps. A step without one is left out.

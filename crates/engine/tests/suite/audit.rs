@@ -152,7 +152,7 @@ async fn call_all(engine: &Engine, who: &Principal) {
             engine.interrupt_execution(who, execution).await.err(),
             engine.answer_execution(who, execution, String::new()).await.err(),
             engine.ask_person(who, kernel, question("?")).await.err(),
-            engine.open_prompts(who).await.err(),
+            engine.open_prompts(who, None, 1).await.err(),
             engine.prompts(who, kernel).await.err(),
             engine.prompt(who, prompt, Duration::ZERO).await.err(),
             engine.answer_prompt(who, prompt, String::new()).await.err(),

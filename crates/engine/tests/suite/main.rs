@@ -18,6 +18,7 @@ mod lost_sandboxes;
 mod metrics;
 mod pool;
 mod principals;
+mod prompt_webhooks;
 mod retention;
 mod session_feed;
 mod session_kernels;

@@ -38,7 +38,11 @@ pub(super) async fn call(args: PromptsArgs) -> anyhow::Result<ExitCode> {
 }
 
 async fn list(gateway: &GatewayArgs) -> anyhow::Result<ExitCode> {
-    let body = connect(gateway)?.list("/v1/prompts", "prompts").await?;
+    let mut body = connect(gateway)?.list("/v1/prompts", "prompts").await?;
+    // Pages are fair by owner, and each is in order of time.
+    if let Some(prompts) = body["prompts"].as_array_mut() {
+        prompts.sort_by_cached_key(|prompt| prompt["created"].to_string());
+    }
     print(gateway.json, &body, text::list)
 }
 

@@ -24,6 +24,7 @@ use crate::app::App;
 use crate::e2b;
 use crate::error::ApiError;
 use crate::etag;
+use crate::v1::prompts;
 use crate::v1::sessions::{next_of, page_key, page_size};
 
 /// How long a peer may take for its part.
@@ -211,15 +212,27 @@ fn united(
             etag::json(asked, &united)
         }
         List::Prompts => {
-            let mut all = Vec::new();
+            let (mut all, mut more) = (Vec::new(), false);
             for part in parts {
-                all.extend(read::<PromptList<'_>>(&part.bytes)?.prompts);
+                let part = read::<PromptList<'_>>(&part.bytes)?;
+                more |= part.next.is_some();
+                all.extend(part.prompts);
             }
             // Each replica has those of the steps of workflows.
-            let mut prompts = once(all);
+            let (mut prompts, limit) = (once(all), prompts::page_size(uri));
+            prompts.sort_by_cached_key(|prompt| prompt_order(prompt));
+            more |= prompts.len() > limit;
+            prompts.truncate(limit);
+            let last = prompts.last().filter(|_| more);
+            let next = last.map(|last| prompts::next_of(&prompt_order(last)));
             prompts.sort_by_cached_key(|prompt| order(prompt));
             let unanswered = unanswered.to_vec();
-            etag::json(asked, &PromptList { prompts, unanswered })
+            let united = PromptList {
+                prompts,
+                next,
+                unanswered,
+            };
+            etag::json(asked, &united)
         }
         List::Sandboxes => {
             let parts = parts.iter().map(|part| (part.bytes.as_slice(), part.has_more));
@@ -251,6 +264,8 @@ struct SessionPage<'a> {
 struct PromptList<'a> {
     #[serde(borrow)]
     prompts: Vec<&'a RawValue>,
+    #[serde(default)]
+    next: Option<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     unanswered: Vec<String>,
 }
@@ -261,6 +276,8 @@ struct Listed {
     id: String,
     created: Option<String>,
     ended: Option<String>,
+    #[serde(default)]
+    turn: u32,
 }
 
 /// What the sessions of a list are ordered by.
@@ -273,6 +290,14 @@ fn order(session: &RawValue) -> String {
         &listed.created.unwrap_or_default(),
         listed.ended.as_deref(),
     )
+}
+
+/// What the pages of prompts are ordered by.
+fn prompt_order(prompt: &RawValue) -> String {
+    let Ok(listed) = serde_json::from_str::<Listed>(prompt.get()) else {
+        return String::new();
+    };
+    prompts::page_key(listed.turn, &listed.created.unwrap_or_default(), &listed.id)
 }
 
 /// What has just moved is at two replicas.
@@ -431,7 +456,28 @@ mod tests {
             .map(|one| one["id"].clone())
             .collect();
         assert_eq!(json!(ids), json!(["prm_a", "prm_b", "prs_c"]));
-        assert_eq!(all["unanswered"], json!(["r3"]));
+        assert_eq!((&all["unanswered"], &all["next"]), (&json!(["r3"]), &Value::Null));
+    }
+
+    #[tokio::test]
+    async fn a_page_of_prompts_has_low_turns_first_and_is_in_order_of_time() {
+        let parts = [
+            br#"{"prompts":[{"id":"prm_b","created":"2026-01-02","turn":1},{"id":"prm_c","created":"2026-01-04"}]}"#
+                .as_slice(),
+            br#"{"prompts":[{"id":"prm_a","created":"2026-01-01","turn":2},{"id":"prm_d","created":"2026-01-05"}]}"#,
+        ];
+        let parts = parts.map(part);
+        let asked = (&HeaderMap::new(), &Uri::from_static("/?limit=3"));
+        let response = united(List::Prompts, asked, &parts, &[]).unwrap();
+        let all: Value = serde_json::from_str(&text(response).await).unwrap();
+        let ids: Vec<_> = all["prompts"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|one| one["id"].clone())
+            .collect();
+        assert_eq!(json!(ids), json!(["prm_b", "prm_c", "prm_d"]));
+        assert_eq!(all["next"], prompts::next_of("0000000001 2026-01-02 prm_b"));
     }
 
     #[test]

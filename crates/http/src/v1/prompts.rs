@@ -4,14 +4,19 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::{Path, State};
+use axum::http::Uri;
 use himalia_engine::{
-    Ask, DEFAULT_PROMPT_TIME, MAX_ANSWER_BYTES, MAX_PROMPT_TIME, PromptInfo, PromptName, PromptState,
+    Ask, DEFAULT_PROMPT_TIME, ListedPrompt, MAX_ANSWER_BYTES, MAX_PROMPT_TIME, PromptInfo, PromptName,
+    PromptPlace, PromptState,
 };
+use himalia_wire::build::timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
 
 use super::answers::With;
-use super::input::{Members, Parameters, Text, Wait};
+use super::input::{Cursor, Limit, Members, PAGE_MOST, Parameters, Text, Wait, limit, parameters};
 use super::kernels::kernel_id;
 use super::sessions::of_session;
 use crate::app::App;
@@ -28,29 +33,107 @@ pub(crate) struct Prompts {
     prompts: Vec<PromptInfo>,
 }
 
-/// What waits for an answer.
+/// A page of what waits for an answer.
 #[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "OpenPromptPage")]
 pub(crate) struct OpenPrompts {
     /// In the order in which they were asked.
-    prompts: Vec<PromptInfo>,
+    prompts: Vec<OpenPrompt>,
+    /// The cursor of the next page; null at the end.
+    next: Option<String>,
     /// Replicas whose part is missing.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     unanswered: Vec<String>,
 }
 
-/// `GET /v1/prompts`: what waits for an answer in all sessions and workflows that the caller sees.
+/// A prompt that waits for an answer.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct OpenPrompt {
+    #[serde(flatten)]
+    prompt: PromptInfo,
+    /// In the operator's list: how many steps of its owner, or prompts of its kernel, waited before it. The pages of that list have low
+    /// turns first, so that the prompts of one owner do not hide those of others. Without it: 0.
+    #[serde(skip_serializing_if = "is_zero")]
+    turn: u32,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+fn is_zero(turn: &u32) -> bool {
+    *turn == 0
+}
+
+/// Which prompts are listed.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "WantedPrompts")]
+pub(crate) struct Wanted {
+    /// The `next` of the page before.
+    cursor: Option<Cursor<LIST>>,
+    /// Prompts of a page; default 1,000.
+    limit: Option<Limit>,
+}
+
+/// Its cursors.
+const LIST: char = 'q';
+
+/// What pages are ordered by. Also of what another replica lists.
+pub(crate) fn page_key(turn: u32, created: &str, id: &str) -> String {
+    format!("{turn:010} {created} {id}")
+}
+
+/// The `next` of a page whose last prompt has this key.
+pub(crate) fn next_of(key: &str) -> String {
+    Cursor::<LIST>::write(key)
+}
+
+/// How many prompts a query of the list wants.
+pub(crate) fn page_size(uri: &Uri) -> usize {
+    let wanted = parameters::<Wanted>(uri).ok();
+    limit(wanted.and_then(|wanted| wanted.limit), PAGE_MOST)
+}
+
+/// The place that [`page_key`] was made of.
+fn place(key: &str) -> Option<PromptPlace> {
+    let mut parts = key.splitn(3, ' ');
+    Some(PromptPlace {
+        turn: parts.next()?.parse().ok()?,
+        created: OffsetDateTime::parse(parts.next()?, &Rfc3339).ok()?,
+        id: parts.next()?.to_owned(),
+    })
+}
+
+/// `GET /v1/prompts?cursor=&limit=`: what waits for an answer in all sessions and workflows that the caller sees.
 pub(crate) async fn open(
     State(app): State<App>,
     Caller(principal): Caller,
+    Parameters(wanted): Parameters<Wanted>,
 ) -> Result<Json<OpenPrompts>, ApiError> {
-    let prompts = app.engine().open_prompts(&principal).await?;
+    let after = wanted.cursor.map(|Cursor(key)| {
+        let place = place(&key);
+        place.ok_or_else(|| ApiError::bad_field("cursor", "is not the `next` of a page of this list"))
+    });
+    let most = limit(wanted.limit, PAGE_MOST);
+    let page = app
+        .engine()
+        .open_prompts(&principal, after.transpose()?, most)
+        .await?;
+    let next = page
+        .next
+        .map(|last| next_of(&page_key(last.turn, &timestamp(last.created), &last.id)));
+    let mut prompts: Vec<OpenPrompt> = page
+        .prompts
+        .into_iter()
+        .map(|ListedPrompt { prompt, turn }| OpenPrompt { prompt, turn })
+        .collect();
+    prompts.sort_by_cached_key(|one| (one.prompt.created, one.prompt.id.to_string()));
     Ok(Json(OpenPrompts {
         prompts,
+        next,
         unanswered: Vec::new(),
     }))
 }
 
-/// Which prompts are listed.
+/// Which prompts of a kernel are listed.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Which {

@@ -48,14 +48,16 @@ impl From<Spends> for UsedSpend {
     }
 }
 
-/// Logs and artifacts, bytes.
+/// Bytes of logs, artifacts and rows.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Disk {
-    /// Of living sessions.
+    /// Logs and artifacts of living sessions.
     live: u64,
-    /// Of ended sessions.
+    /// Logs and artifacts of ended sessions.
     ended: u64,
-    /// Of both together. Null: no limit.
+    /// Rows in the database: skills, workflows, schedules and webhooks, and what their runs got and returned.
+    rows: u64,
+    /// The limit for all together. Null: no limit.
     limit: Option<u64>,
 }
 
@@ -157,6 +159,7 @@ impl From<OwnerUsage> for Usage {
             disk_bytes: Disk {
                 live: usage.disk_live_bytes,
                 ended: usage.disk_ended_bytes,
+                rows: usage.disk_rows_bytes,
                 limit: usage.disk_limit_bytes,
             },
             connections: usage.connections.into(),

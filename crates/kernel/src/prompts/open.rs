@@ -83,9 +83,9 @@ pub(crate) struct Prompts {
     /// Executions and processes whose `input()` asks by messages that are on their way to the journal.
     #[serde(skip)]
     questions: VecDeque<(u64, u32, Prompt)>,
-    /// How many were open as others last saw them.
+    /// How many were open, and the latest of them, as others last saw them.
     #[serde(skip)]
-    seen: usize,
+    seen: (usize, u64),
     pub(super) open: Vec<Open>,
     ended: VecDeque<PromptStatus>,
     /// Tools that were approved for the session.
@@ -110,6 +110,11 @@ impl Prompts {
     /// How many are open.
     pub(crate) fn count_open(&self) -> usize {
         self.open.len()
+    }
+
+    /// The number of the latest one that is open; 0: none is.
+    pub(crate) fn latest_open(&self) -> u64 {
+        self.open.iter().map(|one| one.status.seq).max().unwrap_or(0)
     }
 
     /// Whether one more may be open.
@@ -245,9 +250,9 @@ impl Prompts {
         }
     }
 
-    /// Whether another number of them is open than others have seen.
+    /// Whether others are open than others have seen.
     pub(super) fn has_news(&mut self) -> bool {
-        let open = self.open.len();
+        let open = (self.open.len(), self.latest_open());
         std::mem::replace(&mut self.seen, open) != open
     }
 

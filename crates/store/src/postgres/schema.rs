@@ -8,10 +8,10 @@ use super::failure::Failure;
 use crate::StoreError;
 
 /// The schema version that this code writes.
-pub(super) const SCHEMA_VERSION: i64 = 11;
+pub(super) const SCHEMA_VERSION: i64 = 14;
 
 /// Step `n` brings version `n` to `n + 1`. A released step never changes; a change is a new step.
-const MIGRATIONS: &[&str] = &[V1, V2, V3, V4, V5, V6, V7, V8, V9, V10, V11];
+const MIGRATIONS: &[&str] = &[V1, V2, V3, V4, V5, V6, V7, V8, V9, V10, V11, V12, V13, V14];
 
 /// "HIMA": held while a schema is made or changed, so that replicas that start at once do it once.
 const LOCK: i64 = 0x4849_4d41;
@@ -310,6 +310,99 @@ ALTER TABLE himalia.usage ADD COLUMN model_spend_nanos bigint NOT NULL DEFAULT 0
 ALTER TABLE himalia.usage ADD COLUMN returned_chars bigint NOT NULL DEFAULT 0;
 ";
 
+/// What steps ask persons. `turn` is how many of their owner waited before; `told` is set once webhooks of prompts know of it.
+const V12: &str = r#"
+ALTER TABLE himalia.workflow_steps ADD COLUMN owner text NOT NULL DEFAULT '';
+ALTER TABLE himalia.workflow_steps ADD COLUMN prompt text;
+ALTER TABLE himalia.workflow_steps ADD COLUMN turn bigint NOT NULL DEFAULT 0;
+ALTER TABLE himalia.workflow_steps ADD COLUMN told boolean NOT NULL DEFAULT false;
+UPDATE himalia.workflow_steps step SET owner = run.owner FROM himalia.workflow_runs run WHERE run.id = step.run;
+CREATE INDEX workflow_steps_waiting ON himalia.workflow_steps (owner, begun_micros, run COLLATE "C", step COLLATE "C")
+    WHERE status = 'waiting';
+CREATE INDEX workflow_steps_turns ON himalia.workflow_steps (turn, begun_micros, run COLLATE "C", step COLLATE "C")
+    WHERE status = 'waiting';
+CREATE INDEX workflow_steps_untold ON himalia.workflow_steps (turn, begun_micros) WHERE status = 'waiting' AND NOT told;
+CREATE INDEX triggers_by_kind ON himalia.triggers (kind, owner, name);
+"#;
+
+/// Definitions once for all their runs.
+const V13: &str = "
+CREATE TABLE himalia.workflow_definitions (
+    owner      text NOT NULL,
+    digest     text NOT NULL,
+    definition text NOT NULL,
+    PRIMARY KEY (owner, digest)
+);
+INSERT INTO himalia.workflow_definitions SELECT owner, digest, definition FROM himalia.workflows ON CONFLICT DO NOTHING;
+INSERT INTO himalia.workflow_definitions SELECT owner, digest, definition FROM himalia.workflow_runs ON CONFLICT DO NOTHING;
+ALTER TABLE himalia.workflows DROP COLUMN definition;
+ALTER TABLE himalia.workflow_runs DROP COLUMN definition;
+ALTER TABLE himalia.workflows ADD FOREIGN KEY (owner, digest) REFERENCES himalia.workflow_definitions;
+ALTER TABLE himalia.workflow_runs ADD FOREIGN KEY (owner, digest) REFERENCES himalia.workflow_definitions;
+CREATE INDEX workflows_by_digest ON himalia.workflows (owner, digest);
+CREATE INDEX workflow_runs_by_digest ON himalia.workflow_runs (owner, digest);
+";
+
+/// Counts these columns of a table as bytes of their owner, now and whenever a row changes.
+macro_rules! counted {
+    ($table:literal as $kind:literal: $($column:literal)*) => {
+        concat!(
+            "ALTER TABLE himalia.", $table, " ADD COLUMN row_bytes bigint GENERATED ALWAYS AS (0"
+            $(, " + coalesce(octet_length(", $column, "), 0)")*, ") STORED;
+INSERT INTO himalia.owner_bytes AS held SELECT owner, '", $kind, "', sum(row_bytes)::bigint FROM himalia.", $table, " GROUP BY owner
+ON CONFLICT (owner, kind) DO UPDATE SET bytes = held.bytes + excluded.bytes;
+CREATE TRIGGER ", $table, "_added AFTER INSERT ON himalia.", $table, " REFERENCING NEW TABLE AS added
+    FOR EACH STATEMENT EXECUTE FUNCTION himalia.count_bytes('", $kind, "');
+CREATE TRIGGER ", $table, "_changed AFTER UPDATE ON himalia.", $table, " REFERENCING NEW TABLE AS added OLD TABLE AS removed
+    FOR EACH STATEMENT EXECUTE FUNCTION himalia.count_bytes('", $kind, "');
+CREATE TRIGGER ", $table, "_removed AFTER DELETE ON himalia.", $table, " REFERENCING OLD TABLE AS removed
+    FOR EACH STATEMENT EXECUTE FUNCTION himalia.count_bytes('", $kind, "');
+"
+        )
+    };
+}
+
+/// Bytes of the rows of owners, which the database counts itself. Owners are counted in their order, so that two statements that change rows of
+/// several wait for each other at most.
+const V14: &str = concat!(
+    "
+ALTER TABLE himalia.deliveries ADD COLUMN owner text NOT NULL DEFAULT '';
+UPDATE himalia.deliveries told SET owner = one.owner FROM himalia.triggers one WHERE one.id = told.trigger_id;
+CREATE TABLE himalia.owner_bytes (
+    owner text NOT NULL,
+    kind  text NOT NULL,
+    bytes bigint NOT NULL,
+    PRIMARY KEY (owner, kind)
+);
+CREATE FUNCTION himalia.count_bytes() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF TG_OP = 'INSERT' THEN
+        INSERT INTO himalia.owner_bytes AS held
+        SELECT owner, TG_ARGV[0], sum(row_bytes)::bigint FROM added GROUP BY owner ORDER BY owner
+        ON CONFLICT (owner, kind) DO UPDATE SET bytes = held.bytes + excluded.bytes;
+    ELSIF TG_OP = 'DELETE' THEN
+        INSERT INTO himalia.owner_bytes AS held
+        SELECT owner, TG_ARGV[0], -sum(row_bytes)::bigint FROM removed GROUP BY owner ORDER BY owner
+        ON CONFLICT (owner, kind) DO UPDATE SET bytes = held.bytes + excluded.bytes;
+    ELSE
+        INSERT INTO himalia.owner_bytes AS held
+        SELECT owner, TG_ARGV[0], sum(more)::bigint
+        FROM (SELECT owner, row_bytes AS more FROM added UNION ALL SELECT owner, -row_bytes FROM removed) changed
+        GROUP BY owner HAVING sum(more) <> 0 ORDER BY owner
+        ON CONFLICT (owner, kind) DO UPDATE SET bytes = held.bytes + excluded.bytes;
+    END IF;
+    RETURN NULL;
+END $$;
+",
+    counted!("skills" as "skills": "manifest" "files"),
+    counted!("workflow_definitions" as "workflows": "definition"),
+    counted!("workflow_runs" as "runs": "principal" "inputs" "outputs" "error"),
+    counted!("workflow_steps" as "runs": "outputs" "error" "prompt"),
+    counted!("triggers" as "triggers": "definition" "sealed"),
+    counted!("trigger_runs" as "triggers": "key" "detail"),
+    counted!("deliveries" as "triggers": "detail"),
+);
+
 /// Applies the steps that are missing, all in one transaction and under an advisory lock, so that a crash leaves the earlier version
 /// or the newest. `database` is named in errors.
 pub(super) async fn migrate(client: &mut Client, database: &str) -> Result<(), Failure> {
@@ -357,6 +450,6 @@ pub(super) async fn migrate(client: &mut Client, database: &str) -> Result<(), F
 }
 
 const _: () = assert!(
-    MIGRATIONS.len() == 11 && SCHEMA_VERSION == 11,
+    MIGRATIONS.len() == 14 && SCHEMA_VERSION == 14,
     "a step and its version come together"
 );

@@ -119,7 +119,12 @@ async fn replicas_learn_which_others_have_kernels_ready() {
 async fn a_replica_that_lost_a_run_writes_nothing_more_to_it() {
     let place = Shared::new().await;
     let (a, b) = (place.open("a").await, place.open("b").await);
-    let quota = WorkflowRunQuota { running: 9, kept: 9 };
+    let quota = WorkflowRunQuota {
+        running: 9,
+        kept: 9,
+        bytes: 1 << 20,
+    };
+    crate::tests::contract::publish_workflow(&*a, "acme").await;
     let run = crate::tests::contract::workflow_run("r1", "acme", 1, None);
     assert_eq!(
         a.add_workflow_run(run, quota, None).await.unwrap(),

@@ -105,9 +105,9 @@ WITH changed AS (
     UPDATE himalia.trigger_runs SET state = $4, not_before_micros = $5, detail = $6, claim = $7
     WHERE id = $3 AND claim = $8 AND state <> 'over'
       AND EXISTS (SELECT 1 FROM himalia.replicas WHERE name = $1 AND epoch = $2)
-    RETURNING id)
-INSERT INTO himalia.deliveries (id, trigger_id, run_id, created_micros, next_micros, detail, claim)
-SELECT $9::uuid, $10::uuid, changed.id, $11::bigint, $12::bigint, $13::text, '' FROM changed";
+    RETURNING id, owner)
+INSERT INTO himalia.deliveries (id, trigger_id, run_id, owner, created_micros, next_micros, detail, claim)
+SELECT $9::uuid, $10::uuid, changed.id, changed.owner, $11::bigint, $12::bigint, $13::text, '' FROM changed";
 
 const FORGET_RUNS: &str = "
 DELETE FROM himalia.trigger_runs WHERE id IN (
@@ -128,7 +128,7 @@ SELECT * FROM himalia.deliveries WHERE trigger_id = $1 ORDER BY created_micros D
 
 /// Owners take turns, and of an owner the URLs, so that one that does not answer is not before all others.
 const DUE_DELIVERIES: &str = "
-SELECT told.*, placed.owner, placed.kind FROM himalia.deliveries told JOIN (
+SELECT told.*, placed.owner AS whose, placed.kind FROM himalia.deliveries told JOIN (
     SELECT id, owner, kind, row_number() OVER (PARTITION BY owner, kind ORDER BY turn, next_micros, id) AS place FROM (
         SELECT due.id, due.next_micros, triggers.owner, triggers.kind, row_number() OVER (
             PARTITION BY triggers.owner, triggers.kind, due.detail::json ->> 'url' ORDER BY due.next_micros, due.id) AS turn
@@ -508,7 +508,7 @@ impl PostgresStore {
                     .map(|row| {
                         Ok(DueDelivery {
                             record: delivery(row)?,
-                            owner: row.try_get("owner")?,
+                            owner: row.try_get("whose")?,
                             kind: row.try_get("kind")?,
                         })
                     })

@@ -5,11 +5,12 @@
 
 use tokio_postgres::Row;
 
-use super::PostgresStore;
 use super::callbacks::{COUNT, has_room, is_open};
 use super::connection::Param;
 use super::failure::Failure;
 use super::membership::check_member;
+use super::workflows::FORGET_DEFINITIONS;
+use super::{PostgresStore, owner_bytes};
 use crate::{
     NewCallback, StepAnswer, StepsWritten, StoreError, WorkflowRunAdded, WorkflowRunBrief, WorkflowRunEnd,
     WorkflowRunFilter, WorkflowRunQuota, WorkflowRunRecord, WorkflowStepRecord,
@@ -20,11 +21,12 @@ macro_rules! add {
     ($($condition:tt)*) => {
         concat!(
             "
-INSERT INTO himalia.workflow_runs (id, owner, workflow, version, digest, status, definition, principal, started_by,
+INSERT INTO himalia.workflow_runs (id, owner, workflow, version, digest, status, principal, started_by,
     start_key, start_print, inputs, created_micros, epoch)
-SELECT $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $2
+SELECT $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $2
 WHERE EXISTS (SELECT 1 FROM himalia.replicas WHERE name = $1 AND epoch = $2)
-  AND (SELECT count(*) < $16::bigint AND count(*) FILTER (WHERE status = 'running') < $17::bigint
+  AND EXISTS (SELECT 1 FROM himalia.workflow_definitions WHERE owner = $4 AND digest = $7)
+  AND (SELECT count(*) < $15::bigint AND count(*) FILTER (WHERE status = 'running') < $16::bigint
        FROM himalia.workflow_runs WHERE owner = $4)",
             $($condition)*
             "
@@ -41,21 +43,23 @@ const ADD_WITH_CALLBACK: &str = concat!(
     "WITH added AS (",
     add!(
         "
-  AND (SELECT count(*) < $26::bigint AND count(*) FILTER (WHERE ",
+  AND (SELECT count(*) < $25::bigint AND count(*) FILTER (WHERE ",
         is_open!(),
-        ") < $27::bigint
-       FROM himalia.triggers one WHERE one.owner = $4 AND one.kind = $19)",
+        ") < $26::bigint
+       FROM himalia.triggers one WHERE one.owner = $4 AND one.kind = $18)",
     ),
     "
     RETURNING owner),
 tells AS (
     INSERT INTO himalia.triggers (id, kind, owner, name, definition, key_id, sealed, next_micros, version, created_micros)
-    SELECT $18::uuid, $19::text, added.owner, $20::text, $21::text, $22::text, $23::bytea, NULL, $24::bigint, $25::bigint
+    SELECT $17::uuid, $18::text, added.owner, $19::text, $20::text, $21::text, $22::bytea, NULL, $23::bigint, $24::bigint
     FROM added
     RETURNING id, owner)
 INSERT INTO himalia.trigger_runs (id, trigger_id, owner, key, due_micros, state, not_before_micros, detail, claim)
-SELECT $28::uuid, tells.id, tells.owner, $29::text, $30::bigint, $31::text, $32::bigint, $33::text, '' FROM tells"
+SELECT $27::uuid, tells.id, tells.owner, $28::text, $29::bigint, $30::text, $31::bigint, $32::text, '' FROM tells"
 );
+
+const DEFINED: &str = "SELECT 1 FROM himalia.workflow_definitions WHERE owner = $1 AND digest = $2";
 
 const PRESENT: &str = "SELECT id, start_print FROM himalia.workflow_runs WHERE owner = $1 AND start_key = $2";
 
@@ -67,24 +71,23 @@ FROM himalia.workflow_runs WHERE owner = $1 AND ($2::text IS NULL OR workflow = 
     AND ($4::bigint IS NULL OR created_micros < $4 OR (created_micros = $4 AND id < $5::text))
 ORDER BY created_micros DESC, id DESC LIMIT $6";
 
-/// Runs that continue have no end, which is in an index.
-const ASKING: &str = "
-SELECT id FROM himalia.workflow_runs AS runs WHERE ended_micros IS NULL AND ($1::text IS NULL OR owner = $1)
-    AND EXISTS (SELECT 1 FROM himalia.workflow_steps AS steps WHERE steps.run = runs.id AND steps.status = 'waiting')
-ORDER BY created_micros, id LIMIT $2";
-
 const STEPS: &str = "SELECT * FROM himalia.workflow_steps WHERE run = $1 ORDER BY step, item, attempt";
 
-/// The row of the run is locked, so that another replica takes the run before or after this.
+/// The row of the run is locked, so that another replica takes the run before or after this. A prompt and its turn stay as they were written
+/// first.
 const PUT_STEPS: &str = "
 WITH mine AS (
-    SELECT id FROM himalia.workflow_runs WHERE id = $3 AND epoch = $2 AND status = 'running'
+    SELECT id, owner FROM himalia.workflow_runs WHERE id = $3 AND epoch = $2 AND status = 'running'
       AND EXISTS (SELECT 1 FROM himalia.replicas WHERE name = $1 AND epoch = $2) FOR UPDATE
+),
+waiting AS (
+    SELECT count(*) AS steps FROM himalia.workflow_steps WHERE owner = (SELECT owner FROM mine) AND status = 'waiting'
 )
-INSERT INTO himalia.workflow_steps AS held (run, step, item, attempt, status, outputs, error, session, execution,
-    answer, answered_by, due_micros, begun_micros, ended_micros)
-SELECT mine.id, new.* FROM mine, unnest($4::text[], $5::bigint[], $6::bigint[], $7::text[], $8::text[], $9::text[],
-    $10::text[], $11::text[], $12::text[], $13::text[], $14::bigint[], $15::bigint[], $16::bigint[]) AS new
+INSERT INTO himalia.workflow_steps AS held (run, owner, turn, step, item, attempt, status, outputs, error, session,
+    execution, answer, answered_by, due_micros, begun_micros, ended_micros, prompt)
+SELECT mine.id, mine.owner, waiting.steps + row_number() OVER () - 1, new.* FROM mine, waiting,
+    unnest($4::text[], $5::bigint[], $6::bigint[], $7::text[], $8::text[], $9::text[], $10::text[], $11::text[], $12::text[],
+        $13::text[], $14::bigint[], $15::bigint[], $16::bigint[], $17::text[]) AS new
 ON CONFLICT (run, step, item, attempt) DO UPDATE SET status = excluded.status, outputs = excluded.outputs,
     error = excluded.error, session = excluded.session, execution = excluded.execution, answer = excluded.answer,
     answered_by = excluded.answered_by, due_micros = excluded.due_micros, begun_micros = excluded.begun_micros,
@@ -151,7 +154,6 @@ impl PostgresStore {
                     &brief.version,
                     &brief.digest,
                     &brief.status,
-                    &record.definition,
                     &record.principal,
                     &brief.started_by,
                     &record.start_key,
@@ -189,6 +191,8 @@ impl PostgresStore {
                     ADD
                 };
                 if link.execute(sql, &params).await? == 1 {
+                    // What it needs itself counts already.
+                    owner_bytes::forget_runs(&link, &brief.owner, 0, quota.bytes).await?;
                     return Ok(WorkflowRunAdded::Added);
                 }
                 let held = link.query(PRESENT, &[&brief.owner, &record.start_key]).await?;
@@ -199,6 +203,13 @@ impl PostgresStore {
                     });
                 }
                 check_member(&link, &me).await?;
+                if link
+                    .query(DEFINED, &[&brief.owner, &brief.digest])
+                    .await?
+                    .is_empty()
+                {
+                    return Ok(WorkflowRunAdded::NoDefinition);
+                }
                 if let Some(NewCallback { trigger, quota, .. }) = &callback {
                     let counted = link.query(COUNT, &[&trigger.owner, &trigger.kind]).await?;
                     if !has_room(&counted, *quota)? {
@@ -217,7 +228,6 @@ impl PostgresStore {
                 let record = |row: &Row| -> Result<WorkflowRunRecord, Failure> {
                     Ok(WorkflowRunRecord {
                         brief: brief(row)?,
-                        definition: row.try_get("definition")?,
                         principal: row.try_get("principal")?,
                         start_key: row.try_get("start_key")?,
                         start_print: row.try_get("start_print")?,
@@ -254,19 +264,6 @@ impl PostgresStore {
                     )
                     .await?;
                 rows.iter().map(brief).collect()
-            })
-            .await
-    }
-
-    pub(super) async fn do_asking_workflow_runs(
-        &self,
-        owner: Option<String>,
-        most: i64,
-    ) -> Result<Vec<String>, StoreError> {
-        self.any_worker()?
-            .run(move |link| async move {
-                let rows = link.query(ASKING, &[&owner, &most]).await?;
-                rows.iter().map(|row| Ok(row.try_get("id")?)).collect()
             })
             .await
     }
@@ -316,6 +313,7 @@ impl PostgresStore {
                             &times(|step| step.due_micros),
                             &times(|step| step.begun_micros),
                             &times(|step| step.ended_micros),
+                            &maybe(|step| &step.prompt),
                         ],
                     )
                     .await?;
@@ -434,6 +432,7 @@ impl PostgresStore {
             .run(move |link| async move {
                 link.execute(FORGET_STEPS, &[&micros]).await?;
                 let deleted = link.execute(FORGET, &[&micros]).await?;
+                link.execute(FORGET_DEFINITIONS, &[]).await?;
                 Ok(usize::try_from(deleted).unwrap_or(usize::MAX))
             })
             .await
@@ -471,5 +470,6 @@ fn step(row: &Row) -> Result<WorkflowStepRecord, Failure> {
         due_micros: row.try_get("due_micros")?,
         begun_micros: row.try_get("begun_micros")?,
         ended_micros: row.try_get("ended_micros")?,
+        prompt: row.try_get("prompt")?,
     })
 }

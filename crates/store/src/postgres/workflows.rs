@@ -9,17 +9,31 @@ use crate::{StoreError, VersionAdded, VersionQuota, WorkflowBrief, WorkflowRecor
 
 /// Two replicas that add at once can exceed the quota, each by one.
 const ADD: &str = "
-INSERT INTO himalia.workflows
-    (owner, name, version, description, digest, bytes, definition, published_by, published_micros)
-SELECT $3, $4, $5, $6, $7, $8, $9, $10, $11
-WHERE EXISTS (SELECT 1 FROM himalia.replicas WHERE name = $1 AND epoch = $2)
-  AND (SELECT count(*) < $12::bigint AND coalesce(sum(bytes), 0) + $8::bigint <= $13::bigint
-       FROM himalia.workflows WHERE owner = $3)
-ON CONFLICT (owner, name, version) DO NOTHING";
+WITH added AS (
+    INSERT INTO himalia.workflows (owner, name, version, description, digest, bytes, published_by, published_micros)
+    SELECT $3, $4, $5, $6, $7, $8, $10, $11
+    WHERE EXISTS (SELECT 1 FROM himalia.replicas WHERE name = $1 AND epoch = $2)
+      AND (SELECT count(*) < $12::bigint AND coalesce(sum(bytes), 0) + $8::bigint <= $13::bigint
+           FROM himalia.workflows WHERE owner = $3)
+    ON CONFLICT (owner, name, version) DO NOTHING
+    RETURNING owner, digest)
+INSERT INTO himalia.workflow_definitions (owner, digest, definition) SELECT owner, digest, $9::text FROM added
+ON CONFLICT (owner, digest) DO UPDATE SET digest = excluded.digest";
 
 const DIGEST: &str = "SELECT digest FROM himalia.workflows WHERE owner = $1 AND name = $2 AND version = $3";
 
-const ONE: &str = "SELECT * FROM himalia.workflows WHERE owner = $1 AND name = $2 AND version = $3";
+const ONE: &str = "
+SELECT * FROM himalia.workflows JOIN himalia.workflow_definitions USING (owner, digest)
+WHERE owner = $1 AND name = $2 AND version = $3";
+
+const DEFINITION: &str = "
+SELECT definition FROM himalia.workflow_definitions WHERE owner = $1 AND digest = $2";
+
+/// Definitions that neither a workflow nor a run has. One that gets a run at the same time is kept by the reference of the run.
+pub(super) const FORGET_DEFINITIONS: &str = "
+DELETE FROM himalia.workflow_definitions held
+WHERE NOT EXISTS (SELECT 1 FROM himalia.workflows one WHERE one.owner = held.owner AND one.digest = held.digest)
+  AND NOT EXISTS (SELECT 1 FROM himalia.workflow_runs run WHERE run.owner = held.owner AND run.digest = held.digest)";
 
 const LIST: &str = "
 SELECT owner, name, version, description, digest, bytes, published_by, published_micros
@@ -107,7 +121,28 @@ impl PostgresStore {
         name: String,
         version: Option<String>,
     ) -> Result<usize, StoreError> {
-        self.delete_versions(DELETE, owner, name, version).await
+        let deleted = self.delete_versions(DELETE, owner, name, version).await?;
+        self.forget_definitions().await?;
+        Ok(deleted)
+    }
+
+    async fn forget_definitions(&self) -> Result<(), StoreError> {
+        self.any_worker()?
+            .run(|link| async move { link.execute(FORGET_DEFINITIONS, &[]).await.map(drop) })
+            .await
+    }
+
+    pub(super) async fn do_workflow_definition(
+        &self,
+        owner: String,
+        digest: String,
+    ) -> Result<Option<String>, StoreError> {
+        self.any_worker()?
+            .run(move |link| async move {
+                let rows = link.query(DEFINITION, &[&owner, &digest]).await?;
+                Ok(rows.first().map(|row| row.try_get("definition")).transpose()?)
+            })
+            .await
     }
 }
 

@@ -20,9 +20,11 @@ mod jupyter_sessions;
 mod kernels;
 mod meta;
 mod open;
+mod owner_bytes;
 mod replicas;
 mod schema;
 mod skills;
+mod step_prompts;
 mod tokens;
 mod tool_approvals;
 mod triggers;
@@ -45,10 +47,11 @@ use crate::{
     CallbackAdded, CallbackQuota, CredentialRecord, DeadReplica, DeliveryRecord, DueDelivery, EndedRecord,
     FairBatch, JupyterSessionRecord, KernelLife, KernelRecord, Location, Lookup, NewCallback, OpenRun, Owner,
     PutCredential, ReadyReplica, ReplicaLease, ReplicaRecord, RuntimePaths, Scope, SkillBrief, SkillRecord,
-    Space, StepAnswer, StepsWritten, Store, StoreError, StoreFuture, TakeOver, Taken, TokenRecord,
-    ToolApprovalAdded, ToolApprovalRecord, TriggerAdded, TriggerRecord, TriggerRun, UsageRecord,
-    VersionAdded, VersionQuota, WorkflowBrief, WorkflowRecord, WorkflowRunAdded, WorkflowRunBrief,
-    WorkflowRunEnd, WorkflowRunFilter, WorkflowRunQuota, WorkflowRunRecord, WorkflowStepRecord,
+    Space, StepAnswer, StepPromptFilter, StepPromptRecord, StepsWritten, Store, StoreError, StoreFuture,
+    TakeOver, Taken, TokenRecord, ToolApprovalAdded, ToolApprovalRecord, TriggerAdded, TriggerRecord,
+    TriggerRun, UsageRecord, VersionAdded, VersionQuota, WorkflowBrief, WorkflowRecord, WorkflowRunAdded,
+    WorkflowRunBrief, WorkflowRunEnd, WorkflowRunFilter, WorkflowRunQuota, WorkflowRunRecord,
+    WorkflowStepRecord,
 };
 pub use backup::{copy_database, detach_sandboxes};
 use claims::Claim;
@@ -407,6 +410,14 @@ impl Store for SqliteStore {
         Box::pin(self.do_delete_workflow(owner, name, version))
     }
 
+    fn owner_bytes(&self, owner: String) -> StoreFuture<'_, i64> {
+        Box::pin(self.do_owner_bytes(owner))
+    }
+
+    fn workflow_definition(&self, owner: String, digest: String) -> StoreFuture<'_, Option<String>> {
+        Box::pin(self.do_workflow_definition(owner, digest))
+    }
+
     fn add_workflow_run(
         &self,
         record: WorkflowRunRecord,
@@ -440,8 +451,28 @@ impl Store for SqliteStore {
         Box::pin(self.do_workflow_runs(owner, filter))
     }
 
-    fn asking_workflow_runs(&self, owner: Option<String>, most: i64) -> StoreFuture<'_, Vec<String>> {
-        Box::pin(self.do_asking_workflow_runs(owner, most))
+    fn step_prompts(&self, filter: StepPromptFilter) -> StoreFuture<'_, Vec<StepPromptRecord>> {
+        Box::pin(self.do_step_prompts(filter))
+    }
+
+    fn step_prompt(&self, run: String, step: String) -> StoreFuture<'_, Option<StepPromptRecord>> {
+        Box::pin(self.do_step_prompt(run, step))
+    }
+
+    fn untold_step_prompts(&self, most: i64) -> StoreFuture<'_, Vec<StepPromptRecord>> {
+        Box::pin(self.do_untold_step_prompts(most))
+    }
+
+    fn set_told(&self, steps: Vec<(String, String)>) -> StoreFuture<'_, ()> {
+        Box::pin(self.do_set_told(steps))
+    }
+
+    fn step_answers(&self, run: String) -> StoreFuture<'_, Vec<StepAnswer>> {
+        Box::pin(self.do_step_answers(run))
+    }
+
+    fn run_asks(&self, run: String) -> StoreFuture<'_, bool> {
+        Box::pin(self.do_run_asks(run))
     }
 
     fn workflow_steps(&self, run: String) -> StoreFuture<'_, Vec<WorkflowStepRecord>> {

@@ -8,11 +8,11 @@ use super::failure::Failure;
 pub(super) const APPLICATION_ID: i64 = 0x4849_4d41;
 
 /// The schema version that this code writes (`PRAGMA user_version`).
-pub const SCHEMA_VERSION: i64 = 17;
+pub const SCHEMA_VERSION: i64 = 20;
 
 /// Step `n` brings version `n` to `n + 1`. A released step never changes; a change is a new step.
 pub(super) const MIGRATIONS: &[&str] = &[
-    V1, V2, V3, V4, V5, V6, V7, V8, V9, V10, V11, V12, V13, V14, V15, V16, V17,
+    V1, V2, V3, V4, V5, V6, V7, V8, V9, V10, V11, V12, V13, V14, V15, V16, V17, V18, V19, V20,
 ];
 
 const V1: &str = "
@@ -324,6 +324,86 @@ ALTER TABLE usage ADD COLUMN model_spend_nanos INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE usage ADD COLUMN returned_chars INTEGER NOT NULL DEFAULT 0;
 ";
 
+/// What steps ask persons. `turn` is how many of their owner waited before; `told` is set once webhooks of prompts know of it.
+const V18: &str = "
+ALTER TABLE workflow_steps ADD COLUMN owner TEXT NOT NULL DEFAULT '';
+ALTER TABLE workflow_steps ADD COLUMN prompt TEXT;
+ALTER TABLE workflow_steps ADD COLUMN turn INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE workflow_steps ADD COLUMN told INTEGER NOT NULL DEFAULT 0;
+UPDATE workflow_steps SET owner = coalesce((SELECT owner FROM workflow_runs WHERE id = run), '');
+CREATE INDEX workflow_steps_waiting ON workflow_steps (owner, begun_micros, run, step) WHERE status = 'waiting';
+CREATE INDEX workflow_steps_turns ON workflow_steps (turn, begun_micros, run, step) WHERE status = 'waiting';
+CREATE INDEX workflow_steps_untold ON workflow_steps (turn, begun_micros) WHERE status = 'waiting' AND told = 0;
+CREATE INDEX triggers_by_kind ON triggers (kind, owner, name);
+";
+
+/// Definitions once for all their runs.
+const V19: &str = "
+CREATE TABLE workflow_definitions (
+    owner      TEXT NOT NULL,
+    digest     TEXT NOT NULL,
+    definition TEXT NOT NULL,
+    PRIMARY KEY (owner, digest)
+) STRICT;
+INSERT OR IGNORE INTO workflow_definitions SELECT owner, digest, definition FROM workflows;
+INSERT OR IGNORE INTO workflow_definitions SELECT owner, digest, definition FROM workflow_runs;
+ALTER TABLE workflows DROP COLUMN definition;
+ALTER TABLE workflow_runs DROP COLUMN definition;
+CREATE INDEX workflows_by_digest ON workflows (owner, digest);
+CREATE INDEX workflow_runs_by_digest ON workflow_runs (owner, digest);
+";
+
+/// The bytes of columns of a row: `NEW.`, `OLD.`, or nothing.
+macro_rules! bytes {
+    ($row:literal: $($column:literal)*) => {
+        concat!("(0" $(, " + coalesce(octet_length(", $row, $column, "), 0)")*, ")")
+    };
+}
+
+/// Counts these columns of a table as bytes of their owner, now and whenever a row changes.
+macro_rules! counted {
+    ($table:literal as $kind:literal: $first:literal $($column:literal)*) => {
+        concat!(
+            "INSERT INTO owner_bytes SELECT owner, '", $kind, "', sum(", bytes!("": $first $($column)*), ") FROM ", $table,
+            " WHERE true GROUP BY owner ON CONFLICT (owner, kind) DO UPDATE SET bytes = bytes + excluded.bytes;
+CREATE TRIGGER ", $table, "_added AFTER INSERT ON ", $table, " BEGIN
+    INSERT INTO owner_bytes VALUES (NEW.owner, '", $kind, "', ", bytes!("NEW.": $first $($column)*), ")
+    ON CONFLICT (owner, kind) DO UPDATE SET bytes = bytes + excluded.bytes;
+END;
+CREATE TRIGGER ", $table, "_changed AFTER UPDATE OF ", $first $(, ", ", $column)*, " ON ", $table, " BEGIN
+    UPDATE owner_bytes SET bytes = bytes + ", bytes!("NEW.": $first $($column)*), " - ", bytes!("OLD.": $first $($column)*), "
+    WHERE owner = NEW.owner AND kind = '", $kind, "';
+END;
+CREATE TRIGGER ", $table, "_removed AFTER DELETE ON ", $table, " BEGIN
+    UPDATE owner_bytes SET bytes = bytes - ", bytes!("OLD.": $first $($column)*), "
+    WHERE owner = OLD.owner AND kind = '", $kind, "';
+END;
+"
+        )
+    };
+}
+
+/// Bytes of the rows of owners, which the database counts itself.
+const V20: &str = concat!(
+    "
+ALTER TABLE deliveries ADD COLUMN owner TEXT NOT NULL DEFAULT '';
+UPDATE deliveries SET owner = coalesce((SELECT owner FROM triggers WHERE id = trigger_id), '');
+CREATE TABLE owner_bytes (
+    owner TEXT NOT NULL,
+    kind  TEXT NOT NULL,
+    bytes INTEGER NOT NULL,
+    PRIMARY KEY (owner, kind)
+) STRICT, WITHOUT ROWID;
+",
+    counted!("skills" as "skills": "manifest" "files"),
+    counted!("workflow_definitions" as "workflows": "definition"),
+    counted!("workflow_runs" as "runs": "principal" "inputs" "outputs" "error"),
+    counted!("workflow_steps" as "runs": "outputs" "error" "prompt"),
+    counted!("triggers" as "triggers": "definition" "sealed"),
+    counted!("trigger_runs" as "triggers": "key" "detail"),
+    counted!("deliveries" as "triggers": "detail"),
+);
+
 /// The schema version of an open file.
 pub(super) fn version(connection: &Connection) -> Result<i64, rusqlite::Error> {
     connection.pragma_query_value(None, "user_version", |row| row.get(0))
@@ -353,6 +433,6 @@ pub(super) fn migrate(connection: &mut Connection, steps: &[&str]) -> Result<(),
 }
 
 const _: () = assert!(
-    MIGRATIONS.len() == 17 && SCHEMA_VERSION == 17,
+    MIGRATIONS.len() == 20 && SCHEMA_VERSION == 20,
     "a step and its version come together"
 );

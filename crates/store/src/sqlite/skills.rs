@@ -3,7 +3,7 @@
 use rusqlite::{OptionalExtension as _, Row, named_params, params};
 
 use super::SqliteStore;
-use super::versions::{NewVersion, not_addable};
+use super::versions::{NewVersion, delete_versions, not_addable};
 use crate::{SkillBrief, SkillRecord, StoreError, VersionAdded, VersionQuota};
 
 const TABLE: &str = "skills";
@@ -95,7 +95,8 @@ impl SqliteStore {
         name: String,
         version: Option<String>,
     ) -> Result<usize, StoreError> {
-        self.delete_versions(TABLE, owner, name, version).await
+        self.write(move |transaction| delete_versions(transaction, TABLE, &owner, &name, version.as_deref()))
+            .await
     }
 }
 

@@ -60,15 +60,15 @@ DELETE FROM trigger_runs WHERE id IN (
     WHERE place > ?1 AND due_micros < ?2 AND state = 'over')";
 
 const INSERT_DELIVERY: &str = "
-INSERT INTO deliveries (id, trigger_id, run_id, created_micros, next_micros, detail, claim)
-VALUES (:id, :trigger, :run, :created_micros, :next_micros, :detail, '')";
+INSERT INTO deliveries (id, trigger_id, run_id, owner, created_micros, next_micros, detail, claim)
+VALUES (:id, :trigger, :run, :owner, :created_micros, :next_micros, :detail, '')";
 
 const CHANGE_DELIVERY: &str = "
 UPDATE deliveries SET next_micros = :next_micros, detail = :detail, claim = '' WHERE id = :id AND claim = :claim";
 
 /// Owners take turns, and of an owner the URLs, so that one that does not answer is not before all others.
 const DUE_DELIVERIES: &str = "
-SELECT told.*, placed.owner, placed.kind FROM deliveries told JOIN (
+SELECT told.*, placed.owner AS whose, placed.kind FROM deliveries told JOIN (
     SELECT id, owner, kind, row_number() OVER (PARTITION BY owner, kind ORDER BY turn, next_micros, id) AS place FROM (
         SELECT due.id, due.next_micros, triggers.owner, triggers.kind, row_number() OVER (
             PARTITION BY triggers.owner, triggers.kind, json_extract(due.detail, '$.url') ORDER BY due.next_micros, due.id) AS turn
@@ -307,6 +307,7 @@ impl SqliteStore {
                         ":id": delivery.id.to_string(),
                         ":trigger": delivery.trigger.to_string(),
                         ":run": delivery.run.to_string(),
+                        ":owner": run.owner,
                         ":created_micros": delivery.created_micros,
                         ":next_micros": delivery.next_micros,
                         ":detail": delivery.detail,
@@ -362,7 +363,7 @@ impl SqliteStore {
             let rows = select.query_map(params![micros, me, most.of_one, most.all], |row| {
                 Ok(DueDelivery {
                     record: delivery(row)?,
-                    owner: row.get("owner")?,
+                    owner: row.get("whose")?,
                     kind: row.get("kind")?,
                 })
             })?;

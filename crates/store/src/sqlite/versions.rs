@@ -2,9 +2,8 @@
 
 use rusqlite::{OptionalExtension as _, Transaction, params};
 
-use super::SqliteStore;
 use super::failure::Failure;
-use crate::{StoreError, VersionAdded, VersionQuota};
+use crate::{VersionAdded, VersionQuota};
 
 /// A version that is to be added to a table.
 pub(super) struct NewVersion<'a> {
@@ -39,21 +38,16 @@ pub(super) fn not_addable(
     Ok(full.then_some(VersionAdded::Full))
 }
 
-impl SqliteStore {
-    /// Deletes a version, or all of them; how many.
-    pub(super) async fn delete_versions(
-        &self,
-        table: &'static str,
-        owner: String,
-        name: String,
-        version: Option<String>,
-    ) -> Result<usize, StoreError> {
-        self.write(move |transaction| {
-            let mut delete = transaction.prepare_cached(&format!(
-                "DELETE FROM {table} WHERE owner = ?1 AND name = ?2 AND (?3 IS NULL OR version = ?3)"
-            ))?;
-            Ok(delete.execute(params![owner, name, version])?)
-        })
-        .await
-    }
+/// Deletes a version, or all of them; how many.
+pub(super) fn delete_versions(
+    transaction: &Transaction<'_>,
+    table: &'static str,
+    owner: &str,
+    name: &str,
+    version: Option<&str>,
+) -> Result<usize, Failure> {
+    let mut delete = transaction.prepare_cached(&format!(
+        "DELETE FROM {table} WHERE owner = ?1 AND name = ?2 AND (?3 IS NULL OR version = ?3)"
+    ))?;
+    Ok(delete.execute(params![owner, name, version])?)
 }

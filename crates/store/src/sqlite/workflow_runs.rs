@@ -3,7 +3,7 @@
 use rusqlite::{OptionalExtension as _, Row, Transaction, named_params, params};
 
 use super::failure::Failure;
-use super::{SqliteStore, callbacks};
+use super::{SqliteStore, callbacks, owner_bytes, workflows};
 use crate::{
     ANSWERED, CallbackAdded, NewCallback, StepAnswer, StepsWritten, StoreError, WAITING, WorkflowRunAdded,
     WorkflowRunBrief, WorkflowRunEnd, WorkflowRunFilter, WorkflowRunQuota, WorkflowRunRecord,
@@ -11,9 +11,9 @@ use crate::{
 };
 
 const INSERT: &str = "
-INSERT INTO workflow_runs (id, owner, workflow, version, digest, status, definition, principal, started_by, start_key,
+INSERT INTO workflow_runs (id, owner, workflow, version, digest, status, principal, started_by, start_key,
     start_print, inputs, created_micros, epoch)
-VALUES (:id, :owner, :workflow, :version, :digest, :status, :definition, :principal, :started_by, :start_key,
+VALUES (:id, :owner, :workflow, :version, :digest, :status, :principal, :started_by, :start_key,
     :start_print, :inputs, :created_micros, :epoch)";
 
 const BRIEF: &str = "
@@ -25,17 +25,13 @@ FROM workflow_runs WHERE owner = :owner AND (:workflow IS NULL OR workflow = :wo
     AND (:created IS NULL OR created_micros < :created OR (created_micros = :created AND id < :id))
 ORDER BY created_micros DESC, id DESC LIMIT :limit";
 
-/// Runs that continue have no end, which is in an index.
-const ASKING: &str = "
-SELECT id FROM workflow_runs WHERE ended_micros IS NULL AND (?1 IS NULL OR owner = ?1)
-    AND EXISTS (SELECT 1 FROM workflow_steps WHERE run = workflow_runs.id AND workflow_steps.status = 'waiting')
-ORDER BY created_micros, id LIMIT ?2";
-
+/// A prompt and its turn stay as they were written first.
 const PUT_STEP: &str = "
-INSERT INTO workflow_steps (run, step, item, attempt, status, outputs, error, session, execution, answer, answered_by,
-    due_micros, begun_micros, ended_micros)
-VALUES (:run, :step, :item, :attempt, :status, :outputs, :error, :session, :execution, :answer, :answered_by,
-    :due_micros, :begun_micros, :ended_micros)
+INSERT INTO workflow_steps (run, owner, step, item, attempt, status, outputs, error, session, execution, answer, answered_by,
+    due_micros, begun_micros, ended_micros, prompt, turn)
+VALUES (:run, :owner, :step, :item, :attempt, :status, :outputs, :error, :session, :execution, :answer, :answered_by,
+    :due_micros, :begun_micros, :ended_micros, :prompt,
+    (SELECT count(*) FROM workflow_steps waiting WHERE waiting.owner = :owner AND waiting.status = 'waiting'))
 ON CONFLICT (run, step, item, attempt) DO UPDATE SET status = excluded.status, outputs = excluded.outputs,
     error = excluded.error, session = excluded.session, execution = excluded.execution, answer = excluded.answer,
     answered_by = excluded.answered_by, due_micros = excluded.due_micros, begun_micros = excluded.begun_micros,
@@ -74,11 +70,19 @@ impl SqliteStore {
             if kept >= quota.kept || running >= quota.running {
                 return Ok(WorkflowRunAdded::Full);
             }
+            let defined = transaction
+                .prepare_cached("SELECT 1 FROM workflow_definitions WHERE owner = ?1 AND digest = ?2")?
+                .exists([&brief.owner, &brief.digest])?;
+            if !defined {
+                return Ok(WorkflowRunAdded::NoDefinition);
+            }
             if let Some(callback) = &callback
                 && callbacks::insert(transaction, callback)? == CallbackAdded::Full
             {
                 return Ok(WorkflowRunAdded::NoCallback);
             }
+            let more = record.inputs.len() + record.principal.len();
+            owner_bytes::forget_runs(transaction, &brief.owner, i64::try_from(more).unwrap_or(i64::MAX), quota.bytes)?;
             transaction.prepare_cached(INSERT)?.execute(named_params! {
                 ":id": brief.id,
                 ":owner": brief.owner,
@@ -86,7 +90,6 @@ impl SqliteStore {
                 ":version": brief.version,
                 ":digest": brief.digest,
                 ":status": brief.status,
-                ":definition": record.definition,
                 ":principal": record.principal,
                 ":started_by": brief.started_by,
                 ":start_key": record.start_key,
@@ -106,7 +109,6 @@ impl SqliteStore {
             let row = select.query_row([&id], |row| {
                 Ok(WorkflowRunRecord {
                     brief: brief(row)?,
-                    definition: row.get("definition")?,
                     principal: row.get("principal")?,
                     start_key: row.get("start_key")?,
                     start_print: row.get("start_print")?,
@@ -143,19 +145,6 @@ impl SqliteStore {
         .await
     }
 
-    pub(super) async fn do_asking_workflow_runs(
-        &self,
-        owner: Option<String>,
-        most: i64,
-    ) -> Result<Vec<String>, StoreError> {
-        self.read(move |connection| {
-            let mut select = connection.prepare_cached(ASKING)?;
-            let ids = select.query_map(params![owner, most], |row| row.get(0))?;
-            Ok(ids.collect::<Result<_, _>>()?)
-        })
-        .await
-    }
-
     pub(super) async fn do_workflow_steps(&self, run: String) -> Result<Vec<WorkflowStepRecord>, StoreError> {
         self.read(move |connection| {
             let mut select = connection
@@ -173,9 +162,9 @@ impl SqliteStore {
     ) -> Result<StepsWritten, StoreError> {
         let epoch = self.my_epoch();
         self.write(move |transaction| {
-            if !is_mine(transaction, &run, epoch)? {
+            let Some(owner) = owner_of_mine(transaction, &run, epoch)? else {
                 return Ok(StepsWritten::Lost);
-            }
+            };
             let mut held = transaction.prepare_cached(
                 "SELECT status FROM workflow_steps WHERE run = ?1 AND step = ?2 AND item = ?3 AND attempt = ?4",
             )?;
@@ -191,6 +180,7 @@ impl SqliteStore {
             for step in &steps {
                 put.execute(named_params! {
                     ":run": run,
+                    ":owner": owner,
                     ":step": step.step,
                     ":item": step.item,
                     ":attempt": step.attempt,
@@ -204,6 +194,7 @@ impl SqliteStore {
                     ":due_micros": step.due_micros,
                     ":begun_micros": step.begun_micros,
                     ":ended_micros": step.ended_micros,
+                    ":prompt": step.prompt,
                 })?;
             }
             Ok(StepsWritten::Done)
@@ -282,17 +273,24 @@ impl SqliteStore {
                     "DELETE FROM workflow_steps WHERE run IN (SELECT id FROM workflow_runs WHERE ended_micros < ?1)",
                 )?
                 .execute([micros])?;
-            let mut delete = transaction.prepare_cached("DELETE FROM workflow_runs WHERE ended_micros < ?1")?;
-            Ok(delete.execute([micros])?)
+            let forgotten = transaction
+                .prepare_cached("DELETE FROM workflow_runs WHERE ended_micros < ?1")?
+                .execute([micros])?;
+            workflows::forget_definitions(transaction)?;
+            Ok(forgotten)
         })
         .await
     }
 }
 
-fn is_mine(transaction: &Transaction<'_>, run: &str, epoch: i64) -> Result<bool, Failure> {
-    let mut select = transaction
-        .prepare_cached("SELECT 1 FROM workflow_runs WHERE id = ?1 AND epoch = ?2 AND status = 'running'")?;
-    Ok(select.exists(params![run, epoch])?)
+/// The owner of a run that this process has.
+fn owner_of_mine(transaction: &Transaction<'_>, run: &str, epoch: i64) -> Result<Option<String>, Failure> {
+    let mut select = transaction.prepare_cached(
+        "SELECT owner FROM workflow_runs WHERE id = ?1 AND epoch = ?2 AND status = 'running'",
+    )?;
+    Ok(select
+        .query_row(params![run, epoch], |row| row.get(0))
+        .optional()?)
 }
 
 fn brief(row: &Row<'_>) -> Result<WorkflowRunBrief, rusqlite::Error> {
@@ -326,5 +324,6 @@ fn step(row: &Row<'_>) -> Result<WorkflowStepRecord, rusqlite::Error> {
         due_micros: row.get("due_micros")?,
         begun_micros: row.get("begun_micros")?,
         ended_micros: row.get("ended_micros")?,
+        prompt: row.get("prompt")?,
     })
 }

@@ -1,16 +1,25 @@
 //! The rows of workflows.
 
-use rusqlite::{OptionalExtension as _, Row, named_params, params};
+use rusqlite::{OptionalExtension as _, Row, Transaction, named_params, params};
 
 use super::SqliteStore;
-use super::versions::{NewVersion, not_addable};
+use super::failure::Failure;
+use super::versions::{NewVersion, delete_versions, not_addable};
 use crate::{StoreError, VersionAdded, VersionQuota, WorkflowBrief, WorkflowRecord};
 
 const TABLE: &str = "workflows";
 
 const INSERT: &str = "
-INSERT INTO workflows (owner, name, version, description, digest, bytes, definition, published_by, published_micros)
-VALUES (:owner, :name, :version, :description, :digest, :bytes, :definition, :published_by, :published_micros)";
+INSERT INTO workflows (owner, name, version, description, digest, bytes, published_by, published_micros)
+VALUES (:owner, :name, :version, :description, :digest, :bytes, :published_by, :published_micros)";
+
+const INSERT_DEFINITION: &str = "
+INSERT INTO workflow_definitions (owner, digest, definition) VALUES (?1, ?2, ?3) ON CONFLICT (owner, digest) DO NOTHING";
+
+const FORGET_DEFINITIONS: &str = "
+DELETE FROM workflow_definitions AS held
+WHERE NOT EXISTS (SELECT 1 FROM workflows one WHERE one.owner = held.owner AND one.digest = held.digest)
+    AND NOT EXISTS (SELECT 1 FROM workflow_runs run WHERE run.owner = held.owner AND run.digest = held.digest)";
 
 const BRIEF: &str = "owner, name, version, description, digest, bytes, published_by, published_micros";
 
@@ -38,10 +47,14 @@ impl SqliteStore {
                 ":description": brief.description,
                 ":digest": brief.digest,
                 ":bytes": brief.bytes,
-                ":definition": definition,
                 ":published_by": brief.published_by,
                 ":published_micros": brief.published_micros,
             })?;
+            transaction.prepare_cached(INSERT_DEFINITION)?.execute([
+                &brief.owner,
+                &brief.digest,
+                &definition,
+            ])?;
             Ok(VersionAdded::Added)
         })
         .await
@@ -54,8 +67,10 @@ impl SqliteStore {
         version: String,
     ) -> Result<Option<WorkflowRecord>, StoreError> {
         self.read(move |connection| {
-            let mut select = connection
-                .prepare_cached("SELECT * FROM workflows WHERE owner = ?1 AND name = ?2 AND version = ?3")?;
+            let mut select = connection.prepare_cached(
+                "SELECT * FROM workflows JOIN workflow_definitions USING (owner, digest)
+                 WHERE owner = ?1 AND name = ?2 AND version = ?3",
+            )?;
             let row = select.query_row([&owner, &name, &version], |row| {
                 Ok(WorkflowRecord {
                     brief: brief(row)?,
@@ -88,8 +103,33 @@ impl SqliteStore {
         name: String,
         version: Option<String>,
     ) -> Result<usize, StoreError> {
-        self.delete_versions(TABLE, owner, name, version).await
+        self.write(move |transaction| {
+            let deleted = delete_versions(transaction, TABLE, &owner, &name, version.as_deref())?;
+            forget_definitions(transaction)?;
+            Ok(deleted)
+        })
+        .await
     }
+
+    pub(super) async fn do_workflow_definition(
+        &self,
+        owner: String,
+        digest: String,
+    ) -> Result<Option<String>, StoreError> {
+        self.read(move |connection| {
+            let mut select = connection.prepare_cached(
+                "SELECT definition FROM workflow_definitions WHERE owner = ?1 AND digest = ?2",
+            )?;
+            Ok(select.query_row([&owner, &digest], |row| row.get(0)).optional()?)
+        })
+        .await
+    }
+}
+
+/// Forgets definitions that neither a workflow nor a run has.
+pub(super) fn forget_definitions(transaction: &Transaction<'_>) -> Result<(), Failure> {
+    transaction.prepare_cached(FORGET_DEFINITIONS)?.execute([])?;
+    Ok(())
 }
 
 fn brief(row: &Row<'_>) -> Result<WorkflowBrief, rusqlite::Error> {

@@ -673,6 +673,32 @@ pub(crate) async fn a_workflow_is_there_once_and_within_its_owners_quota<P: Fixt
     assert_eq!(a.workflows("other".into(), None).await.unwrap().len(), 1);
 }
 
+/// Publishes the workflow of [`workflow_run`].
+pub(crate) async fn publish_workflow(store: &dyn Store, owner: &str) {
+    let brief = WorkflowBrief {
+        owner: owner.into(),
+        name: "monthly".into(),
+        version: "1.0.0".into(),
+        description: "d".into(),
+        digest: "sha256:x".into(),
+        bytes: 2,
+        published_by: "acme/ada".into(),
+        published_micros: 1,
+    };
+    let record = WorkflowRecord {
+        brief,
+        definition: "{}".into(),
+    };
+    let quota = VersionQuota {
+        versions: 9,
+        bytes: 99,
+    };
+    assert_eq!(
+        store.add_workflow(record, quota).await.unwrap(),
+        VersionAdded::Added
+    );
+}
+
 pub(crate) fn workflow_run(
     id: &str,
     owner: &str,
@@ -693,7 +719,6 @@ pub(crate) fn workflow_run(
             created_micros,
             ended_micros: None,
         },
-        definition: "{}".into(),
         principal: "{\"\u{fc}\": 1}".into(),
         start_key: key.map(str::to_owned),
         start_print: format!("print of {id}"),
@@ -717,13 +742,153 @@ pub(crate) fn workflow_step(step: &str, item: i64, status: &str) -> WorkflowStep
         due_micros: Some(item),
         begun_micros: None,
         ended_micros: None,
+        prompt: None,
     }
 }
 
-pub(crate) async fn a_run_of_a_workflow_is_its_process_and_an_answer_counts_once<P: Fixture>() {
-    let quota = WorkflowRunQuota { running: 2, kept: 3 };
+/// A step that begins to wait for a person.
+fn asking_step(step: &str, begun_micros: i64) -> WorkflowStepRecord {
+    WorkflowStepRecord {
+        begun_micros: Some(begun_micros),
+        prompt: Some(format!("question of {step}")),
+        ..workflow_step(step, 0, WAITING)
+    }
+}
+
+pub(crate) async fn steps_that_wait_are_listed_in_pages_fairly_by_owner<P: Fixture>() {
+    let quota = WorkflowRunQuota {
+        running: 9,
+        kept: 9,
+        bytes: 1 << 20,
+    };
     let place = P::new().await;
     let a = place.open("a").await;
+    for owner in ["acme", "other"] {
+        publish_workflow(&*a, owner).await;
+    }
+    for (id, owner) in [("r1", "acme"), ("r2", "acme"), ("r3", "other")] {
+        let added = a.add_workflow_run(workflow_run(id, owner, 1, None), quota, None);
+        assert_eq!(added.await.unwrap(), WorkflowRunAdded::Added);
+    }
+    let write = async |run: &str, steps: Vec<WorkflowStepRecord>| {
+        let written = a.write_workflow_steps(run.into(), steps).await.unwrap();
+        assert_eq!(written, StepsWritten::Done);
+    };
+    // Many of one owner, and then one of another.
+    write(
+        "r1",
+        vec![
+            asking_step("B", 10),
+            asking_step("a", 10),
+            workflow_step("x", 0, "running"),
+        ],
+    )
+    .await;
+    write("r2", vec![asking_step("c", 11)]).await;
+    write("r3", vec![asking_step("d", 20)]).await;
+    let list = async |owner: Option<&str>, after: Option<&StepPromptRecord>, limit| {
+        let after = after.map(|last| StepPromptPlace {
+            turn: last.turn,
+            begun_micros: last.begun_micros,
+            run: last.run.clone(),
+            step: last.step.clone(),
+        });
+        let owner = owner.map(str::to_owned);
+        a.step_prompts(StepPromptFilter { owner, after, limit })
+            .await
+            .unwrap()
+    };
+    let names = |found: &[StepPromptRecord]| found.iter().map(|one| one.step.clone()).collect::<Vec<_>>();
+    // All pages of one, of two, of all.
+    for limit in [1, 2, 9] {
+        for (owner, wanted) in [
+            (Some("acme"), vec!["B", "a", "c"]),
+            (Some("other"), vec!["d"]),
+            (Some("nobody"), vec![]),
+            (None, vec!["B", "d", "a", "c"]),
+        ] {
+            let (mut all, mut last) = (Vec::new(), None);
+            loop {
+                let page = list(owner, last.as_ref(), limit).await;
+                assert!(page.len() <= usize::try_from(limit).unwrap());
+                let Some(end) = page.last() else { break };
+                last = Some(end.clone());
+                all.extend(names(&page));
+            }
+            assert_eq!(all, wanted, "{owner:?} {limit}");
+        }
+    }
+    let one = a.step_prompt("r1".into(), "B".into()).await.unwrap().unwrap();
+    let wanted = StepPromptRecord {
+        run: "r1".into(),
+        step: "B".into(),
+        owner: "acme".into(),
+        turn: 0,
+        prompt: "question of B".into(),
+        status: WAITING.into(),
+        begun_micros: 10,
+        due_micros: Some(0),
+        answer: None,
+        answered_by: None,
+        error: None,
+    };
+    assert_eq!(one, wanted);
+    assert_eq!(
+        a.step_prompt("r1".into(), "x".into()).await.unwrap(),
+        None,
+        "it asks nothing"
+    );
+    // Others are told of each once.
+    assert_eq!(names(&a.untold_step_prompts(2).await.unwrap()), ["B", "d"]);
+    a.set_told(vec![("r1".into(), "B".into()), ("r3".into(), "d".into())])
+        .await
+        .unwrap();
+    assert_eq!(names(&a.untold_step_prompts(9).await.unwrap()), ["a", "c"]);
+    // An end of the wait takes it out of the lists, and leaves its question.
+    let given = StepAnswer {
+        run: "r1".into(),
+        step: "a".into(),
+        answer: "yes".into(),
+        by: "acme/bob".into(),
+    };
+    assert_eq!(a.step_answers("r1".into()).await.unwrap(), []);
+    assert!(a.answer_workflow_step(given.clone()).await.unwrap());
+    assert_eq!(a.step_answers("r1".into()).await.unwrap(), [given]);
+    let over = WorkflowStepRecord {
+        status: "failed".into(),
+        error: Some("late".into()),
+        prompt: None,
+        ..asking_step("B", 10)
+    };
+    write("r1", vec![over]).await;
+    assert!(!a.run_asks("r1".into()).await.unwrap() && a.run_asks("r2".into()).await.unwrap());
+    assert_eq!(names(&list(None, None, 9).await), ["d", "c"]);
+    assert_eq!(names(&a.untold_step_prompts(9).await.unwrap()), ["c"]);
+    let held = a.step_prompt("r1".into(), "B".into()).await.unwrap().unwrap();
+    assert_eq!(
+        (held.prompt, held.error),
+        ("question of B".into(), Some("late".into()))
+    );
+    let held = a.step_prompt("r1".into(), "a".into()).await.unwrap().unwrap();
+    assert_eq!((held.answer, held.status), (Some("yes".into()), ANSWERED.into()));
+    // Its place is that of its beginning, whatever has ended before.
+    assert_eq!(list(Some("acme"), None, 9).await[0].turn, 2);
+}
+
+pub(crate) async fn a_run_of_a_workflow_is_its_process_and_an_answer_counts_once<P: Fixture>() {
+    let quota = WorkflowRunQuota {
+        running: 2,
+        kept: 3,
+        bytes: 1 << 20,
+    };
+    let place = P::new().await;
+    let a = place.open("a").await;
+    let early = workflow_run("r0", "acme", 1, None);
+    let added = a.add_workflow_run(early, quota, None).await.unwrap();
+    assert_eq!(added, WorkflowRunAdded::NoDefinition);
+    for owner in ["acme", "other"] {
+        publish_workflow(&*a, owner).await;
+    }
     let (one, two) = (
         workflow_run("r1", "acme", 1, Some("k")),
         workflow_run("r2", "acme", 2, None),
@@ -771,15 +936,6 @@ pub(crate) async fn a_run_of_a_workflow_is_its_process_and_an_answer_counts_once
         StepsWritten::Done
     );
     assert_eq!(steps("r1").await.unwrap(), [asks.clone(), sleeps.clone()]);
-    let asking = |owner: Option<&str>, most| a.asking_workflow_runs(owner.map(str::to_owned), most);
-    for (owner, most, found) in [
-        (None, 10, 1),
-        (Some("acme"), 10, 1),
-        (Some("other"), 10, 0),
-        (None, 0, 0),
-    ] {
-        assert_eq!(asking(owner, most).await.unwrap(), vec!["r1"; found], "{owner:?}");
-    }
     let answer = |answer: &str| {
         a.answer_workflow_step(StepAnswer {
             run: "r1".into(),
@@ -879,10 +1035,210 @@ pub(crate) async fn a_run_of_a_workflow_is_its_process_and_an_answer_counts_once
             .await
             .unwrap()
     );
+    // A definition is kept as long as a workflow or a run has it.
+    let defined = async || {
+        let found = b
+            .workflow_definition("acme".into(), "sha256:x".into())
+            .await
+            .unwrap();
+        found.as_deref() == Some("{}")
+    };
+    assert_eq!(
+        b.delete_workflow("acme".into(), "monthly".into(), None)
+            .await
+            .unwrap(),
+        1
+    );
+    assert!(defined().await);
     assert_eq!(b.forget_workflow_runs(20).await.unwrap(), 1);
     assert_eq!(b.forget_workflow_runs(21).await.unwrap(), 1);
     assert_eq!(list(all).await, ["r3"]);
+    assert!(defined().await);
+    assert!(
+        b.end_workflow_run("r3".into(), end("succeeded", 30))
+            .await
+            .unwrap()
+    );
+    assert_eq!(b.forget_workflow_runs(31).await.unwrap(), 1);
+    assert!(!defined().await);
+    assert!(
+        b.workflow_definition("other".into(), "sha256:x".into())
+            .await
+            .unwrap()
+            .is_some()
+    );
     assert!(b.workflow_steps("r1".into()).await.unwrap().is_empty());
+}
+
+pub(crate) async fn bytes_of_rows_are_counted_by_owner<P: Fixture>() {
+    let quota = WorkflowRunQuota {
+        running: 9,
+        kept: 9,
+        bytes: 1 << 20,
+    };
+    let place = P::new().await;
+    let a = place.open("a").await;
+    let held = async |owner: &str| a.owner_bytes(owner.into()).await.unwrap();
+    assert_eq!(held("acme").await, 0);
+    let brief = SkillBrief {
+        owner: "acme".into(),
+        name: "x".into(),
+        version: "1.0.0".into(),
+        kind: "code".into(),
+        description: "d".into(),
+        digest: "sha256:s".into(),
+        bytes: 9,
+        published_by: "acme/ada".into(),
+        published_micros: 1,
+    };
+    let skill = SkillRecord {
+        brief,
+        manifest: "{\"\u{fc}\"}".into(),
+        files: vec![0; 100],
+    };
+    let many = VersionQuota {
+        versions: 9,
+        bytes: 99,
+    };
+    a.add_skill(skill, many).await.unwrap();
+    assert_eq!(held("acme").await, 106, "bytes, not characters");
+    publish_workflow(&*a, "acme").await;
+    publish_workflow(&*a, "other").await;
+    assert_eq!((held("acme").await, held("other").await), (108, 2));
+    // The same definition again is there once, another one counts.
+    for (version, digest, bytes) in [("1.1.0", "sha256:x", 108), ("1.2.0", "sha256:y", 110)] {
+        let mut record = a
+            .workflow("acme".into(), "monthly".into(), "1.0.0".into())
+            .await
+            .unwrap()
+            .unwrap();
+        (record.brief.version, record.brief.digest) = (version.into(), digest.into());
+        assert_eq!(a.add_workflow(record, many).await.unwrap(), VersionAdded::Added);
+        assert_eq!(held("acme").await, bytes);
+    }
+    let gone = a.delete_workflow("acme".into(), "monthly".into(), Some("1.2.0".into()));
+    assert_eq!(gone.await.unwrap(), 1);
+    assert_eq!(held("acme").await, 108);
+    let run = workflow_run("r1", "acme", 1, None);
+    let of_run = i64::try_from(run.inputs.len() + run.principal.len()).unwrap();
+    a.add_workflow_run(run, quota, None).await.unwrap();
+    assert_eq!(held("acme").await, 108 + of_run);
+    let mut step = asking_step("s", 1);
+    let question = i64::try_from(step.prompt.as_ref().unwrap().len()).unwrap();
+    a.write_workflow_steps("r1".into(), vec![step.clone()])
+        .await
+        .unwrap();
+    assert_eq!(held("acme").await, 108 + of_run + question);
+    step.status = "succeeded".into();
+    step.outputs = Some("x".repeat(1000));
+    a.write_workflow_steps("r1".into(), vec![step.clone()])
+        .await
+        .unwrap();
+    a.write_workflow_steps("r1".into(), vec![step]).await.unwrap();
+    assert_eq!(held("acme").await, 1108 + of_run + question);
+    let end = WorkflowRunEnd {
+        status: "succeeded".into(),
+        outputs: Some("y".repeat(500)),
+        error: None,
+        ended_micros: 10,
+    };
+    assert!(a.end_workflow_run("r1".into(), end).await.unwrap());
+    assert_eq!(held("acme").await, 1608 + of_run + question);
+    // The triggers of an owner, their runs, and the deliveries of these.
+    let before = held("acme").await;
+    let record = trigger(1, "acme", "t");
+    let of_trigger = i64::try_from(record.definition.len() + record.sealed.len()).unwrap();
+    a.insert_trigger(record, 9).await.unwrap();
+    let mut row = trigger_run(2, 1, 5);
+    row.owner = "acme".into();
+    let of_row = i64::try_from(row.key.len() + row.detail.len()).unwrap();
+    a.add_trigger_run(row.clone()).await.unwrap();
+    assert_eq!(held("acme").await, before + of_trigger + of_row);
+    assert!(a.claim_trigger_run(row.id, String::new()).await.unwrap());
+    let delivery = DeliveryRecord {
+        id: Uuid::from_u128(3),
+        trigger: Uuid::from_u128(1),
+        run: row.id,
+        created_micros: 1,
+        next_micros: None,
+        detail: "z".repeat(70),
+        claim: String::new(),
+    };
+    row.detail = "d".repeat(30);
+    let of_row = i64::try_from(row.key.len()).unwrap() + 30;
+    assert!(a.change_trigger_run(row, false, Some(delivery)).await.unwrap());
+    assert_eq!(held("acme").await, before + of_trigger + of_row + 70);
+    // All goes, and nothing is left; others keep theirs, and the next process knows the same.
+    assert!(a.delete_trigger(Uuid::from_u128(1)).await.unwrap());
+    assert_eq!(held("acme").await, before);
+    a.delete_workflow("acme".into(), "monthly".into(), None)
+        .await
+        .unwrap();
+    a.delete_skill("acme".into(), "x".into(), None).await.unwrap();
+    assert_eq!(a.forget_workflow_runs(11).await.unwrap(), 1);
+    place.close().await;
+    let b = place.open("b").await;
+    assert_eq!(b.owner_bytes("acme".into()).await.unwrap(), 0);
+    assert_eq!(b.owner_bytes("other".into()).await.unwrap(), 2);
+}
+
+pub(crate) async fn the_runs_that_ended_first_are_forgotten_for_the_bytes_of_others<P: Fixture>() {
+    let quota = WorkflowRunQuota {
+        running: 9,
+        kept: 9,
+        bytes: 3000,
+    };
+    let place = P::new().await;
+    let a = place.open("a").await;
+    for owner in ["acme", "other"] {
+        publish_workflow(&*a, owner).await;
+    }
+    let add = async |id: &str, owner: &str| {
+        let added = a
+            .add_workflow_run(workflow_run(id, owner, 1, None), quota, None)
+            .await;
+        assert_eq!(added.unwrap(), WorkflowRunAdded::Added);
+    };
+    let end = async |id: &str, ended_micros: i64| {
+        let step = WorkflowStepRecord {
+            outputs: Some("x".repeat(50)),
+            ..workflow_step("s", 0, "succeeded")
+        };
+        a.write_workflow_steps(id.into(), vec![step]).await.unwrap();
+        let end = WorkflowRunEnd {
+            status: "succeeded".into(),
+            outputs: Some("y".repeat(920)),
+            error: None,
+            ended_micros,
+        };
+        assert!(a.end_workflow_run(id.into(), end).await.unwrap());
+    };
+    let kept = async |owner: &str| {
+        let filter = WorkflowRunFilter {
+            limit: 10,
+            ..WorkflowRunFilter::default()
+        };
+        let found = a.workflow_runs(owner.into(), filter).await.unwrap();
+        found.into_iter().map(|run| run.id).collect::<Vec<_>>()
+    };
+    for (id, at) in [("r1", 30), ("r2", 10), ("r3", 20)] {
+        add(id, "acme").await;
+        end(id, at).await;
+    }
+    add("r9", "other").await;
+    assert_eq!(
+        kept("acme").await,
+        ["r3", "r2", "r1"],
+        "nothing is forgotten while there is room"
+    );
+    add("r4", "acme").await;
+    // One that continues stays.
+    assert_eq!(kept("acme").await, ["r4", "r3", "r1"]);
+    assert!(a.workflow_steps("r2".into()).await.unwrap().is_empty());
+    end("r4", 40).await;
+    add("r5", "acme").await;
+    assert_eq!(kept("acme").await, ["r5", "r4", "r1"]);
+    assert_eq!(kept("other").await, ["r9"]);
 }
 
 /// A callback of the run `n`, whose id is `name` for its caller.
@@ -905,7 +1261,12 @@ fn callback(n: u128, owner: &str, name: &str) -> NewCallback {
 pub(crate) async fn a_callback_is_added_with_its_run_and_goes_with_it<P: Fixture>() {
     let place = P::new().await;
     let store = place.open("main").await;
-    let quota = WorkflowRunQuota { running: 9, kept: 9 };
+    let quota = WorkflowRunQuota {
+        running: 9,
+        kept: 9,
+        bytes: 1 << 20,
+    };
+    publish_workflow(&*store, "acme").await;
     let of_flow = |n: u128, id: &str| {
         let record = workflow_run(id, "acme", 1, Some(id));
         store.add_workflow_run(record, quota, Some(callback(n, "acme", id)))

@@ -244,3 +244,49 @@ fn what_is_too_large_fails() {
     let text = Failure::new("a", &format!("{}\u{0}\u{1b}", "x".repeat(3000))).message;
     assert_eq!(text.len(), 2000);
 }
+
+#[test]
+fn a_run_that_returns_the_same_value_too_often_fails() {
+    let steps = json!([{"id": "a", "skill": {"name": "s"}, "map": {"over": {"value": []}}}]);
+    let outputs = |count: usize| {
+        let wires = (0..count).map(|n| (format!("o{n}"), json!({"from": "inputs.x"})));
+        Value::Object(wires.collect())
+    };
+    let given = inputs(json!({"x": "y".repeat(MAX_INPUT_BYTES - 10)}));
+    let ended = |count: usize| {
+        let mut run = Run::new(workflow(steps.clone(), outputs(count)), given.clone());
+        end(&run.begin(0, false)).unwrap()
+    };
+    let fits = ended(60);
+    assert_eq!((fits.status, fits.failure), (RunStatus::Succeeded, None));
+    let many = ended(100);
+    assert_eq!((many.status, many.outputs), (RunStatus::Failed, None));
+    assert_eq!(many.failure.unwrap().code, TOO_LARGE);
+}
+
+#[test]
+fn a_list_is_shown_within_a_bound_and_each_item_is_found_after_a_restart() {
+    let steps = json!([
+        {"id": "a", "skill": {"name": "s"}},
+        {"id": "b", "skill": {"name": "s"}, "map": {"over": {"from": "steps.a.outputs.rows"}, "parallel": 2}, "inputs": {"i": {"from": "item"}}},
+        {"id": "c", "skill": {"name": "s"}, "map": {"over": {"from": "steps.b.outputs"}}, "inputs": {"i": {"from": "item.n"}}},
+    ]);
+    let flow = workflow(steps, json!({}));
+    let mut run = Run::new(Arc::clone(&flow), Map::new());
+    run.begin(0, false);
+    run.finished(&place("a", 0, 1), Outcome::Done(json!({"rows": [7, 8]})), 1);
+    for (item, n) in [(0, 70), (1, 80)] {
+        run.finished(&place("b", item, 1), Outcome::Done(json!({"n": n})), 2);
+    }
+    let written = run.attempts().cloned().collect();
+    let mut again = Run::restore(flow, Map::new(), written);
+    let begun = started(&again.begin(3, false));
+    let found: Vec<Value> = begun.into_iter().map(|(_, _, _, inputs)| inputs).collect();
+    assert_eq!(found, [json!({"i": 70}), json!({"i": 80})]);
+    assert_eq!(again.inputs_of("b", 1, 100), Ok(inputs(json!({"i": 8}))));
+    assert_eq!(again.inputs_of("b", 1, 5), Err(TooLarge));
+    let all = json!([{"n": 70}, {"n": 80}]);
+    let bytes = all.to_string().len();
+    assert_eq!(again.outputs_of("b", bytes), Ok(Some(all)));
+    assert_eq!(again.outputs_of("b", bytes - 1), Err(TooLarge));
+}

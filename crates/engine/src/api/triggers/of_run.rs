@@ -162,6 +162,9 @@ impl Commands {
             let (new, secret) = self
                 .new_callback(principal, RunTarget::skill(skill), url, id)
                 .await?;
+            let _room = self
+                .room(&new.trigger.owner, new.trigger.definition.len())
+                .await?;
             match self.inner.store().add_callback(new).await.map_err(stored)? {
                 CallbackAdded::Added => Ok(Some(secret)),
                 CallbackAdded::Present => self.callback_secret(id).await,

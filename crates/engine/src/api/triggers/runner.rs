@@ -21,7 +21,7 @@ use super::definition::{
 };
 use super::places::{Lanes, Place, Places};
 use super::target::Runnable;
-use super::{MAX_TRIGGER_RUNS, STORED_KINDS, new_run, of_run, prompts, run_skill, session_of, workflows};
+use super::{MAX_TRIGGER_RUNS, STORED_KINDS, new_run, of_run, run_skill, session_of, workflows};
 use crate::Engine;
 use crate::api::Commands;
 use crate::api::skills::{PreparedRun, SkillRun, SkillRunStatus};
@@ -55,8 +55,6 @@ pub(super) struct Runner {
     engine: Engine,
     starts: Arc<Places>,
     lanes: Arc<Lanes>,
-    /// Prompts that webhooks know of.
-    noted: prompts::Noted,
 }
 
 /// What comes of a run that this process has claimed.
@@ -76,7 +74,6 @@ impl Runner {
             starts: Places::of_starts(triggers),
             lanes: Lanes::new(triggers),
             engine,
-            noted: prompts::Noted::default(),
         }
     }
 
@@ -141,7 +138,6 @@ impl Runner {
                 tracing::error!(%id, owner, %error, "a schedule is due and cannot be run");
             }
         }
-        prompts::note(commands, &self.noted, now).await?;
         for OpenRun { run, kind } in store.open_trigger_runs(now, FAIR).await.map_err(stored)? {
             let place = if starts_something(&kind) {
                 let Some(place) = self.starts.take(&run.owner) else {

@@ -150,6 +150,7 @@ impl Commands {
         if full {
             return self.known_message(record, &run.key).await;
         }
+        let _room = self.room(&record.owner, run.detail.len()).await?;
         let there = self.inner.store().add_trigger_run(run.clone()).await;
         if let Some(there) = there.map_err(stored)? {
             return run_info(&there);

@@ -6,17 +6,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use himalia_model::{EngineError, Principal};
-use himalia_store::{RUNNING, ReplicaRecord, StepsWritten, StoreError, WorkflowRunRecord};
-use himalia_workflows::{AttemptId, AttemptStatus, Effect, Outcome, Run, RunStatus};
+use himalia_session::Room;
+use himalia_store::{RUNNING, ReplicaRecord, StepsWritten, StoreError, WorkflowRunEnd, WorkflowRunRecord};
+use himalia_workflows::{AttemptId, AttemptStatus, Effect, End, Failure, Outcome, Run, RunStatus};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 
-use super::records;
+use super::definitions::Definitions;
 use super::runs::LOOK;
 use super::starter::{GATEWAY, Starter, token_ended};
 use super::step::step_run;
+use super::{prompts, records};
 use crate::api::Commands;
 
 /// Reports of attempts that wait for the task of their run.
@@ -34,6 +36,7 @@ const PAUSE: (Duration, Duration) = (Duration::from_millis(500), Duration::from_
 #[derive(Debug, Default)]
 pub(crate) struct Drivers {
     open: Mutex<HashMap<String, Driver>>,
+    pub(super) definitions: Definitions,
 }
 
 #[derive(Debug)]
@@ -223,7 +226,8 @@ impl Commands {
         let principal = &starter.principal;
         self.tokens_known(&starter).await;
         self.workflows.set_starter(id, &starter);
-        let mut run = records::run(&record, steps).map_err(Stop::Store)?;
+        let workflow = self.workflow_of(&record.brief).await.map_err(Stop::Store)?;
+        let mut run = records::run(workflow, &record, steps).map_err(Stop::Store)?;
         let mut begun = run.begin(self.now_micros(), record.brief.cancelled_by.is_some());
         attempts.without_rights = record.brief.cancelled_by.as_deref() == Some(GATEWAY)
             || self
@@ -242,6 +246,8 @@ impl Commands {
                     None => std::future::pending().await,
                 }
             };
+            // Until the outputs of an attempt are written.
+            let mut room = None;
             let mut over = None;
             let mut effects = tokio::select! {
                 Some(report) = reported.recv() => match report {
@@ -256,6 +262,8 @@ impl Commands {
                     Report::Finished(place, outcome) => {
                         attempts.open.remove(&place);
                         attempts.elsewhere.remove(&place);
+                        let outcome;
+                        (outcome, room) = self.with_room(&record.brief.owner, outcome).await;
                         let effects = run.finished(&place, outcome, self.now_micros());
                         over = Some(place);
                         effects
@@ -276,6 +284,7 @@ impl Commands {
                 // What came of it is written.
                 self.end_attempt(principal, id, place);
             }
+            drop(room);
             acted?;
         }
     }
@@ -317,16 +326,8 @@ impl Commands {
         let mut effects = Vec::new();
         let waits = |status: AttemptStatus| status == AttemptStatus::Waiting;
         if run.attempts().any(|attempt| waits(attempt.status)) {
-            let steps = self.inner.store().workflow_steps(id.to_owned()).await?;
-            for step in steps
-                .into_iter()
-                .filter(|step| step.status == AttemptStatus::Answered.as_str())
-            {
-                let (answer, by) = (
-                    step.answer.unwrap_or_default(),
-                    step.answered_by.unwrap_or_default(),
-                );
-                effects.extend(run.answered(&step.step, &answer, &by, now));
+            for given in self.inner.store().step_answers(id.to_owned()).await? {
+                effects.extend(run.answered(&given.step, &given.answer, &given.by, now));
             }
         }
         if record.brief.cancelled_by.is_some() {
@@ -348,18 +349,27 @@ impl Commands {
         let (mut written, mut others) = (Vec::new(), Vec::new());
         for effect in effects {
             match effect {
-                Effect::Write(attempt) => written.push(records::record(*attempt)),
+                Effect::Write(attempt) => {
+                    let prompt = prompts::question(run, &attempt).map_err(Stop::Store)?;
+                    written.push(records::record(*attempt, prompt));
+                }
                 other => others.push(other),
             }
         }
         if !written.is_empty() {
+            let asks = written.iter().any(|step| step.prompt.is_some());
             match self
                 .inner
                 .store()
                 .write_workflow_steps(id.clone(), written)
                 .await?
             {
-                StepsWritten::Done => self.workflows.tell(id),
+                StepsWritten::Done => {
+                    self.workflows.tell(id);
+                    if asks {
+                        self.triggers.asks.notify_one();
+                    }
+                }
                 StepsWritten::Stale => return Err(Stop::Stale),
                 StepsWritten::Lost => return Err(Stop::Over),
             }
@@ -392,10 +402,10 @@ impl Commands {
                     if attempts.without_rights && end.status == RunStatus::Cancelled {
                         end.failure = Some(token_ended());
                     }
-                    let status = end.status.as_str();
-                    let end = records::end(*end, self.now_micros());
+                    let (end, _room) = self.end_with_room(&record.brief.owner, *end).await;
+                    let status = end.status.clone();
                     if self.inner.store().end_workflow_run(id.clone(), end).await? {
-                        tracing::info!(run = %id, workflow = record.brief.workflow, status, "a run of a workflow has ended");
+                        tracing::info!(run = %id, workflow = record.brief.workflow, %status, "a run of a workflow has ended");
                     }
                     self.workflows.tell(id);
                     return Err(Stop::Over);
@@ -403,6 +413,46 @@ impl Commands {
             }
         }
         Ok(())
+    }
+
+    /// The same with room for its outputs, or its failure if there is none for them.
+    async fn with_room(&self, owner: &str, outcome: Outcome) -> (Outcome, Option<Room>) {
+        let Outcome::Done(outputs) = &outcome else {
+            return (outcome, None);
+        };
+        match self.room(owner, outputs.to_string().len()).await {
+            Ok(room) => (outcome, Some(room)),
+            Err(error) => {
+                let failed = Outcome::Failed {
+                    failure: Failure::new(error.code(), &error.to_string()),
+                    again: false,
+                };
+                (failed, None)
+            }
+        }
+    }
+
+    /// The end of a run with room for its outputs, or as a failure if there is none for them.
+    async fn end_with_room(&self, owner: &str, end: End) -> (WorkflowRunEnd, Option<Room>) {
+        let now = self.now_micros();
+        let end = records::end(end, now);
+        let bytes = end.outputs.as_ref().map_or(0, String::len);
+        if bytes == 0 {
+            return (end, None);
+        }
+        match self.room(owner, bytes).await {
+            Ok(room) => (end, Some(room)),
+            Err(error) => {
+                let failed = End {
+                    status: RunStatus::Failed,
+                    outputs: None,
+                    failure: Some(Failure::new(error.code(), &error.to_string())),
+                    step: None,
+                    item: None,
+                };
+                (records::end(failed, now), None)
+            }
+        }
     }
 
     /// Ends the session of an attempt, beside what else is to be done.

@@ -18,8 +18,11 @@ pub(super) fn workflow(definition: &str) -> Result<Workflow, EngineError> {
 }
 
 /// A run with what was written of it.
-pub(super) fn run(record: &WorkflowRunRecord, steps: Vec<WorkflowStepRecord>) -> Result<Run, EngineError> {
-    let workflow = Arc::new(workflow(&record.definition)?);
+pub(super) fn run(
+    workflow: Arc<Workflow>,
+    record: &WorkflowRunRecord,
+    steps: Vec<WorkflowStepRecord>,
+) -> Result<Run, EngineError> {
     let inputs: Map<String, Value> = json_of(&record.inputs)?;
     let attempts = steps.into_iter().map(attempt).collect::<Result<_, _>>()?;
     Ok(may_block(|| Run::restore(workflow, inputs, attempts)))
@@ -50,7 +53,8 @@ pub(super) fn attempt(record: WorkflowStepRecord) -> Result<Attempt, EngineError
     })
 }
 
-pub(super) fn record(attempt: Attempt) -> WorkflowStepRecord {
+/// `prompt`: what it asks a person, if it begins to.
+pub(super) fn record(attempt: Attempt, prompt: Option<String>) -> WorkflowStepRecord {
     WorkflowStepRecord {
         step: attempt.place.step,
         item: attempt.place.item.into(),
@@ -65,6 +69,7 @@ pub(super) fn record(attempt: Attempt) -> WorkflowStepRecord {
         due_micros: attempt.due,
         begun_micros: attempt.begun,
         ended_micros: attempt.ended,
+        prompt,
     }
 }
 

@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use himalia_executions::{PromptInfo, PromptName, PromptState, StepPromptId};
 use himalia_model::{Action, EngineError, Object, Principal};
 use himalia_skills::address;
 use himalia_store::{
-    NewCallback, RUNNING, StepAnswer, WAITING, WorkflowRunAdded, WorkflowRunBrief, WorkflowRunFilter,
-    WorkflowRunQuota, WorkflowRunRecord, WorkflowStepRecord,
+    NewCallback, RUNNING, WorkflowRunAdded, WorkflowRunBrief, WorkflowRunFilter, WorkflowRunQuota,
+    WorkflowRunRecord,
 };
 use himalia_workflows::{MAX_INPUT_BYTES, RunStatus, Workflow};
 use serde_json::{Map, Value, json};
@@ -17,7 +16,7 @@ use uuid::Uuid;
 
 use super::starter::Starter;
 use super::view::{self, RunInfo, RunView, StepView};
-use super::{invalid, records, stored};
+use super::{invalid, records, stored, unknown};
 use crate::api::Commands;
 use crate::api::triggers::{CallbackSecret, ClientRun, RunTarget, no_callback};
 
@@ -25,6 +24,8 @@ use crate::api::triggers::{CallbackSecret, ClientRun, RunTarget, no_callback};
 pub const MAX_RUNS_IN_PROGRESS: u32 = 32;
 /// Runs of an owner that are kept.
 pub const MAX_RUNS: u32 = 10_000;
+/// Bytes of the rows of the runs of an owner. For more, those that ended first are forgotten.
+pub const MAX_RUNS_BYTES: i64 = 1 << 30;
 /// Bytes of a key.
 const MAX_KEY_BYTES: usize = 256;
 /// How often a run is looked at that another replica may have changed.
@@ -206,7 +207,6 @@ impl Commands {
         start: RunStart<'_>,
     ) -> Result<(String, Option<String>), EngineError> {
         let (info, workflow) = self.workflow(principal, name, wanted.version.as_deref()).await?;
-        let definition = workflow.definition();
         self.in_turn(principal, || check_inputs(&workflow, &wanted.inputs))
             .await?;
         let inputs = Value::Object(wanted.inputs).to_string();
@@ -225,8 +225,6 @@ impl Commands {
                 created_micros: self.inner.config.clock.stored_micros(),
                 ended_micros: None,
             },
-            definition: serde_json::to_string(definition)
-                .map_err(|error| EngineError::internal("a definition", error))?,
             principal: Starter::written(principal)?,
             start_key: start.key,
             start_print: start.print.to_owned(),
@@ -236,7 +234,9 @@ impl Commands {
         let quota = WorkflowRunQuota {
             running: MAX_RUNS_IN_PROGRESS.into(),
             kept: MAX_RUNS.into(),
+            bytes: MAX_RUNS_BYTES,
         };
+        let _room = self.room(principal.owner(), record.inputs.len()).await?;
         let adding = self.inner.store().add_workflow_run(record, quota, start.callback);
         match adding.await.map_err(stored)? {
             WorkflowRunAdded::Added => {
@@ -245,6 +245,7 @@ impl Commands {
             }
             WorkflowRunAdded::Present { id, print } => Ok((id, Some(print))),
             WorkflowRunAdded::NoCallback => Err(no_callback()),
+            WorkflowRunAdded::NoDefinition => Err(unknown(name, wanted.version.as_deref())),
             WorkflowRunAdded::Full => Err(EngineError::OverBudget {
                 what: "workflow runs",
                 reason: format!(
@@ -291,7 +292,8 @@ impl Commands {
         let due = Some(Instant::now() + wait);
         let record = self.await_run(principal, id, due, until).await?;
         let steps = self.inner.store().workflow_steps(id.to_owned());
-        view::run(record, steps.await.map_err(stored)?)
+        let workflow = self.workflow_of(&record.brief).await?;
+        view::run(workflow, record, steps.await.map_err(stored)?)
     }
 
     /// A run that has ended, and what it returned.
@@ -321,8 +323,8 @@ impl Commands {
                 return Ok(record);
             }
             if until == RunUntil::Asks {
-                let rows = self.inner.store().workflow_steps(id.to_owned());
-                if !waiting_steps(&rows.await.map_err(stored)?).is_empty() {
+                let asks = self.inner.store().run_asks(id.to_owned());
+                if asks.await.map_err(stored)? {
                     return Ok(record);
                 }
             }
@@ -331,7 +333,7 @@ impl Commands {
     }
 
     /// Waits until a run may have changed, or this time.
-    async fn until_changed(
+    pub(super) async fn until_changed(
         &self,
         changed: Option<watch::Receiver<()>>,
         until: Option<Instant>,
@@ -349,73 +351,6 @@ impl Commands {
         self.inner.check_open()
     }
 
-    /// What a step asks a person, when that has ended or after this time.
-    pub(in crate::api) async fn step_prompt(
-        &self,
-        principal: &Principal,
-        id: &StepPromptId,
-        wait: Duration,
-    ) -> Result<PromptInfo, EngineError> {
-        self.allow(principal, Action::Read, Object::Workflows)?;
-        let unknown = || EngineError::no_prompt(&PromptName::Step(id.clone()).to_string());
-        let until = Instant::now() + wait;
-        loop {
-            // Before the rows are read: what changes afterwards is not missed.
-            let changed = self.workflows.changed(&id.run);
-            let record = self.seen_run(principal, &id.run).await;
-            let record = record.map_err(|error| match error {
-                EngineError::NotFound { .. } => unknown(),
-                other => other,
-            })?;
-            let steps = self.inner.store().workflow_steps(id.run.clone());
-            let found = view::prompt(&record, steps.await.map_err(stored)?, id)?;
-            let found = found.ok_or_else(unknown)?;
-            if found.state != PromptState::Open || Instant::now() >= until {
-                return Ok(found);
-            }
-            self.until_changed(changed, Some(until)).await?;
-        }
-    }
-
-    /// What steps of the workflows that the principal sees ask, as far as it waits for an answer: of the oldest `most` runs.
-    pub(in crate::api) async fn open_step_prompts(
-        &self,
-        principal: &Principal,
-        most: i64,
-    ) -> Result<Vec<PromptInfo>, EngineError> {
-        let owner = (!principal.is_operator()).then(|| principal.owner().to_owned());
-        let store = self.inner.store();
-        let asking = store.asking_workflow_runs(owner, most);
-        let mut open = Vec::new();
-        for run in asking.await.map_err(stored)? {
-            let rows = store.workflow_steps(run.clone()).await.map_err(stored)?;
-            // One that was deleted meanwhile asks nothing any more.
-            let Some(record) = store.workflow_run(run.clone()).await.map_err(stored)? else {
-                continue;
-            };
-            for step in waiting_steps(&rows) {
-                let run = run.clone();
-                let prompt = view::prompt(&record, rows.clone(), &StepPromptId { run, step })?;
-                open.extend(prompt.filter(|prompt| prompt.state == PromptState::Open));
-            }
-        }
-        Ok(open)
-    }
-
-    /// Answers what a step asks.
-    pub(in crate::api) async fn answer_step_prompt(
-        &self,
-        principal: &Principal,
-        id: &StepPromptId,
-        value: String,
-    ) -> Result<PromptInfo, EngineError> {
-        // What is not there, or not the tenant's, is unknown as a prompt.
-        self.step_prompt(principal, id, Duration::ZERO).await?;
-        self.answer_workflow_step(principal, &id.run, &id.step, value)
-            .await?;
-        self.step_prompt(principal, id, Duration::ZERO).await
-    }
-
     pub(crate) async fn workflow_step(
         &self,
         principal: &Principal,
@@ -426,7 +361,8 @@ impl Commands {
         self.allow(principal, Action::Read, Object::Workflows)?;
         let record = self.seen_run(principal, id).await?;
         let steps = self.inner.store().workflow_steps(id.to_owned());
-        let found = view::step(&record, steps.await.map_err(stored)?, step, item)?;
+        let workflow = self.workflow_of(&record.brief).await?;
+        let found = view::step(workflow, &record, steps.await.map_err(stored)?, step, item)?;
         found.ok_or_else(|| no_step(step))
     }
 
@@ -453,40 +389,17 @@ impl Commands {
         step: &str,
         value: String,
     ) -> Result<RunView, EngineError> {
-        // A caller who runs code may not approve what that code does.
-        self.allow(principal, Action::Approve, Object::Workflows)?;
-        let record = self.seen_run(principal, id).await?;
-        let workflow = records::workflow(&record.definition)?;
-        let asked = workflow.step(step).ok_or_else(|| no_step(step))?;
-        let conflict = |reason: &str| {
-            Err(EngineError::Conflict {
-                reason: format!("the step {step} {reason}"),
-            })
-        };
-        let Some(approval) = &asked.approval else {
-            return conflict("asks no person");
-        };
-        if !approval.options.contains(&value) {
-            let reason = format!("is none of: {}", approval.options.join(", "));
-            return Err(EngineError::bad_request("value", reason));
-        }
-        let answer = StepAnswer {
-            run: id.to_owned(),
-            step: step.to_owned(),
-            answer: value,
-            by: principal.name().to_owned(),
-        };
-        let answering = self.inner.store().answer_workflow_step(answer);
-        if !answering.await.map_err(stored)? {
-            return conflict("does not wait for an answer: it has not begun, was answered, or has ended");
-        }
-        self.workflows.wake(id);
+        self.answer_step(principal, id, step, value).await?;
         self.workflow_run(principal, id, Duration::ZERO, RunUntil::Ended)
             .await
     }
 
     /// A run of the principal's tenant; for the operator any.
-    async fn seen_run(&self, principal: &Principal, id: &str) -> Result<WorkflowRunRecord, EngineError> {
+    pub(super) async fn seen_run(
+        &self,
+        principal: &Principal,
+        id: &str,
+    ) -> Result<WorkflowRunRecord, EngineError> {
         let found = self
             .inner
             .store()
@@ -501,12 +414,6 @@ impl Commands {
     }
 }
 
-/// The steps that wait for a person.
-fn waiting_steps(rows: &[WorkflowStepRecord]) -> Vec<String> {
-    let waiting = rows.iter().filter(|row| row.status == WAITING);
-    waiting.map(|row| row.step.clone()).collect()
-}
-
 /// The id of a run.
 pub(in crate::api) fn id_of_run(id: Uuid) -> String {
     format!("wfr_{}", id.simple())
@@ -518,7 +425,7 @@ pub(in crate::api) fn uuid_of_run(text: &str) -> Option<Uuid> {
     (id_of_run(id) == text).then_some(id)
 }
 
-fn no_step(step: &str) -> EngineError {
+pub(super) fn no_step(step: &str) -> EngineError {
     EngineError::NotFound {
         what: "Step",
         id: step.chars().take(64).collect(),

@@ -1,16 +1,18 @@
 //! What is shown of a run.
 
-use himalia_executions::{PromptInfo, PromptKind, PromptName, PromptState, StepPromptId};
-use himalia_model::{EngineError, from_micros};
-use himalia_outcome::shown_prompt;
-use himalia_store::{WAITING, WorkflowRunBrief, WorkflowRunRecord, WorkflowStepRecord};
-use himalia_workflows::{Approval, Attempt, AttemptStatus, Failure, RunStatus, SkillRef, Step};
+use std::sync::Arc;
+
+use himalia_model::EngineError;
+use himalia_store::{WorkflowRunBrief, WorkflowRunRecord, WorkflowStepRecord};
+use himalia_workflows::{
+    Approval, Attempt, AttemptStatus, Failure, MAX_INPUT_BYTES, RunStatus, SkillRef, Step, TooLarge, Workflow,
+};
 use serde_json::Value;
 
 use super::records;
 
 /// Bytes of inputs or outputs of a step that are shown with the run; larger ones with the step alone.
-const SHOWN_BYTES: usize = 16 << 10;
+pub(super) const SHOWN_BYTES: usize = 16 << 10;
 
 /// A run in a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -115,8 +117,12 @@ pub(super) fn info(brief: WorkflowRunBrief) -> Result<RunInfo, EngineError> {
     })
 }
 
-pub(super) fn run(record: WorkflowRunRecord, rows: Vec<WorkflowStepRecord>) -> Result<RunView, EngineError> {
-    let restored = Restored::new(&record, rows)?;
+pub(super) fn run(
+    workflow: Arc<Workflow>,
+    record: WorkflowRunRecord,
+    rows: Vec<WorkflowStepRecord>,
+) -> Result<RunView, EngineError> {
+    let restored = Restored::new(workflow, &record, rows)?;
     let steps = restored.run.workflow().definition().steps.iter();
     let steps = steps.map(|step| restored.step(step, step.map.is_some().then_some(u32::MAX), SHOWN_BYTES));
     Ok(RunView {
@@ -129,74 +135,15 @@ pub(super) fn run(record: WorkflowRunRecord, rows: Vec<WorkflowStepRecord>) -> R
 
 /// One step with all its attempts, and the data of one item of its list.
 pub(super) fn step(
+    workflow: Arc<Workflow>,
     record: &WorkflowRunRecord,
     rows: Vec<WorkflowStepRecord>,
     id: &str,
     item: u32,
 ) -> Result<Option<StepView>, EngineError> {
-    let restored = Restored::new(record, rows)?;
+    let restored = Restored::new(workflow, record, rows)?;
     let step = restored.run.workflow().step(id);
     Ok(step.map(|step| restored.step(step, step.map.is_some().then_some(item), usize::MAX)))
-}
-
-/// What a step asks a person, and what became of that. `None`: it asks nothing, or has not begun.
-pub(super) fn prompt(
-    record: &WorkflowRunRecord,
-    rows: Vec<WorkflowStepRecord>,
-    id: &StepPromptId,
-) -> Result<Option<PromptInfo>, EngineError> {
-    let Some(row) = rows.iter().rfind(|row| row.step == id.step).cloned() else {
-        return Ok(None);
-    };
-    let waits = row.status == WAITING && record.brief.ended_micros.is_none();
-    let restored = Restored::new(record, rows)?;
-    let workflow = restored.run.workflow();
-    let Some(approval) = workflow.step(&id.step).and_then(|step| step.approval.clone()) else {
-        return Ok(None);
-    };
-    let (state, reason) = match &row.answer {
-        Some(_) => (PromptState::Answered, None),
-        None if waits => (PromptState::Open, None),
-        None => {
-            let failure = row.error.as_deref().map(records::failure_of).transpose()?;
-            let reason = failure
-                .map(|failure| failure.message)
-                .filter(|text| !text.is_empty());
-            let reason = reason.unwrap_or_else(|| "the run has ended".to_owned());
-            (PromptState::Withdrawn, Some(reason))
-        }
-    };
-    let arguments = waits.then(|| shown_inputs(Value::Object(restored.run.inputs_of(&id.step, 0))));
-    let time = |micros: i64| from_micros(u64::try_from(micros).unwrap_or(0));
-    Ok(Some(PromptInfo {
-        id: PromptName::Step(id.clone()),
-        session: None,
-        workflow_run: Some(record.brief.id.clone()),
-        step: Some(id.step.clone()),
-        execution: None,
-        kind: PromptKind::Step,
-        text: shown_prompt(&approval.text),
-        options: approval.options,
-        tool: None,
-        arguments,
-        password: false,
-        created: time(row.begun_micros.unwrap_or(record.brief.created_micros)),
-        expires: row.due_micros.map(time),
-        state,
-        answer: row.answer,
-        answered_by: row.answered_by,
-        reason,
-    }))
-}
-
-/// Inputs as a person sees them. What is too long is a text that is cut, and says so.
-fn shown_inputs(inputs: Value) -> Value {
-    let text = inputs.to_string();
-    if text.len() <= SHOWN_BYTES {
-        return inputs;
-    }
-    let end = text.floor_char_boundary(SHOWN_BYTES);
-    Value::String(format!("{}… ({} bytes)", &text[..end], text.len()))
 }
 
 struct Restored {
@@ -207,16 +154,20 @@ struct Restored {
 }
 
 impl Restored {
-    fn new(record: &WorkflowRunRecord, rows: Vec<WorkflowStepRecord>) -> Result<Self, EngineError> {
-        let plain = rows.iter().map(|row| {
-            records::attempt(WorkflowStepRecord {
-                outputs: None,
-                ..row.clone()
-            })
-        });
+    fn new(
+        workflow: Arc<Workflow>,
+        record: &WorkflowRunRecord,
+        mut rows: Vec<WorkflowStepRecord>,
+    ) -> Result<Self, EngineError> {
+        let mut attempts = Vec::with_capacity(rows.len());
+        for row in &mut rows {
+            let outputs = row.outputs.take();
+            attempts.push(records::attempt(row.clone())?);
+            row.outputs = outputs;
+        }
         Ok(Self {
-            attempts: plain.collect::<Result<_, _>>()?,
-            run: records::run(record, rows)?,
+            attempts,
+            run: records::run(workflow, record, rows)?,
             ended: record.brief.ended_micros.is_some(),
         })
     }
@@ -238,23 +189,30 @@ impl Restored {
         let count = self.run.count(&step.id);
         let known = |item: u32| count.is_some_and(|count| item < count);
         let whole = item == Some(u32::MAX);
+        // `None`: there are none; an error: they are too large to be shown.
+        let inputs_of = |item| {
+            self.run
+                .inputs_of(&step.id, item, most.min(MAX_INPUT_BYTES))
+                .map(Some)
+        };
         let inputs = match (status, item) {
-            (Some(_), Some(item)) if known(item) => Some(Value::Object(self.run.inputs_of(&step.id, item))),
-            (Some(_), None) => Some(Value::Object(self.run.inputs_of(&step.id, 0))),
-            _ => None,
+            (Some(_), Some(item)) if known(item) => inputs_of(item),
+            (Some(_), None) => inputs_of(0),
+            _ => Ok(None),
         };
         let outputs = match item {
             Some(item) if !whole => {
                 let one = latest.iter().find(|one| one.place.item == item);
-                one.and_then(|one| one.outputs.clone())
+                let outputs = one.and_then(|one| one.outputs.as_ref());
+                let small = outputs.is_none_or(|outputs| outputs.to_string().len() <= most);
+                if small {
+                    Ok(outputs.cloned())
+                } else {
+                    Err(TooLarge)
+                }
             }
-            _ => self.run.outputs_of(&step.id).map(std::borrow::Cow::into_owned),
+            _ => self.run.outputs_of(&step.id, most),
         };
-        let small = |value: &Value| value.to_string().len() <= most;
-        let (has, shown) = (
-            (inputs.is_some(), outputs.is_some()),
-            (inputs.filter(small), outputs.filter(small)),
-        );
         let attempts = if whole {
             Vec::new()
         } else {
@@ -268,9 +226,9 @@ impl Restored {
             approval: step.approval.clone(),
             items: count.filter(|_| step.map.is_some()),
             succeeded: u32::try_from(succeeded).unwrap_or(u32::MAX),
-            omitted: has != (shown.0.is_some(), shown.1.is_some()),
-            inputs: shown.0,
-            outputs: shown.1,
+            omitted: inputs.is_err() || outputs.is_err(),
+            inputs: inputs.ok().flatten().map(Value::Object),
+            outputs: outputs.ok().flatten(),
             attempts,
         }
     }

@@ -64,9 +64,18 @@ pub(in crate::client) fn usage(body: &Value) -> String {
         line(what, bytes(used), bytes(limit), "");
     }
     let disk = &body["disk_bytes"];
-    let both = number(&disk["live"]).unwrap_or(0) + number(&disk["ended"]).unwrap_or(0);
-    let ended = format!(" ({} of ended sessions)", bytes(&disk["ended"]));
-    line("disk", bytes(&Value::from(both)), bytes(&disk["limit"]), &ended);
+    let all = ["live", "ended", "rows"].map(|part| number(&disk[part]).unwrap_or(0));
+    let parts = format!(
+        " ({} of ended sessions, {} of rows)",
+        bytes(&disk["ended"]),
+        bytes(&disk["rows"])
+    );
+    line(
+        "disk",
+        bytes(&Value::from(all.iter().sum::<u64>())),
+        bytes(&disk["limit"]),
+        &parts,
+    );
     for (what, name) in [
         ("requests per second", "requests_per_second"),
         ("starts per second", "starts_per_second"),
@@ -99,7 +108,7 @@ mod tests {
         let body = json!({"owner": "acme", "resets": "2026-01-02T00:00:00Z", "kernels": used(2, Some(5)), "connections": used(1, None),
             "streams": used(0, Some(9)), "network_connections": used(7, Some(8)), "network_bytes": used(3 << 20, Some(5 << 20)), "cpu_ms": used(61_500, Some(60_000)),
             "tool_calls": used(7, Some(9)), "model_tokens": used(0, None), "model_spend": {"used": 0.25, "limit": 1.5}, "returned_chars": used(12, None), "sandbox_memory_bytes": used(34 << 20, None),
-            "buffered_bytes": used(0, Some(1 << 20)), "disk_bytes": {"live": 1 << 20, "ended": 1 << 20, "limit": 1 << 30},
+            "buffered_bytes": used(0, Some(1 << 20)), "disk_bytes": {"live": 1 << 20, "ended": 1 << 20, "rows": 1 << 20, "limit": 1 << 30},
             "requests_per_second": 200, "starts_per_second": null,
             "callers": [{"caller": "acme/a\u{1b}da", "executions": 3, "execution_ms": 1_500, "returned_chars": 12, "connections": 1, "buffered_bytes": 0}]});
         let text = usage(&body);
@@ -121,6 +130,6 @@ mod tests {
             text.contains("\nacme/ada: 3 executions, 1.500 s; 12 returned characters; 1 connections, "),
             "{text}"
         );
-        assert!(text.contains("2048 KiB") && text.contains("34 MiB"), "{text}");
+        assert!(text.contains("3072 KiB") && text.contains("34 MiB"), "{text}");
     }
 }

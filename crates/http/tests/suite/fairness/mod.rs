@@ -3,6 +3,8 @@
 
 mod answers;
 mod limits;
+mod prompts;
+mod rows;
 
 use std::sync::Arc;
 

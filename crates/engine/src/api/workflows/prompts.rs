@@ -1,0 +1,237 @@
+//! Steps that ask a person. The question is a row of its step, written when the step begins to wait: to show it reads no run.
+
+use std::time::Duration;
+
+use himalia_executions::{PromptInfo, PromptKind, PromptName, PromptState, StepPromptId};
+use himalia_model::{Action, EngineError, Object, Principal, from_micros};
+use himalia_outcome::shown_prompt;
+use himalia_store::{StepAnswer, StepPromptFilter, StepPromptPlace, StepPromptRecord, WAITING};
+use himalia_workflows::{Attempt, AttemptStatus, MAX_INPUT_BYTES, Run};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::runs::no_step;
+use super::view::SHOWN_BYTES;
+use super::{records, stored};
+use crate::api::Commands;
+use crate::api::open_prompts::{ListedPrompt, PromptPlace};
+
+/// The question of a step, as it is stored.
+#[derive(Serialize, Deserialize)]
+struct Question {
+    text: String,
+    options: Vec<String>,
+    /// The inputs of the step, as a person sees them.
+    inputs: Value,
+}
+
+/// The question that is written with an attempt, if that begins to wait for a person.
+pub(super) fn question(run: &Run, attempt: &Attempt) -> Result<Option<String>, EngineError> {
+    let step = run.workflow().step(&attempt.place.step);
+    let Some(approval) = step.and_then(|step| step.approval.as_ref()) else {
+        return Ok(None);
+    };
+    if attempt.status != AttemptStatus::Waiting {
+        return Ok(None);
+    }
+    // It has begun, so that its inputs are within the bound.
+    let inputs = run.inputs_of(&attempt.place.step, attempt.place.item, MAX_INPUT_BYTES);
+    let question = Question {
+        text: approval.text.clone(),
+        options: approval.options.clone(),
+        inputs: shown_inputs(Value::Object(inputs.unwrap_or_default())),
+    };
+    let written = serde_json::to_string(&question);
+    written
+        .map(Some)
+        .map_err(|error| EngineError::internal("writing a question", error))
+}
+
+/// Inputs as a person sees them. What is too long is a text that is cut, and says so.
+fn shown_inputs(inputs: Value) -> Value {
+    let text = inputs.to_string();
+    if text.len() <= SHOWN_BYTES {
+        return inputs;
+    }
+    let end = text.floor_char_boundary(SHOWN_BYTES);
+    Value::String(format!("{}… ({} bytes)", &text[..end], text.len()))
+}
+
+/// A step that asks or has asked, as a prompt.
+pub(in crate::api) fn info(record: StepPromptRecord) -> Result<PromptInfo, EngineError> {
+    let question: Question = records::json_of(&record.prompt)?;
+    let (state, reason) = match record.status.as_str() {
+        WAITING => (PromptState::Open, None),
+        _ if record.answer.is_some() => (PromptState::Answered, None),
+        _ => {
+            let failure = record.error.as_deref().map(records::failure_of).transpose()?;
+            let reason = failure.map(|failure| failure.message);
+            let reason = reason.filter(|text| !text.is_empty());
+            let reason = reason.unwrap_or_else(|| "the run has ended".to_owned());
+            (PromptState::Withdrawn, Some(reason))
+        }
+    };
+    let time = |micros: i64| from_micros(u64::try_from(micros).unwrap_or(0));
+    Ok(PromptInfo {
+        id: PromptName::Step(StepPromptId {
+            run: record.run.clone(),
+            step: record.step.clone(),
+        }),
+        session: None,
+        workflow_run: Some(record.run),
+        step: Some(record.step),
+        execution: None,
+        kind: PromptKind::Step,
+        text: shown_prompt(&question.text),
+        options: question.options,
+        tool: None,
+        arguments: (state == PromptState::Open).then_some(question.inputs),
+        password: false,
+        created: time(record.begun_micros),
+        expires: record.due_micros.map(time),
+        state,
+        answer: record.answer,
+        answered_by: record.answered_by,
+        reason,
+    })
+}
+
+impl Commands {
+    /// Steps of the workflows that the principal sees which wait for an answer: the first `most` after a place.
+    pub(in crate::api) async fn waiting_steps(
+        &self,
+        principal: &Principal,
+        after: Option<&PromptPlace>,
+        most: usize,
+    ) -> Result<Vec<ListedPrompt>, EngineError> {
+        let of_all = principal.is_operator();
+        let filter = StepPromptFilter {
+            owner: (!of_all).then(|| principal.owner().to_owned()),
+            after: after.map(place),
+            limit: i64::try_from(most).unwrap_or(i64::MAX),
+        };
+        let found = self.inner.store().step_prompts(filter).await.map_err(stored)?;
+        let listed = found.into_iter().map(|record| {
+            let turn = if of_all {
+                u32::try_from(record.turn).unwrap_or(u32::MAX)
+            } else {
+                0
+            };
+            Ok(ListedPrompt {
+                prompt: info(record)?,
+                turn,
+            })
+        });
+        listed.collect()
+    }
+
+    /// What a step asks a person, when that has ended or after this time.
+    pub(in crate::api) async fn step_prompt(
+        &self,
+        principal: &Principal,
+        id: &StepPromptId,
+        wait: Duration,
+    ) -> Result<PromptInfo, EngineError> {
+        self.allow(principal, Action::Read, Object::Workflows)?;
+        let until = Instant::now() + wait;
+        loop {
+            // Before the row is read: what changes afterwards is not missed.
+            let changed = self.workflows.changed(&id.run);
+            let found = self.asked(principal, &id.run, &id.step).await?;
+            let found =
+                found.ok_or_else(|| EngineError::no_prompt(&PromptName::Step(id.clone()).to_string()))?;
+            if found.status != WAITING || Instant::now() >= until {
+                return info(found);
+            }
+            self.until_changed(changed, Some(until)).await?;
+        }
+    }
+
+    /// Answers what a step asks.
+    pub(in crate::api) async fn answer_step_prompt(
+        &self,
+        principal: &Principal,
+        id: &StepPromptId,
+        value: String,
+    ) -> Result<PromptInfo, EngineError> {
+        // What is not there, or not the tenant's, is unknown as a prompt.
+        self.step_prompt(principal, id, Duration::ZERO).await?;
+        self.answer_step(principal, &id.run, &id.step, value).await?;
+        self.step_prompt(principal, id, Duration::ZERO).await
+    }
+
+    /// Writes an answer, once.
+    pub(super) async fn answer_step(
+        &self,
+        principal: &Principal,
+        run: &str,
+        step: &str,
+        value: String,
+    ) -> Result<(), EngineError> {
+        // A caller who runs code may not approve what that code does.
+        self.allow(principal, Action::Approve, Object::Workflows)?;
+        let conflict = |reason: &str| {
+            Err(EngineError::Conflict {
+                reason: format!("the step {step} {reason}"),
+            })
+        };
+        let over = "does not wait for an answer: it has not begun, was answered, or has ended";
+        let Some(asked) = self.asked(principal, run, step).await? else {
+            let record = self.seen_run(principal, run).await?;
+            let workflow = self.workflow_of(&record.brief).await?;
+            let known = workflow.step(step).ok_or_else(|| no_step(step))?;
+            return conflict(if known.approval.is_some() {
+                over
+            } else {
+                "asks no person"
+            });
+        };
+        let question: Question = records::json_of(&asked.prompt)?;
+        if !question.options.contains(&value) {
+            let reason = format!("is none of: {}", question.options.join(", "));
+            return Err(EngineError::bad_request("value", reason));
+        }
+        let answer = StepAnswer {
+            run: run.to_owned(),
+            step: step.to_owned(),
+            answer: value,
+            by: principal.name().to_owned(),
+        };
+        let answering = self.inner.store().answer_workflow_step(answer);
+        if !answering.await.map_err(stored)? {
+            return conflict(over);
+        }
+        self.workflows.wake(run);
+        Ok(())
+    }
+
+    /// A step of a run of the principal's tenant that asks or has asked a person; for the operator of any.
+    async fn asked(
+        &self,
+        principal: &Principal,
+        run: &str,
+        step: &str,
+    ) -> Result<Option<StepPromptRecord>, EngineError> {
+        let store = self.inner.store();
+        let found = store.step_prompt(run.to_owned(), step.to_owned());
+        let found = found.await.map_err(stored)?;
+        Ok(found.filter(|record| principal.sees(&record.owner)))
+    }
+}
+
+/// Where the steps after a prompt begin.
+fn place(after: &PromptPlace) -> StepPromptPlace {
+    let (run, step) = match after.id.parse() {
+        Ok(PromptName::Step(id)) => (id.run, id.step),
+        // Prompts of kernels come before those of steps of the same time.
+        _ => (String::new(), String::new()),
+    };
+    let micros = after.created.unix_timestamp_nanos() / 1000;
+    StepPromptPlace {
+        turn: after.turn.into(),
+        begun_micros: i64::try_from(micros).unwrap_or(i64::MAX),
+        run,
+        step,
+    }
+}

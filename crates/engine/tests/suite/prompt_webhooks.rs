@@ -1,0 +1,113 @@
+//! Webhooks of prompts learn what steps of workflows ask: each prompt once, also across gateways, and a new webhook what is open.
+
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use std::collections::BTreeSet;
+
+use crate::common;
+
+use common::{TestEngine, op, stop};
+use himalia_engine::{
+    Drain, Engine, EngineConfig, NewTrigger, Principal, StartRun, TenantLimits, TriggerKind,
+    WorkflowDefinition,
+};
+use himalia_model::credential::CredentialKeys;
+use himalia_testkit::assert_eventually;
+use serde_json::{Map, json};
+
+fn of(tenant: &str) -> Principal {
+    Principal::of_tenant(tenant, "ada").unwrap()
+}
+
+fn settings(config: &mut EngineConfig) {
+    for name in ["acme", "evil"] {
+        config.tenants.insert(name.to_owned(), TenantLimits::default());
+    }
+    config.credentials.keys = Some(CredentialKeys("ab".repeat(32)));
+}
+
+async fn open(place: &TestEngine) -> Engine {
+    let engine = place.open().await;
+    engine.start_triggers(|_| None);
+    engine
+}
+
+async fn hook(engine: &Engine, name: &str) {
+    let new = NewTrigger {
+        name: name.to_owned(),
+        target: None,
+        inputs: Map::new(),
+        template: None,
+        timeout: None,
+        times: None,
+        enabled: true,
+        callback: Some("http://127.0.0.1:1/prompts".to_owned()),
+    };
+    engine
+        .create_trigger(&op(), TriggerKind::Prompts, new)
+        .await
+        .unwrap();
+}
+
+/// Starts a run whose steps ask; its id.
+async fn ask(engine: &Engine, tenant: &str, steps: usize) -> String {
+    let steps: Vec<_> = (0..steps)
+        .map(|n| json!({ "id": format!("s{n}"), "approval": { "text": "?" } }))
+        .collect();
+    let definition = json!({
+        "name": "asks", "version": "1.0.0", "description": "d", "inputs": {"type": "object"}, "steps": steps,
+    });
+    let definition: WorkflowDefinition = serde_json::from_value(definition).unwrap();
+    engine.publish_workflow(&of(tenant), definition).await.unwrap();
+    let run = engine
+        .run_workflow(&of(tenant), "asks", StartRun::default())
+        .await;
+    run.unwrap().id
+}
+
+/// The prompts that a webhook was told of, each as often as it was.
+async fn told(engine: &Engine, name: &str) -> Vec<String> {
+    let runs = engine
+        .trigger_runs(&op(), TriggerKind::Prompts, name)
+        .await
+        .unwrap();
+    let prompts = runs.iter().filter_map(|run| run.outputs.as_ref());
+    prompts
+        .map(|prompt| prompt["id"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_prompt_is_told_once_and_a_new_webhook_gets_what_is_open() {
+    let place = TestEngine::with(settings);
+    let engine = open(&place).await;
+    hook(&engine, "people").await;
+    let flood = ask(&engine, "evil", 30).await;
+    ask(&engine, "acme", 1).await;
+    assert_eventually!(told(&engine, "people").await.len() == 31);
+    engine
+        .answer_workflow_step(&op(), &flood, "s7", "approve".into())
+        .await
+        .unwrap();
+    hook(&engine, "later").await;
+    assert_eventually!(told(&engine, "later").await.len() == 30);
+
+    // The next gateway tells neither of anything again, and of what is new.
+    engine.drain(&op(), Drain::KeepKernels).await.unwrap();
+    drop(engine);
+    let engine = open(&place).await;
+    engine
+        .run_workflow(&of("acme"), "asks", StartRun::default())
+        .await
+        .unwrap();
+    for (name, count) in [("people", 32), ("later", 31)] {
+        assert_eventually!(told(&engine, name).await.len() >= count);
+        let all = told(&engine, name).await;
+        assert_eq!(
+            (all.len(), all.iter().collect::<BTreeSet<_>>().len()),
+            (count, count),
+            "{name}"
+        );
+    }
+    stop(engine).await;
+}
