@@ -197,13 +197,13 @@ impl Commands {
         task: impl FnOnce(u64) -> FileTask,
     ) -> Result<FileUpload, EngineError> {
         self.allow(principal, Action::Execute, Object::Kernel(kernel))?;
-        let (max_bytes, by_quota) = self.room(principal, kernel).await?;
+        let (max_bytes, by_quota) = self.file_room(principal, kernel).await?;
         let transfer = self.transfer(principal, kernel, task(max_bytes)).await?;
         Ok(FileUpload::new(transfer, by_quota))
     }
 
     /// How many bytes may be written, and whether a quota has the say. Where the quota is hard the disk says so itself.
-    async fn room(&self, principal: &Principal, kernel: KernelId) -> Result<(u64, bool), EngineError> {
+    async fn file_room(&self, principal: &Principal, kernel: KernelId) -> Result<(u64, bool), EngineError> {
         let handle = self.with_sandbox(principal, kernel).await?;
         if handle.session().sandbox.enforcement.disk != Enforcement::Watched {
             return Ok((MAX_TRANSFER_BYTES, false));

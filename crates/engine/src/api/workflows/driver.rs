@@ -262,8 +262,8 @@ impl Commands {
                     Report::Finished(place, outcome) => {
                         attempts.open.remove(&place);
                         attempts.elsewhere.remove(&place);
-                        let outcome;
-                        (outcome, room) = self.with_room(&record.brief.owner, outcome).await;
+                        let (outcome, held) = self.with_room(&record.brief.owner, outcome).await;
+                        room = held;
                         let effects = run.finished(&place, outcome, self.now_micros());
                         over = Some(place);
                         effects
