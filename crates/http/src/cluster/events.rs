@@ -16,7 +16,7 @@ use http_body_util::BodyExt as _;
 use tower::ServiceExt as _;
 
 use super::forward::{Served, Trip, forward};
-use super::{Cluster, Relayed, Routes, Sought};
+use super::{Cluster, Routes, Sought};
 use crate::app::App;
 use crate::error::ApiError;
 use crate::v1::{events_end, push};
@@ -96,9 +96,7 @@ async fn serve_here(trip: &Trip, principal: &Principal) -> Response {
     let Some(Routes(routes)) = trip.extensions.get::<Routes>().cloned() else {
         return ApiError::internal("continuing a stream").into_response();
     };
-    let mut request = trip.local();
-    request.extensions_mut().insert(Relayed(principal.clone()));
-    match routes.oneshot(request).await {
+    match routes.oneshot(trip.unrouted(principal)).await {
         Ok(response) => response,
         Err(never) => match never {},
     }
