@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use axum::http::header::{COOKIE, HOST, ORIGIN};
-use axum::http::{HeaderMap, HeaderValue, Method, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 
 /// Values that are looked at in one request; several stand there where base URLs are inside of each other.
 const MOST: usize = 8;
@@ -117,12 +117,13 @@ pub(crate) fn counts(method: &Method, headers: &HeaderMap, is_own: bool) -> bool
         && matches!(site, None | Some(b"same-origin" | b"none"))
 }
 
-/// Whether the browser calls by TLS, as far as that can be known: a proxy says so, or the page's origin does.
+/// Whether the browser calls by TLS, as far as that can be known: a proxy says so, or the origin of the gateway's own page does.
 pub(crate) fn is_https(headers: &HeaderMap) -> bool {
-    let forwarded = headers.get("x-forwarded-proto").map(HeaderValue::as_bytes);
-    let origin = headers.get(ORIGIN).map(HeaderValue::as_bytes);
+    let bytes = |name: HeaderName| headers.get(name).map(HeaderValue::as_bytes);
+    let forwarded = bytes(HeaderName::from_static("x-forwarded-proto"));
+    let origin = bytes(ORIGIN).and_then(|origin| origin.strip_prefix(b"https://"));
     forwarded.is_some_and(|proto| proto.eq_ignore_ascii_case(b"https"))
-        || origin.is_some_and(|origin| origin.starts_with(b"https://"))
+        || origin.is_some_and(|page| bytes(HOST).is_some_and(|host| page.eq_ignore_ascii_case(host)))
 }
 
 fn flow_name(headers: &HeaderMap) -> String {

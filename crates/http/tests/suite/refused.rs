@@ -71,7 +71,7 @@ async fn a_body_that_never_ends_is_cut_off() {
     let gateway = Gateway::start().await;
     let head = format!(
         "PUT /v1/sessions/nobody/files/x HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKEN}\r\nContent-Length: {}\r\n\r\n",
-        1_usize << 40
+        200 * MIB
     );
     let mut client = gateway.connect().await;
     client.write_all(head.as_bytes()).await.unwrap();
