@@ -42,14 +42,18 @@ async fn execution(replica: &Replica) -> String {
     list["executions"][0]["id"].as_str().unwrap().to_owned()
 }
 
-/// Reads events until so many have a number; their numbers.
+/// The numbers of the next events, so many.
 async fn numbers(events: &mut Events, count: usize) -> Vec<u64> {
     let mut numbers = Vec::new();
-    while numbers.len() < count {
-        let event = events.next().await.unwrap();
-        assert_ne!(event.event, "end", "{}", event.data);
-        numbers.extend(event.id.map(|id| id.parse::<u64>().unwrap()));
-    }
+    let all = async {
+        while numbers.len() < count {
+            let event = events.next().await.unwrap();
+            assert_ne!(event.event, "end", "{}", event.data);
+            numbers.extend(event.id.map(|id| id.parse::<u64>().unwrap()));
+        }
+    };
+    let done = within("events", all).await;
+    assert!(done.is_ok(), "only {numbers:?}");
     numbers
 }
 
@@ -68,22 +72,22 @@ async fn socket(replica: &Replica, path: &str) -> Socket {
         .0
 }
 
-/// The numbers of so many messages.
+/// The numbers of the next messages, so many.
 async fn pushed(socket: &mut Socket, count: usize) -> Vec<u64> {
     let mut numbers = Vec::new();
-    while numbers.len() < count {
-        let message = within("a message", socket.next())
-            .await
-            .unwrap()
-            .unwrap()
-            .unwrap();
-        assert!(!message.is_close(), "{message}");
-        if let Ok(text) = message.to_text()
-            && let Ok(event) = serde_json::from_str::<Value>(text)
-        {
-            numbers.push(event["seq"].as_u64().unwrap());
+    let all = async {
+        while numbers.len() < count {
+            let message = socket.next().await.unwrap().unwrap();
+            assert!(!message.is_close(), "{message}");
+            if let Ok(text) = message.to_text()
+                && let Ok(event) = serde_json::from_str::<Value>(text)
+            {
+                numbers.push(event["seq"].as_u64().unwrap());
+            }
         }
-    }
+    };
+    let done = within("messages", all).await;
+    assert!(done.is_ok(), "only {numbers:?}");
     numbers
 }
 
