@@ -2,7 +2,7 @@
 
 use futures_util::StreamExt as _;
 use himalia_testkit::http::Events;
-use himalia_testkit::patience::within;
+use himalia_testkit::patience::{Deadline, within};
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
@@ -12,34 +12,42 @@ use crate::support::{Replica, Replicas, TOKEN};
 
 const ID: &str = "11111111-2222-4333-8444-555555555555";
 
-/// Two replicas. Both have a session with the same id; that of the first one stands for what it will have taken over: it has more.
-async fn twins() -> Replicas {
-    let replicas = Replicas::start(2).await;
-    let output = "print a\neprint b\n";
-    let (more, less) = (output.repeat(20), format!("{}hang", output.repeat(4)));
-    for (replica, code) in replicas.all.iter().zip([more, less]) {
-        let start = json!({"id": ID, "name": "eda"});
-        let made = replica.http().post("/v1/sessions", Some(&start)).await.unwrap();
-        made.expect(201).unwrap();
-        let (run, status) = (
-            json!({"code": code, "background": code.contains("hang")}),
-            if code.contains("hang") { 202 } else { 200 },
-        );
-        let path = "/v1/sessions/eda/executions";
-        let done = replica.http().post(path, Some(&run)).await.unwrap();
-        done.expect(status).unwrap();
-        if replica.address == replicas.all[0].address {
-            replicas.hide(0);
-        }
+/// Starts a session and code in it; the id of the execution.
+async fn twin(replica: &Replica, code: &str) -> String {
+    let http = replica.http();
+    let start = json!({"id": ID, "name": "eda"});
+    let made = http.post("/v1/sessions", Some(&start)).await.unwrap();
+    made.expect(201).unwrap();
+    let deadline = Deadline::new();
+    while http.get("/v1/sessions/eda").await.unwrap().json().unwrap()["state"] != "idle" {
+        assert!(!deadline.is_over(), "it is not idle");
+        deadline.pause().await;
     }
-    replicas
+    let run = json!({"code": code, "background": true});
+    let begun = http.post("/v1/sessions/eda/executions", Some(&run)).await;
+    let begun = begun.unwrap().expect(202).unwrap().json().unwrap();
+    begun["id"].as_str().unwrap().to_owned()
 }
 
-/// The execution of a twin.
-async fn execution(replica: &Replica) -> String {
-    let list = replica.http().get("/v1/sessions/eda/executions").await.unwrap();
-    let list = list.expect(200).unwrap().json().unwrap();
-    list["executions"][0]["id"].as_str().unwrap().to_owned()
+/// Two replicas. Both have a session with the same id and an execution with the same id; those of the first replica stand for what it
+/// will have taken over: there is more of them.
+async fn twins() -> (Replicas, String) {
+    let output = "print a\neprint b\n";
+    let (more, less) = (output.repeat(20), format!("{}hang", output.repeat(4)));
+    for _ in 0..10 {
+        let replicas = Replicas::start(2).await;
+        let id = twin(&replicas.all[0], &more).await;
+        let done = format!("/v1/executions/{id}?wait_s=30");
+        let done = replicas.all[0].http().get(&done).await.unwrap();
+        assert_eq!(done.expect(200).unwrap().json().unwrap()["status"], "ok");
+        replicas.hide(0);
+        if twin(&replicas.all[1], &less).await == id {
+            return (replicas, id);
+        }
+        // A record of the start was late.
+        replicas.stop().await;
+    }
+    panic!("the starts of ten pairs have differed");
 }
 
 /// The numbers of the next events, so many.
@@ -102,7 +110,7 @@ fn assert_continued(before: &[u64], after: &[u64]) {
 #[tokio::test]
 async fn a_stream_continues_when_its_own_replica_takes_over() {
     for socket_of in [None, Some("/v1/sessions/eda/events?after=0")] {
-        let replicas = twins().await;
+        let (replicas, _) = twins().await;
         let near = &replicas.all[0];
         let (before, after) = if let Some(path) = socket_of {
             let mut socket = socket(near, path).await;
@@ -127,9 +135,8 @@ async fn a_stream_continues_when_its_own_replica_takes_over() {
 #[tokio::test]
 async fn a_stream_of_an_execution_continues_when_its_own_replica_takes_over() {
     for over_socket in [false, true] {
-        let replicas = twins().await;
+        let (replicas, id) = twins().await;
         let near = &replicas.all[0];
-        let id = execution(&replicas.all[1]).await;
         let path = format!("/v1/executions/{id}/events");
         let (before, after) = if over_socket {
             let mut socket = socket(near, &path).await;
