@@ -151,7 +151,8 @@ impl ApiError {
         Self::new(
             StatusCode::UNAUTHORIZED,
             "unauthenticated",
-            "the signature is wrong, has expired, or is for a sandbox of another replica",
+            "the signature is wrong, has expired, or is for a sandbox of another replica; where there are many sandboxes, add &sandbox=<id> \
+             to the address",
         )
     }
 

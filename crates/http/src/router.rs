@@ -11,7 +11,7 @@ use tower::ServiceExt;
 
 use crate::app::App;
 use crate::auth::{authenticate, cors};
-use crate::cluster::{self, Routes, relay};
+use crate::cluster::{self, Repeatable, Routes, relay};
 use crate::config::{ConfigError, HttpConfig};
 use crate::error::ApiError;
 use crate::jupyter::policy;
@@ -101,7 +101,8 @@ async fn enter(State(entry): State<Entry>, mut request: Request) -> Response {
             };
             // Nor may what it has found meanwhile.
             if !app.engine().may_answer() {
-                response = cluster::not_an_owner(reads).into_response();
+                let keyed = response.extensions().get::<Repeatable>().is_some();
+                response = cluster::not_an_owner(reads || keyed).into_response();
             }
             if of_jupyter {
                 policy::restrict(&app, &mut response);

@@ -2,7 +2,8 @@
 //!
 //! HTTP/1.1 has the next request after the body on the same connection, so that hyper closes a connection with an unread body. A client
 //! that has put the connection back into its pool then sends its next request into the close, and fails with "server disconnected". So
-//! the rest of a small body is read before the response is sent.
+//! the rest of a small body is read before the response is sent. A longer rest is read after the response, and then the connection is
+//! closed (`listen::lingering`).
 
 use std::pin::Pin;
 use std::sync::Arc;

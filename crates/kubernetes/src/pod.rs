@@ -40,8 +40,8 @@ const KEYS_BYTES: u64 = MIB;
 /// Sockets, connection files and no more.
 const RUNTIME_BYTES: u64 = 16 * MIB;
 /// Limits below which nothing starts.
-const LEAST_MEMORY: u64 = 32 * MIB;
-const LEAST_CPU_MILLIS: u32 = 10;
+pub(crate) const LEAST_MEMORY: u64 = 32 * MIB;
+pub(crate) const LEAST_CPU_MILLIS: u32 = 10;
 /// How long a pod may take to end when the cluster ends it.
 const GRACE_SECONDS: i64 = 10;
 

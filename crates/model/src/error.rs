@@ -49,10 +49,12 @@ pub enum EngineError {
         name: String,
     },
     /// No template and no kernelspec has this name.
-    #[error("no such template: {name}")]
+    #[error("no such template: {name}{}", listed(.there))]
     NoSuchTemplate {
         /// The name that was asked for.
         name: String,
+        /// The names that there are.
+        there: Vec<String>,
     },
     /// What is asked for is well-formed and this gateway, or this template, does not give it.
     #[error("{field}: {reason}")]
@@ -526,5 +528,36 @@ impl EngineError {
                     ..
                 }
             )
+    }
+}
+
+/// Names that an error shows.
+const LISTED: usize = 20;
+
+/// The names that there are, as the end of a message.
+fn listed(names: &[String]) -> String {
+    let shown: Vec<&str> = names.iter().take(LISTED).map(String::as_str).collect();
+    let more = names.len() - shown.len();
+    match (shown.as_slice(), more) {
+        ([], _) => String::new(),
+        (shown, 0) => format!("; there are: {}", shown.join(", ")),
+        (shown, more) => format!("; there are: {} and {more} more", shown.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_template_is_answered_with_those_that_there_are() {
+        let text = |count: usize| {
+            let there = (0..count).map(|n| format!("t{n}")).collect();
+            let name = "x".to_owned();
+            EngineError::NoSuchTemplate { name, there }.to_string()
+        };
+        assert_eq!(text(0), "no such template: x");
+        assert_eq!(text(2), "no such template: x; there are: t0, t1");
+        assert!(text(23).ends_with("t18, t19 and 3 more"), "{}", text(23));
     }
 }

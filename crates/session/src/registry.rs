@@ -71,6 +71,22 @@ impl Registry {
             .collect()
     }
 
+    /// The kernels that fit, in no order; `None` if there are more than `most`.
+    pub fn few(&self, most: usize, fits: impl Fn(&SessionKernel) -> bool) -> Option<Vec<Arc<SessionKernel>>> {
+        let mut few = Vec::new();
+        for slot in &self.slots {
+            if let Slot::Present(handle) = slot.value()
+                && fits(handle)
+            {
+                if few.len() == most {
+                    return None;
+                }
+                few.push(Arc::clone(handle));
+            }
+        }
+        Some(few)
+    }
+
     /// The additional kernels of a session, in order of their start, those that are ending included.
     pub fn additional(&self, session: SessionId) -> Vec<Arc<SessionKernel>> {
         let mut all = self.all();

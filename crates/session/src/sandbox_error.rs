@@ -3,6 +3,10 @@
 use himalia_model::{EngineError, KernelId, NotOffered};
 use himalia_sandbox::{SandboxError, SandboxId};
 
+/// Causes of a start that fails while the cluster is full.
+const NO_ROOM: &str = "unschedulable";
+const NO_QUOTA: &str = "quota";
+
 /// Of a sandbox that could not be started.
 pub(crate) fn not_started(id: KernelId, error: SandboxError) -> EngineError {
     match error {
@@ -12,6 +16,11 @@ pub(crate) fn not_started(id: KernelId, error: SandboxError) -> EngineError {
         SandboxError::NetworkUnsupported { .. } => {
             EngineError::not_offered(NotOffered::Network, "network", error.to_string())
         }
+        // It passes by itself: other sessions end, and nodes are added.
+        SandboxError::NotPlaced {
+            code: NO_ROOM | NO_QUOTA,
+            ..
+        } => EngineError::unavailable(format!("the cluster has no room for the session now: {error}")),
         // Names the image only, and how to get it.
         // The cluster's reason names no more than the kind of resource or image, which is what a caller can change.
         SandboxError::ImageMissing { .. } | SandboxError::NotPlaced { .. } => EngineError::KernelStart {
@@ -50,5 +59,35 @@ fn away(error: &SandboxError) -> Option<EngineError> {
             "the cluster's API server does not answer",
         )),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cluster_without_room_may_have_some_later() {
+        for (code, retryable) in [
+            ("unschedulable", true),
+            ("quota", true),
+            ("image", false),
+            ("container_config", false),
+            ("slow", false),
+        ] {
+            let reason = "2 Insufficient cpu".to_owned();
+            let error = not_started(KernelId::random(), SandboxError::NotPlaced { code, reason });
+            assert_eq!(error.retryable(), retryable, "{code}");
+            assert_eq!(
+                matches!(error, EngineError::KernelStart { .. }),
+                !retryable,
+                "{code}"
+            );
+            let text = error.to_string();
+            assert!(
+                text.contains(code) && text.contains("2 Insufficient cpu"),
+                "{text}"
+            );
+        }
     }
 }

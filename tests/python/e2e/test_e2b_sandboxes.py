@@ -115,6 +115,8 @@ def test_signed_addresses_of_files(sandbox):
         assert plain.post(up, files={"file": ("x", b"signed")}).status_code == 200
         down = sandbox.download_url("signed.txt")
         assert plain.get(down).content == b"signed"
+        assert plain.get(f"{down}&sandbox={sandbox.sandbox_id}").content == b"signed"
+        assert plain.get(f"{down}&sandbox=11111111-2222-4333-8444-555555555555").status_code == 401
         for wrong in (
             down.replace("signed.txt", "other.txt"),
             re.sub(r"signature=v1_.", "signature=v1_0", down),

@@ -1,15 +1,21 @@
 """A replica is lost, paused or stopped: the others take its sessions over, and clients see a pause."""
 
+import json
 import shutil
 import signal
+import sys
 import threading
 import time
+from concurrent.futures import Future
+from pathlib import Path
 
 import events
 import pytest
 from channels import Channels
 from replicas import Replicas
 from waiting import eventually
+
+sys.path.insert(0, str(Path(__file__).parents[3] / "clients" / "python"))
 
 LINES = 100
 
@@ -115,6 +121,34 @@ def test_kill_9_of_the_owner_and_loss_of_its_data_directory_in_the_middle_of_a_c
     owner.start()
     assert run(owner, "eda", "print(x + 2)")["text"] == "43\n"
     assert owner.http.get(f"v1/executions/{execution}").json()["text"] == PRINTED
+
+
+def test_a_request_with_a_key_survives_the_loss_of_its_owner(replicas):
+    """The client for Python sends a key with each execution: it sees a pause, and the code runs once."""
+    from himalia import Gateway
+
+    owner, near, far = replicas.all
+    session = owner.start_session()
+    plain = Future()
+    body = {"code": CELL}
+    asked = threading.Thread(target=lambda: plain.set_result(far.http.post(f"v1/sessions/{session}/executions", json=body, timeout=120)))
+    with Gateway(near.url, token_file=near.token_file) as gateway:
+        begun = threading.Event()
+        watcher = threading.Thread(target=lambda: (events.follow(near, session, 0, lambda event: "line 3" in json.dumps(event)), begun.set()))
+        watcher.start()
+        done = Future()
+        runner = threading.Thread(target=lambda: done.set_result(gateway.attach(session).execute(CELL)))
+        runner.start()
+        assert begun.wait(60)
+        asked.start()
+        eventually(lambda: len(owner.http.get(f"v1/sessions/{session}/executions").json()["executions"]) == 2, "both were sent")
+        owner.kill()
+        assert done.result(120).text == PRINTED
+    # Without a key the request may have been done, so it is not sent again.
+    lost = plain.result(120)
+    assert lost.status_code == 503 and lost.json()["retryable"] is False, lost.text
+    for thread in (asked, watcher, runner):
+        thread.join(60)
 
 
 def test_those_that_are_left_share_the_sessions(replicas):

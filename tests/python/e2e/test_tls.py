@@ -91,7 +91,7 @@ def test_all_kinds_of_clients(gateway, tmp_path):
     assert done.returncode == 1 and "--ca FILE" in done.stderr, done
     # A browser's cookie is for https alone.
     signed = gateway.http.post("viewer/sign-in", json={"token": gateway.token})
-    assert "; Secure" in signed.headers["set-cookie"]
+    assert "; Secure" in signed.headers["set-cookie"] and signed.headers["set-cookie"].startswith("__Host-himalia-")
     # A client that does not know about TLS is let go.
     with pytest.raises(httpx.HTTPError):
         httpx.get(gateway.url.replace("https", "http"), timeout=60, trust_env=False)

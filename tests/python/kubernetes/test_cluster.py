@@ -108,7 +108,8 @@ def test_what_no_node_can_give_is_said(tmp_path):
     gateway.stop()
     gateway = Gateway(tmp_path / "b", kubernetes={"schedule_deadline": "3s"}, **{"templates.huge": {"kernelspec": "python3", "memory": "4TiB"}})
     reply = gateway.http.post("v1/sessions", json={"template": "huge"})
-    assert reply.status_code >= 400 and ("unschedulable" in reply.text or "quota" in reply.text), reply.text
+    assert reply.status_code == 503 and ("unschedulable" in reply.text or "quota" in reply.text), reply.text
+    assert reply.json()["retryable"] and int(reply.headers["Retry-After"]) > 0
     gateway.stop()
 
 

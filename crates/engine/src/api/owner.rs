@@ -1,6 +1,11 @@
 //! Which replica of the gateway has a session.
 
-use himalia_model::{Action, EngineError, KernelId, Object, Principal, SessionId, SessionOwner, Sought};
+use std::sync::Arc;
+
+use himalia_model::{
+    Action, EngineError, KernelId, Object, Principal, Role, SessionId, SessionOwner, Sought,
+};
+use himalia_session::SessionKernel;
 use himalia_store::{Location, Lookup, StoreError};
 
 use super::Commands;
@@ -10,6 +15,17 @@ impl Engine {
     /// Whether this replica has it, as far as it knows without asking the store. Also what it had and keeps the log of.
     pub fn has(&self, principal: &Principal, sought: &Sought) -> bool {
         self.commands.has(principal, sought)
+    }
+
+    /// The sessions that run at this replica, with their owners; `None` if there are more than `most`.
+    pub fn owners_of_few(&self, most: usize) -> Option<Vec<(SessionId, String)>> {
+        let fits = |kernel: &SessionKernel| !kernel.is_over() && kernel.session().role != Role::Additional;
+        let few = self.commands.inner.registry.few(most, fits)?;
+        let named = |kernel: &Arc<SessionKernel>| {
+            let id = SessionId::of_first_kernel(kernel.id());
+            (id, kernel.session().owner.clone())
+        };
+        Some(few.iter().map(named).collect())
     }
 
     /// Says where this replica listens for others: `host:port`.

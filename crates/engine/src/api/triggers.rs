@@ -525,10 +525,12 @@ impl Commands {
         if let Some(name) = &definition.template
             && !self.inner.config.templates.contains_key(name)
         {
-            self.inner.catalog.get(name).await.map_err(|error| match error {
-                EngineError::NoSuchKernelspec { name } => EngineError::NoSuchTemplate { name },
-                other => other,
-            })?;
+            match self.inner.catalog.get(name).await {
+                Err(EngineError::NoSuchKernelspec { name }) => {
+                    return Err(self.inner.templates.no_such(&self.inner.catalog, name).await);
+                }
+                found => drop(found?),
+            }
         }
         // The inputs of a webhook come with its messages.
         let has_inputs = definition.times.is_some();

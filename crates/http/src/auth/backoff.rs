@@ -45,6 +45,14 @@ impl Backoff {
         counter.wrong = counter.wrong.saturating_add(1);
         (counter.wrong > TRIES).then(|| WINDOW.saturating_sub(now.duration_since(counter.since)))
     }
+
+    /// How long this peer has to stay away: the next wrong token is one too many.
+    pub(crate) fn waits(&self, peer: IpAddr, now: Instant) -> Option<Duration> {
+        let peers = self.peers.lock();
+        let counter = peers.get(&key(peer))?;
+        let left = WINDOW.checked_sub(now.duration_since(counter.since))?;
+        (counter.wrong >= TRIES && !left.is_zero()).then_some(left)
+    }
 }
 
 fn make_room(peers: &mut HashMap<IpAddr, Counter>, now: Instant) {
@@ -76,8 +84,11 @@ mod tests {
     fn the_eleventh_waits_for_the_window() {
         let (backoff, peer, start) = (Backoff::default(), "10.0.0.1".parse().unwrap(), Instant::now());
         for _ in 0..TRIES {
+            assert_eq!(backoff.waits(peer, start), None);
             assert_eq!(backoff.wrong(peer, start), None);
         }
+        assert_eq!(backoff.waits(peer, start + WINDOW / 2), Some(WINDOW / 2));
+        assert_eq!(backoff.waits(peer, start + WINDOW), None);
         assert_eq!(backoff.wrong(peer, start + WINDOW / 2), Some(WINDOW / 2));
         assert_eq!(backoff.wrong("10.0.0.2".parse().unwrap(), start), None);
         assert_eq!(backoff.wrong(peer, start + WINDOW), None);

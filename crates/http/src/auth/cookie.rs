@@ -1,15 +1,19 @@
 //! The cookie of a browser that signed in.
 //!
 //! Cookies know no ports, so its name has the port that the browser calls: gateways on one host do not sign each other's
-//! users out.
+//! users out. Over TLS the name has the prefix that browsers keep for what a page of this host has set over TLS: no other host of the
+//! domain, and no page without TLS, can put a cookie in its place.
 
 use std::time::Duration;
 
 use axum::http::header::{COOKIE, HOST, ORIGIN};
-use axum::http::{HeaderMap, HeaderValue, Method, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 
 /// Values that are looked at in one request; several stand there where base URLs are inside of each other.
 const MOST: usize = 8;
+
+/// Prefix of the name of a secure cookie for all paths of its host, and of another secure one.
+const PREFIXES: [&str; 2] = ["__Host-", "__Secure-"];
 
 /// The path below the base URL of the cookie of a sign-in that is under way.
 const FLOW_PATH: &str = "/viewer/oidc";
@@ -24,14 +28,20 @@ pub(crate) fn flows(headers: &HeaderMap) -> Vec<&str> {
     named(headers, &flow_name(headers))
 }
 
+/// With a prefix, which no page without TLS can have given it. Without one only if the browser does not call by TLS.
 fn named<'a>(headers: &'a HeaderMap, name: &str) -> Vec<&'a str> {
+    let plain = !is_https(headers);
+    let is_it = |given: &str| {
+        let prefixed = PREFIXES.iter().find_map(|prefix| given.strip_prefix(prefix));
+        prefixed.map_or(plain && given == name, |given| given == name)
+    };
     headers
         .get_all(COOKIE)
         .iter()
         .filter_map(|value| value.to_str().ok())
         .flat_map(|list| list.split(';'))
         .filter_map(|pair| pair.trim().split_once('='))
-        .filter(|(given, _)| *given == name)
+        .filter(|(given, _)| is_it(given))
         .map(|(_, value)| value)
         .take(MOST)
         .collect()
@@ -72,10 +82,11 @@ impl Cookie {
 
     /// `Set-Cookie` in the answer to this request; an empty value ends the cookie.
     pub(crate) fn set(&self, request: &HeaderMap, value: &str) -> Option<HeaderValue> {
-        let secure = if self.is_secure || is_https(request) {
-            "; Secure"
-        } else {
-            ""
+        let [of_host, of_path] = PREFIXES;
+        let (prefix, secure) = match self.is_secure || is_https(request) {
+            true if self.path == "/" => (of_host, "; Secure"),
+            true => (of_path, "; Secure"),
+            false => ("", ""),
         };
         let age = match self.lifetime {
             _ if value.is_empty() => "; Max-Age=0".to_owned(),
@@ -83,7 +94,8 @@ impl Cookie {
             None => String::new(),
         };
         let (name, path, same_site) = ((self.name)(request), &self.path, self.same_site);
-        let text = format!("{name}={value}; Path={path}; HttpOnly; SameSite={same_site}{secure}{age}");
+        let text =
+            format!("{prefix}{name}={value}; Path={path}; HttpOnly; SameSite={same_site}{secure}{age}");
         HeaderValue::from_str(&text).ok()
     }
 }
@@ -105,12 +117,13 @@ pub(crate) fn counts(method: &Method, headers: &HeaderMap, is_own: bool) -> bool
         && matches!(site, None | Some(b"same-origin" | b"none"))
 }
 
-/// Whether the browser calls by TLS, as far as that can be known: a proxy says so, or the page's origin does.
+/// Whether the browser calls by TLS, as far as that can be known: a proxy says so, or the origin of the gateway's own page does.
 pub(crate) fn is_https(headers: &HeaderMap) -> bool {
-    let forwarded = headers.get("x-forwarded-proto").map(HeaderValue::as_bytes);
-    let origin = headers.get(ORIGIN).map(HeaderValue::as_bytes);
+    let bytes = |name: HeaderName| headers.get(name).map(HeaderValue::as_bytes);
+    let forwarded = bytes(HeaderName::from_static("x-forwarded-proto"));
+    let origin = bytes(ORIGIN).and_then(|origin| origin.strip_prefix(b"https://"));
     forwarded.is_some_and(|proto| proto.eq_ignore_ascii_case(b"https"))
-        || origin.is_some_and(|origin| origin.starts_with(b"https://"))
+        || origin.is_some_and(|page| bytes(HOST).is_some_and(|host| page.eq_ignore_ascii_case(host)))
 }
 
 fn flow_name(headers: &HeaderMap) -> String {
@@ -153,6 +166,20 @@ mod tests {
     }
 
     #[test]
+    fn over_tls_only_a_name_with_a_prefix_counts() {
+        let all = "himalia-1=a; __Host-himalia-1=b; __Secure-himalia-1=c; __Host-himalia-2=d; __Host-himalia-1-oidc=e";
+        let plain = headers(&[("host", "h:1"), ("cookie", all)]);
+        assert_eq!(
+            (presented(&plain), flows(&plain)),
+            (vec!["a", "b", "c"], vec!["e"])
+        );
+        for (name, value) in [("x-forwarded-proto", "https"), ("origin", "https://h:1")] {
+            let secure = headers(&[("host", "h:1"), ("cookie", all), (name, value)]);
+            assert_eq!(presented(&secure), ["b", "c"], "{name}");
+        }
+    }
+
+    #[test]
     fn it_is_as_narrow_as_can_be() {
         let set = |pairs: &[(&'static str, &str)], base, value| {
             let set = Cookie::of_sign_in(base, false)
@@ -166,11 +193,11 @@ mod tests {
         );
         assert_eq!(
             set(&[("host", "h"), ("origin", "https://h")], "/a/b", "v"),
-            "himalia=v; Path=/a/b/; HttpOnly; SameSite=Strict; Secure"
+            "__Secure-himalia=v; Path=/a/b/; HttpOnly; SameSite=Strict; Secure"
         );
         assert_eq!(
             set(&[("host", "h"), ("x-forwarded-proto", "https")], "", ""),
-            "himalia=; Path=/; HttpOnly; SameSite=Strict; Secure; Max-Age=0"
+            "__Host-himalia=; Path=/; HttpOnly; SameSite=Strict; Secure; Max-Age=0"
         );
     }
 
@@ -182,8 +209,11 @@ mod tests {
             set.to_str().unwrap().to_owned()
         };
         let narrow = "Path=/a/viewer/oidc; HttpOnly; SameSite=Lax; Secure";
-        assert_eq!(set("v"), format!("himalia-1-oidc=v; {narrow}; Max-Age=600"));
-        assert_eq!(set(""), format!("himalia-1-oidc=; {narrow}; Max-Age=0"));
+        assert_eq!(
+            set("v"),
+            format!("__Secure-himalia-1-oidc=v; {narrow}; Max-Age=600")
+        );
+        assert_eq!(set(""), format!("__Secure-himalia-1-oidc=; {narrow}; Max-Age=0"));
         let request = headers(&[("host", "h:1"), ("cookie", "himalia-1=s; himalia-1-oidc=f")]);
         assert_eq!((presented(&request), flows(&request)), (vec!["s"], vec!["f"]));
     }

@@ -73,10 +73,11 @@ async fn judged(app: App, mut request: Request, next: Next) -> Response {
     };
     let needs_token = access.is_none_or(|access| access == Access::Token);
     let response = if needs_token {
-        if let Some(pattern) = pattern {
-            sandbox::unsign(&app, &mut request, pattern);
-        }
-        let mut checked = check(&app, &request, pattern, &origin);
+        let unsigned = match pattern {
+            Some(pattern) => sandbox::unsign(&app, &mut request, pattern).await,
+            None => Ok(()),
+        };
+        let mut checked = unsigned.and_then(|()| check(&app, &request, pattern, &origin));
         if checked.is_err() && may_be_new(&request) && app.engine().read_tokens_again().await.is_ok() {
             checked = check(&app, &request, pattern, &origin);
         }

@@ -4,15 +4,16 @@
 //! ([`SandboxTokens`]), in `X-Access-Token` or `E2B-Traffic-Access-Token`, beside its id in `E2b-Sandbox-Id`. The address of a file
 //! can be signed instead: `signature` is a hash of what is allowed and of the token.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use axum::extract::Request;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD_NO_PAD;
-use himalia_engine::{Principal, SessionInfo};
+use himalia_engine::{Principal, SessionId};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
+use tokio::sync::Semaphore;
 
 use super::SandboxTokens;
 use super::caller::wrong_token;
@@ -36,8 +37,12 @@ const TRAFFIC_TOKEN: HeaderName = HeaderName::from_static("e2b-traffic-access-to
 pub(crate) const E2B_CREDENTIALS: [HeaderName; 3] = [API_KEY, ACCESS_TOKEN, TRAFFIC_TOKEN];
 /// What a wrong signature stands for.
 const NO_TOKEN: &str = "-";
-/// Most pairs of a sandbox and a credential that one signature is compared with.
-const COMPARED: usize = 10_000;
+/// Most tokens that the signature of an address is compared with, if the address names its sandbox.
+const COMPARED: usize = 1_000;
+/// The same if it names none: pairs of a sandbox and a credential.
+const COMPARED_UNNAMED: usize = 64;
+/// Nobody is known before a signature fits, so one is compared at a time.
+static TURN: Semaphore = Semaphore::const_new(1);
 
 /// Whether a route is of the sandboxes themselves, and not of the control plane.
 pub(crate) fn is_of_sandbox(pattern: &str) -> bool {
@@ -80,22 +85,42 @@ pub(super) fn check(
 }
 
 /// Gives a request for a signed address of a file the headers that its signature stands for. A wrong signature becomes a wrong
-/// token.
-pub(super) fn unsign(app: &App, request: &mut Request, pattern: &str) {
+/// token. A peer that has shown too many of them is refused before anything is compared.
+pub(super) async fn unsign(app: &App, request: &mut Request, pattern: &str) -> Result<(), ApiError> {
     let Some(e2b) = app.config().e2b.as_ref().filter(|_| FILES.contains(&pattern)) else {
-        return;
+        return Ok(());
     };
     let Some(signature) = query::all(request.uri(), "signature").pop() else {
-        return;
+        return Ok(());
     };
-    let found = Signed::read(request, &signature)
-        .and_then(|signed| signed.find(app, &e2b.tokens))
-        .unwrap_or_else(|| (NO_TOKEN.to_owned(), NO_TOKEN.to_owned()));
+    let address = request.extensions().get::<Peer>().map(Peer::address);
+    if let Some(wait) = address.and_then(|address| app.backoff().waits(address.ip(), Instant::now())) {
+        return Err(ApiError::too_many_wrong_tokens(wait));
+    }
+    let found = match Signed::read(request, &signature) {
+        Some(signed) => {
+            let _turn = TURN.acquire().await;
+            signed.find(app, &e2b.tokens)
+        }
+        None => None,
+    };
+    let found = found.unwrap_or_else(|| (NO_TOKEN.to_owned(), NO_TOKEN.to_owned()));
     let headers = request.headers_mut();
     for (name, value) in [(SANDBOX_ID, found.0), (ACCESS_TOKEN, found.1)] {
         let value = HeaderValue::from_str(&value);
         headers.insert(name, value.unwrap_or(HeaderValue::from_static(NO_TOKEN)));
     }
+    Ok(())
+}
+
+/// The sandbox that an address names: `&sandbox=<id>`, or the first label of its host, `<port>-<id>`.
+fn named(request: &Request) -> Option<String> {
+    query::last(request.uri(), "sandbox").or_else(|| {
+        let host = request.headers().get(header::HOST)?.to_str().ok()?;
+        let (port, id) = host.split_once('.')?.0.split_once('-')?;
+        let is_port = !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
+        (is_port && !id.is_empty()).then(|| id.to_owned())
+    })
 }
 
 /// What a signature allows.
@@ -105,6 +130,8 @@ struct Signed {
     /// The same after it.
     expires: String,
     signature: Vec<u8>,
+    /// The sandbox that the address names.
+    sandbox: Option<String>,
 }
 
 impl Signed {
@@ -133,18 +160,31 @@ impl Signed {
             signature: BASE64_STANDARD_NO_PAD
                 .decode(signature.strip_prefix("v1_")?)
                 .ok()?,
+            sandbox: named(request),
         })
     }
 
     /// The sandbox and the token that it was signed with.
     fn find(&self, app: &App, tokens: &SandboxTokens) -> Option<(String, String)> {
-        let sandboxes = app.engine().session_infos(&Principal::operator()).ok()?;
-        let known = app.tokens();
-        let pairs = sandboxes.iter().flat_map(|info: &SessionInfo| {
-            let marks = known.marks(&info.session.owner);
-            marks.into_iter().map(|mark| (info.id().to_string(), mark))
-        });
-        pairs.take(COMPARED).find_map(|(sandbox, mark)| {
+        let (sandboxes, most) = match &self.sandbox {
+            Some(sandbox) => {
+                let id: SessionId = sandbox.parse().ok()?;
+                let info = app
+                    .engine()
+                    .session_info(&Principal::operator(), id.first_kernel());
+                (vec![(id, info.ok()?.session.owner)], COMPARED)
+            }
+            None => (app.engine().owners_of_few(COMPARED_UNNAMED)?, COMPARED_UNNAMED),
+        };
+        let (known, mut pairs) = (app.tokens(), Vec::new());
+        for (sandbox, owner) in sandboxes {
+            let marks = known.marks(&owner);
+            if pairs.len() + marks.len() > most {
+                return None;
+            }
+            pairs.extend(marks.into_iter().map(|mark| (sandbox.to_string(), mark)));
+        }
+        pairs.into_iter().find_map(|(sandbox, mark)| {
             let token = tokens.with_mark(&mark, &sandbox);
             self.fits(&token).then_some((sandbox, token))
         })
@@ -218,5 +258,27 @@ mod tests {
             &past
         ));
         assert!(!fits(Method::GET, "path=a%2Fb.txt", "v1_???"));
+    }
+
+    #[test]
+    fn an_address_may_name_its_sandbox() {
+        let named = |host: &str, query: &str| {
+            let request = Request::builder()
+                .uri(format!("/files?{query}"))
+                .header("host", host);
+            named(&request.body(Body::empty()).unwrap())
+        };
+        assert_eq!(named("gw:8888", "path=a&sandbox=s-1").as_deref(), Some("s-1"));
+        assert_eq!(named("49983-s-1.e2b.example", "path=a").as_deref(), Some("s-1"));
+        assert_eq!(named("49983-s.e2b.example", "sandbox=t").as_deref(), Some("t"));
+        for host in [
+            "gw.example",
+            "127.0.0.1:8888",
+            "x-s.example",
+            "1-.example",
+            "-s.example",
+        ] {
+            assert_eq!(named(host, "path=a&sandbox="), None, "{host}");
+        }
     }
 }

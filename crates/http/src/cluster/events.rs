@@ -16,7 +16,7 @@ use http_body_util::BodyExt as _;
 use tower::ServiceExt as _;
 
 use super::forward::{Served, Trip, forward};
-use super::{Cluster, Relayed, Routes, Sought};
+use super::{Cluster, Routes, Sought};
 use crate::app::App;
 use crate::error::ApiError;
 use crate::v1::{events_end, push};
@@ -79,7 +79,9 @@ pub(super) async fn open_socket(
     }
     headers.insert(header::ACCEPT, HeaderValue::from_static("text/event-stream"));
     let mut trip = Trip::new(app, request).await?;
-    let response = match forward(cluster, principal, &sought, &mut trip).await? {
+    let served = forward(cluster, principal, &sought, &mut trip).await?;
+    let is_here = matches!(served, Served::Here(_));
+    let response = match served {
         Served::Response(response) => response,
         Served::Here(_) => serve_here(&trip, principal).await,
     };
@@ -87,7 +89,8 @@ pub(super) async fn open_socket(
         return Ok(response);
     }
     let body = response.into_body();
-    let follow = Follow::new(cluster, principal, sought, trip, body);
+    let mut follow = Follow::new(cluster, principal, sought, trip, body);
+    follow.is_here = is_here;
     Ok(asked.serve(app, follow).into_response())
 }
 
@@ -96,9 +99,7 @@ async fn serve_here(trip: &Trip, principal: &Principal) -> Response {
     let Some(Routes(routes)) = trip.extensions.get::<Routes>().cloned() else {
         return ApiError::internal("continuing a stream").into_response();
     };
-    let mut request = trip.local();
-    request.extensions_mut().insert(Relayed(principal.clone()));
-    match routes.oneshot(request).await {
+    match routes.oneshot(trip.unrouted(principal)).await {
         Ok(response) => response,
         Err(never) => match never {},
     }
@@ -119,6 +120,8 @@ struct Follow {
     trip: Trip,
     body: Body,
     events: Events,
+    /// This replica is the owner.
+    is_here: bool,
     /// The stream was lost, and no owner was found yet.
     lost: bool,
     ended: bool,
@@ -133,6 +136,7 @@ impl Follow {
             trip,
             body,
             events: Events::default(),
+            is_here: false,
             lost: false,
             ended: false,
         }
@@ -151,6 +155,8 @@ impl Follow {
             }
             match self.events.take() {
                 Some(Taken::Events(bytes)) => return Next::Bytes(bytes),
+                // This replica stops: there is no next owner to be asked from here.
+                Some(Taken::Stops) if self.is_here => return Next::Closed(Closed::Draining),
                 Some(Taken::Stops) => {
                     self.lost = true;
                     continue;
@@ -185,6 +191,7 @@ impl Follow {
         }
         self.events.restart();
         let served = forward(&self.cluster, &self.principal, &self.sought, &mut self.trip).await;
+        self.is_here = matches!(served, Ok(Served::Here(_)));
         let response = match served {
             Ok(Served::Response(response)) => response,
             Ok(Served::Here(_)) => serve_here(&self.trip, &self.principal).await,

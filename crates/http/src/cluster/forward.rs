@@ -15,14 +15,19 @@ use hyper::body::Frame;
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep};
 
-use super::{Cluster, Location, PAUSE, Sought, caller, lost, no_owner};
+use super::{Cluster, Location, PAUSE, Relayed, Repeatable, Sought, caller, lost, no_owner};
 use crate::app::App;
 use crate::body;
 use crate::error::ApiError;
+use crate::listen::Peer;
 use crate::mounted::OwnBody;
+use crate::request_id::RequestId;
 
 /// Bodies up to this are kept, so that they can be sent again.
 const KEPT_BYTES: u64 = 64 << 10;
+
+/// Owners that may be lost with a request.
+const LOSSES: u32 = 3;
 
 /// Headers that tell of the caller: the statement of the peer has its place.
 const CREDENTIALS: [HeaderName; 2] = [header::AUTHORIZATION, header::COOKIE];
@@ -73,7 +78,9 @@ impl Trip {
     /// Takes a client's request apart: without its credentials, and with its body if that is small.
     pub(super) async fn new(app: &App, request: Request) -> Result<Self, ApiError> {
         let (parts, load) = request.into_parts();
-        let small = load.size_hint().upper().is_some_and(|most| most <= KEPT_BYTES);
+        // One that has a key in its body is in memory already.
+        let keyed = parts.extensions.get::<Repeatable>().is_some();
+        let small = keyed || load.size_hint().upper().is_some_and(|most| most <= KEPT_BYTES);
         let load = if small {
             Load::Kept(body::whole(app, &parts.headers, load).await?)
         } else {
@@ -121,8 +128,10 @@ impl Trip {
     }
 
     /// Whether doing it twice is as doing it once.
-    fn is_repeatable(&self) -> bool {
-        matches!(self.method, Method::GET | Method::HEAD) && self.is_complete()
+    pub(super) fn is_repeatable(&self) -> bool {
+        let repeatable = matches!(self.method, Method::GET | Method::HEAD)
+            || self.extensions.get::<Repeatable>().is_some();
+        repeatable && self.is_complete()
     }
 
     fn body(&self) -> Body {
@@ -132,12 +141,7 @@ impl Trip {
         }
     }
 
-    /// For a peer.
-    pub(super) fn outgoing(&self) -> axum::http::Request<himalia_relay::Body> {
-        let body = match &self.load {
-            Load::Kept(bytes) if bytes.is_empty() => himalia_relay::empty(),
-            _ => himalia_relay::body(self.body()),
-        };
+    fn with<B>(&self, body: B) -> axum::http::Request<B> {
         let mut request = axum::http::Request::new(body);
         *request.method_mut() = self.method.clone();
         *request.uri_mut() = self.uri.clone();
@@ -145,13 +149,33 @@ impl Trip {
         request
     }
 
-    /// For a handler of this replica.
+    /// For a peer.
+    pub(super) fn outgoing(&self) -> axum::http::Request<himalia_relay::Body> {
+        self.with(match &self.load {
+            Load::Kept(bytes) if bytes.is_empty() => himalia_relay::empty(),
+            _ => himalia_relay::body(self.body()),
+        })
+    }
+
+    /// For a handler of this replica, behind its routing.
     pub(super) fn local(&self) -> Request {
-        let mut request = Request::new(self.body());
-        *request.method_mut() = self.method.clone();
-        *request.uri_mut() = self.uri.clone();
-        *request.headers_mut() = self.headers.clone();
+        let mut request = self.with(self.body());
         *request.extensions_mut() = self.extensions.clone();
+        request
+    }
+
+    /// For the routes of this replica. They add the parameters of the path to those that a request has, so it has none of the first
+    /// routing.
+    pub(super) fn unrouted(&self, principal: &Principal) -> Request {
+        let mut request = self.with(self.body());
+        let extensions = request.extensions_mut();
+        extensions.insert(Relayed(principal.clone()));
+        if let Some(id) = self.extensions.get::<RequestId>() {
+            extensions.insert(id.clone());
+        }
+        if let Some(peer) = self.extensions.get::<Peer>() {
+            extensions.insert(peer.clone());
+        }
         request
     }
 }
@@ -174,7 +198,7 @@ fn without_token(uri: &Uri) -> Uri {
 }
 
 /// Sends a request to the owner, and again for as long as the cluster has patience while no owner can be reached. A request that may have
-/// been done is not sent again, unless it only reads.
+/// been done is sent again if it only reads or has a key, after at most [`LOSSES`] owners that were lost with it.
 pub(super) async fn forward(
     cluster: &Cluster,
     principal: &Principal,
@@ -182,25 +206,36 @@ pub(super) async fn forward(
     trip: &mut Trip,
 ) -> Result<Served, ApiError> {
     let caller = caller(principal)?;
-    let start = Instant::now();
+    let (mut start, mut losses) = (Instant::now(), 0);
     let mut again = false;
     loop {
+        let (sent, mut had_it) = (Instant::now(), false);
         let reason = match cluster.locate(principal, sought, again).await? {
             None | Some(Location::Here) => return Ok(Served::Here(trip.local())),
             Some(Location::Lost { replica }) => format!("replica {replica} is gone"),
             Some(Location::At(peer)) => {
                 match cluster.send(&peer, principal, &caller, trip.outgoing()).await {
                     Ok(response) if response.headers().contains_key(HEADER) => {
+                        had_it = true;
                         format!("replica {} does not have it", peer.replica)
                     }
                     Ok(response) => return Ok(Served::Response(received(response))),
                     Err(SendError::NotSent(reason)) => reason,
-                    Err(error @ SendError::Lost(_)) if !trip.is_repeatable() => return Err(lost(&error)),
-                    Err(error @ SendError::Lost(_)) => error.to_string(),
+                    Err(error @ SendError::Lost(_)) => {
+                        if !trip.is_repeatable() {
+                            return Err(lost(&error, false));
+                        }
+                        had_it = true;
+                        error.to_string()
+                    }
                     Err(error) => return Err(no_owner(&error.to_string())),
                 }
             }
         };
+        // An owner that had the request for a while: the next one is waited for from now on.
+        if had_it && sent.elapsed() > PAUSE && losses < LOSSES {
+            (start, losses) = (Instant::now(), losses + 1);
+        }
         if !trip.is_complete() || start.elapsed() + PAUSE >= cluster.patience {
             return Err(no_owner(&reason));
         }

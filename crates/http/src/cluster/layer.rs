@@ -9,7 +9,9 @@ use himalia_engine::{Principal, name_of_key, name_of_run};
 use super::forward::{Served, Trip, forward};
 use super::served_at::{Named, ServedAt, served_at};
 use super::starts::{self, Hold, StartBody};
-use super::{Cluster, Location, Relayed, Sought, attach, bodies, events, lists, peers};
+use super::{
+    Cluster, Location, Relayed, Repeatable, Sought, attach, bodies, events, lists, peers, repeatable,
+};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::e2b::e2b_sandbox_of_key;
@@ -28,6 +30,11 @@ pub(crate) async fn relay(State(app): State<App>, request: Request, next: Next) 
     let (Some(Caller(principal)), Some(pattern)) = (caller, pattern) else {
         return next.run(request).await;
     };
+    let request = match repeatable::mark(&app, pattern.as_str(), request).await {
+        Ok(request) => request,
+        Err(error) => return error.into_response(),
+    };
+    let repeatable = request.extensions().get::<Repeatable>().copied();
     let held = principal.held().filter(|_| relayed);
     let hold = held.map(|held| Hold::new(app.engine(), held.clone()));
     let served = match served_at(
@@ -66,7 +73,10 @@ pub(crate) async fn relay(State(app): State<App>, request: Request, next: Next) 
         ServedAt::All(list) => lists::unite(&app, &cluster, &principal, list, request, next).await,
         ServedAt::First => lists::first(&app, &cluster, &principal, request, next).await,
     };
-    let response = served.unwrap_or_else(IntoResponse::into_response);
+    let mut response = served.unwrap_or_else(IntoResponse::into_response);
+    if let Some(repeatable) = repeatable {
+        response.extensions_mut().insert(repeatable);
+    }
     match hold {
         Some(hold) => hold.until_answered(response),
         None => response,
@@ -204,18 +214,23 @@ async fn start_or_find(
 ) -> Result<Response, ApiError> {
     let mut trip = Trip::new(app, request).await?;
     let response = match start {
-        Some(body) => starts::serve(app, cluster, principal, body, &trip, next).await?,
-        None => next.run(trip.local()).await,
+        Some(body) => starts::serve(app, cluster, principal, body, &trip, next.clone()).await,
+        None => Ok(next.clone().run(trip.local()).await),
     };
-    if response.status() != StatusCode::CONFLICT || !trip.is_complete() {
-        return Ok(response);
+    match response {
+        Ok(response) if response.status() == StatusCode::CONFLICT && trip.is_complete() => {
+            let found = cluster.locate(principal, &sought, true).await?;
+            if !matches!(found, Some(Location::At(_) | Location::Lost { .. })) {
+                return Ok(response);
+            }
+        }
+        // It was relayed to a replica that was lost with it, which may have started the session.
+        Err(error) if error.retryable && trip.is_repeatable() => {}
+        response => return response,
     }
-    match cluster.locate(principal, &sought, true).await? {
-        Some(Location::At(_)) => match forward(cluster, principal, &sought, &mut trip).await? {
-            Served::Response(found) => Ok(found),
-            Served::Here(_) => Ok(response),
-        },
-        _ => Ok(response),
+    match forward(cluster, principal, &sought, &mut trip).await? {
+        Served::Response(found) => Ok(found),
+        Served::Here(request) => Ok(next.run(request).await),
     }
 }
 

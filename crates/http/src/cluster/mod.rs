@@ -13,6 +13,7 @@
 //! * `bodies`: in which bodies a session is named
 //! * `starts`: starts that the pool of another replica serves
 //! * `living`: connections to replicas whose lease has ended
+//! * `repeatable`: requests that may be sent to the next owner after they were lost
 //! * `peers`: what a replica does for others. It never relays what was relayed to it
 //!
 //! The owner can change while a client is there. What waits for an owner waits for at most [`PATIENCE`], or for as long as a take-over
@@ -29,6 +30,7 @@ mod lists;
 mod living;
 mod locations;
 mod peers;
+mod repeatable;
 mod served_at;
 mod starts;
 
@@ -46,6 +48,7 @@ pub(crate) use layer::relay;
 pub(crate) use living::keep_living;
 use locations::Locations;
 pub(crate) use peers::{Relayed, inside, service};
+pub(crate) use repeatable::Repeatable;
 
 use crate::error::ApiError;
 use crate::request_id::method;
@@ -203,7 +206,7 @@ fn no_owner(reason: &str) -> ApiError {
     EngineError::unavailable(format!("the replica that has this does not respond: {reason}")).into()
 }
 
-/// 503 of a replica that lost its lease before it responded. A request that reads, or was not begun, can be sent again.
+/// 503 of a replica that lost its lease before it responded. A request that reads, has a key, or was not begun, can be sent again.
 pub(crate) fn not_an_owner(can_be_sent_again: bool) -> ApiError {
     if can_be_sent_again {
         return EngineError::unavailable("this gateway has lost its lease and ends").into();
@@ -216,12 +219,12 @@ pub(crate) fn not_an_owner(can_be_sent_again: bool) -> ApiError {
 }
 
 /// 503 for a request that was sent and not answered.
-fn lost(error: &SendError) -> ApiError {
+fn lost(error: &SendError, can_be_sent_again: bool) -> ApiError {
     let reason = format!(
         "the replica that has this was lost while it handled the request, which may have been done: {error}"
     );
     ApiError {
-        retryable: false,
+        retryable: can_be_sent_again,
         ..EngineError::unavailable(reason).into()
     }
 }

@@ -13,7 +13,7 @@ use himalia_relay::{HEADER, Statement};
 use hyper::body::Incoming;
 use tower::ServiceExt as _;
 
-use super::{attach, not_an_owner, starts};
+use super::{Repeatable, attach, not_an_owner, starts};
 use crate::app::App;
 use crate::mounted::OwnBody;
 use crate::request_id::{self, Route};
@@ -78,7 +78,7 @@ async fn respond(app: App, inside: Router, mut request: Request) -> Response {
         Err(never) => match never {},
     };
     if !app.engine().may_answer() {
-        response = if reads {
+        response = if reads || response.extensions().get::<Repeatable>().is_some() {
             not_here()
         } else {
             not_an_owner(false).into_response()

@@ -278,7 +278,7 @@ async fn relay(
         Ok(response) if response.headers().contains_key(HEADER) => "it serves nothing now".to_owned(),
         Ok(response) => return Ok(Ok(received(response))),
         // It may have been started.
-        Err(error @ SendError::Lost(_)) => return Err(lost(&error)),
+        Err(error @ SendError::Lost(_)) => return Err(lost(&error, trip.is_repeatable())),
         Err(error) => error.to_string(),
     };
     tracing::warn!(replica = peer.replica, reason, "cannot relay a start");

@@ -17,6 +17,7 @@ use tokio::net::TcpStream;
 use tower::ServiceExt;
 
 use super::Peer;
+use super::lingering::{Lingering, Unread};
 use crate::app::App;
 
 /// A request head of more bytes than this receives 431, and the connection is closed. One read may exceed it, up to
@@ -29,15 +30,20 @@ pub(crate) async fn serve(stream: TcpStream, peer: Peer, router: Router, app: Ap
     let Some(stream) = app.config().tls.accept(stream, &peer).await else {
         return;
     };
+    let unread = Unread::default();
+    let stream = Lingering::new(stream, unread.clone(), app.shutdown().clone());
     let service = {
         let (peer, clients) = (peer.clone(), Arc::clone(app.engine().clients()));
         service_fn(move |request: hyper::Request<Incoming>| {
             let clients = Arc::clone(&clients);
             let count = clients.http_in.clone();
+            unread.set(!request.body().is_end_stream());
+            let unread = unread.clone();
             let mut request = request.map(|body| {
                 Body::new(Counted {
                     body: Body::new(body),
                     count,
+                    unread: Some(unread),
                 })
             });
             request.extensions_mut().insert(peer.clone());
@@ -52,7 +58,11 @@ pub(crate) async fn serve(stream: TcpStream, peer: Peer, router: Router, app: Ap
                 let response = respond(router, request).await;
                 let count = clients.http_out.clone();
                 Ok::<_, Infallible>(response.map(|body| Answering {
-                    body: Counted { body, count },
+                    body: Counted {
+                        body,
+                        count,
+                        unread: None,
+                    },
                     _peer: peer,
                 }))
             }
@@ -114,6 +124,8 @@ impl<B: HttpBody + Unpin> HttpBody for Answering<B> {
 struct Counted {
     body: Body,
     count: Counter,
+    /// Of a request: that it has come to its end.
+    unread: Option<Unread>,
 }
 
 impl HttpBody for Counted {
@@ -129,6 +141,11 @@ impl HttpBody for Counted {
             && let Some(data) = frame.data_ref()
         {
             self.count.inc_by(data.len() as u64);
+        }
+        if let Some(unread) = &self.unread
+            && (matches!(frame, Poll::Ready(None)) || self.body.is_end_stream())
+        {
+            unread.set(false);
         }
         frame
     }

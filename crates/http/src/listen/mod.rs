@@ -2,12 +2,14 @@
 
 mod connection;
 mod holders;
+mod lingering;
 mod peer;
 mod secure;
 mod serve;
 mod waiting;
 
 pub(crate) use holders::Holders;
+pub(crate) use lingering::Lingering;
 pub(crate) use peer::{Peer, until_ended};
 pub use secure::Tls;
 pub use serve::{Listeners, Peers, ServeError, serve};

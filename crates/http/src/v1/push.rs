@@ -146,7 +146,8 @@ async fn push(socket: Upgraded, mut source: impl Source, patience: Patience, shu
                 now = ping.tick() => {
                     signs.look(now, &writing, &outbox);
                     outbox.ping();
-                    (now.duration_since(signs.last) >= patience.pong_timeout).then_some(End::Gone)
+                    let silent = now.duration_since(signs.last) >= patience.pong_timeout;
+                    silent.then(|| End::Ours(Close::silent()))
                 }
                 events = source.next() => match events {
                     Ok(Some(events)) => {

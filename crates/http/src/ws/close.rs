@@ -12,7 +12,7 @@
 //! | 1009 | a message over a size limit | send less |
 //! | 1011 | the kernel's log cannot be read | reconnect |
 //! | 1012 | the gateway stops | reconnect with the same `session_id`, for events with `after`: nothing is lost |
-//! | 1013 | the client took nothing for too long | the same |
+//! | 1013 | the client took nothing, or answered no ping, for too long | the same |
 //! | 4001 | a newer connection uses the same `session_id` | nothing |
 
 use std::borrow::Cow;
@@ -83,6 +83,10 @@ impl Close {
 
     pub(crate) fn stalled() -> Self {
         Self::new(1013, "too slow; reconnect to continue")
+    }
+
+    pub(crate) fn silent() -> Self {
+        Self::new(1013, "no answer to pings; reconnect to continue")
     }
 
     pub(crate) fn replaced() -> Self {

@@ -16,6 +16,7 @@ use tokio::net::TcpListener;
 
 use super::{Handshake, Incoming, Outbox, Reader, Upgraded, closing_handshake};
 use crate::error::ApiError;
+use crate::listen::Lingering;
 use crate::socket::Stream;
 
 /// As much as a kernel's clients may send.
@@ -30,7 +31,8 @@ pub async fn serve_echo(listener: TcpListener) -> io::Result<()> {
         let service = service_fn(|request: hyper::Request<Received>| async {
             Ok::<_, Infallible>(upgrade(request.map(Body::new)).into_response())
         });
-        let connection = http1::Builder::new().serve_connection(TokioIo::new(Stream::Plain(stream)), service);
+        let stream = TokioIo::new(Lingering::from(Stream::Plain(stream)));
+        let connection = http1::Builder::new().serve_connection(stream, service);
         tokio::spawn(connection.with_upgrades());
     }
 }

@@ -10,6 +10,7 @@ use hyper_util::rt::TokioIo;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
 use crate::error::ApiError;
+use crate::listen::Lingering;
 use crate::socket::Stream;
 
 /// A request that may become a WebSocket. Until it is accepted, it can be refused with any status.
@@ -95,9 +96,9 @@ impl Handshake {
         let upgrade = self.upgrade;
         let socket = async move {
             let upgraded = upgrade.await.ok()?;
-            let parts = upgraded.downcast::<TokioIo<Stream>>().ok()?;
+            let parts = upgraded.downcast::<TokioIo<Lingering<Stream>>>().ok()?;
             Some(Upgraded {
-                stream: parts.io.into_inner(),
+                stream: parts.io.into_inner().into_inner(),
                 early: parts.read_buf,
             })
         };

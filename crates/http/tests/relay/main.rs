@@ -6,4 +6,5 @@ mod requests;
 mod routes;
 mod starts;
 mod support;
+mod take_over;
 mod traces;

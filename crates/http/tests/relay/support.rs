@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt as _;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -12,12 +13,14 @@ use himalia_engine::{
 use himalia_http::{Cluster, Directory, HttpConfig, Listeners, Location, Peers, serve};
 use himalia_relay::{Authority, Peer, Pool};
 use himalia_sandbox::{LocalConfig, LocalProvisioner};
+use himalia_testkit::binaries;
 use himalia_testkit::client::{Connect, Framing, WsClient};
 use himalia_testkit::http::Http;
-use himalia_testkit::{binaries, patience::within};
+use himalia_testkit::patience::{Deadline, within};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -26,7 +29,17 @@ pub(crate) const TOKEN: &str = "the-token-of-the-tests";
 
 /// Who has what: every engine is asked.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Board(Arc<Mutex<Vec<(Peer, Engine)>>>);
+pub(crate) struct Board {
+    replicas: Arc<Mutex<Vec<(Peer, Engine)>>>,
+    /// Those that have nothing yet, by name.
+    hidden: Arc<Mutex<Vec<String>>>,
+}
+
+impl Board {
+    fn hides(&self, replica: &str) -> bool {
+        self.hidden.lock().iter().any(|hidden| hidden == replica)
+    }
+}
 
 #[derive(Debug)]
 struct View {
@@ -50,7 +63,7 @@ impl View {
 
 impl Directory for View {
     fn has(&self, principal: &Principal, sought: &Sought) -> bool {
-        self.engine.has(principal, sought)
+        !self.board.hides(&self.replica) && self.engine.has(principal, sought)
     }
 
     fn find<'a>(
@@ -59,9 +72,9 @@ impl Directory for View {
         sought: &'a Sought,
     ) -> BoxFuture<'a, Result<Option<Location>, EngineError>> {
         Box::pin(async move {
-            let all = self.board.0.lock().clone();
+            let all = self.board.replicas.lock().clone();
             for (peer, engine) in all {
-                if Self::has(&engine, principal, sought).await {
+                if !self.board.hides(&peer.replica) && Self::has(&engine, principal, sought).await {
                     return Ok(Some(if peer.replica == self.replica {
                         Location::Here
                     } else if peer.address.is_empty() {
@@ -78,7 +91,7 @@ impl Directory for View {
     }
 
     fn ready<'a>(&'a self, template: &'a str, most: u32) -> BoxFuture<'a, Result<Vec<Peer>, EngineError>> {
-        let all = self.board.0.lock().clone();
+        let all = self.board.replicas.lock().clone();
         assert_eq!(template, "warm");
         let ready = |engine: &Engine| pool_of(engine).ready;
         let mut others = all;
@@ -91,7 +104,7 @@ impl Directory for View {
     }
 
     fn peers(&self) -> BoxFuture<'_, Result<Vec<Peer>, EngineError>> {
-        let all = self.board.0.lock().clone();
+        let all = self.board.replicas.lock().clone();
         let others = all.into_iter().map(|(peer, _)| peer);
         let others = others
             .filter(|peer| peer.replica != self.replica && !peer.address.is_empty())
@@ -160,10 +173,23 @@ impl Replicas {
         Self { all, board }
     }
 
+    /// What this replica has, it will have taken over later.
+    pub(crate) fn hide(&self, number: usize) {
+        self.board.hidden.lock().push(format!("r{number}"));
+    }
+
+    /// A replica that was hidden takes over what another one has, whose connections are cut.
+    pub(crate) fn take_over(&self, number: usize, lost: usize) {
+        let name = format!("r{number}");
+        self.board.hidden.lock().retain(|hidden| *hidden != name);
+        self.lose(lost);
+        self.all[lost].network.cut();
+    }
+
     /// Says that a replica is gone.
     pub(crate) fn lose(&self, number: usize) {
         let name = format!("r{number}");
-        for (peer, _) in self.board.0.lock().iter_mut() {
+        for (peer, _) in self.board.replicas.lock().iter_mut() {
             if peer.replica == name {
                 peer.address.clear();
             }
@@ -234,7 +260,7 @@ async fn replica(name: &str, pool: Option<u32>, authority: &Authority, board: &B
         replica: name.to_owned(),
         address: network.address.to_string(),
     };
-    board.0.lock().push((peer, engine.clone()));
+    board.replicas.lock().push((peer, engine.clone()));
     let identity = authority.identity(name, "127.0.0.1").unwrap();
     let pool = Pool::new(identity.clone());
     let view = View {
@@ -308,7 +334,29 @@ impl Replica {
 pub(crate) struct Network {
     pub(crate) address: SocketAddr,
     cut: tokio::sync::watch::Sender<u64>,
+    answers: Arc<Answers>,
     task: JoinHandle<()>,
+}
+
+/// What comes back over a network.
+#[derive(Debug, Default)]
+struct Answers {
+    are_lost: AtomicBool,
+    lost_bytes: AtomicU64,
+}
+
+impl Answers {
+    async fn pass(&self, from: &mut (impl AsyncRead + Unpin), to: &mut (impl AsyncWrite + Unpin)) {
+        let mut buffer = vec![0; 64 << 10];
+        while let Ok(count @ 1..) = from.read(&mut buffer).await {
+            if self.are_lost.load(Ordering::SeqCst) {
+                self.lost_bytes.fetch_add(count as u64, Ordering::SeqCst);
+            } else if to.write_all(&buffer[..count]).await.is_err() {
+                return;
+            }
+        }
+        let _ = to.shutdown().await;
+    }
 }
 
 impl Network {
@@ -316,22 +364,51 @@ impl Network {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (cut, cuts) = tokio::sync::watch::channel(0);
+        let answers = Arc::new(Answers::default());
+        let back = Arc::clone(&answers);
         let task = tokio::spawn(async move {
             while let Ok((mut near, _)) = listener.accept().await {
-                let mut cuts = cuts.clone();
+                let (mut cuts, back) = (cuts.clone(), Arc::clone(&back));
                 cuts.borrow_and_update();
                 tokio::spawn(async move {
                     let Ok(mut far) = TcpStream::connect(target).await else {
                         return;
                     };
+                    let (mut near_read, mut near_write) = near.split();
+                    let (mut far_read, mut far_write) = far.split();
+                    let there = async {
+                        let _ = tokio::io::copy(&mut near_read, &mut far_write).await;
+                        let _ = far_write.shutdown().await;
+                    };
                     tokio::select! {
-                        _ = tokio::io::copy_bidirectional(&mut near, &mut far) => {}
+                        _ = async { tokio::join!(there, back.pass(&mut far_read, &mut near_write)) } => {}
                         _ = cuts.changed() => {}
                     }
                 });
             }
         });
-        Self { address, cut, task }
+        Self {
+            address,
+            cut,
+            answers,
+            task,
+        }
+    }
+
+    /// What is sent arrives, and what comes back is lost.
+    pub(crate) fn lose_answers(&self) {
+        self.answers.are_lost.store(true, Ordering::SeqCst);
+    }
+
+    /// Waits for an answer that is lost, and cuts all connections. Later ones are whole.
+    pub(crate) async fn cut_after_answer(&self) {
+        let deadline = Deadline::new();
+        while self.answers.lost_bytes.load(Ordering::SeqCst) == 0 {
+            assert!(!deadline.is_over(), "no answer");
+            deadline.pause().await;
+        }
+        self.answers.are_lost.store(false, Ordering::SeqCst);
+        self.cut();
     }
 
     /// Cuts all connections that there are.
@@ -350,7 +427,7 @@ impl Replicas {
     /// Says that a replica listens elsewhere.
     pub(crate) fn replace(&self, number: usize, address: SocketAddr) {
         let name = format!("r{number}");
-        for (peer, _) in self.board.0.lock().iter_mut() {
+        for (peer, _) in self.board.replicas.lock().iter_mut() {
             if peer.replica == name {
                 peer.address = address.to_string();
             }

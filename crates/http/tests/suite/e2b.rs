@@ -97,6 +97,30 @@ async fn a_signature_that_fits_no_sandbox_is_a_wrong_token() {
     }
 }
 
+/// Also one that may fit: nothing is compared for a peer that has shown too many wrong ones.
+#[tokio::test]
+async fn signatures_of_a_peer_that_guesses_are_not_looked_at() {
+    let gateway = gateway().await;
+    let path = "/files?path=a&signature=v1_AAAA";
+    for _ in 0..10 {
+        assert_eq!(gateway.bare("GET", path, &[], "").await.status, 401);
+    }
+    for path in [
+        path,
+        "/files?path=a&signature=v1_AAAA&sandbox=11111111-2222-4333-8444-555555555555",
+    ] {
+        let reply = gateway.bare("GET", path, &[], "").await;
+        assert_eq!(reply.status, 429, "{path}");
+        assert!(reply.header("retry-after").is_some());
+    }
+    // Tokens do not wait.
+    let key = format!("X-API-KEY: {ADA}");
+    assert_eq!(
+        gateway.bare("GET", "/e2b/v2/sandboxes", &[&key], "").await.status,
+        200
+    );
+}
+
 #[tokio::test]
 async fn without_a_service_there_is_nothing() {
     let gateway = Gateway::start().await;

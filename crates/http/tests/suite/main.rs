@@ -11,6 +11,7 @@ mod limits;
 mod metrics;
 mod mounted;
 mod openapi;
+mod refused;
 mod routes;
 mod sessions;
 mod tenants;

@@ -346,5 +346,17 @@ async fn behind_tls_the_cookie_is_secure() {
         let reply = gateway.bare("POST", "/viewer/sign-in", &[header], &body).await;
         let set = reply.header("set-cookie").unwrap();
         assert!(set.ends_with("; SameSite=Strict; Secure"), "{set}");
+        let (name, value) = set.split(';').next().unwrap().split_once('=').unwrap();
+        assert_eq!(name, format!("__Host-himalia-{}", gateway.address.port()));
+        // A page without TLS, or of another host of the domain, can have set the name without its prefix.
+        for (name, status) in [(name, 200), (name.trim_start_matches("__Host-"), 401)] {
+            let cookie = format!("Cookie: {name}={value}");
+            let shown = [cookie.as_str(), "X-Forwarded-Proto: https"];
+            assert_eq!(
+                gateway.bare("GET", KERNELS, &shown, "").await.status,
+                status,
+                "{name}"
+            );
+        }
     }
 }

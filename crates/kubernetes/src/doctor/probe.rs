@@ -15,8 +15,8 @@ use tokio::time::{Instant, sleep};
 use super::{Check, Verdict};
 use crate::config::{KubernetesConfig, PORT};
 use crate::names::Names;
-use crate::observe::{Observed, observe};
-use crate::pod::{self, CONTAINER, Parts};
+use crate::observe::{Observed, Obstacle, observe};
+use crate::pod::{self, CONTAINER, LEAST_CPU_MILLIS, LEAST_MEMORY, Parts};
 
 const TOPIC: &str = "isolation";
 const PROCESSES: &str = "processes";
@@ -138,26 +138,42 @@ async fn until<T>(
         reason,
     };
     let end = Instant::now() + POD_TIME;
+    let mut last = None;
     loop {
         let pod = pods.get(name).await;
         let pod = pod.map_err(|error| crate::error::failed("look at a probe", &error))?;
         if let Some(found) = found(&pod) {
             return found.map_err(failed);
         }
+        if let Observed::Waiting(Some(obstacle)) = observe(&pod) {
+            last = Some(obstacle);
+        }
         if Instant::now() > end {
-            return Err(failed(format!("nothing after {} s", POD_TIME.as_secs())));
+            let time = POD_TIME.as_secs();
+            return Err(match last {
+                Some(Obstacle { code, message, .. }) => SandboxError::NotPlaced {
+                    code,
+                    reason: format!("{message} (waited {time} s)"),
+                },
+                None => failed(format!("nothing after {time} s")),
+            });
         }
         sleep(LOOK).await;
     }
 }
 
-/// A pod as sandboxes have, that runs a probe.
+/// A pod as sandboxes have, that runs a probe. It asks for next to nothing: a cluster that is full can be examined too.
 fn probe(config: &KubernetesConfig, words: &[&str]) -> Result<Pod, SandboxError> {
     let names = Names {
         gateway: config.gateway.clone(),
         replica: config.replica.clone(),
     };
-    let spec = SandboxSpec::new(SandboxKey::generate()?);
+    let mut spec = SandboxSpec::new(SandboxKey::generate()?);
+    // It keeps no files.
+    spec.limits.memory_bytes = Some(LEAST_MEMORY);
+    spec.limits.cpu_millis = Some(LEAST_CPU_MILLIS);
+    spec.limits.disk_bytes = Some(1);
+    spec.limits.tmp_bytes = Some(1);
     let parts = Parts {
         id: SandboxId::generate()?,
         names: &names,

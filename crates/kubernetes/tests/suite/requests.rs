@@ -454,3 +454,40 @@ async fn the_doctor_asks_for_each_permission_in_the_namespace() {
         "{permissions:?}"
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_probe_asks_for_next_to_nothing_and_says_what_is_in_its_way() {
+    let no_node = "0/2 nodes are available: 2 Insufficient cpu.";
+    let made = Arc::new(Mutex::new(Value::Null));
+    let pod = Arc::clone(&made);
+    let (client, _) = server(move |seen| match seen.line.split_once(' ').unwrap() {
+        ("GET", "/version") => ok(
+            &json!({"major": "1", "minor": "33", "gitVersion": "v1.33.0", "gitCommit": "", "gitTreeState": "",
+            "buildDate": "", "goVersion": "", "compiler": "", "platform": ""}),
+        ),
+        ("POST", PODS) => {
+            *pod.lock() = seen.body.clone();
+            ok(&seen.body)
+        }
+        ("POST", _) => refused(403, "Forbidden", "not allowed"),
+        ("GET", path) if path.starts_with(&format!("{PODS}/")) => {
+            let mut pod = pod.lock().clone();
+            pod["status"] = json!({"phase": "Pending", "conditions": [
+                {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": no_node}]});
+            ok(&pod)
+        }
+        ("DELETE", _) => ok(&json!({"kind": "Status", "apiVersion": "v1", "status": "Success"})),
+        _ => list("List", &[]),
+    });
+    let config = KubernetesConfig::new(NAMESPACE, "g1", "kernel:1", "agent:1");
+    let checks = examine(&config, &client).await;
+    let isolation = checks.iter().find(|check| check.topic == "isolation").unwrap();
+    assert!(isolation.text.contains("unschedulable"), "{isolation:?}");
+    assert!(isolation.text.contains(no_node), "{isolation:?}");
+    let made = made.lock();
+    let asked = &made["spec"]["containers"][0]["resources"]["requests"];
+    assert_eq!(
+        (&asked["cpu"], &asked["memory"]),
+        (&json!("10m"), &json!("33554432"))
+    );
+}

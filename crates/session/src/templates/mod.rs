@@ -84,12 +84,12 @@ impl Templates {
                 spec,
             });
         }
-        let spec = catalog.get_or_default(name).await.map_err(|error| match error {
-            EngineError::NoSuchKernelspec { name } if origin == Origin::V1 => {
-                EngineError::NoSuchTemplate { name }
+        let spec = match catalog.get_or_default(name).await {
+            Err(EngineError::NoSuchKernelspec { name }) if origin == Origin::V1 => {
+                return Err(self.no_such(catalog, name).await);
             }
-            other => other,
-        })?;
+            found => found?,
+        };
         // A template that has the name of the default kernelspec is its template.
         let template = self.named.get(&spec.name).filter(|_| name.is_none());
         Ok(Chosen {
@@ -97,6 +97,13 @@ impl Templates {
             template: template.unwrap_or(&self.defaults).clone(),
             spec,
         })
+    }
+
+    /// The error for a name that no template and no kernelspec has.
+    pub async fn no_such(&self, catalog: &Catalog, name: String) -> EngineError {
+        let all = self.list(catalog).await.unwrap_or_default();
+        let there = all.into_iter().map(|one| one.name).collect();
+        EngineError::NoSuchTemplate { name, there }
     }
 
     /// All of them: those with a name, then those of kernelspecs.

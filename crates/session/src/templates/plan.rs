@@ -111,7 +111,9 @@ pub(crate) fn plan(
 ) -> Result<Plan, EngineError> {
     let Chosen { name, template, spec } = chosen;
     let starter = start.starter.as_deref();
-    let isolation = start.isolation.unwrap_or_default().max(template.isolation);
+    let of_starter = starter.map_or(Isolation::None, |starter| starter.isolation);
+    let asked = start.isolation.unwrap_or_default();
+    let isolation = asked.max(template.isolation).max(of_starter);
     let network = match start.network.clone().unwrap_or_else(|| template.network.clone()) {
         // What is there is not known.
         Network::Open(_) if starter.is_some() => Network::None,
@@ -171,10 +173,10 @@ pub(crate) fn plan(
         mounts: &mounts,
     };
     let provisioner = Arc::clone(choose(offer.provisioners, &wants)?);
-    refuse(&wants, &*provisioner)?;
     if let Some(starter) = starter {
         refuse_weaker(&wants, &*provisioner, starter)?;
     }
+    refuse(&wants, &*provisioner)?;
     let grants = Grants {
         config: offer.config,
         name: &name,
@@ -193,7 +195,7 @@ pub(crate) fn plan(
     let fewer = !credentials
         .iter()
         .eq(template.credentials.iter().map(|one| &one.name));
-    let unlike_pool = unlike(&template, &limits, &wants, start, &*provisioner)
+    let unlike_pool = unlike(&template, &limits, &wants, &*provisioner)
         .or_else(|| fewer.then(|| "it has fewer credentials".to_owned()));
     let trust_domain = trust_domain(offer.config, &template, owner);
     // A kernel of `/api` is never started from its row.
@@ -348,7 +350,7 @@ fn refuse_weaker(
     starter: &Starter,
 ) -> Result<(), EngineError> {
     let given = provisioner.capabilities().isolation;
-    // As in `refuse`: a runtime is at least a container.
+    // As in `refuse`: the provisioner, which knows the runtime, is asked for this level.
     if wants.runtime.is_some() || given >= starter.isolation {
         return Ok(());
     }
@@ -380,7 +382,6 @@ fn unlike(
     template: &Template,
     limits: &SessionLimits,
     wants: &Wants<'_>,
-    start: &StartSession,
     provisioner: &dyn Provisioner,
 ) -> Option<String> {
     let of_pool = limits::settle(template, &SessionLimits::default()).ok()?;
@@ -398,10 +399,10 @@ fn unlike(
     if let Some(fixed) = provisioner.fixed_limit(&change) {
         return Some(format!("limits.{} {}", fixed.field, fixed.reason));
     }
-    let stronger = start.isolation.is_some_and(|asked| asked > template.isolation);
-    if stronger && template.provisioner == ProvisionerChoice::Auto && wants.isolation > Isolation::Namespaces
-    {
-        return Some("it asks for more isolation".to_owned());
+    let stronger = wants.isolation > template.isolation.max(Isolation::Namespaces);
+    // Another provisioner may have been chosen, or another runtime be needed.
+    if stronger && (template.provisioner == ProvisionerChoice::Auto || template.runtime.is_some()) {
+        return Some("it needs more isolation".to_owned());
     }
     None
 }

@@ -163,7 +163,8 @@ async fn close<R: AsyncRead + Unpin, F: Source>(end: End, mut reader: Reader<R>,
     let ours = matches!(end, End::Close(_));
     let feed = ours.then_some(feed);
     match end {
-        End::PeerGone | End::Silent => return,
+        End::PeerGone => return,
+        End::Silent => outbox.close(&Close::silent()),
         End::PeerClosed(payload) => outbox.close_back(payload),
         End::Stalled => outbox.close(&Close::stalled()),
         End::Close(close) => outbox.close(&close),

@@ -25,7 +25,7 @@ use super::session::Session;
 use super::transmit::Source;
 use crate::jupyter::quirks::Quirks;
 use crate::socket::Stream;
-use crate::ws::Upgraded;
+use crate::ws::{Close, Upgraded};
 
 /// A log that a test feeds; remembers how far the client got.
 struct Log {
@@ -369,7 +369,7 @@ async fn pings_are_answered_and_sent() {
 }
 
 #[tokio::test]
-async fn a_silent_client_is_cut_off() {
+async fn a_silent_client_is_cut_off_and_told() {
     let adjust = |s: &mut Session| {
         s.ping_interval = Duration::from_millis(20);
         s.pong_timeout = Duration::from_millis(100);
@@ -377,7 +377,10 @@ async fn a_silent_client_is_cut_off() {
     let mut setup = Setup::new(Framing::V1, adjust).await;
     let mut all = Vec::new();
     setup.client.read_to_end(&mut all).await.unwrap();
-    assert!(all.chunks(2).all(|frame| frame == [0x89, 0]), "{all:?}");
+    let close = Close::silent().payload();
+    let end = [&[0x88, u8::try_from(close.len()).unwrap()][..], &close].concat();
+    let pings = all.strip_suffix(&end[..]).unwrap();
+    assert!(pings.chunks(2).all(|frame| frame == [0x89, 0]), "{all:?}");
     setup.session.await.unwrap();
 }
 

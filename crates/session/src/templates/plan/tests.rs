@@ -305,3 +305,41 @@ fn a_session_that_code_starts_has_no_more_than_the_session_of_that_code() {
         })
     ));
 }
+
+/// The level of a runtime is known to its provisioner alone, which is asked for the level of the code that starts the session.
+#[test]
+fn a_session_is_separated_as_the_code_that_starts_it() {
+    let place = place(&[Isolation::Namespaces, Isolation::Container]);
+    let code = |isolation| Session {
+        sandbox: SandboxConfig {
+            isolation,
+            ..SandboxConfig::default()
+        },
+        ..Session::default()
+    };
+    let below = |isolation| StartSession {
+        starter: Some(Box::new(Starter::new(
+            SessionId::random(),
+            &code(isolation),
+            None,
+        ))),
+        ..StartSession::default()
+    };
+    let named = Template {
+        runtime: Some("runc".to_owned()),
+        provisioner: ProvisionerChoice::Named(ProvisionerKind::Docker),
+        ..Template::default()
+    };
+    for (template, isolation) in [
+        (&named, Isolation::Gvisor),
+        (&named, Isolation::Microvm),
+        (&Template::default(), Isolation::Container),
+        (&Template::default(), Isolation::Namespaces),
+    ] {
+        let plan = place.plan(template, &below(isolation)).unwrap();
+        assert_eq!(plan.session.sandbox.isolation, isolation);
+        assert!(plan.provisioner.capabilities().isolation >= isolation.min(Isolation::Container));
+        // What a pool keeps ready for everybody may be separated less.
+        assert_eq!(plan.unlike_pool.is_some(), isolation > Isolation::Namespaces);
+    }
+}
