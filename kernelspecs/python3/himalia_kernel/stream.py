@@ -13,6 +13,8 @@ from functools import partial
 
 from ipykernel.iostream import OutStream
 
+from himalia_kernel.budget import BULK_LIMIT
+
 # Characters in one stream message at most.
 PIECE = 256 * 1024
 # Characters that are collected before they are sent without waiting for the flush interval.
@@ -133,10 +135,15 @@ class BoundedOutStream(OutStream):
         """Write what is in the pipe by now, and no more: something in the background may write for ever."""
         if not self._should_watch or os.getpid() != self._master_pid:
             return
-        with self._taking:
+        # The thread may be waiting for a reader with it, for any time.
+        if not self._taking.acquire(timeout=_FLUSH_WAIT_S):
+            return
+        try:
             left = _waiting(self._fid)
-            while left > 0:
+            while left > 0 and self.pub_thread.budget.unsent <= BULK_LIMIT:
                 left -= self._take(min(left, _CHUNK))
+        finally:
+            self._taking.release()
 
     def _forget_parent(self):
         """In a forked child: the text that was written before the fork is the parent's to send."""
