@@ -51,5 +51,5 @@ elif ! docker info --format '{{json .Runtimes}}' | grep -q '"runsc"'; then
 fi
 # The whole workspace, as `make test-rust` has built it: of one package alone, Cargo would build the dependencies anew.
 cargo nextest run --locked --workspace --test docker --run-ignored only --retries "${RERUNS:-0}" -E "$tests"
-"$TEST_PYTHON" -m pytest -q --reruns "${RERUNS:-0}" tests/python/sandbox/test_{isolation,harm,sessions,bash_in_sandboxes,facades,files,kept_files,kept_volumes,packages,mounts,network,credentials,credential_search,credential_programs,package_index,images,gateway_in_container}.py \
+"$TEST_PYTHON" -m pytest -q --reruns "${RERUNS:-0}" tests/python/sandbox/test_{isolation,harm,sessions,bash_in_sandboxes,programs_of_the_environment,facades,files,kept_files,kept_volumes,packages,mounts,network,credentials,credential_search,credential_programs,package_index,images,gateway_in_container}.py \
   ${HIMALIA_TEST_OWN_ENGINE:+tests/python/sandbox/test_engine_restart.py} "$@"

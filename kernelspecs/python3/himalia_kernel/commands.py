@@ -1,4 +1,4 @@
-"""Commands behind `!`: what they read from standard input ends at once. IPython gives them a terminal that nobody types at."""
+"""Commands behind `!`: what they read from standard input ends at once. IPython gives them a terminal without a person at it."""
 
 from ipykernel import zmqshell
 

@@ -9,6 +9,7 @@ import threading
 from himalia_kernel import children
 from himalia_kernel.interrupt import InterruptibleKernel
 from himalia_kernel.observer import KEY, Observer
+from himalia_kernel.stream import take_written
 
 BIND_REQUEST = "himalia_bind_request"
 FORK_REQUEST = "himalia_fork_request"
@@ -50,6 +51,7 @@ class HimaliaKernel(InterruptibleKernel):
             reply = await self._run_observed(code, silent, *args, **kwargs)
         finally:
             self.keep_context()
+            take_written()
         if os.getpid() != self._process:
             _end_fork(reply)
         return reply

@@ -1,12 +1,19 @@
 """`sys.stdout` and `sys.stderr` of a kernel, with a bound on the text that is not yet sent."""
 
 import codecs
+import fcntl
 import os
+import select
+import struct
 import sys
+import termios
 import threading
+import weakref
 from functools import partial
 
 from ipykernel.iostream import OutStream
+
+from himalia_kernel.budget import BULK_LIMIT
 
 # Characters in one stream message at most.
 PIECE = 256 * 1024
@@ -21,6 +28,19 @@ _WRITE_WAIT_S = 5.0
 
 # Bytes of one read from a descriptor.
 _CHUNK = 64 * 1024
+
+
+_STREAMS = weakref.WeakSet()
+
+
+def take_written():
+    """Take over what children and C code have written to the descriptors by now: it is the output of the cell of the main thread, which
+    ends.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return
+    for stream in list(_STREAMS):
+        stream.take_written()
 
 
 class _Batch:
@@ -54,7 +74,10 @@ class BoundedOutStream(OutStream):
     def __init__(self, session, pub_thread, name, *args, **kwargs):
         self._texts = {}  # parent header (frozen) -> pieces of text, guarded by the budget's lock
         self._length = 0  # characters in _texts
+        self._taking = threading.Lock()
+        self._decoder = _decoder()
         super().__init__(session, pub_thread, name, *args, **kwargs)
+        _STREAMS.add(self)
         self._direct = _Direct(self.pub_thread)
         os.register_at_fork(after_in_child=self._forget_parent)
 
@@ -84,18 +107,48 @@ class BoundedOutStream(OutStream):
         """In a thread: write what comes by the descriptor, a character of several bytes when all of them are there."""
         if self._fid is None:
             return
-        decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        readable = select.poll()
+        readable.register(self._fid, select.POLLIN)
         try:
-            while (data := os.read(self._fid, _CHUNK)) and self._should_watch:
-                text = decoder.decode(data)
-                if text:
-                    self.write(text)
-                os.write(self._original_stdstream_copy, data)
+            while self._should_watch:
+                (_, event), *_ = readable.poll()
+                with self._taking:
+                    # Nothing is left where a cell that ended has taken it.
+                    if _waiting(self._fid):
+                        self._take(_CHUNK)
+                    elif event & select.POLLHUP:
+                        return
         except Exception:
             self._exc = sys.exc_info()
 
+    def _take(self, limit):
+        """Write what comes by the descriptor next; returns its bytes."""
+        data = os.read(self._fid, limit)
+        if self._should_watch:
+            text = self._decoder.decode(data)
+            if text:
+                self.write(text)
+            os.write(self._original_stdstream_copy, data)
+        return len(data)
+
+    def take_written(self):
+        """Write what is in the pipe by now, and no more: something in the background may write for ever."""
+        if not self._should_watch or os.getpid() != self._master_pid:
+            return
+        # The thread may be waiting for a reader with it, for any time.
+        if not self._taking.acquire(timeout=_FLUSH_WAIT_S):
+            return
+        try:
+            left = _waiting(self._fid)
+            while left > 0 and self.pub_thread.budget.unsent <= BULK_LIMIT:
+                left -= self._take(min(left, _CHUNK))
+        finally:
+            self._taking.release()
+
     def _forget_parent(self):
         """In a forked child: the text that was written before the fork is the parent's to send."""
+        self._taking = threading.Lock()
+        self._decoder = _decoder()
         self._texts = {}
         self._length = 0
         self._flush_pending = False
@@ -210,3 +263,13 @@ class BoundedOutStream(OutStream):
             if message is None:
                 return
         self.session.send(self._direct, message, ident=self.topic)
+
+
+def _decoder():
+    """For bytes of which a character's may come one after the other."""
+    return codecs.getincrementaldecoder("utf-8")("replace")
+
+
+def _waiting(pipe):
+    """How many bytes are in a pipe."""
+    return struct.unpack("i", fcntl.ioctl(pipe, termios.FIONREAD, b"\0\0\0\0"))[0]

@@ -1,4 +1,4 @@
-"""Every package of the environment that makes plots, tables, bars or widgets shows one result, whoever asks, and its cell succeeds."""
+"""Every package of the environment that makes plots, tables, bars or widgets shows one result by every API, and its cell succeeds."""
 
 import anyio
 import nbformat

@@ -48,7 +48,7 @@ def test_a_figure_that_is_the_value_of_a_cell_is_shown_once(kernel):
 
 
 def test_characters_that_no_font_has_cause_one_short_warning(kernel):
-    # Of an alphabet that nobody writes any more.
+    # Of an alphabet that is not written any more.
     code = "import matplotlib.pyplot as plt\nplt.title('\\U00016800\\U00016801\\U00016802'); plt.show()"
     figures, errors = ran(kernel, code)
     assert ["image/png" in data for data in figures] == [True]

@@ -242,3 +242,18 @@ def test_a_process_that_a_cell_forks_ends_with_the_cell(kernel):
     assert (reply["status"], out) == ("ok", "1\n")
     reply, out, _ = kernel.run("pid = os.fork()\nx = 1 if pid else 2\nif pid: print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), x)")
     assert (reply["status"], out) == ("ok", "0 1\n")
+
+
+def test_what_children_have_written_belongs_to_the_cell_that_ran_them(kernel):
+    code = "import os, subprocess, sys\nos.environ['PYTHONUNBUFFERED'] = '1'\n"
+    code += "from joblib import Parallel, delayed\n_ = Parallel(n_jobs=2)(delayed(print)(f'line {n}') for n in range(6))"
+    for _ in range(3):
+        _, out, _ = kernel.run(code)
+        assert sorted(out.split("\n")) == ["", *(f"line {n}" for n in range(6))]
+    for n in range(20):
+        _, out, messages = kernel.run(f"_ = subprocess.run(['sh', '-c', 'echo out {n}; echo err {n} >&2']); os.write(1, b'last')")
+        printed = {}
+        for message in messages:
+            if message["msg_type"] == "stream":
+                printed[message["content"]["name"]] = printed.get(message["content"]["name"], "") + message["content"]["text"]
+        assert printed == {"stdout": f"out {n}\nlast", "stderr": f"err {n}\n"}
