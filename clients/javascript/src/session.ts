@@ -30,6 +30,8 @@ import { all, type CallOptions, route, type Transport, WAIT_S } from './transpor
 const IMAGE_BYTES = 4 << 20;
 /** Seconds for a whole text to arrive. */
 const DOWNLOAD_S = 600;
+/** How long code is interrupted at the end of its time, until it is known that it ignores that. */
+const STOP_S = 10;
 const ENDED: readonly string[] = ['ok', 'error', 'timeout', 'interrupted', 'kernel_died', 'oom_killed', 'aborted'];
 
 /** The members of a request that a caller chooses. */
@@ -78,14 +80,16 @@ export class Session {
 
   /**
    * Runs code and waits for its end. `submission` has the members of the request: `timeout_s`, `on_timeout`, `env`, `idempotency_key` and
-   * others. A lost connection neither stops the code nor runs it twice.
+   * others. A lost connection neither stops the code nor runs it twice. Code that ignores interrupts is not waited for: the result is
+   * unfinished, and has `stuck`.
    */
   async execute(code: string, submission: Submission = {}, options: WaitOptions = {}): Promise<ExecutionResult> {
     // The response would not come when the code asks.
-    const waitS = options.onInput ? 0 : WAIT_S;
+    const step = stepOf(submission.timeout_s);
+    const waitS = options.onInput ? 0 : step;
     const body = { ...submitted(code, submission, options), wait_s: waitS };
     const found = await this.transport.call('execute', { path: this.path, body }, { ...options, repeat: true, waitS });
-    return this.wait(found, options);
+    return this.waitInSteps(found, step, options);
   }
 
   /** Runs code without waiting for it. */
@@ -96,15 +100,19 @@ export class Session {
 
   /** Waits for the end of an execution. Without `onInput` it also returns when the code asks for input. */
   async wait(execution: ExecutionResult | string, options: WaitOptions = {}): Promise<ExecutionResult> {
-    let found = typeof execution === 'string' ? await this.execution(execution, options) : execution;
-    while (!isEnded(found)) {
+    const found = typeof execution === 'string' ? await this.execution(execution, options) : execution;
+    return this.waitInSteps(found, WAIT_S, options);
+  }
+
+  private async waitInSteps(found: ExecutionResult, waitS: number, options: WaitOptions): Promise<ExecutionResult> {
+    while (!isEnded(found) && !found.stuck) {
       if (found.input) {
         if (!options.onInput) return found;
         await this.answer(found.id, await options.onInput(found.input), options);
       }
-      found = await this.execution(found.id, { ...options, waitS: WAIT_S });
+      found = await this.execution(found.id, { ...options, waitS });
     }
-    if (options.check && found.status !== 'ok') throw new CodeError(found);
+    if (options.check && isEnded(found) && found.status !== 'ok') throw new CodeError(found);
     return found;
   }
 
@@ -264,6 +272,11 @@ export function isEnded(execution: ExecutionResult): boolean {
 export function resultText(execution: ExecutionResult): string | null {
   const text = execution.outputs.filter(one => one.output_type === 'execute_result').at(-1)?.data['text/plain'];
   return typeof text === 'string' ? text : null;
+}
+
+/** How long one request waits. */
+function stepOf(timeoutS: number | null | undefined): number {
+  return timeoutS == null ? WAIT_S : Math.min(WAIT_S, timeoutS + STOP_S);
 }
 
 function submitted(code: string, submission: Submission, options: WaitOptions): NewExecution {

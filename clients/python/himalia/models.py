@@ -136,6 +136,11 @@ class Execution:
         return self.status in _ENDED
 
     @property
+    def stuck(self) -> dict[str, Any] | None:
+        """The `execution` that ignores interrupts, this one or the one that it waits for, with a `hint`; `None` if there is none."""
+        return self.raw.get("stuck")
+
+    @property
     def ok(self) -> bool:
         """Whether it ended without an error."""
         return self.status == "ok"

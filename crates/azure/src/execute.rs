@@ -189,6 +189,13 @@ async fn followed(
                     outcome.value = of_repr(text.unwrap_or_default());
                 }
                 ExecutionEventKind::Error(error) => traceback = error.traceback.join("\n"),
+                ExecutionEventKind::Stuck(stuck) => {
+                    // One that waits is taken back; the other one has had all interrupts.
+                    engine.interrupt_execution(principal, id).await?;
+                    outcome.failed = true;
+                    add(&mut outcome.stderr, &stuck.hint);
+                    return Ok(outcome);
+                }
                 ExecutionEventKind::Done { result } => {
                     // What a script says is on its own streams already.
                     if result.exit_code.is_none() {

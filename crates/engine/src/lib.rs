@@ -36,8 +36,8 @@ pub use himalia_executions::{
     MAX_CODE_BYTES, MAX_CURSOR_CODE_BYTES, MAX_CWD_BYTES, MAX_EXECUTION_ENV, MAX_FAILURES, MAX_HISTORY_PAGE,
     MAX_KEY_BYTES, MAX_METADATA_BYTES, MAX_PROMPT_TIME, MAX_TEXT_CHARS, MAX_TIMEOUT_MS, OutputPage, PromptId,
     PromptInfo, PromptKind, PromptName, PromptState, Provenance, QuotaLoss, Requests, SessionEvent,
-    SessionFeed, StepPromptId, StoredArtifact, Submitted, TextTruncated, Until, VariableFilter, VariableInfo,
-    VariablePage, VariableQuery, VariableSort, VariablesReply,
+    SessionFeed, StepPromptId, StoredArtifact, Stuck, Submitted, TextTruncated, Until, VariableFilter,
+    VariableInfo, VariablePage, VariableQuery, VariableSort, VariablesReply,
 };
 pub use himalia_metrics::{CONTENT_TYPE as METRICS_CONTENT_TYPE, Clients, Counter, Metrics};
 pub use himalia_model::MountTemplate;
@@ -90,7 +90,7 @@ pub use tokens::{
     MAX_TOKENS, MAX_TOKENS_OF_OWNER, TOKEN_PREFIX,
 };
 // What facades say and show of sandboxes.
-pub use himalia_kernel::{Language, LostVariables, OnTimeout, Replaced, SandboxLoss, StopReason};
+pub use himalia_kernel::{Language, LostVariables, OnTimeout, Replaced, STOP_TIME, SandboxLoss, StopReason};
 pub use himalia_outcome::{
     ArtifactFile, ArtifactReference, IMAGE_KINDS, MAX_PROMPT_CHARS, OmittedArtifact, OmittedArtifacts,
     is_bidi_control,

@@ -19,8 +19,8 @@ pub use executions::{
     ExecutionFeed, ExecutionId, ExecutionKernel, ExecutionResult, ExecutionStatus, ExecutionText,
     ExecutionUsage, Follower, Known, MAX_CLIENT_CHARS, MAX_CODE_BYTES, MAX_CWD_BYTES, MAX_EXECUTION_ENV,
     MAX_FAILURES, MAX_KEY_BYTES, MAX_METADATA_BYTES, MAX_TEXT_CHARS, MAX_TIMEOUT_MS, OutputPage, Provenance,
-    QuotaLoss, SessionEvent, SessionFeed, StoredArtifact, Submitted, TextTruncated, Until, first, language,
-    lock_hash, scoped, submission,
+    QuotaLoss, SessionEvent, SessionFeed, StoredArtifact, Stuck, Submitted, TextTruncated, Until, first,
+    language, lock_hash, scoped, submission,
 };
 pub use feed::{
     Attach, Attachment, Closed, Connection, Delivery, Event, EventFeed, EventKind, Feed, LogReader, Reader,

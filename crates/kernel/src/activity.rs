@@ -1,5 +1,6 @@
-//! Execution state and last activity, exactly as `jupyter_server` derives them
-//! (`MappingKernelManager.start_watching_activity`).
+//! Execution state and last activity, as `jupyter_server` derives them (`MappingKernelManager.start_watching_activity`), with one
+//! difference: a kernel is idle when it works on none of its requests. Subshells and the control channel finish requests while a cell
+//! runs.
 
 use himalia_model::ExecutionState;
 
@@ -52,12 +53,14 @@ impl Activity {
     /// One iopub message.
     ///
     /// `parent_tracked` is whether the parent's type is tracked; a message without parent counts as tracked, as in
-    /// `jupyter_server`, where `None` is not in the list. `status` is the content's `execution_state` of a `status`.
+    /// `jupyter_server`, where `None` is not in the list. `status` is the content's `execution_state` of a `status`. `works` is
+    /// whether the kernel works on a request after it.
     pub(crate) fn iopub(
         &mut self,
         msg_type: &str,
         parent_tracked: bool,
         status: Option<&str>,
+        works: bool,
         now_micros: u64,
     ) {
         if parent_tracked || tracked(msg_type) || self.state == ExecutionState::Busy {
@@ -65,7 +68,7 @@ impl Activity {
         }
         let Some(status) = status else { return };
         if parent_tracked {
-            if let Some(state) = from_wire(status) {
+            if let Some(state) = from_wire(status).filter(|state| !works || *state != ExecutionState::Idle) {
                 self.state = state;
             }
         } else if self.state == ExecutionState::Starting && status != "starting" {
@@ -101,20 +104,20 @@ mod tests {
     #[test]
     fn a_debug_idle_does_not_flip_a_busy_kernel() {
         let mut activity = activity();
-        activity.iopub("status", true, Some("busy"), 10);
-        activity.iopub("status", tracked("debug_request"), Some("busy"), 11);
-        activity.iopub("status", tracked("debug_request"), Some("idle"), 12);
+        activity.iopub("status", true, Some("busy"), false, 10);
+        activity.iopub("status", tracked("debug_request"), Some("busy"), false, 11);
+        activity.iopub("status", tracked("debug_request"), Some("idle"), false, 12);
         assert_eq!(activity.state, ExecutionState::Busy);
-        activity.iopub("status", tracked("execute_request"), Some("idle"), 13);
+        activity.iopub("status", tracked("execute_request"), Some("idle"), false, 13);
         assert_eq!(activity.state, ExecutionState::Idle);
     }
 
     #[test]
     fn an_untracked_status_ends_starting_as_idle() {
         let mut activity = activity();
-        activity.iopub("status", true, Some("starting"), 2);
+        activity.iopub("status", true, Some("starting"), false, 2);
         assert_eq!(activity.state, ExecutionState::Starting);
-        activity.iopub("status", tracked("kernel_info_request"), Some("busy"), 3);
+        activity.iopub("status", tracked("kernel_info_request"), Some("busy"), false, 3);
         assert_eq!(activity.state, ExecutionState::Idle);
     }
 
@@ -122,12 +125,12 @@ mod tests {
     fn polls_are_no_activity_and_cells_are() {
         let mut activity = activity();
         activity.state = ExecutionState::Idle;
-        activity.iopub("status", tracked("kernel_info_request"), Some("idle"), 50);
-        activity.iopub("stream", tracked("debug_request"), None, 60);
+        activity.iopub("status", tracked("kernel_info_request"), Some("idle"), false, 50);
+        activity.iopub("stream", tracked("debug_request"), None, false, 60);
         assert_eq!(activity.last_micros, 1);
-        activity.iopub("stream", tracked("execute_request"), None, 70);
+        activity.iopub("stream", tracked("execute_request"), None, false, 70);
         assert_eq!(activity.last_micros, 70);
-        activity.iopub("comm_msg", tracked("debug_request"), None, 80);
+        activity.iopub("comm_msg", tracked("debug_request"), None, false, 80);
         assert_eq!(activity.last_micros, 80);
     }
 
@@ -135,7 +138,7 @@ mod tests {
     fn everything_counts_while_busy() {
         let mut activity = activity();
         activity.state = ExecutionState::Busy;
-        activity.iopub("stream", false, None, 9);
+        activity.iopub("stream", false, None, false, 9);
         assert_eq!(activity.last_micros, 9);
     }
 }

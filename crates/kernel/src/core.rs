@@ -132,7 +132,7 @@ const NOTHING: SubMachine = SubMachine {
 };
 
 /// All of them, in the order in which they are called: what ends, or frees room, is before what wants to begin.
-const SUB_MACHINES: [SubMachine; 10] = [
+const SUB_MACHINES: [SubMachine; 11] = [
     // The life of the kernel: a process that has ended, a stop.
     SubMachine {
         on_time: Core::expire_life,
@@ -156,6 +156,12 @@ const SUB_MACHINES: [SubMachine; 10] = [
         on_time: Core::end_pauses,
         deadline: Core::pauses_end,
         ..NOTHING
+    },
+    // Requests of clients that were lost with a process.
+    SubMachine {
+        on_time: Core::answer_lost,
+        deadline: Core::lost_deadline,
+        after_event: Core::answer_lost,
     },
     // Whether its process answers.
     SubMachine {

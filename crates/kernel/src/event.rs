@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use himalia_journal::{NewRecord, Record};
-use himalia_model::{DiskUse, ToolCallLimits};
+use himalia_model::{DiskUse, ToolCallLimits, Unanswered};
 use himalia_shim_protocol::{
     Bind, Fork, ForkFailed, Forked, Hello, KernelSpec, Lane, Open, Pending, RequestId, Resume, StartPath,
     ToGateway,
@@ -295,6 +295,9 @@ pub enum CommandError {
     /// No reply came in time.
     #[error("the kernel gave no answer in time")]
     NoAnswer,
+    /// No reply to an earlier question on the control channel came, nor anything else there since.
+    #[error("{}", Unanswered::Control.advice())]
+    ControlSilent,
 }
 
 /// Whether a command is carried out: `Ok(true)`, done already; `Ok(false)`, answered later.

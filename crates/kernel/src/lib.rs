@@ -62,6 +62,7 @@ pub use self::core::{Core, Settings, Snapshot};
 pub use actor::Actor;
 pub use event::{Answer, Claim, Command, CommandError, Now, Request};
 pub use executions::brief::{Brief, title};
+pub use executions::control::STOP_TIME;
 pub use executions::names::LostVariables;
 pub use executions::queue::MAX_RECENT;
 pub use executions::records::{
@@ -93,6 +94,8 @@ pub use trace::Traced;
 
 #[cfg(test)]
 mod bench;
+#[cfg(test)]
+mod client_tests;
 #[cfg(test)]
 mod core_tests;
 #[cfg(test)]

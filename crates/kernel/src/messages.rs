@@ -32,6 +32,8 @@ pub mod word {
     pub const TOUCH: u32 = 8;
     /// A reply to the engine's own question whether the kernel is ready.
     pub const PROBE: u32 = 16;
+    /// The kernel is busy with its request, which counts as activity.
+    pub const WORKS: u32 = 8192;
     /// The kernel begins to work on its request, which is an execution.
     pub const BEGAN: u32 = 32;
     /// The reply to a native execution says that it never ran.
@@ -89,6 +91,7 @@ impl Core {
         };
         let observed = match Frame::parse(bytes, &limits) {
             Ok(frame) if lane_of(frame.channel()) == lane => {
+                let frame = frame.repaired();
                 self.observe(&frame, origin).map(|meta| (meta, frame))
             }
             Ok(frame) => Err(format!("{} on lane {lane}", frame.channel())),
@@ -173,10 +176,23 @@ impl Core {
         } else {
             None
         };
+        if status.as_deref() == Some("busy")
+            && parent_tracked
+            && let Some(id) = key.and_then(|key| self.requests.works_on(key))
+        {
+            meta.set_request_id(id);
+            meta.word |= word::WORKS;
+        }
+        let idle = if status.as_deref() == Some("idle") {
+            key.and_then(|key| self.requests.idle(key))
+        } else {
+            None
+        };
         if origin.incarnation == self.life.incarnation() {
             let before = self.activity;
+            let works = self.requests.is_working();
             self.activity
-                .iopub(&header.msg_type, parent_tracked, status.as_deref(), wall);
+                .iopub(&header.msg_type, parent_tracked, status.as_deref(), works, wall);
             if self.readiness.heard() {
                 self.became_ready();
             }
@@ -204,9 +220,7 @@ impl Core {
                 self.executions.began(seq, origin.incarnation, self.now.mono);
             }
         }
-        if status.as_deref() == Some("idle")
-            && let Some(Progress { id, kind, done, .. }) = key.and_then(|key| self.requests.idle(key))
-        {
+        if let Some(Progress { id, kind, done, .. }) = idle {
             if self.stopwatch.ended(id) {
                 self.disk.execution_ended(self.now.mono);
             }
@@ -239,6 +253,11 @@ impl Core {
         let id = self
             .requests
             .answered(channel, &header.msg_type, key, origin.answers);
+        let entry = id.and_then(|id| self.requests.get(id));
+        let owner = entry.map_or(0, |entry| entry.owner);
+        if channel == Channel::Stdin {
+            self.requests.note_asked(header, owner);
+        }
         let Some(id) = id else { return Ok(()) };
         meta.set_request_id(id);
         let Some(entry) = self.requests.get(id) else {
@@ -257,6 +276,9 @@ impl Core {
         let Some(Progress { kind, done, .. }) = self.requests.replied(id) else {
             return Ok(());
         };
+        if channel == Channel::Control && origin.incarnation == self.life.incarnation() {
+            self.readiness.set_control_silent(false);
+        }
         meta.word = word::REPLY | (u32::from(done) * word::DONE);
         if kind == RequestKind::Execute {
             self.disk.execution_ended(self.now.mono);

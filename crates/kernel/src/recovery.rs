@@ -71,7 +71,11 @@ impl Core {
                         stored = NO_LINKS;
                     }
                 }
-                RecordKind::Gap => {}
+                RecordKind::Gap => {
+                    if meta.channel.is_some() {
+                        core.requests.output_lost();
+                    }
+                }
                 RecordKind::Network => core.fold_connection(record),
                 RecordKind::Prompt => core.fold_prompt(record, &meta),
                 RecordKind::ToolCall => core.fold_tool_call(record, &meta),
@@ -90,13 +94,14 @@ impl Core {
         core.requests.read_carried(read);
         core.life.adopt(now.mono);
         core.resume_executions();
+        core.requests.resume_lost(now.mono);
         core.end_left_tool_calls();
         Ok(core)
     }
 
     fn fold_message(&mut self, record: &Record, meta: &RecordMeta) {
         let id = meta.request_id();
-        let reply = self.requests.fold_message(meta);
+        let reply = self.requests.fold_message(record, meta);
         if meta.word & word::TOUCH != 0 {
             self.activity.touch(record.at_micros);
         }

@@ -241,9 +241,9 @@ pub(super) struct ToolCalls {
     /// Of the latest call.
     number: u64,
     open: BTreeMap<u64, OpenCall>,
-    /// What runs, and its calls.
+    /// Calls of each execution, those that have ended up to the next call.
     #[serde(skip)]
-    running: (Option<RequestId>, u32),
+    executions: BTreeMap<RequestId, u32>,
     /// When the present window of refusals began, and their records in it.
     #[serde(skip)]
     refusals: Option<(u64, u32)>,
@@ -278,25 +278,24 @@ impl ToolCalls {
         Ok(())
     }
 
-    /// Whether one more is too many, of those of tools that run with this request.
-    fn count(&mut self, running: Option<RequestId>, limits: ToolCallLimits) -> Result<(), ToolLimit> {
+    /// Counts a call of a tool, by this execution if it belongs to one, unless it is too many.
+    fn count(&mut self, execution: Option<RequestId>, limits: ToolCallLimits) -> Result<(), ToolLimit> {
         self.has_place()?;
         if self.totals.calls >= limits.per_session {
             return Err(ToolLimit::Session(limits.per_session));
         }
-        if !self.count_running(running, limits.per_execution) {
+        if !self.count_execution(execution, limits.per_execution) {
             return Err(ToolLimit::Execution(limits.per_execution));
         }
         Ok(())
     }
 
-    /// Counts a call of those that run with this request, unless there are so many already.
-    fn count_running(&mut self, running: Option<RequestId>, most: u32) -> bool {
-        if self.running.0 != running {
-            self.running = (running, 0);
-        }
-        let permitted = self.running.1 < most;
-        self.running.1 += u32::from(permitted);
+    /// Counts a call by this execution, unless it has made so many already. Other calls count for the session only.
+    fn count_execution(&mut self, execution: Option<RequestId>, most: u32) -> bool {
+        let Some(execution) = execution else { return true };
+        let calls = self.executions.entry(execution).or_default();
+        let permitted = *calls < most;
+        *calls += u32::from(permitted);
         permitted
     }
 
@@ -341,6 +340,16 @@ impl Core {
         sent.map_or(0, owner_of)
     }
 
+    /// The execution that code which calls now belongs to. The call may come before the kernel's message that it is busy, which is on
+    /// another channel, and the kernel takes executions in order: it is the oldest one without an answer.
+    fn calling_execution(&mut self) -> Option<RequestId> {
+        let requests = &self.requests;
+        let counts = &mut self.tool_calls.executions;
+        counts.retain(|id, _| requests.get(*id).is_some());
+        let busy = self.stopwatch.running().map(|(id, _)| id);
+        requests.oldest_execution().max(busy)
+    }
+
     /// A call is about to be sent. Its caller is answered when that is in the log.
     pub(super) fn begin_tool_call(
         &mut self,
@@ -352,10 +361,11 @@ impl Core {
         if self.life.phase() == super::life::Phase::Ended {
             return Err(CommandError::NotRunning);
         }
-        let running = self.stopwatch.running().map(|(id, _)| id);
-        let running = running.filter(|_| what.caller == ToolCaller::Code);
+        let execution = self
+            .calling_execution()
+            .filter(|_| what.caller == ToolCaller::Code);
         let counted = match what.callee {
-            Callee::Tool => self.tool_calls.count(running, limits),
+            Callee::Tool => self.tool_calls.count(execution, limits),
             // What else limits them is that of a tree of sessions.
             Callee::Model => self.tool_calls.has_place(),
         };
@@ -382,9 +392,9 @@ impl Core {
 
     /// A session below this one is about to call a tool, on behalf of what runs here. Says whether it may.
     pub(super) fn count_tree_call(&mut self, waiter: u64, limits: ToolCallLimits, out: &mut Vec<Effect>) {
-        let running = self.stopwatch.running().map(|(id, _)| id);
+        let execution = self.calling_execution();
         let most = limits.per_execution;
-        let answer = if self.tool_calls.count_running(running, most) {
+        let answer = if self.tool_calls.count_execution(execution, most) {
             Answer::Done
         } else {
             Answer::ToolCallOverLimit(ToolLimit::Tree(most))

@@ -1,10 +1,12 @@
 use himalia_model::Spend;
-use serde_json::Value;
+use himalia_wire::Channel;
+use serde_json::{Value, json};
 
 use super::*;
 use crate::bench::Bench;
 use crate::event::Command;
 use crate::meta::RecordKind;
+use crate::time_limit::tests::status;
 
 const LIMITS: ToolCallLimits = ToolCallLimits {
     per_execution: 3,
@@ -104,6 +106,7 @@ fn what_a_gateway_leaves_open_is_unknown_to_the_next_one_once() {
 #[test]
 fn calls_of_sessions_below_count_with_those_of_the_session_at_the_top() {
     let mut bench = Bench::running();
+    bench.ask("a");
     let counted = |bench: &mut Bench, waiter: u64| {
         bench.order(waiter, Command::CountTreeCall(LIMITS));
         let done = bench.done.iter().find(|(of, _)| *of == waiter);
@@ -119,11 +122,125 @@ fn calls_of_sessions_below_count_with_those_of_the_session_at_the_top() {
     // They are in the logs of their own sessions.
     assert_eq!(records(&bench).len(), 1);
     assert_eq!(bench.core.snapshot().tool_calls.calls, 1);
+    // The next execution at the top has calls of its own, and no execution no such limit.
+    end_cell(&mut bench, "a", 1);
+    for waiter in 20..24 {
+        assert_eq!(counted(&mut bench, waiter), Answer::Done);
+    }
+    bench.ask("b");
+    for waiter in 30..33 {
+        assert_eq!(counted(&mut bench, waiter), Answer::Done);
+    }
+    assert_eq!(
+        counted(&mut bench, 33),
+        Answer::ToolCallOverLimit(ToolLimit::Tree(3))
+    );
+}
+
+/// A cell of the client is done; `link` is the number of its first message.
+fn end_cell(bench: &mut Bench, msg_id: &str, link: u64) {
+    let (_, number) = bench
+        .sent
+        .iter()
+        .find(|(name, _)| name == msg_id)
+        .cloned()
+        .unwrap();
+    let ok = json!({ "status": "ok" });
+    status(bench, link, msg_id, "busy");
+    bench.says(
+        link + 1,
+        (Channel::Shell, "execute_reply"),
+        msg_id,
+        Some(number),
+        &ok,
+    );
+    status(bench, link + 2, msg_id, "idle");
+}
+
+fn is_begun(bench: &mut Bench, waiter: u64, caller: ToolCaller) -> bool {
+    matches!(begin(bench, waiter, caller), Answer::ToolCallBegun(_))
+}
+
+const MANY: ToolCallLimits = ToolCallLimits {
+    per_execution: 3,
+    per_session: 1000,
+};
+
+#[test]
+fn calls_of_clients_count_for_the_session_only() {
+    let mut bench = Bench::running();
+    for running in [false, true] {
+        for waiter in 0..10 {
+            let waiter = 100 * (1 + u64::from(running)) + waiter;
+            let begin = Command::BeginToolCall(Box::new(what("a.b", ToolCaller::Model)), MANY);
+            bench.order(waiter, begin);
+            let done = bench.done.iter().find(|(of, _)| *of == waiter);
+            assert!(
+                matches!(done.unwrap().1, Ok(Answer::ToolCallBegun(_))),
+                "{done:?}"
+            );
+        }
+        bench.ask("a");
+    }
+    assert_eq!(bench.core.snapshot().tool_calls.calls, 20);
+}
+
+#[test]
+fn each_execution_has_its_own_calls_also_before_it_is_known_to_be_busy() {
+    let limited = |bench: &mut Bench, waiter: u64| {
+        bench.order(
+            waiter,
+            Command::BeginToolCall(Box::new(what("a.b", ToolCaller::Code)), MANY),
+        );
+        let done = bench.done.iter().find(|(of, _)| *of == waiter);
+        done.unwrap().1.clone().unwrap() == Answer::ToolCallOverLimit(ToolLimit::Execution(3))
+    };
+    let mut bench = Bench::running();
+    for cell in 0..10 {
+        let (name, waiter) = (format!("cell{cell}"), 100 * (cell + 1));
+        bench.ask(&name);
+        // The second call comes before the message that the kernel is busy, the third one after it.
+        assert!(!limited(&mut bench, waiter) && !limited(&mut bench, waiter + 1));
+        status(&mut bench, 10 * cell + 1, &name, "busy");
+        assert!(!limited(&mut bench, waiter + 2), "cell {cell}");
+        let client = Command::BeginToolCall(Box::new(what("a.b", ToolCaller::Model)), MANY);
+        bench.order(waiter + 3, client);
+        assert!(limited(&mut bench, waiter + 4), "cell {cell}");
+        let (_, number) = bench.take_sent().remove(0);
+        let (answer, ok) = ((Channel::Shell, "execute_reply"), json!({ "status": "ok" }));
+        bench.says(10 * cell + 2, answer, &name, Some(number), &ok);
+        status(&mut bench, 10 * cell + 3, &name, "idle");
+        // Code that runs between cells belongs to none.
+        for more in 10..15 {
+            assert!(!limited(&mut bench, waiter + more));
+        }
+    }
+    assert!(
+        bench.core.tool_calls.executions.is_empty(),
+        "counts end with their executions"
+    );
+}
+
+#[test]
+fn cells_that_wait_in_the_kernel_have_their_calls_in_turn() {
+    let mut bench = Bench::running();
+    bench.ask("a");
+    bench.ask("b");
+    for waiter in 10..13 {
+        assert!(is_begun(&mut bench, waiter, ToolCaller::Code));
+    }
+    assert!(!is_begun(&mut bench, 13, ToolCaller::Code));
+    end_cell(&mut bench, "a", 1);
+    assert!(is_begun(&mut bench, 14, ToolCaller::Code));
+    assert!(is_begun(&mut bench, 15, ToolCaller::Code));
+    let over = Answer::ToolCallOverLimit(ToolLimit::Session(5));
+    assert_eq!(begin(&mut bench, 16, ToolCaller::Code), over);
 }
 
 #[test]
 fn calls_are_limited_for_what_runs_and_for_the_session() {
     let mut bench = Bench::running();
+    bench.ask("a");
     for waiter in 10..13 {
         assert!(matches!(
             begin(&mut bench, waiter, ToolCaller::Code),

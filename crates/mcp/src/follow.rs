@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use himalia_engine::{
     Closed, EngineError, ExecutionEvent, ExecutionEventKind, ExecutionFeed, ExecutionId, ExecutionResult,
+    ExecutionStatus,
 };
 use tokio::time::{Instant, sleep_until};
 
@@ -11,19 +12,36 @@ use crate::call::Call;
 use crate::failure::Failure;
 use crate::progress::Progress;
 
-/// Waits until the execution has ended, asks for input, or `wait` has passed; then returns its current result. Prompts up to
+/// How long a call waits.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Patience {
+    /// For the end of the execution.
+    pub(crate) wait: Duration,
+    /// For its beginning, if the caller has named no wait. Such a caller does not wait for code that ignores interrupts either.
+    pub(crate) queued: Option<Duration>,
+}
+
+impl Patience {
+    /// A caller has named this wait.
+    pub(crate) fn exact(wait: Duration) -> Self {
+        Self { wait, queued: None }
+    }
+}
+
+/// Waits until the execution has ended, asks for input, or the wait has passed; then returns its current result. Prompts up to
 /// the record `after` are old ones. Nothing that ends the wait ends the execution.
 pub(crate) async fn wait(
     call: &Call,
     id: ExecutionId,
     after: Option<u64>,
-    wait: Duration,
+    Patience { wait, queued }: Patience,
 ) -> Result<ExecutionResult, Failure> {
     call.subject.is_execution(id);
     if wait.is_zero() {
         return Ok(call.engine.execution(&call.principal, id).await?);
     }
     let deadline = Instant::now() + wait;
+    let mut start = queued.map(|queued| Instant::now() + queued);
     let mut feed = call.engine.follow_execution(&call.principal, id, after).await?;
     let mut progress = Progress::wanted(&call.context);
     loop {
@@ -33,13 +51,19 @@ pub(crate) async fn wait(
             () = call.context.ct.cancelled() => break,
             () = call.shutdown.cancelled() => break,
             () = sleep_until(deadline) => break,
+            () = sleep_until(start.unwrap_or(deadline)) => {
+                if feed.result().status == ExecutionStatus::Queued {
+                    break;
+                }
+                start = None;
+            }
             () = sleep_until(due.unwrap_or(deadline)) => {
                 if let Some(progress) = &mut progress {
                     progress.tell().await;
                 }
             }
             next = feed.next() => {
-                if is_enough(&feed, next, progress.as_mut())? {
+                if is_enough(&feed, next, progress.as_mut())? || (queued.is_some() && feed.result().stuck.is_some()) {
                     break;
                 }
             }

@@ -45,6 +45,7 @@ impl Progress {
             ExecutionEventKind::Queued { position } => self.line.set(format!("waits behind {position}")),
             ExecutionEventKind::Started(_) => self.line.set("runs".into()),
             ExecutionEventKind::Stopping { .. } => self.line.set("is being interrupted".into()),
+            ExecutionEventKind::Stuck(stuck) => self.line.set(stuck.hint.clone()),
             _ => return,
         }
         self.fresh = true;

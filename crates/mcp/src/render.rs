@@ -119,6 +119,9 @@ fn error(text: &mut String, result: &ExecutionResult) {
         let failures = result.failures_in_a_row;
         line(text, &format!("[{failures} executions in a row failed]"));
     }
+    if let Some(stuck) = &result.stuck {
+        line(text, &format!("[hint: {}]", stuck.hint));
+    }
     if let Some(death) = &result.death {
         line(
             text,

@@ -47,6 +47,8 @@ pub enum Unanswered {
     Heartbeat,
     /// Twelve `kernel_info_request`s since its process was started.
     KernelInfo,
+    /// A request of the gateway on the control channel.
+    Control,
 }
 
 impl Unanswered {
@@ -55,6 +57,7 @@ impl Unanswered {
         match self {
             Self::Heartbeat => "heartbeat",
             Self::KernelInfo => "kernel_info",
+            Self::Control => "control",
         }
     }
 
@@ -67,6 +70,11 @@ impl Unanswered {
             }
             Self::KernelInfo => {
                 "The kernel's process runs and has never answered. Restart it, or delete it and look at its kernelspec."
+            }
+            Self::Control => {
+                "The kernel's control channel is blocked, for example by a debugger that waits: variables cannot be read, and the \
+                 kernel cannot be asked to end. Code may still run. Disconnect the debugger, or restart the kernel, which loses its \
+                 variables."
             }
         }
     }

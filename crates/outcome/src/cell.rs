@@ -12,6 +12,7 @@ use serde_json::{Map, Value as Json, json};
 
 use crate::excerpt::Excerpt;
 use crate::failure::Failure;
+use crate::fold::UNREADABLE;
 use crate::reply::Replied;
 use crate::screen::Screen;
 
@@ -85,6 +86,9 @@ impl Cell {
     pub fn message(&mut self, channel: Channel, parts: &Parts) {
         let content = serde_json::from_slice::<Map<String, Json>>(&parts.content);
         let (Ok(header), Ok(mut content)) = (header::peek(&parts.header), content) else {
+            if channel == Channel::Iopub {
+                self.note(UNREADABLE);
+            }
             return;
         };
         match (channel, &*header.msg_type) {

@@ -15,6 +15,9 @@ use crate::prompt;
 use crate::reply::{Notes, Replied};
 use crate::screen::{Screen, Sink};
 
+/// Stands in the text in place of a message that cannot be read.
+pub const UNREADABLE: &str = "[himalia: a message of this kernel could not be read]\n";
+
 /// What the code asks its user.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Input {
@@ -173,6 +176,9 @@ impl<S: Sink> Fold<S> {
         let content = serde_json::from_slice::<Map<String, Json>>(&parts.content);
         let (Ok(header), Ok(mut content)) = (header::peek(&parts.header), content) else {
             self.unreadable += 1;
+            if channel == Channel::Iopub {
+                self.note(UNREADABLE);
+            }
             return artifacts;
         };
         let text = |content: &Map<String, Json>, name: &str| {
@@ -507,5 +513,6 @@ mod tests {
         );
         let outcome = fold.outcome();
         assert_eq!((outcome.unreadable, outcome.replied), (1, Some(Replied::Error)));
+        assert_eq!(outcome.text.head, UNREADABLE);
     }
 }

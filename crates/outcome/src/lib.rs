@@ -37,7 +37,7 @@ pub use bundle::Artifact;
 pub use cell::{CELL_OUTPUT_BYTES, CELL_STREAM_CHARS, Cell, MAX_CELL_OUTPUTS};
 pub use excerpt::{Excerpt, Shown};
 pub use failure::{Failure, Frame};
-pub use fold::{Fold, Input, Outcome};
+pub use fold::{Fold, Input, Outcome, UNREADABLE};
 pub use kept::{ArtifactFile, MAX_ARTIFACT_FILES, OmittedArtifact, OmittedArtifacts};
 pub use mark::Mark;
 pub use outputs::{MAX_OUTPUTS, Output, Truncated};

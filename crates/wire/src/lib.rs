@@ -23,6 +23,7 @@ mod duplicate;
 mod error;
 mod json;
 mod parts;
+mod repair;
 mod signer;
 
 pub mod build;

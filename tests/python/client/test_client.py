@@ -44,6 +44,16 @@ def test_a_failure_of_the_code_is_a_result_and_with_check_an_exception(session):
     assert caught.value.execution.status == "error" and caught.value.traceback
 
 
+def test_code_that_ignores_interrupts_is_not_waited_for(session):
+    code = "import time\nfor _ in range(300):\n  try: time.sleep(1)\n  except BaseException: pass"
+    result = session.execute(code, timeout_s=1)
+    assert (result.status, result.stuck["execution"]) == ("running", result.id)
+    behind = session.execute("1", timeout_s=1)
+    assert (behind.status, behind.stuck["execution"]) == ("queued", result.id)
+    session.restart()
+    assert session.execute("1 + 1").value == "2"
+
+
 def test_a_plot_is_in_the_result(session, tmp_path):
     [image] = session.execute(PLOT, check=True).images
     image.save(tmp_path / "plot.png")

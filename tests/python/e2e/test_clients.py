@@ -67,6 +67,27 @@ def test_nbclient_executes_a_notebook(shared, tmp_path):
     assert len(shared.http.get("api/kernels").json()) == before
 
 
+def test_nbclient_ends_when_a_cell_kills_the_kernel(shared, tmp_path):
+    codes = ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", "print('never')")
+    book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code) for code in codes])
+    nbformat.write(book, tmp_path / "in.ipynb")
+    done = subprocess.run(
+        [sys.executable, SUPPORT / "nbclient_run.py", tmp_path / "in.ipynb", tmp_path / "out.ipynb"],
+        env=gateway_settings(shared),
+        capture_output=True,
+        text=True,
+        timeout=50,
+    )
+    assert done.returncode != 0 and "KernelDied" in done.stderr, done.stderr[-3000:]
+
+
+@pytest.mark.parametrize("framing", ["v1", "legacy"])
+def test_text_that_is_no_unicode_is_replaced_and_nothing_around_it_is_lost(shared, kernel_id, framing):
+    with Channels(shared, kernel_id, framing) as client:
+        done = client.run("print('first'); print('n\\udcff'); print('third')")
+        assert done.text() == "first\nn\ufffd\nthird\n"
+
+
 @pytest.mark.parametrize("framing", ["v1", "legacy"])
 def test_a_plain_websocket_client_executes(shared, kernel_id, framing):
     with Channels(shared, kernel_id, framing) as client:

@@ -57,12 +57,23 @@ def test_others_do_not_notice_a_death(shared, kernel_id):
     shared.delete_kernel(victim)
 
 
-def test_exit_of_the_program_is_a_death_too(shared, kernel_id):
+def test_exit_ends_the_cell_and_not_the_kernel(shared, kernel_id):
     with Channels(shared, kernel_id) as client:
+        client.run("kept = 7")
         client.submit("exit()")
-        client.until(lambda m: m["channel"] == "shell")
-        eventually(lambda: state(shared, kernel_id) in ("idle", "starting", "restarting", "dead"), "a state")
-        assert shared.http.get(f"api/kernels/{kernel_id}").status_code == 200
+        next_one = client.submit("print(kept)")
+        client.until(lambda m: m["channel"] == "shell" and m["content"].get("ename") == "SystemExit")
+        assert client.outcome(next_one).content["status"] in ("ok", "aborted")
+        assert client.run("print(kept)").text() == "7\n"
+
+
+def test_a_cell_that_kills_its_kernel_gets_an_error_reply(shared, kernel_id):
+    with Channels(shared, kernel_id) as client:
+        msg_id = client.submit(DEATHS["killed"])
+        outcome = client.outcome(msg_id)
+        assert (outcome.content["status"], outcome.content["ename"]) == ("error", "KernelDied")
+        assert "signal(9)" in outcome.content["evalue"]
+        assert client.run("1", timeout=30).content["status"] == "ok"
 
 
 CHILDREN = """

@@ -309,6 +309,23 @@ def test_progress_is_told_while_it_runs(shared, session, transport, mode):
     assert [at for at, _ in told] == sorted({at for at, _ in told})
 
 
+def test_code_that_ignores_interrupts_is_not_waited_for(shared):
+    session = shared.start_session()
+
+    async def stubborn():
+        async with agent(shared) as client:
+            code = "import time\nfor _ in range(300):\n  try: time.sleep(1)\n  except BaseException: pass"
+            ran = await client.call_tool("execute", {"session": session, "code": code, "timeout_s": 1})
+            result = ran.structured_content
+            assert result["status"] == "running" and result["stuck"]["execution"] == result["id"]
+            assert "[hint: The code ignores interrupts" in text(ran), text(ran)
+            behind = await client.call_tool("execute", {"session": session, "code": "1", "timeout_s": 1})
+            assert behind.structured_content["status"] == "queued" and result["id"] in text(behind), text(behind)
+
+    run(stubborn)
+    shared.delete_session(session)
+
+
 def test_work_in_the_background_is_read_and_interrupted(shared, session):
     async def background():
         async with agent(shared) as client:

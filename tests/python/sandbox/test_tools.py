@@ -272,6 +272,26 @@ print(sorted(set(codes)), len(codes), "|", last)
     world.gateway.end(writes)
 
 
+def test_each_execution_has_its_own_calls_and_clients_have_no_such_limit(world):
+    writes = world.session("writes")
+    call = 'await himalia.call("orders.create_order", customer="c", amount=1)'
+    before = world.orders.created()
+    # The limit is 20.
+    for _ in range(25):
+        assert world.run(writes, f"import himalia; {call}")["status"] == "ok"
+    for _ in range(25):
+        body = {"tool": "orders.create_order", "arguments": {"customer": "c", "amount": 1}}
+        reply = world.http.post(f"v1/sessions/{writes}/tools/calls", json=body)
+        assert reply.status_code == 200, reply.text
+    assert world.orders.created() == before + 50
+    loop = f"import himalia\ndone = 0\ntry:\n  while True: {call}; done += 1\nexcept himalia.ToolError as e: print(done, e.code)"
+    gather = f"import asyncio\nasync def one():\n  try: {call}; return 1\n  except himalia.ToolError: return 0\nprint(sum(await asyncio.gather(*[one() for _ in range(30)])))"
+    for _ in range(3):
+        assert world.says(writes, loop) == "20 tool_limit"
+        assert world.says(writes, gather) == "20"
+    world.gateway.end(writes)
+
+
 def test_a_session_has_fewer_tools_than_its_template(world):
     made = world.session("tools", tools=["orders.list_*"])
     code = "import himalia; print(await himalia.tools_search())\ntry: await himalia.call('weather.get_forecast', city='x')\nexcept himalia.ToolError as e: print(e.code)"

@@ -15,7 +15,7 @@ from ..errors import Gone, NotFound
 from ..models import Event, Execution, InputRequest, Table, Variable
 from .files import AsyncFiles
 from .stream import events, session_events
-from .transport import WAIT_S, AsyncTransport
+from .transport import STOP_S, WAIT_S, AsyncTransport
 
 if TYPE_CHECKING:
     import pandas
@@ -71,17 +71,18 @@ class AsyncSession:
         `on_input` is called with an `InputRequest` when the code asks, and returns the answer. `check` raises `CodeError` unless the code
         ended well. `options` are the members of the request: `language`, `timeout_s`, `on_timeout`, `text_chars`, `image_bytes`,
         `store_history`, `expect_incarnation`, `max_failures`, `env`, `cwd`, `metadata`, `idempotency_key`. A lost connection neither stops the
-        code nor runs it twice.
+        code nor runs it twice. Code that ignores interrupts is not waited for without `wait_s`: the result is unfinished, and has `stuck`.
 
         >>> session.execute("import pandas as pd; df = pd.read_csv('data.csv'); df.head()")  # doctest: +SKIP
         """
         body = self._submission(code, options, on_input is not None)
         # The response would not come when the code asks.
-        longest = WAIT_S if on_input is None else 0.0
+        step = _step(options.get("timeout_s"))
+        longest = step if on_input is None else 0.0
         first = longest if wait_s is None else min(wait_s, longest)
         raw = await self._transport.call("POST", f"{self._path}/executions", body={**body, "wait_s": first}, wait_s=first, repeat=True)
         left = None if wait_s is None else wait_s - first
-        return await self.wait(Execution.of(raw), wait_s=left, on_input=on_input, check=check, image_bytes=body["image_bytes"])
+        return await self._wait(Execution.of(raw), left, step, on_input, check, body["image_bytes"])
 
     async def start(self, code: str, **options: Any) -> Execution:
         """Runs code without waiting for it. `options` are those of `execute`."""
@@ -99,7 +100,11 @@ class AsyncSession:
     ) -> Execution:
         """Waits for the end of an execution, at most `wait_s` seconds, and returns it as it is then."""
         found = execution if isinstance(execution, Execution) else await self._execution(execution, 0, image_bytes)
-        left = wait_s
+        return await self._wait(found, wait_s, WAIT_S, on_input, check, image_bytes)
+
+    async def _wait(
+        self, found: Execution, left: float | None, step_s: float, on_input: Answer | None, check: bool, image_bytes: int
+    ) -> Execution:
         while not found.ended:
             if found.input is not None:
                 if on_input is None:
@@ -107,9 +112,9 @@ class AsyncSession:
                 answer = on_input(found.input)
                 answer = await answer if inspect.isawaitable(answer) else answer
                 await self.answer(found, str(answer))
-            elif left is not None and left <= 0:
+            elif found.stuck if left is None else left <= 0:
                 break
-            step = WAIT_S if left is None else max(0.0, min(left, WAIT_S))
+            step = step_s if left is None else max(0.0, min(left, WAIT_S))
             found = await self._execution(found.id, step, image_bytes)
             left = None if left is None else left - step
         return found.check() if check and found.ended else found
@@ -254,3 +259,8 @@ class AsyncSession:
 
 def _id(execution: Execution | str) -> str:
     return execution if isinstance(execution, str) else execution.id
+
+
+def _step(timeout_s: float | None) -> float:
+    """How long one request waits: until it is known whether code ignores the interrupts at the end of its time."""
+    return WAIT_S if timeout_s is None else min(WAIT_S, timeout_s + STOP_S)

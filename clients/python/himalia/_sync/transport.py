@@ -19,6 +19,8 @@ ATTEMPTS = 5
 LONGEST_PAUSE_S = 5.0
 # What one request waits for the gateway to start or execute something, in seconds: its maximum for executions is 600.
 WAIT_S = 60.0
+# How long code is interrupted at the end of its time, until it is known that it ignores that.
+STOP_S = 10.0
 # What a response may take beyond the time that the request asks the gateway to wait.
 PATIENCE_S = 60.0
 # Bytes that are read of the body of a refusal.

@@ -85,6 +85,7 @@ pub(super) async fn execute(
         running,
         shutdown: facade.shutdown.clone(),
         lines: VecDeque::new(),
+        is_over: false,
         has_failed: false,
     }))
 }
@@ -149,6 +150,8 @@ struct Stream {
     shutdown: CancellationToken,
     /// What is to be sent.
     lines: VecDeque<Line>,
+    /// The last line is among them.
+    is_over: bool,
     /// Whether the client knows that the execution failed.
     has_failed: bool,
 }
@@ -167,7 +170,7 @@ fn streamed(stream: Stream) -> Response {
 impl Stream {
     /// The next lines. Taken only when the client has taken the last ones.
     async fn chunk(mut self) -> Option<(Result<Bytes, Infallible>, Self)> {
-        if self.running.ended {
+        if self.is_over {
             return None;
         }
         let shutdown = self.shutdown.clone();
@@ -213,6 +216,13 @@ impl Stream {
                     traceback: error.traceback.join("\n"),
                 }
             }
+            // The client does not wait for code that cannot be stopped. What follows is the same as when it leaves.
+            ExecutionEventKind::Stuck(stuck) => {
+                self.lines.push_back(Line::failed("ExecutionStuck", stuck.hint));
+                self.lines.push_back(Line::EndOfExecution);
+                self.is_over = true;
+                return;
+            }
             ExecutionEventKind::Done { result } => {
                 if !self.has_failed
                     && let Some(line) = failure(&result)
@@ -253,6 +263,7 @@ impl Stream {
 
     fn end(&mut self) {
         self.lines.push_back(Line::EndOfExecution);
+        self.is_over = true;
         self.running.ended = true;
     }
 }

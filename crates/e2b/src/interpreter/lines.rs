@@ -78,11 +78,18 @@ pub(super) fn failure(result: &ExecutionResult) -> Option<Line> {
         Some(death) => format!("{value} ({})", death.cause),
         None => value.to_owned(),
     };
-    Some(Line::Error {
-        name: name.to_owned(),
-        traceback: format!("{name}: {value}"),
-        value,
-    })
+    Some(Line::failed(name, value))
+}
+
+impl Line {
+    /// An error that is not of the code.
+    pub(super) fn failed(name: &str, value: String) -> Self {
+        Self::Error {
+            name: name.to_owned(),
+            traceback: format!("{name}: {value}"),
+            value,
+        }
+    }
 }
 
 #[cfg(test)]

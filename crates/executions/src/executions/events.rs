@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use time::OffsetDateTime;
 
-use crate::{ExecutionKernel, ExecutionResult, PromptInfo};
+use crate::{ExecutionKernel, ExecutionResult, PromptInfo, Stuck};
 
 /// One thing that happened.
 #[derive(Clone, Debug)]
@@ -65,6 +65,8 @@ pub enum ExecutionEventKind {
     },
     /// Its time has expired, and it continues.
     Detached,
+    /// It, or the execution that it waits for, ignores interrupts.
+    Stuck(Stuck),
     /// Something is missing here.
     Gap {
         /// One line.
@@ -106,6 +108,7 @@ impl ExecutionEventKind {
             Self::Error(_) => "exception",
             Self::Stopping { .. } => "stopping",
             Self::Detached => "detached",
+            Self::Stuck(_) => "stuck",
             Self::Gap { .. } => "gap",
             Self::Done { .. } => "done",
         }

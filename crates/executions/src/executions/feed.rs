@@ -16,6 +16,10 @@ pub(super) const BATCH_BYTES: usize = 256 << 10;
 pub enum Until {
     /// It has ended, or its own time has expired and it continues.
     Settled,
+    /// It is settled, or it ignores interrupts, or the one that it waits for does.
+    Told,
+    /// The kernel works on it, or it is told.
+    Begun,
     /// It has ended, or it asks for input.
     OverOrAsking,
 }
@@ -102,6 +106,8 @@ impl ExecutionFeed {
     fn has(&self, until: Until) -> bool {
         match until {
             Until::Settled => self.follower.is_settled(),
+            Until::Told => self.follower.is_told(),
+            Until::Begun => self.follower.has_begun(),
             // A question that was answered since is behind in the log.
             Until::OverOrAsking => {
                 let is_current = || self.follower.seq() >= self.reader.head();

@@ -18,7 +18,7 @@ use himalia_wire::{Channel, Limits, v1};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::{ExecutionEvent, ExecutionEventKind as Kind, ExecutionId, ExecutionKernel, PromptId};
+use crate::{ExecutionEvent, ExecutionEventKind as Kind, ExecutionId, ExecutionKernel, PromptId, Stuck};
 
 pub(crate) use mark::Mark;
 use network::Network;
@@ -48,6 +48,10 @@ pub struct Follower<S = Excerpt> {
     incarnation: u32,
     replaced: Option<Replaced>,
     detached: bool,
+    /// While it waits, the execution that the kernel has.
+    behind: Option<u64>,
+    /// That one, or this one if it was sent, ignores interrupts.
+    stuck: bool,
     gaps: u64,
     /// Of the kernel's messages for it.
     bytes_out: u64,
@@ -194,6 +198,8 @@ impl<S: Sink + Clone> Follower<S> {
             incarnation: 0,
             replaced: None,
             detached: false,
+            behind: None,
+            stuck: false,
             gaps: 0,
             bytes_out: 0,
             network: Network::default(),
@@ -243,6 +249,29 @@ impl<S: Sink + Clone> Follower<S> {
     /// It has ended, or no caller needs to wait for it any more.
     pub fn is_settled(&self) -> bool {
         self.ended.is_some() || self.detached
+    }
+
+    /// It is settled, or ignores interrupts, or the one that it waits for does.
+    pub fn is_told(&self) -> bool {
+        self.is_settled() || self.stuck
+    }
+
+    /// The kernel works on it, or no caller needs to wait for that any more.
+    pub fn has_begun(&self) -> bool {
+        self.began.is_some() || self.asks() || self.is_told()
+    }
+
+    /// What ignores interrupts: this one, or the one that it waits for.
+    fn stuck(&self) -> Option<Stuck> {
+        let own = self.sent.then_some(self.id.seq);
+        let seq = own
+            .or(self.behind)
+            .filter(|_| self.stuck && self.ended.is_none())?;
+        let execution = ExecutionId {
+            kernel: self.id.kernel,
+            seq,
+        };
+        Some(Stuck::new(execution, self.sent))
     }
 
     /// It waits for a person: in `input()`, or for the answer to a prompt.
@@ -344,13 +373,17 @@ impl<S: Sink + Clone> Follower<S> {
                 ahead,
                 turn,
                 submission,
+                behind,
+                stuck,
             } => {
+                (self.behind, self.stuck) = (behind, stuck);
                 (self.ahead, self.created, self.incarnation) = (ahead, record.at_micros, meta.incarnation);
                 (self.turn, self.client, self.metadata) = (turn, submission.client, submission.metadata);
                 Some(Kind::Queued { position: ahead })
             }
             ExecutionRecord::Sent { replaced, .. } => {
                 (self.sent, self.ahead, self.began) = (true, 0, None);
+                (self.behind, self.stuck) = (None, false);
                 self.attempts += 1;
                 (self.incarnation, self.replaced) = (meta.incarnation, replaced);
                 self.fold = Fold::over(self.blank.clone(), self.text_chars);
@@ -360,6 +393,10 @@ impl<S: Sink + Clone> Follower<S> {
             ExecutionRecord::Detached => {
                 self.detached = true;
                 Some(Kind::Detached)
+            }
+            ExecutionRecord::Stuck => {
+                self.stuck = true;
+                self.stuck().map(Kind::Stuck)
             }
             ExecutionRecord::Ended {
                 status,
@@ -391,12 +428,22 @@ impl<S: Sink + Clone> Follower<S> {
         if self.sent || record.seq < self.id.seq {
             return None;
         }
+        let other = execution_of(meta.owner);
         let ahead = match serde_json::from_slice(&record.body).ok()? {
+            ExecutionRecord::Sent { .. } => {
+                (self.behind, self.stuck) = (other, false);
+                return None;
+            }
+            ExecutionRecord::Stuck => {
+                (self.behind, self.stuck) = (other, true);
+                return self.stuck().map(Kind::Stuck);
+            }
             ExecutionRecord::Submitted { turn, .. } if turn < self.turn => self.ahead + 1,
             // What ran was before it; what was taken back was if its place was.
-            ExecutionRecord::Ended { ran, turn, .. }
-                if ran || (turn, execution_of(meta.owner)?) < (self.turn, self.id.seq) =>
-            {
+            ExecutionRecord::Ended { ran, turn, .. } if ran || (turn, other?) < (self.turn, self.id.seq) => {
+                if self.behind == other {
+                    (self.behind, self.stuck) = (None, false);
+                }
                 self.ahead.checked_sub(1)?
             }
             _ => return None,

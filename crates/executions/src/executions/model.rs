@@ -183,6 +183,28 @@ pub struct Death {
     pub variables_lost: Option<LostVariables>,
 }
 
+/// An execution that ignores interrupts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Stuck {
+    /// Its id.
+    pub execution: ExecutionId,
+    /// What ends it.
+    pub hint: String,
+}
+
+impl Stuck {
+    /// `own`: the result is that execution's, not one of an execution that waits for it.
+    pub(crate) fn new(execution: ExecutionId, own: bool) -> Self {
+        let what = if own {
+            "The code ignores interrupts: three were sent, and it still runs.".to_owned()
+        } else {
+            format!("This execution waits for {execution}, whose code ignores interrupts.")
+        };
+        let hint = format!("{what} A restart of the kernel ends it, and all variables are lost.");
+        Self { execution, hint }
+    }
+}
+
 /// How much of the text is shown, and where the rest is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct TextTruncated {
@@ -283,6 +305,12 @@ pub struct ExecutionResult {
     /// Executions that have to end before it, while it waits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub position: Option<u32>,
+    /// The execution that the kernel has, while this one waits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub behind: Option<ExecutionId>,
+    /// The execution that ignores interrupts: this one, or the one that it waits for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stuck: Option<Stuck>,
     /// What was printed, as a terminal shows it: head and tail within the budget.
     pub text: String,
     /// What of that is left out.

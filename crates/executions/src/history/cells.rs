@@ -7,7 +7,7 @@ use himalia_kernel::{
     End, ExecutionRecord, Language, RecordKind, RecordMeta, RequestKind, execution_of, word,
 };
 use himalia_outcome::{Cell, Replied};
-use himalia_wire::{Channel, Limits, header, v1};
+use himalia_wire::{Channel, Limits, Parts, header, v1};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -18,6 +18,8 @@ const MAX_CELLS: usize = 10_000;
 const CODE_BYTES: usize = 64 << 20;
 /// Bytes of all outputs that are kept, those of the latest executions.
 const OUTPUT_BYTES: usize = 64 << 20;
+/// Displays that later cells can change. Others keep the content of their own cell.
+const MAX_DISPLAYS: usize = 10_000;
 /// Bytes of all that is kept of a log, at most.
 pub const MAX_CELL_BYTES: u64 = (CODE_BYTES + OUTPUT_BYTES) as u64;
 
@@ -114,6 +116,8 @@ pub struct Cells {
     by_key: HashMap<Key, u64>,
     /// Requests that are sent again have another number: the record that they had first.
     by_record: HashMap<u64, u64>,
+    /// Places in `ran` of the cells with a display, by its id.
+    displays: HashMap<String, Vec<u64>>,
     omitted: u64,
     code_bytes: usize,
     output_bytes: usize,
@@ -132,6 +136,27 @@ struct Asked {
     silent: bool,
 }
 
+/// The part of a display's content that names it.
+#[derive(Deserialize)]
+struct Display {
+    transient: Option<Transient>,
+}
+
+#[derive(Deserialize)]
+struct Transient {
+    display_id: Option<String>,
+}
+
+impl Display {
+    fn id_of(channel: Channel, parts: &Parts) -> Option<String> {
+        if channel != Channel::Iopub {
+            return None;
+        }
+        let display: Self = serde_json::from_slice(&parts.content).ok()?;
+        display.transient?.display_id
+    }
+}
+
 impl Cells {
     /// Nothing is read yet.
     pub fn new(detail: Detail) -> Self {
@@ -140,6 +165,7 @@ impl Cells {
             ran: Vec::new(),
             by_key: HashMap::new(),
             by_record: HashMap::new(),
+            displays: HashMap::new(),
             omitted: 0,
             code_bytes: 0,
             output_bytes: 0,
@@ -207,6 +233,10 @@ impl Cells {
         let first = self.omitted;
         self.by_key.retain(|_, place| *place >= first);
         self.by_record.retain(|_, place| *place >= first);
+        self.displays.retain(|_, places| {
+            places.retain(|place| *place >= first);
+            !places.is_empty()
+        });
         self.full_from = self.full_from.max(first);
     }
 
@@ -323,11 +353,45 @@ impl Cells {
         if !wanted {
             return;
         }
+        let kind = header::peek(&parts.header).map(|header| header.msg_type.into_owned());
+        let id = Display::id_of(channel, &parts);
+        match (kind.as_deref(), id) {
+            (Ok("update_display_data"), Some(id)) => {
+                let mut places = self.displays.get(&id).cloned().unwrap_or_default();
+                if !places.contains(&place) {
+                    places.push(place);
+                }
+                places
+                    .into_iter()
+                    .for_each(|place| self.show(place, channel, &parts));
+            }
+            (Ok(_), Some(id)) => {
+                self.show(place, channel, &parts);
+                self.note_display(id, place);
+            }
+            _ => self.show(place, channel, &parts),
+        }
+        self.fit(place);
+    }
+
+    /// A message of the cell at this place.
+    fn show(&mut self, place: u64, channel: Channel, parts: &Parts) {
+        let Some(ran) = self.get(place) else { return };
         let before = ran.cell.bytes();
-        ran.cell.message(channel, &parts);
+        ran.cell.message(channel, parts);
         let after = ran.cell.bytes();
         self.output_bytes = (self.output_bytes + after).saturating_sub(before);
-        self.fit(place);
+    }
+
+    /// The cell at this place has the display.
+    fn note_display(&mut self, id: String, place: u64) {
+        if self.displays.len() >= MAX_DISPLAYS && !self.displays.contains_key(&id) {
+            return;
+        }
+        let places = self.displays.entry(id).or_default();
+        if places.last() != Some(&place) {
+            places.push(place);
+        }
     }
 
     /// Leaves out the outputs of the oldest until all others fit.

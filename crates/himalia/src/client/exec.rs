@@ -283,6 +283,9 @@ impl Run<'_> {
             "queued" if event["position"].as_u64().unwrap_or(0) > 0 => {
                 self.console.say(&format!("waits behind {}", event["position"]))?;
             }
+            "stuck" => self
+                .console
+                .say(&clean(event["hint"].as_str().unwrap_or_default()))?,
             "started" if event["replaced"].is_object() => {
                 let cause = clean(event["replaced"]["cause"].as_str().unwrap_or("unknown"));
                 let gone = gone(&event["replaced"]["variables_lost"]);

@@ -1,5 +1,7 @@
 //! What is done to a native execution while it runs: its time, interrupts, answers.
 
+use std::time::Duration;
+
 use himalia_wire::{Channel, build};
 use serde_json::json;
 
@@ -16,6 +18,18 @@ use crate::writes::Next;
 /// From one interrupt to the next, microseconds, and how many there are. They never end the process.
 const INTERRUPT_INTERVAL: u64 = 5_000_000;
 const INTERRUPTS: u8 = 3;
+/// From the first interrupt to the last one. Code that still runs then ignores them.
+pub const STOP_TIME: Duration = Duration::from_micros(INTERRUPT_INTERVAL * (INTERRUPTS as u64 - 1));
+
+/// What is due for the execution that runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Due {
+    Interrupt,
+    /// Another process.
+    Restart,
+    /// The end of the process.
+    Kill,
+}
 
 impl Executions {
     /// Takes back an execution that waits. `false` if it does not.
@@ -51,27 +65,38 @@ impl Executions {
         log.execution(owner, &ExecutionRecord::Stopping { reason }, Next::Nothing);
     }
 
-    /// What is due for the one that runs: the end of its time, the next interrupt. `true` if it is to be interrupted now.
-    pub(super) fn limit(&mut self, mono: u64, log: &mut Log<'_>) -> bool {
-        let Some(current) = self.current.as_mut() else {
-            return false;
-        };
+    /// What is due for the one that runs: the end of its time, the next interrupt.
+    pub(super) fn limit(&mut self, mono: u64, log: &mut Log<'_>) -> Option<Due> {
+        let current = self.current.as_mut()?;
         if current.due.is_some_and(|due| due <= mono) {
             current.due = None;
             let owner = owner_of(current.queued.seq);
             match current.queued.submission.on_timeout {
-                OnTimeout::Interrupt => self.begin_stop(StopReason::Timeout, true, mono, log),
+                OnTimeout::Interrupt | OnTimeout::Restart => {
+                    self.begin_stop(StopReason::Timeout, true, mono, log);
+                }
+                OnTimeout::Kill => return Some(Due::Kill),
                 OnTimeout::Detach => log.execution(owner, &ExecutionRecord::Detached, Next::Nothing),
             }
         }
-        let current = self.current.as_mut().filter(|current| current.began);
-        let stop = current.and_then(|current| current.stop.as_mut());
-        let Some(stop) = stop.filter(|stop| stop.due.is_some_and(|due| due <= mono)) else {
-            return false;
-        };
+        let current = self.current.as_mut().filter(|current| current.began)?;
+        let stop = current.stop.as_mut()?;
+        if stop.due.is_none_or(|due| due > mono) {
+            return None;
+        }
         stop.interrupts += 1;
-        stop.due = (stop.interrupts < INTERRUPTS).then(|| mono.saturating_add(INTERRUPT_INTERVAL));
-        true
+        let is_last = stop.interrupts >= INTERRUPTS;
+        stop.due = (!is_last).then(|| mono.saturating_add(INTERRUPT_INTERVAL));
+        let restarts = current.queued.submission.on_timeout == OnTimeout::Restart;
+        if is_last && restarts && stop.reason == StopReason::Timeout {
+            return Some(Due::Restart);
+        }
+        if is_last && !current.stuck {
+            current.stuck = true;
+            let owner = owner_of(current.queued.seq);
+            log.execution(owner, &ExecutionRecord::Stuck, Next::Nothing);
+        }
+        Some(Due::Interrupt)
     }
 
     /// The execution that waits in `input()`.

@@ -26,6 +26,9 @@ pub(super) struct Current {
     pub(super) stop: Option<Stop>,
     pub(super) raised: bool,
     pub(super) aborted: bool,
+    /// All interrupts were sent, and it continues.
+    #[serde(default)]
+    pub(super) stuck: bool,
     /// Reply and idle were seen.
     pub(super) done: bool,
     /// Its process ended before it began, and until this time it is waited for to know whether it was lost with it.
@@ -55,6 +58,7 @@ impl Current {
             stop: None,
             raised: false,
             aborted: false,
+            stuck: false,
             done: false,
             undecided: None,
         }

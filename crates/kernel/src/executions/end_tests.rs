@@ -1,10 +1,10 @@
 //! How native executions end: by their time, an interrupt, a question, the death of their process.
 
-use himalia_shim_protocol::{Lane, ToGateway};
+use himalia_shim_protocol::{Kind, Lane, ToGateway};
 use himalia_wire::Channel;
 use serde_json::{Value, json};
 
-use super::records::{End, ExecutionRecord, OnTimeout, execution_of};
+use super::records::{End, ExecutionRecord, OnTimeout, Submission, execution_of};
 use crate::event::{Answer, Command, CommandError, Event};
 use crate::life::Phase;
 use crate::meta::{RecordKind, RecordMeta};
@@ -233,5 +233,93 @@ fn the_end_of_a_process_names_the_variables_that_went_with_it() {
             }
         });
         assert_eq!(told.unwrap().names, ["df", "y"], "{recovered} {checkpoint}");
+    }
+}
+
+fn behind(play: &Play, seq: u64) -> (Option<u64>, bool) {
+    let record = &play.bench.disk[usize::try_from(seq).unwrap() - 1];
+    match serde_json::from_slice(&record.body).unwrap() {
+        ExecutionRecord::Submitted { behind, stuck, .. } => (behind, stuck),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The execution whose record says that it ignores interrupts.
+fn stuck(play: &Play) -> Vec<u64> {
+    let records = play.bench.disk.iter();
+    let records = records.filter(|record| record.kind == RecordKind::Execution as u8);
+    let stuck = records.filter(|record| {
+        serde_json::from_slice::<ExecutionRecord>(&record.body).unwrap() == ExecutionRecord::Stuck
+    });
+    stuck
+        .map(|record| execution_of(RecordMeta::decode(&record.meta).owner).unwrap())
+        .collect()
+}
+
+#[test]
+fn code_that_ignores_interrupts_is_known_and_those_behind_it_are_told() {
+    let mut play = Play::new();
+    let a = play.execute("a");
+    let b = play.execute("b");
+    assert_eq!(
+        (behind(&play, a), behind(&play, b)),
+        ((None, false), (Some(a), false))
+    );
+    play.status("busy");
+    play.wait(TIMEOUT);
+    play.wait(5_000_000);
+    assert!(stuck(&play).is_empty());
+    play.wait(5_000_000);
+    assert_eq!((stuck(&play), play.interrupts()), (vec![a], 3));
+    play.recover();
+    play.wait(60_000_000);
+    assert_eq!((stuck(&play), play.interrupts()), (vec![a], 0));
+    let c = play.execute("c");
+    assert_eq!(behind(&play, c), (Some(a), true));
+    play.reply("ok");
+    play.status("idle");
+    let d = play.execute("d");
+    assert_eq!(behind(&play, d), (Some(b), false));
+}
+
+#[test]
+fn a_caller_may_have_the_process_replaced_or_ended_by_the_end_of_the_time() {
+    for (on_timeout, waits, orders) in [
+        (
+            OnTimeout::Restart,
+            [0, 5_000_000, 5_000_000],
+            vec![Kind::Interrupt, Kind::Interrupt, Kind::Restart],
+        ),
+        (OnTimeout::Kill, [0, 0, 0], vec![Kind::Stop]),
+    ] {
+        let mut play = Play::new();
+        let wanted = Submission {
+            on_timeout,
+            ..submission("a")
+        };
+        let Ok(Answer::Submitted { seq, .. }) = play.submit(wanted) else {
+            panic!("not submitted");
+        };
+        play.bench.orders.clear();
+        play.status("busy");
+        play.wait(TIMEOUT);
+        waits.into_iter().for_each(|wait| play.wait(wait));
+        let given: Vec<Kind> = play.bench.orders.iter().map(|(kind, _)| *kind).collect();
+        assert_eq!(given, orders);
+        assert_eq!(play.ends(), [(seq, End::KernelDied, true, 0)]);
+        assert!(stuck(&play).is_empty());
+    }
+}
+
+#[test]
+fn a_restart_has_one_answer_whatever_the_code_does_with_the_interrupt() {
+    for status in ["error", "ok"] {
+        let mut play = Play::new();
+        let a = play.execute("a");
+        play.status("busy");
+        play.bench.order(1, Command::Restart);
+        play.reply(status);
+        play.status("idle");
+        assert_eq!(play.ends(), [(a, End::KernelDied, true, 0)]);
     }
 }

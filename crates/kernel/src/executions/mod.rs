@@ -9,11 +9,11 @@
 //! [`queue::Executions`] knows nothing of requests, links and processes. What is here connects it with them.
 
 pub(super) mod brief;
-mod control;
+pub(super) mod control;
 mod current;
 pub(super) mod names;
 pub(super) mod observed;
-mod progress;
+pub(super) mod progress;
 pub(super) mod queue;
 mod queued;
 pub(super) mod records;
@@ -33,7 +33,9 @@ use super::core::Core;
 use super::event::{Answer, CommandError, Commanded, Effect};
 use super::life::Phase;
 use super::log::Log;
-use progress::{Ends, VERDICT_WAIT};
+use super::time_limit::TIMED_OUT;
+use control::Due;
+use progress::{Ends, RESTART, VERDICT_WAIT};
 use queue::{Executions, Known};
 use queued::Queued;
 use records::{End, Replaced, StopReason, Submission};
@@ -164,8 +166,9 @@ impl Core {
 
     /// Ends the one that is done, once the record of its last message is on its way.
     pub(super) fn finish_execution(&mut self) {
+        let restarts = self.life.phase() == Phase::Restarting;
         let (executions, mut ends) = self.executions_and_ends();
-        executions.finish(&mut ends);
+        executions.finish(restarts, &mut ends);
     }
 
     /// The process has ended, and with it all executions that have not, unless it is not known yet whether it had them.
@@ -187,9 +190,12 @@ impl Core {
     pub(super) fn limit_current(&mut self, out: &mut Vec<Effect>) {
         let mono = self.now.mono;
         let (executions, mut ends) = self.executions_and_ends();
-        if executions.limit(mono, &mut ends.log) && self.life.runs() {
+        match executions.limit(mono, &mut ends.log).filter(|_| self.life.runs()) {
             // Refused when too much waits for the shim: the next one comes all the same.
-            let _ = self.order(&ShimCommand::Interrupt, out);
+            Some(Due::Interrupt) => drop(self.order(&ShimCommand::Interrupt, out)),
+            Some(Due::Restart) => self.restart_process(TIMED_OUT, out),
+            Some(Due::Kill) => self.end_process(TIMED_OUT.to_owned(), out),
+            None => {}
         }
         if !self.executions.is_undecided(mono) {
             return;
@@ -204,7 +210,7 @@ impl Core {
     }
 
     fn reason_or_restart(&self) -> String {
-        self.life.reason().unwrap_or("restart").to_owned()
+        self.life.reason().unwrap_or(RESTART).to_owned()
     }
 
     /// The shim took the request and will not do it.

@@ -15,9 +15,11 @@ use crate::writes::Next;
 
 /// The cause of death by lack of memory.
 const OOM: &str = "oom";
+/// The cause of death by the restart that a caller has asked for.
+pub(crate) const RESTART: &str = "restart";
 /// How long it takes at most until the shim has said what became of a request that was on its way when a process ended,
 /// microseconds. Without a connection it is waited for again.
-pub(super) const VERDICT_WAIT: u64 = 2_000_000;
+pub(crate) const VERDICT_WAIT: u64 = 2_000_000;
 
 /// What the end of a process is for an execution.
 fn end_of(cause: &str) -> End {
@@ -45,6 +47,8 @@ impl Executions {
             submission: submission.clone(),
             ahead: self.ahead_of(turn),
             turn,
+            behind: self.sent(),
+            stuck: self.current.as_ref().is_some_and(|current| current.stuck),
         };
         self.submitting.push(Submitting {
             waiters: vec![waiter],
@@ -186,8 +190,9 @@ impl Executions {
         self.current(seq).map(|current| current.incarnation)
     }
 
-    /// The one that is done ends, once the record of its last message is on its way.
-    pub(super) fn finish(&mut self, ends: &mut Ends<'_>) {
+    /// The one that is done ends, once the record of its last message is on its way. With `restarts` its process is being replaced, on
+    /// behalf of a caller: it ends by that, however its code took the interrupt that the end of a process begins with.
+    pub(super) fn finish(&mut self, restarts: bool, ends: &mut Ends<'_>) {
         let Some(current) = self.current.take_if(|current| current.done) else {
             return;
         };
@@ -195,7 +200,12 @@ impl Executions {
             self.queue.push_front(current.queued);
             return;
         }
-        self.end(&current.queued, current.end(), None, true, ends);
+        let (status, cause) = if restarts {
+            (End::KernelDied, Some(RESTART.to_owned()))
+        } else {
+            (current.end(), None)
+        };
+        self.end(&current.queued, status, cause, true, ends);
     }
 
     /// One ends. `ran`: the kernel had begun with it.

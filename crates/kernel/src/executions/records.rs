@@ -38,6 +38,10 @@ pub enum OnTimeout {
     Interrupt,
     /// It continues; callers that wait for it are answered.
     Detach,
+    /// It is interrupted. If it still runs 10 s later, the kernel gets another process: all variables are lost.
+    Restart,
+    /// Its process is ended at once: all variables are lost. The next use of the kernel starts another process.
+    Kill,
 }
 
 /// What the code of an execution is written in.
@@ -215,6 +219,12 @@ pub enum ExecutionRecord {
         /// Its place in the queue; 0 in records of an earlier version.
         #[serde(default)]
         turn: u64,
+        /// The execution that the kernel has.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        behind: Option<u64>,
+        /// That one ignores interrupts.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        stuck: bool,
     },
     /// It goes to the kernel, for the first time or again. Its request record follows.
     Sent {
@@ -230,6 +240,8 @@ pub enum ExecutionRecord {
     },
     /// Its time has expired and it continues.
     Detached,
+    /// All interrupts were sent, and it continues.
+    Stuck,
     /// The last one.
     Ended {
         /// How it ended.

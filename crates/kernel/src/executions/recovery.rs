@@ -51,6 +51,12 @@ impl Executions {
                     current.due = None;
                 }
             }
+            ExecutionRecord::Stuck => {
+                if let Some(current) = self.current(seq) {
+                    current.stuck = true;
+                    current.stop = current.stop.map(|stop| Stop { due: None, ..stop });
+                }
+            }
             ExecutionRecord::Ended { status, ran, .. } => {
                 let queued = match self.current.take_if(|current| current.queued.seq == seq) {
                     Some(current) => Some(current.queued),

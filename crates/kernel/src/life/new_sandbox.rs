@@ -46,7 +46,7 @@ impl Core {
     /// What was sent to the sandbox before is given up.
     pub(crate) fn leave_sandbox(&mut self) {
         self.outbox.begin_again();
-        self.requests.leave_sandbox(&self.outbox);
+        self.requests.leave_sandbox(&self.outbox, self.now.mono);
         self.readiness.process_started();
     }
 }

@@ -10,6 +10,7 @@ use super::phase::Phase;
 use super::records::{ENDED_FROM_OUTSIDE, LifecycleRecord, StopBy};
 use crate::core::Core;
 use crate::event::Effect;
+use crate::executions::progress::RESTART;
 
 impl Core {
     /// A process has ended.
@@ -74,9 +75,9 @@ impl Core {
             _ if !asked => self.executions_lost(&exit.cause()),
             Phase::Stopping => self.executions_lost(&self.life.cause()),
             _ if stopped == Some(StopBy::Outside) => self.executions_lost(ENDED_FROM_OUTSIDE),
-            _ => self.executions_lost("restart"),
+            _ => self.executions_lost(RESTART),
         }
-        self.requests.process_ended(&self.outbox);
+        self.requests.process_ended(&self.outbox, self.now.mono);
         self.changed = true;
         match self.life.phase {
             Phase::Running | Phase::Starting if self.life.asked_to_end => {
@@ -105,6 +106,13 @@ impl Core {
         }
     }
 
+    /// Ends the kernel's process, whatever the rules for a crash say, and starts the next one.
+    pub(crate) fn restart_process(&mut self, cause: &str, out: &mut Vec<Effect>) {
+        self.stopwatch.reset();
+        self.executions_lost(cause);
+        self.restart_after(cause, out);
+    }
+
     /// A process ended without having been asked to: starts the next one, or gives up.
     pub(super) fn process_crashed(&mut self, cause: String, out: &mut Vec<Effect>) {
         self.executions_lost(&cause);
@@ -127,7 +135,7 @@ impl Core {
             self.say("dead");
         }
         self.life.died(cause);
-        self.requests.lose_accepted(&self.outbox);
+        self.requests.lose_accepted(&self.outbox, self.now.mono);
         self.changed = true;
         self.life.fail_waiters(out);
     }

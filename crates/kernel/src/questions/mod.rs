@@ -6,6 +6,7 @@
 //! - [`CommandError::NotKnown`], when the kernel went idle below the question and no reply followed within a second: so do
 //!   kernels that do not know a type;
 //! - [`CommandError::NoAnswer`], when its time has expired;
+//! - [`CommandError::ControlSilent`], when an earlier one on the control channel still has no answer;
 //! - [`CommandError::NotRunning`], when the process ended before.
 //!
 //! [`open::Questions`] knows those that are open; what is here sends them.
@@ -14,6 +15,8 @@ pub(super) mod open;
 pub(super) mod question;
 #[cfg(test)]
 mod tests;
+
+use himalia_wire::Channel;
 
 use super::core::Core;
 use super::event::{CommandError, Commanded};
@@ -28,6 +31,10 @@ impl Core {
         }
         if self.writes.failing() {
             return Err(CommandError::DiskFailing);
+        }
+        let control = question.channel == Channel::Control;
+        if control && self.readiness.is_control_silent() && self.requests.awaits_control() {
+            return Err(CommandError::ControlSilent);
         }
         if !self.questions.has_room(question.channel, &self.requests) {
             return Err(CommandError::TooManyQuestions);
@@ -44,7 +51,11 @@ impl Core {
 
     /// Gives up questions whose time has expired.
     pub(super) fn expire_questions(&mut self) {
-        if self.questions.expire(self.now.mono, &mut self.requests) {
+        let expired = self.questions.expire(self.now.mono, &mut self.requests);
+        if expired.on_control {
+            self.readiness.set_control_silent(true);
+        }
+        if expired.made_room {
             self.release();
         }
     }

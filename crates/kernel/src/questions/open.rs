@@ -35,6 +35,15 @@ pub(crate) struct Questions {
     outcomes: Vec<(u64, Result<Answer, CommandError>)>,
 }
 
+/// What the end of waits has shown.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Expired {
+    /// There is room for requests.
+    pub(super) made_room: bool,
+    /// The kernel has said nothing to a question on its control channel.
+    pub(super) on_control: bool,
+}
+
 /// A question as a message to the kernel.
 pub(super) fn request(question: &Question) -> Request {
     let channel = question.channel;
@@ -115,23 +124,24 @@ impl Questions {
         waited.map(|one| one.due).min()
     }
 
-    /// No reply is waited for any more where the time has expired. `true` if that has made room for requests.
-    pub(super) fn expire(&mut self, mono: u64, requests: &mut Requests) -> bool {
-        let mut made_room = false;
+    /// No reply is waited for any more where the time has expired.
+    pub(super) fn expire(&mut self, mono: u64, requests: &mut Requests) -> Expired {
+        let mut expired = Expired::default();
         for one in &mut self.open {
             if one.due > mono {
                 continue;
             }
             let Some(waiter) = one.waiter.take() else { continue };
             let error = if one.idle {
-                made_room |= requests.forget(one.id);
+                expired.made_room |= requests.forget(one.id);
                 CommandError::NotKnown
             } else {
+                expired.on_control |= one.channel == Channel::Control;
                 CommandError::NoAnswer
             };
             self.outcomes.push((waiter, Err(error)));
         }
-        made_room
+        expired
     }
 
     /// Gives the outcomes to those who asked.

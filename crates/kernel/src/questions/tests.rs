@@ -1,7 +1,7 @@
 //! Questions of the engine in the state machine, one thing after the other.
 
 use bytes::Bytes;
-use himalia_model::ExecutionState;
+use himalia_model::{ExecutionState, Unanswered};
 use himalia_shim_protocol::{Lane, Origin, RefusalKind, RequestId, ToGateway};
 use himalia_wire::{Channel, Limits, Parts, header, v1};
 use serde_json::json;
@@ -223,4 +223,25 @@ fn the_next_gateway_asks_nothing_again() {
         let kinds = core.requests.carried_kinds(Lane::Data);
         assert!(!kinds.contains(&RequestKind::Question), "{kinds:?}");
     }
+}
+
+#[test]
+fn a_control_channel_that_is_blocked_is_said_until_it_answers() {
+    let problem = |talk: &Talk| talk.bench.core.snapshot().unresponsive.map(|found| found.problem);
+    let mut talk = Talk::new();
+    talk.ask(7, Channel::Control);
+    talk.later(WAIT);
+    assert_eq!(talk.told(), [(7, Err(CommandError::NoAnswer))]);
+    assert_eq!(problem(&talk), Some(Unanswered::Control));
+    talk.ask(8, Channel::Control);
+    assert_eq!(talk.told(), [(8, Err(CommandError::ControlSilent))]);
+    // Another channel is not concerned.
+    talk.ask(9, Channel::Shell);
+    talk.says(1, Channel::Shell, "complete_reply", &json!({}));
+    assert!(matches!(&talk.told()[..], [(9, Ok(_))]));
+    talk.says(0, Channel::Control, "complete_reply", &json!({}));
+    assert_eq!(problem(&talk), None);
+    talk.ask(10, Channel::Control);
+    talk.says(2, Channel::Control, "complete_reply", &json!({}));
+    assert!(matches!(&talk.told()[..], [(10, Ok(_))]));
 }

@@ -19,6 +19,8 @@ pub(crate) struct Readiness {
     probes: u8,
     /// It answers heartbeats.
     alive: bool,
+    /// A question on the control channel has no answer, nor has anything else there since.
+    control_silent: bool,
     /// It does not answer, as the log has it.
     unresponsive: Option<Unresponsive>,
 }
@@ -32,6 +34,7 @@ impl Default for Readiness {
             probes: 0,
             // The shim says only what changes after the start.
             alive: true,
+            control_silent: false,
             unresponsive: None,
         }
     }
@@ -95,6 +98,16 @@ impl Readiness {
         std::mem::replace(&mut self.alive, alive) != alive
     }
 
+    /// Whether the control channel is silent, as far as it is known now.
+    pub(crate) fn set_control_silent(&mut self, silent: bool) {
+        self.control_silent = silent;
+    }
+
+    /// A question on the control channel has no answer, nor has anything else there since.
+    pub(crate) fn is_control_silent(self) -> bool {
+        self.control_silent
+    }
+
     /// When to probe next, monotonic microseconds.
     pub(crate) fn deadline(&self) -> Option<u64> {
         self.next_probe
@@ -107,7 +120,8 @@ impl Readiness {
         let problem = match (runs, self.alive) {
             (false, _) => None,
             (true, false) => Some(Unanswered::Heartbeat),
-            (true, true) => gave_up.then_some(Unanswered::KernelInfo),
+            (true, true) if gave_up => Some(Unanswered::KernelInfo),
+            (true, true) => self.control_silent.then_some(Unanswered::Control),
         };
         if self.unresponsive.map(|before| before.problem) == problem {
             return None;

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::carried::Carried;
 use super::kind::{RequestKind, lane_of};
 use super::ledger::Entry;
-use super::state::Requests;
+use super::state::{Asked, Requests};
 use crate::shim::outbox::Outbox;
 
 /// What a checkpoint has of them.
@@ -17,6 +17,8 @@ pub(crate) struct RequestsCheckpoint {
     unaccepted: Vec<Unaccepted>,
     #[serde(default)]
     secret_asked: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    asked: Option<Asked>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -33,6 +35,8 @@ struct OpenRequest {
     kind: u32,
     replied: bool,
     idle: bool,
+    #[serde(default)]
+    busy: bool,
     #[serde(default)]
     overtaken: bool,
     /// A process has ended that may have had it.
@@ -86,6 +90,7 @@ impl Requests {
             kind: entry.kind as u32,
             replied: entry.replied,
             idle: entry.idle,
+            busy: entry.busy,
             overtaken: entry.overtaken,
             lost,
         });
@@ -93,12 +98,14 @@ impl Requests {
             open: open.collect(),
             unaccepted: pending.chain(held).chain(carried).collect(),
             secret_asked: self.secret_asked,
+            asked: self.asked.clone(),
         }
     }
 
     /// From a checkpoint.
     pub(crate) fn restore(&mut self, checkpoint: RequestsCheckpoint) {
         self.secret_asked = checkpoint.secret_asked;
+        self.asked = checkpoint.asked;
         for open in checkpoint.open {
             let entry = Entry {
                 seq: open.seq,
@@ -112,6 +119,7 @@ impl Requests {
                 kind: RequestKind::from_word(open.kind),
                 replied: open.replied,
                 idle: open.idle,
+                busy: open.busy,
                 overtaken: open.overtaken,
                 way: None,
             };

@@ -36,6 +36,8 @@ pub(crate) struct Entry {
     pub(crate) kind: RequestKind,
     pub(crate) replied: bool,
     pub(crate) idle: bool,
+    /// The kernel has said that it is busy with it, and it counts as activity.
+    pub(crate) busy: bool,
     /// A later one of its channel was answered before.
     pub(crate) overtaken: bool,
     /// Where it is, if it is traced. Not kept in checkpoints.
@@ -61,6 +63,7 @@ impl Entry {
             kind,
             replied: false,
             idle: false,
+            busy: false,
             overtaken: false,
             way: trace.as_ref().map(|trace| Box::new(Way::new(**trace))),
         }
@@ -89,6 +92,8 @@ pub(crate) struct Ledger {
     open: BTreeMap<RequestId, Entry>,
     by_parent: ParentIndex,
     unanswered: usize,
+    /// Those that the kernel works on.
+    working: usize,
     /// The latest that was answered: on shell, on control.
     answered: [Option<RequestId>; 2],
     /// What was forgotten with a process. The shim may still say that it never ran.
@@ -103,6 +108,11 @@ impl Entry {
     /// Whether a reply is still to be expected. Kernels go idle without one on types that they do not know.
     fn unanswered(&self) -> bool {
         self.kind.replies() && !self.replied && !self.idle && !self.overtaken
+    }
+
+    /// Whether the kernel works on it, and that counts as activity.
+    fn works(&self) -> bool {
+        self.busy && !self.idle && !self.replied
     }
 
     /// Whether it is traced, and the shim is not known to have accepted it.
@@ -129,10 +139,21 @@ impl Ledger {
         self.open.iter().map(|(id, entry)| (*id, entry))
     }
 
-    /// Whether an execution was sent and not answered.
-    pub(crate) fn executes(&self) -> bool {
-        let waits = |entry: &Entry| entry.kind == RequestKind::Execute && entry.unanswered();
+    /// Whether the kernel works on one that counts as activity.
+    pub(crate) fn is_working(&self) -> bool {
+        self.working > 0
+    }
+
+    /// Whether an answer on the control channel is still to be expected.
+    pub(crate) fn awaits_control(&self) -> bool {
+        let waits = |entry: &Entry| entry.channel == Channel::Control && entry.unanswered();
         self.open.values().any(waits)
+    }
+
+    /// The oldest execution that was sent and not answered.
+    pub(crate) fn oldest_execution(&self) -> Option<RequestId> {
+        let waits = |entry: &Entry| entry.kind == RequestKind::Execute && entry.unanswered();
+        self.iter().find_map(|(id, entry)| waits(entry).then_some(id))
     }
 
     /// Adds a request, making room if there is none.
@@ -149,6 +170,7 @@ impl Ledger {
             }
         }
         self.unanswered += usize::from(entry.unanswered());
+        self.working += usize::from(entry.works());
         self.unaccepted_ways += usize::from(entry.awaits_acceptance());
         self.by_parent.entry(entry.parent).or_default().push(id);
         self.open.insert(id, entry);
@@ -182,11 +204,31 @@ impl Ledger {
         self.mark(id, |entry| entry.idle = true)
     }
 
+    /// The kernel is busy with the request, which counts as activity.
+    pub(crate) fn works_on(&mut self, id: RequestId) {
+        if let Some(entry) = self.open.get_mut(&id) {
+            let before = entry.works();
+            entry.busy = true;
+            self.working += usize::from(!before && entry.works());
+        }
+    }
+
+    /// Output was lost, maybe the idle of requests that have no other end.
+    pub(crate) fn output_lost(&mut self) {
+        for entry in self.open.values_mut() {
+            if entry.works() && !entry.kind.replies() {
+                entry.busy = false;
+                self.working -= 1;
+            }
+        }
+    }
+
     fn mark(&mut self, id: RequestId, set: impl FnOnce(&mut Entry)) -> Option<Progress> {
         let entry = self.open.get_mut(&id)?;
-        let before = entry.unanswered();
+        let (unanswered, works) = (entry.unanswered(), entry.works());
         set(entry);
-        self.unanswered -= usize::from(before && !entry.unanswered());
+        self.unanswered -= usize::from(unanswered && !entry.unanswered());
+        self.working -= usize::from(works && !entry.works());
         let answered = entry.kind == RequestKind::Question && entry.replied;
         let done = answered || (entry.idle && (entry.replied || !entry.kind.replies()));
         let channel = entry.channel;
@@ -203,7 +245,8 @@ impl Ledger {
         Some(progress)
     }
 
-    /// What came before an answered request on its channel and has no answer will not get one.
+    /// What came before an answered request on its channel and has no answer will not get one, unless the kernel works on it:
+    /// requests of subshells are answered meanwhile.
     fn overtake(&mut self, id: RequestId, channel: Channel) {
         let latest = &mut self.answered[usize::from(channel == Channel::Control)];
         if latest.is_some_and(|latest| latest >= id) {
@@ -211,7 +254,7 @@ impl Ledger {
         }
         let from = latest.replace(id).map_or(Bound::Unbounded, Bound::Included);
         for (_, entry) in self.open.range_mut((from, Bound::Excluded(id))) {
-            if entry.channel == channel && entry.unanswered() {
+            if entry.channel == channel && entry.unanswered() && !entry.works() {
                 entry.overtaken = true;
                 self.unanswered -= 1;
             }
@@ -222,6 +265,7 @@ impl Ledger {
     pub(crate) fn remove(&mut self, id: RequestId) -> Option<Entry> {
         let entry = self.open.remove(&id)?;
         self.unanswered -= usize::from(entry.unanswered());
+        self.working -= usize::from(entry.works());
         self.unaccepted_ways -= usize::from(entry.awaits_acceptance());
         if let Some(ids) = self.by_parent.get_mut(&entry.parent) {
             ids.retain(|other| *other != id);
@@ -232,15 +276,16 @@ impl Ledger {
         Some(entry)
     }
 
-    /// The kernel's process has ended: forgets all but what `keep` names, as far as it was not refused.
-    pub(crate) fn lose(&mut self, keep: impl Fn(RequestId) -> bool) {
+    /// The kernel's process has ended: forgets all but what `keep` names, as far as it was not refused. Gives what is forgotten.
+    pub(crate) fn lose(&mut self, keep: impl Fn(RequestId) -> bool) -> Vec<RequestId> {
         let gone: Vec<RequestId> = self.open.keys().copied().filter(|id| !keep(*id)).collect();
-        for id in gone {
-            if let Some(mut entry) = self.remove(id) {
+        for id in &gone {
+            if let Some(mut entry) = self.remove(*id) {
                 self.ended_ways.extend(entry.way.take().map(|way| (way, true)));
-                self.insert_lost(id, entry);
+                self.insert_lost(*id, entry);
             }
         }
+        gone
     }
 
     /// Where a traced request is, while it is open.
@@ -282,6 +327,11 @@ impl Ledger {
         self.lost.iter().map(|(id, entry)| (*id, entry))
     }
 
+    /// One that was lost with a process.
+    pub(crate) fn lost(&self, id: RequestId) -> Option<&Entry> {
+        self.lost.get(&id)
+    }
+
     /// A request that the shim may have refused: open, or lost with a process.
     pub(crate) fn refusable(&self, id: RequestId) -> Option<&Entry> {
         self.open.get(&id).or_else(|| self.lost.get(&id))
@@ -316,6 +366,7 @@ mod tests {
             kind,
             replied: false,
             idle: false,
+            busy: false,
             overtaken: false,
             way: None,
         }

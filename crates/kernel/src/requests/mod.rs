@@ -9,7 +9,7 @@
 //! | The disk refuses its record: it waits again | `take_back`, here |
 //! | The shim refuses it: it is sent again, or ends | [`refusal`] |
 //! | Reply and idle come: `messages.rs` asks which request they are for | [`kind`], [`ledger`], [`parent`] |
-//! | Its process, its sandbox or its gateway ends before | [`state`], [`carried`] |
+//! | Its process, its sandbox or its gateway ends before | [`state`], [`carried`], [`lost`] |
 //! | The next gateway reads it from the journal | [`checkpoint`], [`recovery`] |
 //!
 //! [`state::Requests`] knows where each of them is; what is here connects it with journal and link.
@@ -21,6 +21,7 @@ mod carried;
 pub(super) mod checkpoint;
 pub(super) mod kind;
 pub(super) mod ledger;
+mod lost;
 mod parent;
 mod recovery;
 mod refusal;
@@ -45,6 +46,10 @@ use ledger::Entry;
 impl Core {
     /// A request: sent once it is in the journal, or kept until there is a process that could take it.
     pub(super) fn request(&mut self, mut request: Request) {
+        if request.channel() == Channel::Stdin && !self.requests.is_answer(&request) {
+            tracing::debug!("a message on stdin answers no open question");
+            return;
+        }
         if let Some(trace) = &mut request.trace {
             trace.received(self.now.wall);
         }

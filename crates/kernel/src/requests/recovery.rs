@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use himalia_journal::Record;
 use himalia_shim_protocol::Lane;
-use himalia_wire::Channel;
+use himalia_wire::v1::Frame;
+use himalia_wire::{Channel, Limits};
 
 use super::carried::{Carried, held_again};
 use super::kind::{RequestKind, lane_of};
@@ -38,21 +39,33 @@ impl Requests {
     }
 
     /// The record of a message of the kernel. Returns what it did if it is a reply.
-    pub(crate) fn fold_message(&mut self, meta: &RecordMeta) -> Option<Progress> {
+    pub(crate) fn fold_message(&mut self, record: &Record, meta: &RecordMeta) -> Option<Progress> {
         let id = meta.request_id();
         // Whatever answers a request proves that it was accepted.
         if let Some(entry) = self.ledger.get(id)
-            && meta.word & (word::IDLE | word::REPLY) != 0
+            && meta.word & (word::IDLE | word::REPLY | word::WORKS) != 0
         {
             self.carried[entry.lane()].remove(&entry.seq);
         }
         if meta.channel == Some(Channel::Stdin) && !meta.synthetic {
             self.secret_asked = meta.word & word::SECRET != 0;
+            if let Ok(frame) = Frame::parse(record.body.clone(), &Limits::KERNEL)
+                && let Ok(header) = frame.peek()
+            {
+                self.note_asked(&header, meta.owner);
+            }
+        }
+        if meta.word & word::WORKS != 0 {
+            self.ledger.works_on(id);
         }
         if meta.word & word::IDLE != 0 {
             self.ledger.idle(id);
         }
         if meta.word & word::REPLY == 0 {
+            return None;
+        }
+        if meta.synthetic {
+            self.ledger.take(id);
             return None;
         }
         self.ledger.replied(id)

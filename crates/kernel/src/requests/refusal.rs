@@ -67,6 +67,9 @@ impl Core {
 
     /// The answer to [`Effect::Fetch`]: the record of a refused request, if there still is one.
     pub(crate) fn fetched(&mut self, seq: u64, record: Option<&Arc<Record>>) {
+        if self.fetched_lost(seq, record) {
+            return;
+        }
         let Some((lane, carried)) = Lane::ALL
             .into_iter()
             .find_map(|lane| Some((lane, self.requests.carried[lane].remove(&seq)?)))

@@ -3,26 +3,44 @@
 use std::collections::BTreeMap;
 
 use himalia_shim_protocol::{KernelEntry, Lane, PerLane, RefusalKind, RequestId};
+use himalia_wire::header::HeaderPeek;
 use himalia_wire::{Channel, header};
+use serde::{Deserialize, Serialize};
 
 use super::backlog::RequestBacklog;
 use super::carried::Carried;
 use super::kind::RequestKind;
 use super::ledger::{Entry, Ledger, Progress};
+use super::lost::LostRequests;
 use super::parent::IopubParent;
 use super::secrets;
+use crate::event::Request;
 use crate::shim::outbox::Outbox;
 use crate::trace::Way;
+
+/// The message by which a kernel asks for input.
+const INPUT_REQUEST: &str = "input_request";
+
+/// A question of the kernel.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Asked {
+    /// The owner of the request whose code asks.
+    owner: u64,
+    msg_id: Box<str>,
+}
 
 /// The requests of one kernel.
 #[derive(Debug, Default)]
 pub(crate) struct Requests {
     pub(super) backlog: RequestBacklog,
     pub(super) ledger: Ledger,
+    pub(super) lost: LostRequests,
     /// By the numbers of their records.
     pub(super) carried: PerLane<BTreeMap<u64, Carried>>,
     /// The kernel's latest question is for a password: its answers are not written.
     pub(super) secret_asked: bool,
+    /// The kernel's latest question, if it is known who is asked.
+    pub(super) asked: Option<Asked>,
     pub(super) iopub_parent: Option<IopubParent>,
 }
 
@@ -74,7 +92,27 @@ impl Requests {
 
     /// Whether an execution was sent and not answered.
     pub(crate) fn executes(&self) -> bool {
-        self.ledger.executes()
+        self.ledger.oldest_execution().is_some()
+    }
+
+    /// Whether an answer on the control channel is still to be expected.
+    pub(crate) fn awaits_control(&self) -> bool {
+        self.ledger.awaits_control()
+    }
+
+    /// The oldest execution that was sent and not answered.
+    pub(crate) fn oldest_execution(&self) -> Option<RequestId> {
+        self.ledger.oldest_execution()
+    }
+
+    /// Output was lost.
+    pub(crate) fn output_lost(&mut self) {
+        self.ledger.output_lost();
+    }
+
+    /// Whether the kernel works on a request that counts as activity.
+    pub(crate) fn is_working(&self) -> bool {
+        self.ledger.is_working()
     }
 
     /// Whether the owner has an open request.
@@ -137,13 +175,18 @@ impl Requests {
     }
 
     /// What a process had accepted is lost with it; what is still on its way goes to the next one.
-    pub(crate) fn lose_accepted(&mut self, outbox: &Outbox) {
-        self.ledger.lose(|id| outbox.is_on_its_way(id));
+    pub(crate) fn lose_accepted(&mut self, outbox: &Outbox, mono: u64) {
+        for id in self.ledger.lose(|id| outbox.is_on_its_way(id)) {
+            if let Some(entry) = self.ledger.lost(id) {
+                self.lost.add(id, entry, mono);
+            }
+        }
     }
 
     /// The request did not run: no answer is waited for any more. With `again` it is kept as one that goes again.
     pub(super) fn never_ran(&mut self, id: RequestId, again: bool) -> Option<Entry> {
         let entry = self.ledger.take(id);
+        self.lost.remove(id);
         let mut held = None;
         for lane in Lane::ALL {
             let known = self.carried[lane].iter().find(|(_, carried)| carried.id == id);
@@ -176,6 +219,13 @@ impl Requests {
         self.ledger.idle(id)
     }
 
+    /// The kernel is busy with what has this parent, which counts as activity.
+    pub(crate) fn works_on(&mut self, parent: u64) -> Option<RequestId> {
+        let id = self.ledger.find(parent, true)?;
+        self.ledger.works_on(id);
+        Some(id)
+    }
+
     /// The kernel works on what has this parent, if it is an execution.
     pub(crate) fn execution_below(&self, parent: u64) -> Option<RequestId> {
         let id = self.ledger.find(parent, true)?;
@@ -185,8 +235,28 @@ impl Requests {
 
     /// A message on stdin. `true` if it asks for a password.
     pub(crate) fn note_question(&mut self, msg_type: &str, content: &[u8]) -> bool {
-        self.secret_asked = msg_type == "input_request" && secrets::asks_for_one(content);
+        self.secret_asked = msg_type == INPUT_REQUEST && secrets::asks_for_one(content);
         self.secret_asked
+    }
+
+    /// The message on stdin has this header, and goes to this owner; 0 = it is not known to whom.
+    pub(crate) fn note_asked(&mut self, header: &HeaderPeek<'_>, owner: u64) {
+        let is_question = header.msg_type == INPUT_REQUEST && owner != 0;
+        self.asked = is_question.then(|| Asked {
+            owner,
+            msg_id: (&*header.msg_id).into(),
+        });
+    }
+
+    /// Whether a message of a client on stdin answers the latest question: it names it as its parent, or it names none and comes from
+    /// the client that is asked.
+    pub(crate) fn is_answer(&self, request: &Request) -> bool {
+        let Some(asked) = &self.asked else { return true };
+        let parent = request.frame.peek_parent().ok().flatten();
+        match parent.filter(|parent| parent.msg_type == INPUT_REQUEST) {
+            Some(parent) => *parent.msg_id == *asked.msg_id,
+            None => request.owner == asked.owner,
+        }
     }
 
     /// The open request that a message belongs to. The parent decides, since clients go by it: the identity, which kernels
@@ -224,17 +294,17 @@ impl Requests {
     }
 
     /// A process has ended, and its output is complete.
-    pub(crate) fn process_ended(&mut self, outbox: &Outbox) {
-        self.lose_accepted(outbox);
+    pub(crate) fn process_ended(&mut self, outbox: &Outbox, mono: u64) {
+        self.lose_accepted(outbox, mono);
         self.iopub_parent = None;
     }
 
     /// What an earlier gateway had sent to the sandbox before was done there, or is lost with it.
-    pub(crate) fn leave_sandbox(&mut self, outbox: &Outbox) {
+    pub(crate) fn leave_sandbox(&mut self, outbox: &Outbox, mono: u64) {
         for lane in Lane::ALL {
             self.carried[lane].retain(|_, carried| carried.confirmed);
         }
-        self.lose_accepted(outbox);
+        self.lose_accepted(outbox, mono);
     }
 
     /// The first hello of a lane in this epoch: its marks say what was accepted of what earlier gateways sent.

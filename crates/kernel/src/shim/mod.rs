@@ -112,6 +112,9 @@ impl Core {
 
     fn push_gap(&mut self, lane: Lane, link: u64, incarnation: u32, body: &serde_json::Value) {
         let channel = (lane == Lane::Data).then_some(himalia_wire::Channel::Iopub);
+        if channel.is_some() {
+            self.requests.output_lost();
+        }
         let kernel = self.settings.kernel;
         let meta = RecordMeta {
             kernel,

@@ -145,10 +145,10 @@ fn owner(world: &World, meta: &RecordMeta, seq: u64, frame: &bytes::Bytes) -> Re
 
 /// No request is begun twice; one in the journal is begun, or was lost with a process.
 fn once(world: &World, journaled: &BTreeSet<String>) -> Result<(), String> {
-    let sent_before = world.sent_before();
+    let (sent_before, answered) = (world.sent_before(), answered(world));
     for (key, asked) in &world.asked {
         let begun = world.shim.begun.get(key).copied().unwrap_or(0);
-        let lost = world.shim.lost.contains(key) || sent_before.contains(key);
+        let lost = world.shim.lost.contains(key) || sent_before.contains(key) || answered.contains(key);
         let known = journaled.contains(key);
         if begun > 1 {
             return Err(format!("{key} ran {begun} times"));
@@ -173,6 +173,21 @@ fn once(world: &World, journaled: &BTreeSet<String>) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// Requests that have a reply in the name of a process that ended.
+fn answered(world: &World) -> BTreeSet<String> {
+    let messages = world.disk.records.iter().filter(|record| {
+        let meta = RecordMeta::decode(&record.meta);
+        let is_reply = meta.channel.is_some_and(|channel| channel != Channel::Iopub);
+        record.kind == RecordKind::Message as u8 && meta.synthetic && is_reply
+    });
+    let parents = messages.map(|record| {
+        let (_, parts) = v1::decode(&record.body, &Limits::KERNEL).unwrap();
+        let parent = header::peek_parent(&parts.parent_header).unwrap().unwrap();
+        format!("{}/{}", parent.session, parent.msg_id)
+    });
+    parents.collect()
 }
 
 /// Every request that is in the journal has its reply there, or a process that had it is known to have ended, or it is

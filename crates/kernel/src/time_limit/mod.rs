@@ -14,7 +14,7 @@ use super::rules::Rules;
 use stopwatch::Step;
 
 /// The cause of death of a process that did not stop in time.
-const TIMED_OUT: &str = "execution_timeout";
+pub(super) const TIMED_OUT: &str = "execution_timeout";
 
 impl Core {
     /// Other rules hold from now on.

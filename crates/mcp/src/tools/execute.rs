@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use himalia_engine::{Execute, ExecutionId, KernelId, OnTimeout};
+use himalia_engine::{Execute, ExecutionId, KernelId, OnTimeout, STOP_TIME};
 use rmcp::model::{CallToolResponse, Tool};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -11,8 +11,9 @@ use serde_json::{Map, Value, json};
 use super::entry::{Effects, ToolEntry, object, tool};
 use crate::call::{Answer, Call};
 use crate::failure::Failure;
+use crate::follow::{self, Patience};
 use crate::input::{Asked, Round, question};
-use crate::{arguments, follow, limits, sessions};
+use crate::{arguments, limits, sessions};
 
 pub(super) const TOOL: ToolEntry = ToolEntry {
     name: "execute",
@@ -38,7 +39,7 @@ fn describe(name: &'static str) -> Tool {
             "kernel": {"type": "string", "description": "id of an additional one"},
             "language": {"type": "string", "description": "bash: a shell script"},
             "timeout_s": {"type": "number", "description": "run time limit"},
-            "on_timeout": {"enum": ["interrupt", "detach"], "description": "detach: let it continue"},
+            "on_timeout": {"enum": ["interrupt", "detach", "restart", "kill"], "description": "detach: let it continue; restart: if interrupts do not help"},
             "wait_s": {"type": "number", "description": "return then; the code continues (default 50, at most 600)"},
             "background": {"type": "boolean", "description": "return immediately"},
             "text_chars": {"type": "integer", "description": "budget of text (default 8000)"},
@@ -110,6 +111,11 @@ async fn run(mut call: Call) -> Answer {
         Some(true) => Duration::ZERO,
         _ => arguments::wait(wanted.wait_s, limits::WAIT)?,
     };
+    let queued = match (wanted.wait_s, timeout(wanted.timeout_s)?) {
+        (Some(_), _) => None,
+        (None, limit) => Some(limit.map_or(wait, |limit| limit.saturating_add(STOP_TIME))),
+    };
+    let patience = Patience { wait, queued };
     let (id, after) = match Round::of(&mut call)? {
         Round::First => match &wanted.input_for {
             None => (start(&call, wanted).await?, None),
@@ -127,18 +133,21 @@ async fn run(mut call: Call) -> Answer {
             return Ok(super::get_output::shown(&call, &result, image_bytes).await);
         }
     };
-    let result = follow::wait(&call, id, after, wait).await?;
+    let result = follow::wait(&call, id, after, patience).await?;
     if let Some(question) = question(&call, &session, &result).filter(|_| !wait.is_zero()) {
         return Ok(CallToolResponse::InputRequired(question));
     }
     Ok(super::get_output::shown(&call, &result, image_bytes).await)
 }
 
+fn timeout(seconds: Option<f64>) -> Result<Option<Duration>, Failure> {
+    let read = |timeout| arguments::seconds("timeout_s", timeout, TIMEOUT_MOST);
+    seconds.map(read).transpose()
+}
+
 async fn start(call: &Call, wanted: Arguments) -> Result<ExecutionId, Failure> {
     let kernel = wanted.kernel(call)?;
-    let timeout = wanted
-        .timeout_s
-        .map(|timeout| arguments::seconds("timeout_s", timeout, TIMEOUT_MOST));
+    let timeout = timeout(wanted.timeout_s)?;
     if wanted.on_timeout.is_some() && timeout.is_none() {
         return Err(Failure::argument("on_timeout", "needs timeout_s"));
     }
@@ -146,7 +155,7 @@ async fn start(call: &Call, wanted: Arguments) -> Result<ExecutionId, Failure> {
     let execute = Execute {
         code: wanted.code,
         language: wanted.language,
-        timeout: timeout.transpose()?,
+        timeout,
         on_timeout: wanted.on_timeout.unwrap_or_default(),
         text_chars: wanted.text_chars.unwrap_or(plain.text_chars),
         allow_stdin: wanted.allow_stdin.unwrap_or(false),

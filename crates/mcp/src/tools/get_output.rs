@@ -10,7 +10,8 @@ use serde_json::json;
 use super::entry::{Effects, ToolEntry, tool};
 use crate::call::{Answer, Call, answer};
 use crate::failure::Failure;
-use crate::{arguments, follow, images, limits, render};
+use crate::follow::{self, Patience};
+use crate::{arguments, images, limits, render};
 
 pub(super) const TOOL: ToolEntry = ToolEntry {
     name: "get_output",
@@ -62,7 +63,7 @@ async fn run(mut call: Call) -> Answer {
     call.subject.is_execution(id);
     // A prompt that is there already needs no wait.
     if !wait.is_zero() && !result.status.is_over() && result.input.is_none() {
-        result = follow::wait(&call, id, Some(result.seq), wait).await?;
+        result = follow::wait(&call, id, Some(result.seq), Patience::exact(wait)).await?;
     }
     if wanted.cursor.is_none() && wanted.limit.is_none() {
         return Ok(shown(&call, &result, image_bytes).await);

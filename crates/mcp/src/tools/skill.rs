@@ -12,7 +12,8 @@ use super::versions::{self, Version};
 use super::{TEXT_CHARS, cut};
 use crate::call::{Answer, Call, answer};
 use crate::failure::Failure;
-use crate::{arguments, follow, limits};
+use crate::follow::{self, Patience};
+use crate::{arguments, limits};
 
 pub(super) const TOOL: ToolEntry = ToolEntry {
     name: "skill",
@@ -102,7 +103,7 @@ async fn run(mut call: Call) -> Answer {
                 callback: None,
             };
             let id = call.engine.run_skill(&call.principal, name()?, run).await?.id;
-            follow::wait(&call, id, None, limits::WAIT).await?;
+            follow::wait(&call, id, None, Patience::exact(limits::WAIT)).await?;
             let run = call.engine.skill_run(&call.principal, id).await?;
             Ok(ended(&run).into())
         }

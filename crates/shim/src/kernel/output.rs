@@ -38,6 +38,12 @@ impl Tail {
         }
     }
 
+    /// Forgets the text up to now: what comes is of other code.
+    pub(super) fn forget(&self) {
+        self.0.catch_up();
+        self.0.kept.borrow_mut().clear();
+    }
+
     /// The text up to now; what is not UTF-8 is replaced.
     pub(super) fn text(&self) -> String {
         self.0.catch_up();
@@ -86,6 +92,19 @@ mod tests {
         let text = tail.text();
         assert_eq!(text.len(), STDERR_TAIL_BYTES);
         assert!(text.ends_with("line 99999\n"));
+    }
+
+    #[tokio::test]
+    async fn what_is_forgotten_is_no_last_word() {
+        let (read, mut write) = std::io::pipe().unwrap();
+        let tail = Tail::default();
+        let following = tail.follow(Receiver::from_owned_fd(read.into()).unwrap());
+        write.write_all(b"an old warning").unwrap();
+        tail.forget();
+        write.write_all(b"goodbye").unwrap();
+        drop(write);
+        following.await;
+        assert_eq!(tail.text(), "goodbye");
     }
 
     #[tokio::test]

@@ -60,10 +60,15 @@ impl Kernel {
 
     fn pass(&self, lane: Lane, request: RequestId, frame: &Frame) {
         let channel = frame.channel();
+        let header = frame.peek().ok();
         let answered = matches!(channel, Channel::Shell | Channel::Control)
-            && frame
-                .peek()
-                .is_ok_and(|header| header.msg_type.ends_with("_request"));
+            && header
+                .as_ref()
+                .is_some_and(|header| header.msg_type.ends_with("_request"));
+        if channel == Channel::Shell && header.is_some_and(|header| header.msg_type == "execute_request") {
+            // What earlier code wrote explains no death from here on.
+            self.tail.borrow().forget();
+        }
         if answered && self.echoes.get() != Some(false) {
             self.outlet.link(|link| link.track(self.number, request));
         }

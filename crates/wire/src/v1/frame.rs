@@ -5,6 +5,7 @@ use bytes::Bytes;
 use super::{FIXED, WORD, encode};
 use crate::header::{self, HeaderPeek};
 use crate::parts::at_most;
+use crate::repair::repaired;
 use crate::{Channel, Error, Limits, Parts, Result};
 
 const WHAT: &str = "v1 frame";
@@ -93,6 +94,35 @@ impl Frame {
     /// [`Error::Json`].
     pub fn peek_parent(&self) -> Result<Option<HeaderPeek<'_>>> {
         header::peek_parent(self.parent_header())
+    }
+
+    /// The same message as JSON that every reader takes: in its four dictionaries, bytes that are not UTF-8 and lone surrogates become
+    /// U+FFFD. A frame that needs no repair is not copied.
+    #[must_use]
+    pub fn repaired(self) -> Self {
+        let json = [
+            self.header(),
+            self.parent_header(),
+            self.metadata(),
+            self.content(),
+        ];
+        let repaired = json.map(repaired);
+        if repaired.iter().all(Option::is_none) {
+            return self;
+        }
+        let mut parts = self.to_parts();
+        let places = [
+            &mut parts.header,
+            &mut parts.parent_header,
+            &mut parts.metadata,
+            &mut parts.content,
+        ];
+        for (place, repaired) in places.into_iter().zip(repaired) {
+            if let Some(repaired) = repaired {
+                *place = repaired.into();
+            }
+        }
+        Self::new(self.channel, &parts)
     }
 
     /// A part of this frame as bytes that share its memory.

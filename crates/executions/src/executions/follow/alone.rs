@@ -1,13 +1,24 @@
 //! A message of an execution on its own, as a stream of events tells of it.
 
-use himalia_outcome::{Fold, Output};
+use himalia_outcome::{Fold, Output, UNREADABLE};
 use himalia_wire::{Channel, Parts, header};
 use serde_json::{Map, Value};
 
 use super::Kind;
 
-/// A message on its own.
+/// A message on its own. One that cannot be read is a gap.
 pub(super) fn event_of(channel: Channel, parts: &Parts, text_chars: usize) -> Option<Kind> {
+    let is_lost =
+        || channel == Channel::Iopub && serde_json::from_slice::<Map<String, Value>>(&parts.content).is_err();
+    let gap = || {
+        is_lost().then(|| Kind::Gap {
+            text: UNREADABLE.to_owned(),
+        })
+    };
+    known(channel, parts, text_chars).or_else(gap)
+}
+
+fn known(channel: Channel, parts: &Parts, text_chars: usize) -> Option<Kind> {
     let header = header::peek(&parts.header).ok()?;
     let kind = &*header.msg_type;
     let content = || serde_json::from_slice::<Map<String, Value>>(&parts.content).ok();

@@ -4,7 +4,7 @@ use himalia_model::{from_micros, wall_micros};
 use himalia_outcome::Excerpt;
 
 use super::{End, Follower};
-use crate::{Death, ExecutionResult, ExecutionStatus, ExecutionUsage, QuotaLoss, TextTruncated};
+use crate::{Death, ExecutionId, ExecutionResult, ExecutionStatus, ExecutionUsage, QuotaLoss, TextTruncated};
 
 impl Follower<Excerpt> {
     /// What came of it so far.
@@ -56,6 +56,14 @@ impl Follower<Excerpt> {
             queued_ms: millis(self.created, self.began.unwrap_or(now)),
             duration_ms: self.began.map_or(0, |began| millis(began, now)),
             position: (status == ExecutionStatus::Queued).then_some(self.ahead),
+            behind: self
+                .behind
+                .filter(|_| status == ExecutionStatus::Queued)
+                .map(|seq| ExecutionId {
+                    kernel: self.id.kernel,
+                    seq,
+                }),
+            stuck: self.stuck(),
             text: text.text(&more),
             truncated,
             outputs: outcome.outputs,
@@ -107,13 +115,12 @@ impl Follower<Excerpt> {
 #[cfg(test)]
 mod tests {
     use himalia_journal::Record;
-    use himalia_kernel::{Language, RecordKind, RecordMeta, owner_of, word};
+    use himalia_kernel::{ExecutionRecord, Language, RecordKind, RecordMeta, owner_of, word};
     use himalia_model::KernelId;
     use himalia_wire::{Channel, build, v1};
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::ExecutionId;
 
     fn message(seq: u64, channel: Channel, word: u32, kind: &str, content: &Value) -> Record {
         let meta = RecordMeta {
@@ -157,5 +164,67 @@ mod tests {
         follower.record(&busy);
         assert_eq!(follower.result().status, ExecutionStatus::Running);
         assert!(follower.asks());
+    }
+
+    fn execution(seq: u64, owner: u64, event: &ExecutionRecord) -> Record {
+        let meta = RecordMeta {
+            owner,
+            ..RecordMeta::default()
+        };
+        Record {
+            seq,
+            at_micros: seq * 1000,
+            kind: RecordKind::Execution as u8,
+            meta: meta.encode(),
+            body: event.to_body(),
+        }
+    }
+
+    fn submitted(behind: Option<u64>, stuck: bool) -> ExecutionRecord {
+        let submission = json!({"event": "submitted", "code": "x", "timeout_ms": null, "on_timeout": "interrupt", "text_chars": 1,
+            "allow_stdin": false, "store_history": true, "expect_incarnation": null, "key": null, "caller": "a",
+            "ahead": u32::from(behind.is_some()), "turn": 2, "behind": behind, "stuck": stuck});
+        serde_json::from_value(submission).unwrap()
+    }
+
+    #[test]
+    fn an_execution_knows_the_one_that_it_waits_for() {
+        let kernel = KernelId(uuid::Uuid::nil());
+        let id = |seq| ExecutionId { kernel, seq };
+        let follower = || Follower::new(id(5), Language::Kernel, String::new(), 100, Excerpt::new(100));
+        let ended = ExecutionRecord::Ended {
+            status: End::Timeout,
+            cause: None,
+            ran: true,
+            failed_before: 0,
+            variables_lost: None,
+            failures: 0,
+            turn: 1,
+        };
+        let mut waits = follower();
+        waits.record(&execution(5, 0, &submitted(Some(3), false)));
+        assert_eq!((waits.result().behind, waits.result().stuck), (Some(id(3)), None));
+        assert!(!waits.is_told());
+        waits.record(&execution(6, owner_of(3), &ExecutionRecord::Stuck));
+        let stuck = waits.result().stuck.unwrap();
+        assert_eq!(stuck.execution, id(3));
+        assert!(stuck.hint.contains(&id(3).to_string()) && stuck.hint.contains("restart"));
+        assert!(waits.is_told() && !waits.is_settled());
+        waits.record(&execution(7, owner_of(3), &ended));
+        assert_eq!((waits.result().behind, waits.result().stuck), (None, None));
+        // One that comes later, which then ignores interrupts itself.
+        let mut waits = follower();
+        waits.record(&execution(5, 0, &submitted(Some(3), true)));
+        assert!(waits.is_told());
+        let sent = ExecutionRecord::Sent {
+            attempt: 1,
+            replaced: None,
+        };
+        waits.record(&execution(8, owner_of(5), &sent));
+        assert!(!waits.is_told() && waits.result().stuck.is_none());
+        waits.record(&execution(9, owner_of(5), &ExecutionRecord::Stuck));
+        assert_eq!(waits.result().stuck.unwrap().execution, id(5));
+        waits.record(&execution(10, owner_of(5), &ended));
+        assert_eq!(waits.result().stuck, None);
     }
 }

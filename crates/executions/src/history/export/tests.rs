@@ -66,6 +66,8 @@ impl Log {
             submission,
             ahead: 0,
             turn: 0,
+            behind: None,
+            stuck: false,
         };
         self.put(RecordKind::Execution, &meta(0, 0), record.to_body())
     }
@@ -308,4 +310,40 @@ fn what_is_too_much_is_left_out_and_counted() {
     let book = notebook(kernel(), &log.cells, None);
     let kept = |cell: &&Value| cell["outputs"][0]["output_type"] == "display_data";
     assert_eq!(book["cells"].as_array().unwrap().iter().filter(kept).count(), 4);
+}
+
+#[test]
+fn a_later_cell_changes_the_display_of_an_earlier_one() {
+    let mut log = Log::new(Detail::Outputs);
+    let shown = |text: &str| json!({"data": {"text/plain": text}, "transient": {"display_id": "d"}});
+    for (number, kind, text) in [(1, "display_data", "before"), (2, "update_display_data", "after")] {
+        log.client(number, &json!({"code": "x"}), 0);
+        log.says(
+            0,
+            number,
+            Channel::Iopub,
+            "status",
+            &json!({"execution_state": "busy"}),
+            true,
+        );
+        log.says(0, number, Channel::Iopub, kind, &shown(text), false);
+    }
+    let (cells, _) = log.cells.in_order();
+    assert_eq!(cells[0].cell.outputs()[0]["data"]["text/plain"], "after");
+    assert!(cells[1].cell.outputs().is_empty());
+}
+
+#[test]
+fn a_message_that_cannot_be_read_is_said_where_it_was() {
+    let mut log = Log::new(Detail::Outputs);
+    log.client(1, &json!({"code": "x"}), 0);
+    let mut parts = build::message("kernel", "stream", None, &json!({}));
+    parts.content = "[".into();
+    let meta = RecordMeta {
+        channel: Some(Channel::Iopub),
+        ..meta(0, 1)
+    };
+    log.put(RecordKind::Message, &meta, v1::encode(Channel::Iopub, &parts));
+    let (cells, _) = log.cells.in_order();
+    assert_eq!(cells[0].cell.outputs()[0]["text"], himalia_outcome::UNREADABLE);
 }

@@ -7,7 +7,7 @@ mod stream;
 mod taken;
 mod text;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::Json;
 use axum::extract::{Path, State};
@@ -31,7 +31,7 @@ use crate::error::ApiError;
 use crate::openapi::{Answer, Operation};
 use images::WithStatus;
 pub(super) use request::WAIT_MOST;
-use request::{Form, NewExecution, Requested};
+use request::{Form, NewExecution, Patience, Requested, WAIT};
 use stream::Growing;
 use taken::Taken;
 
@@ -92,7 +92,7 @@ pub(crate) struct Wanted {
 /// `POST /v1/sessions/{id}/executions`.
 ///
 /// With `Accept: application/json` (or none) it responds when the execution has ended, or after `wait_s`: 200 with the
-/// result, 202 while it waits or runs. With `text/event-stream` or `application/x-ndjson` it responds with its events.
+/// result, 202 while it waits or runs. Without `wait_s` it responds about 10 seconds after `timeout_s` at the latest. With `text/event-stream` or `application/x-ndjson` it responds with its events.
 /// `background` responds at once: 202. `Location` names the execution in every case, and a caller that disconnects
 /// stops nothing.
 pub(crate) async fn create(
@@ -124,7 +124,7 @@ pub(crate) async fn create(
         match form {
             Form::Json => {
                 let feed = app.engine().watch_execution(&principal, taken.id).await?;
-                let result = waited(&app, feed, Until::Settled, wait).await?;
+                let result = patient(&app, feed, wait).await?;
                 let status = status_of(&result);
                 let made = images::answer(&app, &principal, result, image_bytes, |result| result).await?;
                 Either::One(SoFar(WithStatus(status, made)))
@@ -159,10 +159,26 @@ impl Answer for SoFar {
     }
 }
 
+/// Waits as a new execution is waited for. The result is as of then.
+async fn patient(app: &App, mut feed: ExecutionFeed, wait: Patience) -> Result<ExecutionResult, ApiError> {
+    match wait {
+        Patience::Exact(wait) => waited(app, &mut feed, Until::Settled, wait).await,
+        Patience::Usual { queued } => {
+            let since = Instant::now();
+            let result = waited(app, &mut feed, Until::Begun, queued).await?;
+            if result.status == ExecutionStatus::Queued {
+                return Ok(result);
+            }
+            let rest = WAIT.saturating_sub(since.elapsed());
+            waited(app, &mut feed, Until::Told, rest).await
+        }
+    }
+}
+
 /// Waits at most `wait`, and no longer than the gateway. The result is as of then.
 pub(super) async fn waited(
     app: &App,
-    mut feed: ExecutionFeed,
+    feed: &mut ExecutionFeed,
     until: Until,
     wait: Duration,
 ) -> Result<ExecutionResult, ApiError> {
@@ -234,7 +250,7 @@ pub(crate) struct Shown {
 /// How long an answer waits, and what is in it.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Patience {
+pub(crate) struct Looked {
     /// Seconds that the response waits for the end, or for a prompt; default 0.
     wait_s: Option<Wait<WAIT_MOST>>,
     /// Bytes of images that the response contains in base64; larger ones are addresses. Default 0.
@@ -247,12 +263,12 @@ pub(crate) async fn show(
     State(app): State<App>,
     Caller(principal): Caller,
     Path(id): Path<String>,
-    Parameters(Patience { wait_s, image_bytes }): Parameters<Patience>,
+    Parameters(Looked { wait_s, image_bytes }): Parameters<Looked>,
 ) -> Result<Made<Shown>, ApiError> {
     let id = execution_id(&id)?;
     if let Some(Wait(wait)) = wait_s.filter(|Wait(wait)| !wait.is_zero()) {
-        let feed = app.engine().watch_execution(&principal, id).await?;
-        waited(&app, feed, Until::OverOrAsking, wait).await?;
+        let mut feed = app.engine().watch_execution(&principal, id).await?;
+        waited(&app, &mut feed, Until::OverOrAsking, wait).await?;
     }
     let shown = app.engine().execution_with_provenance(&principal, id);
     let (result, provenance) = shown.await?;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use axum::http::{HeaderMap, header};
 use himalia_engine::{
     Execute, MAX_CODE_BYTES, MAX_CWD_BYTES, MAX_FAILURES, MAX_KEY_BYTES, MAX_TEXT_CHARS, MAX_TIMEOUT_MS,
-    OnTimeout,
+    OnTimeout, STOP_TIME,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -20,7 +20,7 @@ use crate::v1::session_json::or_empty;
 use crate::variables;
 
 /// How long a response waits for the end of an execution by default. The execution continues afterwards.
-const WAIT: Duration = Duration::from_mins(5);
+pub(super) const WAIT: Duration = Duration::from_mins(5);
 /// The longest wait, seconds.
 pub(in crate::v1) const WAIT_MOST: u64 = 600;
 
@@ -31,11 +31,20 @@ pub(super) struct Requested {
     /// It is answered at once, whatever the form of the answer.
     pub(super) background: bool,
     /// How long one JSON answer waits.
-    pub(super) wait: Duration,
+    pub(super) wait: Patience,
     /// Bytes of images in one JSON answer.
     pub(super) image_bytes: u64,
     /// Absent: the first one.
     pub(super) kernel: Option<String>,
+}
+
+/// How long a response waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Patience {
+    /// As its caller says.
+    Exact(Duration),
+    /// Its caller does not say: [`WAIT`], and so long for the beginning.
+    Usual { queued: Duration },
 }
 
 /// How the answer comes.
@@ -76,8 +85,8 @@ pub(crate) struct NewExecution {
     kernel: Option<String>,
     /// The language: that of the kernel, or `bash` if the kernel runs `himalia_kernel`. Default: that of the kernel.
     language: Option<String>,
-    /// Seconds that the code may run, without its wait in the queue or for input; default: no limit. The wait of the response
-    /// is `wait_s`.
+    /// Seconds that the code may run, without its wait in the queue or for input; default: no limit. Without `wait_s`, the response
+    /// waits about 10 seconds longer at most.
     timeout_s: Option<Wait<{ MAX_TIMEOUT_MS / 1000 }>>,
     /// The same in milliseconds.
     #[schemars(extend("deprecated" = true))]
@@ -86,7 +95,8 @@ pub(crate) struct NewExecution {
     on_timeout: Option<OnTimeout>,
     /// Respond immediately with JSON, whatever `Accept` says; default false.
     background: Option<bool>,
-    /// Seconds that a JSON response waits for the end; after that it is 202, and the execution continues. Default 300.
+    /// Seconds that a JSON response waits for the end; after that it is 202, and the execution continues. Default 300, and less if
+    /// `timeout_s` has expired.
     wait_s: Option<Wait<WAIT_MOST>>,
     /// Characters of text in the result; default 8,000.
     text_chars: Option<Whole<0, { MAX_TEXT_CHARS as u64 }>>,
@@ -130,14 +140,6 @@ impl NewExecution {
         variables::check("env", &self.env)?;
         let plain = Execute::default();
         let background = self.background.unwrap_or(false);
-        let wait = match self.wait_s {
-            Some(Wait(wait)) if background && !wait.is_zero() => {
-                return Err(ApiError::bad_field("wait_s", "must be 0 with background"));
-            }
-            Some(Wait(wait)) => wait,
-            None if background => Duration::ZERO,
-            None => WAIT,
-        };
         let timeout = match (self.timeout_s, self.timeout_ms) {
             (Some(_), Some(_)) => {
                 return Err(ApiError::bad_field("timeout_ms", "cannot be used with timeout_s"));
@@ -148,6 +150,16 @@ impl NewExecution {
             // The kernel's clock counts milliseconds.
             (Some(Wait(time)), None) => Some(time.max(Duration::from_millis(1))),
             (None, old) => old.map(|Whole(ms)| Duration::from_millis(ms)),
+        };
+        let wait = match self.wait_s {
+            Some(Wait(wait)) if background && !wait.is_zero() => {
+                return Err(ApiError::bad_field("wait_s", "must be 0 with background"));
+            }
+            Some(Wait(wait)) => Patience::Exact(wait),
+            None if background => Patience::Exact(Duration::ZERO),
+            None => Patience::Usual {
+                queued: timeout.map_or(WAIT, |limit| limit.saturating_add(STOP_TIME).min(WAIT)),
+            },
         };
         if timeout.is_none() && self.on_timeout.is_some() {
             return Err(ApiError::bad_field("on_timeout", "needs timeout_s"));
@@ -207,7 +219,10 @@ mod tests {
     fn how_long_an_answer_waits_is_no_part_of_what_runs() {
         let requested = |body| requested(body, &[]).unwrap();
         let plain = requested(r#"{"code": "x"}"#);
-        assert_eq!((plain.execute.timeout, plain.wait), (None, WAIT));
+        assert_eq!(
+            (plain.execute.timeout, plain.wait),
+            (None, Patience::Usual { queued: WAIT })
+        );
         for (body, wait) in [
             (r#"{"code": "x", "background": true}"#, Duration::ZERO),
             (r#"{"code": "x", "wait_s": 0}"#, Duration::ZERO),
@@ -215,7 +230,10 @@ mod tests {
             (r#"{"code": "x", "wait_s": 600}"#, Duration::from_secs(WAIT_MOST)),
         ] {
             let other = requested(body);
-            assert_eq!((other.wait, other.execute), (wait, plain.execute.clone()));
+            assert_eq!(
+                (other.wait, other.execute),
+                (Patience::Exact(wait), plain.execute.clone())
+            );
         }
         let pictures = requested(r#"{"code": "x", "image_bytes": 5}"#);
         assert_eq!((pictures.image_bytes, pictures.execute), (5, plain.execute));
@@ -223,9 +241,18 @@ mod tests {
         let old = requested(r#"{"code": "x", "timeout_ms": 7, "budget": {"text_chars": 9}}"#);
         assert_eq!(one.execute, old.execute);
         assert_eq!(
-            (one.execute.on_timeout, one.execute.text_chars, one.wait),
-            (OnTimeout::Interrupt, 9, WAIT)
+            (one.execute.on_timeout, one.execute.text_chars),
+            (OnTimeout::Interrupt, 9)
         );
+        for (body, queued) in [
+            (
+                r#"{"code": "x", "timeout_s": 1}"#,
+                Duration::from_secs(1) + STOP_TIME,
+            ),
+            (r#"{"code": "x", "timeout_s": 3600}"#, WAIT),
+        ] {
+            assert_eq!(requested(body).wait, Patience::Usual { queued });
+        }
     }
 
     #[test]

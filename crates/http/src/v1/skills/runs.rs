@@ -239,8 +239,8 @@ async fn after(
     wait: Duration,
 ) -> Result<ShownRun, ApiError> {
     if !wait.is_zero() {
-        let feed = app.engine().watch_execution(principal, id).await?;
-        waited(app, feed, Until::Settled, wait).await?;
+        let mut feed = app.engine().watch_execution(principal, id).await?;
+        waited(app, &mut feed, Until::Settled, wait).await?;
     }
     Ok(app.engine().skill_run(principal, id).await?.into())
 }
