@@ -131,7 +131,7 @@ impl SessionManager {
             llm: Arc::new(llm),
             certificates,
             egress: Arc::new(egress),
-            outgoing: FromHere::new(config.private_addresses.clone()),
+            outgoing: FromHere::new(config.callback_addresses.clone()),
             budget,
             memory: MemoryGauge::default(),
             meter,
