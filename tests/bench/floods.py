@@ -81,7 +81,7 @@ class Servers:
         key.chmod(0o600)
         return f"""
 credentials_key_file = "{key}"
-private_addresses = ["127.0.0.1:{self.tarpit.port}"]
+callback_addresses = ["127.0.0.1:{self.tarpit.port}"]
 [tool_servers.weather]
 openapi = "{self.tools.url}/openapi.json"
 [models.small]

@@ -32,10 +32,10 @@ use himalia_workflows::{Definition, Workflow};
 use uuid::Uuid;
 
 use crate::api::{
-    BegunRun, Commands, DeliveriesOf, DeliveryInfo, Drain, NewCredential, NewSecrets, NewTrigger, PromptPage,
-    PromptPlace, RunFilter, RunInfo, RunSkill, RunUntil, RunView, SessionUsage, SkillInfo, SkillRun,
-    StartRun, StartedRun, StepView, ToolApproval, TriggerChange, TriggerInfo, TriggerKind, TriggerRunInfo,
-    WorkflowInfo,
+    AskedRun, BegunRun, Commands, DeliveriesOf, DeliveryInfo, Drain, NewCredential, NewSecrets, NewTrigger,
+    PromptPage, PromptPlace, RunFilter, RunInfo, RunSkill, RunUntil, RunView, SessionUsage, SkillInfo,
+    SkillRun, StartRun, StartedRun, StartedTriggerRun, StepView, ToolApproval, TriggerChange, TriggerInfo,
+    TriggerKind, TriggerRunInfo, WorkflowInfo,
 };
 use crate::audit::{Audit, Effect, Subject};
 use crate::cost::{CommandRow, Cost};
@@ -395,7 +395,7 @@ commands! {
         /// Deletes a trigger with the records of its runs. What runs continues.
         Change(Rows) delete_trigger(kind: TriggerKind, trigger: &str) -> (), Subject::Trigger(trigger);
         /// Starts a run of a trigger, whenever it is due.
-        Change(Rows, Disk) run_trigger(kind: TriggerKind, trigger: &str) -> TriggerRunInfo, Subject::Trigger(trigger);
+        Change(Rows, Disk) run_trigger(kind: TriggerKind, trigger: &str, asked: AskedRun) -> StartedTriggerRun, Subject::Trigger(trigger);
         /// Tries a delivery again that has ended, or at once one that waits.
         Change(Rows) redeliver(delivery: &str) -> DeliveryInfo, Subject::Trigger(delivery);
         /// The latest deliveries of results of runs of a trigger, or of the run that a client has started, the latest first.

@@ -14,15 +14,15 @@ mod tokens;
 mod traced;
 
 pub use api::{
-    About, AnswerSigner, BegunRun, CallbackSecret, DeliveriesOf, DeliveryAttempt, DeliveryInfo,
+    About, AnswerSigner, AskedRun, BegunRun, CallbackSecret, DeliveriesOf, DeliveryAttempt, DeliveryInfo,
     DeliveryState, Drain, ListedPrompt, MAX_CALLBACK_URL, MAX_CALLBACKS, MAX_DELIVERIES, MAX_INPUT_BYTES,
     MAX_OPEN_CALLBACKS, MAX_OPEN_RUNS, MAX_RUNS, MAX_RUNS_IN_PROGRESS, MAX_SKILL_VERSIONS, MAX_SKILLS_BYTES,
     MAX_TOOL_APPROVALS, MAX_TRIGGER_NAME, MAX_TRIGGER_RUNS, MAX_TRIGGERS, MAX_WEBHOOK_BYTES,
     MAX_WORKFLOW_VERSIONS, MAX_WORKFLOWS_BYTES, NewCredential, NewSecrets, NewTrigger, PROMPT_PAGE_BYTES,
     PromptPage, PromptPlace, RunFilter, RunInfo, RunSkill, RunTarget, RunUntil, RunView, Runnable, Search,
-    SessionUsage, SkillInfo, SkillRun, SkillRunStatus, SkillStep, StartRun, StartedRun, StepState, StepView,
-    Times, ToolApproval, TriggerChange, TriggerInfo, TriggerKind, TriggerRunInfo, TriggerRunStatus,
-    WebhookMessage, WorkflowInfo,
+    SessionUsage, SkillInfo, SkillRun, SkillRunStatus, SkillStep, StartRun, StartedRun, StartedTriggerRun,
+    StepState, StepView, Times, ToolApproval, TriggerChange, TriggerInfo, TriggerKind, TriggerRunInfo,
+    TriggerRunStatus, WebhookMessage, WorkflowInfo,
 };
 pub use audit::{Audit, AuditRecord, AuditSink, AuditTarget, Door, Effect};
 pub use cost::{CommandRow, Cost};

@@ -255,6 +255,7 @@ pub(crate) fn engine_config(config: &Config) -> EngineConfig {
         tool_servers: config.tool_servers.clone(),
         models: config.models.clone(),
         private_addresses: config.private_addresses.clone(),
+        callback_addresses: config.callback_addresses.clone(),
         // Their clients name files by this path.
         show_data: config.facades.azure_sessions || config.facades.openai_containers,
         packages: config.packages.clone(),

@@ -188,7 +188,7 @@ pub static ROUTES: &[Route] = &[
     route!(V1 POST "/v1/deliveries/{delivery}/retry" retry_delivery, "Deliver a result again", post(v1::deliveries::retry), [CHANGE]),
     route!(POST "/hooks/{webhook_id}/prompts/{prompt_id}" Public, "Take the signed answer to a prompt", post(v1::prompt_webhooks::receive)),
     route!(POST "/hooks/{webhook_id}" Public, "Take a signed message that starts a run", post(v1::webhooks::receive)),
-    route!(V1 POST "/v1/schedules/{schedule}/runs" run_schedule, "Start a run of a schedule now", post(v1::schedules::run), [CHANGE]),
+    route!(V1 POST "/v1/schedules/{schedule}/runs" run_schedule, "Start a run of a schedule now", post(v1::schedules::run), [CHANGE KEYED]),
     route!(V1 POST "/v1/credentials/{credential}/grant" begin_grant, "Begin the grant of a person for a credential", post(v1::credentials::begin_grant), [TOKENS STORED ASKED]),
     route!(V1 DELETE "/v1/credentials/{credential}/grant" end_grant, "End the grant of a credential", delete(v1::credentials::end_grant), [TOKENS STORED]),
     route!(V1 POST "/v1/grants" finish_grant, "Finish the grant of a person", post(v1::credentials::finish_grant), [TOKENS STORED ASKED]),

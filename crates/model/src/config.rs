@@ -70,6 +70,8 @@ pub struct EngineConfig {
     pub mounts: BTreeMap<String, MountTemplate>,
     /// Addresses that sessions with a list may reach although they are not public.
     pub private_addresses: Vec<PrivateAddresses>,
+    /// Addresses to which callbacks and prompts may be posted although they are not public.
+    pub callback_addresses: Vec<PrivateAddresses>,
     /// Sandboxes show their work directory at `/mnt/data` too.
     pub show_data: bool,
     /// The index of packages that sessions use through the gateway, if their list has it.
@@ -241,6 +243,7 @@ impl EngineConfig {
             networks: Vec::new(),
             mounts: BTreeMap::new(),
             private_addresses: Vec::new(),
+            callback_addresses: Vec::new(),
             show_data: false,
             packages: None,
             network: NetworkLimits::default(),

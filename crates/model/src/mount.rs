@@ -40,6 +40,13 @@ impl MountTemplate {
                 format!("{text:?}: the placeholders are {TENANT} and {CALLER}"),
             ));
         }
+        // Names have the same characters as what is between them: `a-b` with `c` and `a` with `b-c` would be one.
+        let both = |name: &str| name.contains(TENANT) && name.contains(CALLER);
+        if text.split('/').any(both) {
+            let reason =
+                format!("{text:?}: {TENANT} and {CALLER} are in one name, which two tenants could share");
+            return Err((key, reason));
+        }
         if key == "volume" && !is_volume(&filled) {
             return Err((
                 key,
@@ -186,7 +193,8 @@ mod tests {
     fn names_are_directories_of_their_own() {
         let homes = directory("/srv/homes", "{tenant}/{caller}", false);
         assert!(homes.is_personal());
-        let paths = ["ada", ".", "..", "_.", "", ".a"].map(|name| shown(&homes, "acme", name));
+        let paths = ["ada", ".", "..", "_.", "", "_", "__", ".a", "_.a", "__.a", "_a"]
+            .map(|name| shown(&homes, "acme", name));
         for (at, path) in paths.iter().enumerate() {
             assert!(path.starts_with("/srv/homes/acme"), "{path:?}");
             assert!(
@@ -215,6 +223,11 @@ mod tests {
         };
         assert_eq!(refused(claim("../x")).0, "subdirectory");
         assert_eq!(refused(claim("/x")).0, "subdirectory");
+        for both in ["{tenant}-{caller}", "homes/{caller}.{tenant}"] {
+            assert!(refused(claim(both)).1.contains("two tenants could share"));
+        }
+        let volume = MountSource::Volume("home-{tenant}-{caller}".to_owned());
+        assert!(refused(volume).1.contains("two tenants could share"));
         assert!(refused(claim("{user}")).1.contains("{tenant}"));
         assert_eq!(refused(MountSource::Volume("a/b".to_owned())).0, "volume");
         assert_eq!(refused(MountSource::Volume("{caller".to_owned())).0, "volume");

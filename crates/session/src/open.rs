@@ -132,7 +132,7 @@ impl SessionManager {
             certificates,
             egress: Arc::new(egress),
             rooms: Arc::default(),
-            outgoing: FromHere::new(config.private_addresses.clone()),
+            outgoing: FromHere::new(config.callback_addresses.clone()),
             budget,
             memory: MemoryGauge::default(),
             meter,

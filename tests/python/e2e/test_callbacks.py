@@ -63,7 +63,7 @@ def settings(tmp_path, receiver):
     key.chmod(0o600)
     config = tmp_path / "himalia.toml"
     config.write_text(
-        f'private_addresses = ["127.0.0.1:{receiver.port}"]\ncredentials_key_file = "{key}"\n[tenants.acme]\n[tenants.evil]\n'
+        f'callback_addresses = ["127.0.0.1:{receiver.port}"]\ncredentials_key_file = "{key}"\n[tenants.acme]\n[tenants.evil]\n'
     )
     return str(config)
 
@@ -197,6 +197,28 @@ def test_a_callback_is_its_tenants_and_outlives_the_token_of_the_caller(gateway,
     assert early.status_code == 429 and int(early.headers["retry-after"]) >= 1, early.text
     eventually(lambda: retry().status_code == 202, lambda: retry().text, 60)
     posted(receiver, runs[0], 2)
+
+
+def test_a_callback_does_not_reach_the_private_addresses_of_sessions(tmp_path, kernel_python, receiver):
+    config = settings(tmp_path, receiver)
+    with open(config) as file:
+        text = file.read()
+    with open(config, "w") as file:
+        file.write(text.replace("callback_addresses", "private_addresses"))
+    own = Himalia(tmp_path / "gateway", "--config", config)
+    try:
+        publish(own)
+        run = start(own.http, SKILL_RUNS, receiver)
+
+        def tried():
+            (delivery,) = own.http.get(f"v1/runs/{run['id']}/deliveries").json()["deliveries"] or [{"attempts": []}]
+            return delivery["attempts"]
+
+        [attempt] = eventually(tried, lambda: own.http.get(f"v1/runs/{run['id']}/deliveries").text, 60)
+        assert attempt["status"] is None and attempt["error"], attempt
+        assert receiver.seen == []
+    finally:
+        own.stop()
 
 
 def test_a_run_with_a_callback_that_cannot_be_does_not_begin(gateway, receiver):

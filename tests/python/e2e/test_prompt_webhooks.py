@@ -13,7 +13,7 @@ from webhooks import Receiver, signature
 
 TOKENS = {"ada": "token-of-ada-0123456789", "boss": "token-of-boss-0123456789", "eve": "token-of-eve-0123456789"}
 CONFIG = """
-private_addresses = ["127.0.0.1:{port}"]
+callback_addresses = ["127.0.0.1:{port}"]
 credentials_key_file = "{key}"
 [tenants.acme]
 tokens = {{ ada = "{ada}", boss = "{boss}" }}

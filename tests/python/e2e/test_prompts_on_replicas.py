@@ -13,7 +13,7 @@ from webhooks import Receiver, signature
 
 pytestmark = pytest.mark.timeout(300)
 CONFIG = """
-private_addresses = ["127.0.0.1:{port}"]
+callback_addresses = ["127.0.0.1:{port}"]
 credentials_key_file = "{key}"
 [tool_servers.orders]
 url = "{orders}"

@@ -233,6 +233,35 @@ def test_kill_9_at_any_time_repeats_no_run_and_loses_none(gateway, tmp_path, wai
     assert lines(path) == 1
 
 
+def test_a_run_now_is_one_run_for_each_key_over_a_restart(gateway, tmp_path):
+    publish(gateway)
+    path = tmp_path / "asked"
+    add(gateway, "closing", inputs={"path": str(path), "seconds": 5})
+
+    def ask(body=None, key=None):
+        headers = {"idempotency-key": key} if key else {}
+        return gateway.http.post("v1/schedules/closing/runs", json=body or {}, headers=headers)
+
+    first = ask(key="2026-10")
+    assert first.status_code == 202 and "idempotency-replayed" not in first.headers, first.text
+    # A response that was lost: the same request again, by the member too, and by the next gateway.
+    again = ask({"idempotency_key": "2026-10"})
+    assert (again.status_code, again.headers["idempotency-replayed"], again.json()["id"]) == (200, "true", first.json()["id"])
+    gateway.kill()
+    gateway.start()
+    again = ask(key="2026-10")
+    assert (again.status_code, again.json()["id"]) == (200, first.json()["id"]), again.text
+    other = ask({"overlap": "allow"}, key="2026-10")
+    assert (other.status_code, other.json()["code"]) == (422, "idempotency_key_reused"), other.text
+    for refused in (ask(), ask({"overlap": "skip"}, key="2026-11")):
+        assert refused.status_code == 409 and "an earlier run of this schedule is in progress" in refused.text, refused.text
+    beside = ask({"overlap": "allow"}, key="2026-11")
+    assert beside.status_code == 202 and beside.json()["id"] != first.json()["id"], beside.text
+    done = over(gateway, "closing", 2, timeout=120)
+    assert [run["status"] for run in done] == ["succeeded"] * 2 and lines(path) == 2
+    assert ask(key="2026-10").json()["status"] == "succeeded"
+
+
 def workflow_runs(server):
     """All runs of workflows, the latest first."""
     return server.http.get("v1/workflow-runs").json()["runs"]

@@ -62,7 +62,7 @@ def gateway(tmp_path, kernel_python, receiver):
     key.write_text("ab" * 32 + "\n")
     key.chmod(0o600)
     config = tmp_path / "himalia.toml"
-    config.write_text(f'private_addresses = ["127.0.0.1:{receiver.port}"]\ncredentials_key_file = "{key}"\n[tenants.acme]\n')
+    config.write_text(f'callback_addresses = ["127.0.0.1:{receiver.port}"]\ncredentials_key_file = "{key}"\n[tenants.acme]\n')
     own = Himalia(tmp_path / "gateway", "--config", str(config))
     body = {"manifest": MANIFEST, "files": {"main.py": {"text": MAIN}}}
     assert own.http.post("v1/skills", json=body).status_code == 201

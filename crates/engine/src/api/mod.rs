@@ -43,10 +43,11 @@ pub use skills::{
 pub use tool_approvals::{MAX_TOOL_APPROVALS, ToolApproval};
 pub(crate) use triggers::Triggers;
 pub use triggers::{
-    AnswerSigner, CallbackSecret, DeliveriesOf, DeliveryAttempt, DeliveryInfo, DeliveryState,
+    AnswerSigner, AskedRun, CallbackSecret, DeliveriesOf, DeliveryAttempt, DeliveryInfo, DeliveryState,
     MAX_CALLBACK_URL, MAX_CALLBACKS, MAX_DELIVERIES, MAX_OPEN_CALLBACKS, MAX_OPEN_RUNS, MAX_TRIGGER_NAME,
-    MAX_TRIGGER_RUNS, MAX_TRIGGERS, MAX_WEBHOOK_BYTES, NewSecrets, NewTrigger, RunTarget, Runnable, Times,
-    TriggerChange, TriggerInfo, TriggerKind, TriggerRunInfo, TriggerRunStatus, WebhookMessage,
+    MAX_TRIGGER_RUNS, MAX_TRIGGERS, MAX_WEBHOOK_BYTES, NewSecrets, NewTrigger, RunTarget, Runnable,
+    StartedTriggerRun, Times, TriggerChange, TriggerInfo, TriggerKind, TriggerRunInfo, TriggerRunStatus,
+    WebhookMessage,
 };
 pub(crate) use workflows::Drivers;
 pub use workflows::{

@@ -1,6 +1,7 @@
 //! Commands on what starts runs: schedules and webhooks. What they start, and when, is in `runner`.
 
 mod answers;
+mod asked;
 mod callbacks;
 mod definition;
 mod of_run;
@@ -27,6 +28,7 @@ use uuid::Uuid;
 use super::{Commands, RunSkill};
 use crate::Engine;
 pub use answers::AnswerSigner;
+pub use asked::{AskedRun, StartedTriggerRun};
 pub use callbacks::{
     DeliveriesOf, DeliveryAttempt, DeliveryInfo, DeliveryState, MAX_CALLBACK_URL, MAX_DELIVERIES,
 };
@@ -430,32 +432,6 @@ impl Commands {
         Err(unknown(kind, text))
     }
 
-    pub(crate) async fn run_trigger(
-        &self,
-        principal: &Principal,
-        kind: TriggerKind,
-        text: &str,
-    ) -> Result<TriggerRunInfo, EngineError> {
-        self.allow(principal, Action::Execute, Object::Schedules)?;
-        self.inner.check_open()?;
-        for _ in 0..TRIES {
-            let record = self.find_trigger(principal, kind, text).await?;
-            self.check_open_runs(&record).await?;
-            let mut asked = Detail::new(TriggerRunStatus::Due);
-            asked.asked_by = Some(principal.name().to_owned());
-            let id = Uuid::new_v4();
-            let now = self.trigger_time().await?;
-            let run = new_run(&record, id, format!("asked {id}"), now, &asked)?;
-            let _room = self.room(&record.owner, run.detail.len()).await?;
-            let changed = self.inner.store().change_trigger(record, Some(run.clone())).await;
-            if changed.map_err(stored)? {
-                self.triggers.wake();
-                return run_info(&run);
-            }
-        }
-        Err(busy())
-    }
-
     pub(crate) async fn trigger_runs(
         &self,
         principal: &Principal,
@@ -467,18 +443,6 @@ impl Commands {
         let most = i64::try_from(MAX_TRIGGER_RUNS).unwrap_or(i64::MAX);
         let runs = self.inner.store().trigger_runs(record.id, most).await;
         runs.map_err(stored)?.iter().map(run_info).collect()
-    }
-
-    /// A run more must not be one too many.
-    async fn check_open_runs(&self, record: &TriggerRecord) -> Result<(), EngineError> {
-        let open = self.inner.store().count_open_trigger_runs(record.id).await;
-        let open = usize::try_from(open.map_err(stored)?).unwrap_or(0);
-        if open < MAX_OPEN_RUNS {
-            return Ok(());
-        }
-        Err(EngineError::Conflict {
-            reason: format!("{open} runs of this {} have not ended", record.kind),
-        })
     }
 
     /// The time by which triggers are due: that of the store, if replicas share it.

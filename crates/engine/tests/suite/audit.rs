@@ -12,11 +12,11 @@ use crate::common;
 use common::{TestEngine, op, question, settled, start, stop};
 use himalia_engine::TriggerKind::Schedule;
 use himalia_engine::{
-    Attach, Audit, AuditTarget, COMMANDS, CallTool, CredentialFields, DeliveriesOf, Draft, Drain, Effect,
-    Engine, EngineError, Execute, ForkKernel, GivenSecrets, GrantAnswer, JupyterSessionId, KernelId, Missed,
-    NewCredential, NewKernel, NewSession, NewToken, NewTrigger, Overlap, Principal, PromptId, PromptName,
-    RunFilter, RunProcess, RunSkill, RunTarget, RunUntil, Scope, SecretText, SessionChange, SessionId,
-    SessionPatch, Skill, Sought, StartRun, StartSession, Times, TriggerChange, VariableQuery, Via,
+    AskedRun, Attach, Audit, AuditTarget, COMMANDS, CallTool, CredentialFields, DeliveriesOf, Draft, Drain,
+    Effect, Engine, EngineError, Execute, ForkKernel, GivenSecrets, GrantAnswer, JupyterSessionId, KernelId,
+    Missed, NewCredential, NewKernel, NewSession, NewToken, NewTrigger, Overlap, Principal, PromptId,
+    PromptName, RunFilter, RunProcess, RunSkill, RunTarget, RunUntil, Scope, SecretText, SessionChange,
+    SessionId, SessionPatch, Skill, Sought, StartRun, StartSession, Times, TriggerChange, VariableQuery, Via,
     WorkflowDefinition,
 };
 use himalia_testkit::patience::within;
@@ -273,7 +273,10 @@ async fn call_all(engine: &Engine, who: &Principal) {
                 .await
                 .err(),
             engine.delete_trigger(who, Schedule, "report").await.err(),
-            engine.run_trigger(who, Schedule, "report").await.err(),
+            engine
+                .run_trigger(who, Schedule, "report", AskedRun::default())
+                .await
+                .err(),
             engine.redeliver(who, "report").await.err(),
             engine
                 .deliveries(who, DeliveriesOf::Trigger(Schedule), "report")

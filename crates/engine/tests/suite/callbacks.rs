@@ -223,7 +223,7 @@ async fn receiver() -> String {
 async fn callbacks_that_are_not_answered_leave_places_to_those_of_others() {
     let place = TestEngine::with(|config| {
         with_key(config);
-        config.private_addresses = vec!["127.0.0.1".parse().unwrap()];
+        config.callback_addresses = vec!["127.0.0.1".parse().unwrap()];
     });
     let engine = open(&place).await;
     let (slow, held) = tarpit().await;

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use common::{TestEngine, op, question, settled, stop, until_state};
 use himalia_engine::{
-    Attach, Drain, Engine, EngineError, Execute, ExecutionId, ExecutionResult, ForkFiles, ForkKernel,
-    ForkPolicy, KernelId, KernelRef, Missed, NewSession, NewTrigger, Origin, Overlap, Principal, PromptId,
-    PromptName, RunSkill, RunTarget, SessionChange, SessionId, SessionPatch, Skill, StartSession,
+    AskedRun, Attach, Drain, Engine, EngineError, Execute, ExecutionId, ExecutionResult, ForkFiles,
+    ForkKernel, ForkPolicy, KernelId, KernelRef, Missed, NewSession, NewTrigger, Origin, Overlap, Principal,
+    PromptId, PromptName, RunSkill, RunTarget, SessionChange, SessionId, SessionPatch, Skill, StartSession,
     TenantLimits, Times, TriggerChange, TriggerKind, VariableQuery,
 };
 
@@ -662,7 +662,12 @@ async fn a_schedule_is_its_tenants_and_the_operator_can_stop_it() {
                 .await
                 .unwrap_err(),
         );
-        gone(engine.run_trigger(&eve(), kind, text).await.unwrap_err());
+        gone(
+            engine
+                .run_trigger(&eve(), kind, text, AskedRun::default())
+                .await
+                .unwrap_err(),
+        );
         gone(engine.trigger_runs(&eve(), kind, text).await.unwrap_err());
         gone(engine.delete_trigger(&eve(), kind, text).await.unwrap_err());
     }

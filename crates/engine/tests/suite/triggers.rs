@@ -6,8 +6,8 @@ use crate::common;
 
 use common::{TestEngine, op, stop};
 use himalia_engine::{
-    Drain, Engine, EngineError, Missed, NewTrigger, Overlap, RunFilter, RunTarget, Times, TriggerKind,
-    TriggerRunInfo, TriggerRunStatus, WorkflowDefinition,
+    AskedRun, Drain, Engine, EngineError, Missed, NewTrigger, Overlap, RunFilter, RunTarget,
+    StartedTriggerRun, Times, TriggerKind, TriggerRunInfo, TriggerRunStatus, WorkflowDefinition,
 };
 use himalia_testkit::assert_eventually;
 use serde_json::{Map, Value, json};
@@ -56,9 +56,22 @@ async fn latest(engine: &Engine) -> TriggerRunInfo {
     engine.trigger_runs(&op(), KIND, "pays").await.unwrap().remove(0)
 }
 
+/// Asks for a run of the schedule.
+async fn asked(
+    engine: &Engine,
+    key: Option<&str>,
+    overlap: Option<Overlap>,
+) -> Result<StartedTriggerRun, EngineError> {
+    let asked = AskedRun {
+        key: key.map(str::to_owned),
+        overlap,
+    };
+    engine.run_trigger(&op(), KIND, "pays", asked).await
+}
+
 /// A new run of the schedule: the run of its workflow, which waits for the person.
 async fn asking(engine: &Engine) -> String {
-    let run = engine.run_trigger(&op(), KIND, "pays").await.unwrap().id;
+    let run = asked(engine, None, None).await.unwrap().run.id;
     assert_eventually!(latest(engine).await.workflow_run.is_some());
     let found = latest(engine).await;
     assert_eq!((found.id, found.status), (run, TriggerRunStatus::Running));
@@ -148,7 +161,7 @@ async fn a_schedule_follows_the_run_of_its_workflow() {
     engine.cancel_workflow_run(&op(), &third).await.unwrap();
     let cancelled = Some("it was cancelled by operator".to_owned());
     assert_eq!(ended(&engine).await, (TriggerRunStatus::Failed, cancelled, None));
-    engine.run_trigger(&op(), KIND, "pays").await.unwrap();
+    asked(&engine, None, None).await.unwrap();
     let (status, reason, _) = ended(&engine).await;
     assert_eq!(status, TriggerRunStatus::Failed);
     assert!(reason.unwrap().contains("pays"));
@@ -163,5 +176,56 @@ async fn a_schedule_follows_the_run_of_its_workflow() {
     let mut wanted = [first.as_str(), &second, &third];
     wanted.sort_unstable();
     assert_eq!(ids, wanted, "each is there once");
+    stop(engine).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_is_asked_for_again_is_one_run() {
+    let place = TestEngine::new();
+    let engine = open(&place).await;
+    engine.publish_workflow(&op(), pays()).await.unwrap();
+    engine
+        .create_trigger(&op(), KIND, schedule("pays"))
+        .await
+        .unwrap();
+    // At once.
+    let both = tokio::join!(asked(&engine, Some("k"), None), asked(&engine, Some("k"), None));
+    let (one, other) = (both.0.unwrap(), both.1.unwrap());
+    assert_eq!(one.run.id, other.run.id);
+    assert!(one.is_new != other.is_new);
+    let reused = asked(&engine, Some("k"), Some(Overlap::Allow)).await;
+    assert!(matches!(reused, Err(EngineError::KeyReused)), "{reused:?}");
+    let long = asked(&engine, Some(&"k".repeat(257)), None).await;
+    assert!(
+        matches!(
+            long,
+            Err(EngineError::BadRequest {
+                field: "idempotency_key",
+                ..
+            })
+        ),
+        "{long:?}"
+    );
+    // Over a restart, and while it is in progress.
+    assert_eventually!(latest(&engine).await.workflow_run.is_some());
+    engine.drain(&op(), Drain::KeepKernels).await.unwrap();
+    drop(engine);
+    let engine = open(&place).await;
+    let again = asked(&engine, Some("k"), None).await.unwrap();
+    assert!(!again.is_new && again.run.id == one.run.id);
+
+    // The schedule leaves out what overlaps, unless the request says otherwise.
+    for refused in [
+        asked(&engine, None, None).await,
+        asked(&engine, Some("l"), Some(Overlap::Skip)).await,
+    ] {
+        assert!(
+            matches!(refused, Err(EngineError::Conflict { .. })),
+            "{refused:?}"
+        );
+    }
+    let beside = asked(&engine, Some("l"), Some(Overlap::Allow)).await.unwrap();
+    assert!(beside.is_new && beside.run.id != one.run.id);
+    assert_eq!(engine.trigger_runs(&op(), KIND, "pays").await.unwrap().len(), 2);
     stop(engine).await;
 }

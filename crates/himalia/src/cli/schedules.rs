@@ -32,6 +32,16 @@ pub(crate) enum OnOverlap {
     Allow,
 }
 
+impl OnOverlap {
+    /// As requests have it.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Skip => "skip",
+            Self::Allow => "allow",
+        }
+    }
+}
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum ScheduleCommand {
     /// Run a skill at due times
@@ -56,6 +66,12 @@ pub(crate) enum ScheduleCommand {
         /// Wait for its end; the exit code is 1 unless it succeeds
         #[arg(long)]
         wait: bool,
+        /// The same key again is the same run
+        #[arg(long, value_name = "KEY")]
+        key: Option<String>,
+        /// What becomes of it while an earlier run is in progress [default: as the schedule has it]
+        #[arg(long, value_name = "POLICY")]
+        overlap: Option<OnOverlap>,
         #[command(flatten)]
         gateway: GatewayArgs,
     },

@@ -9,7 +9,7 @@ use serde_json::json;
 use super::skills::inputs_of;
 use super::triggers::{Started, switch};
 use super::{array, connect, delete, encoded, expect, print, show};
-use crate::cli::{NewScheduleArgs, OnMissed, OnOverlap, ScheduleCommand};
+use crate::cli::{NewScheduleArgs, OnMissed, ScheduleCommand};
 
 /// How often a run that is waited for is looked at.
 const LOOK: Duration = Duration::from_millis(500);
@@ -33,11 +33,26 @@ pub(super) async fn call(command: ScheduleCommand) -> anyhow::Result<ExitCode> {
         ScheduleCommand::Run {
             schedule,
             wait,
+            key,
+            overlap,
             gateway,
         } => {
             let client = connect(&gateway)?;
             let runs = format!("{}/runs", path(&schedule));
-            let mut run = expect(&client.post(&runs, &json!({})).await?, 202)?;
+            let mut asked = json!({});
+            for (member, given) in [
+                ("idempotency_key", key),
+                ("overlap", overlap.map(|overlap| overlap.as_str().to_owned())),
+            ] {
+                if let Some(value) = given {
+                    asked[member] = value.into();
+                }
+            }
+            let reply = client.post(&runs, &asked).await?;
+            if ![200, 202].contains(&reply.status) {
+                bail!("{}", reply.problem());
+            }
+            let mut run = reply.json()?;
             while wait && ["due", "running"].contains(&run["status"].as_str().unwrap_or_default()) {
                 tokio::time::sleep(LOOK).await;
                 let all = client.list(&runs, "runs").await?;
@@ -78,10 +93,7 @@ async fn add(args: NewScheduleArgs) -> anyhow::Result<ExitCode> {
             OnMissed::RunOnce => "run_once",
             OnMissed::Skip => "skip",
         },
-        "overlap": match args.overlap {
-            OnOverlap::Skip => "skip",
-            OnOverlap::Allow => "allow",
-        },
+        "overlap": args.overlap.as_str(),
         "enabled": !args.paused,
     });
     let started = Started {

@@ -71,6 +71,7 @@ pub(crate) struct Config {
     pub(crate) sandboxes: Sandboxes,
     pub(crate) mounts: BTreeMap<String, MountTemplate>,
     pub(crate) private_addresses: Vec<PrivateAddresses>,
+    pub(crate) callback_addresses: Vec<PrivateAddresses>,
     pub(crate) packages: Option<PackageIndex>,
     pub(crate) network: NetworkLimits,
     pub(crate) credentials: Credentials,
@@ -218,7 +219,8 @@ impl Config {
             credentials,
             tool_servers,
             models,
-            private_addresses: private_addresses(&settings.private_addresses.unwrap_or_default())?,
+            private_addresses: addresses("private_addresses", settings.private_addresses)?,
+            callback_addresses: addresses("callback_addresses", settings.callback_addresses)?,
             packages: packages(settings.package_index, settings.package_cache)?,
             network: NetworkLimits {
                 session_bytes: settings.network_session_bytes.map(|size| size.0),
@@ -254,10 +256,10 @@ impl Config {
     }
 }
 
-fn private_addresses(said: &[String]) -> Result<Vec<PrivateAddresses>, ConfigError> {
+fn addresses(key: &'static str, said: Option<Vec<String>>) -> Result<Vec<PrivateAddresses>, ConfigError> {
     let read = |text: &String| text.parse();
-    let read: Result<_, String> = said.iter().map(read).collect();
-    read.map_err(|reason| ConfigError::new("private_addresses", reason))
+    let read: Result<_, String> = said.unwrap_or_default().iter().map(read).collect();
+    read.map_err(|reason| ConfigError::new(key, reason))
 }
 
 fn packages(index: Option<Secret>, cache: ByteSize) -> Result<Option<PackageIndex>, ConfigError> {

@@ -10,6 +10,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 /// Wrong tokens per peer and window.
 pub(crate) const TRIES: u32 = 10;
@@ -19,9 +20,20 @@ pub(crate) const WINDOW: Duration = Duration::from_mins(1);
 const PEERS: usize = 4096;
 
 /// Counts wrong tokens by peer, in bounded memory.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Backoff {
     peers: Mutex<HashMap<IpAddr, Counter>>,
+    /// For checks of signatures that peers ask for which have to stay away: one at a time for all of them.
+    checks: Semaphore,
+}
+
+impl Default for Backoff {
+    fn default() -> Self {
+        Self {
+            peers: Mutex::default(),
+            checks: Semaphore::new(1),
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -52,6 +64,31 @@ impl Backoff {
         let counter = peers.get(&key(peer))?;
         let left = WINDOW.checked_sub(now.duration_since(counter.since))?;
         (counter.wrong >= TRIES && !left.is_zero()).then_some(left)
+    }
+}
+
+/// A check that a peer may have made.
+#[derive(Debug)]
+pub(crate) struct Check<'a>(
+    #[allow(dead_code, reason = "held until it is dropped")] Option<SemaphorePermit<'a>>,
+);
+
+impl Backoff {
+    /// Before a signature is checked, which reads the store: how long to stay away, if the peer has shown too much that was wrong and
+    /// another such check is in progress.
+    pub(crate) fn check(&self, peer: IpAddr, now: Instant) -> Result<Check<'_>, Duration> {
+        let since = {
+            let peers = self.peers.lock();
+            let counter = peers.get(&key(peer)).filter(|counter| counter.wrong >= TRIES);
+            counter.map(|counter| now.duration_since(counter.since))
+        };
+        match since.filter(|since| *since < WINDOW) {
+            None => Ok(Check(None)),
+            Some(since) => match self.checks.try_acquire() {
+                Ok(permit) => Ok(Check(Some(permit))),
+                Err(_) => Err(WINDOW.saturating_sub(since)),
+            },
+        }
     }
 }
 
@@ -92,6 +129,23 @@ mod tests {
         assert_eq!(backoff.wrong(peer, start + WINDOW / 2), Some(WINDOW / 2));
         assert_eq!(backoff.wrong("10.0.0.2".parse().unwrap(), start), None);
         assert_eq!(backoff.wrong(peer, start + WINDOW), None);
+    }
+
+    #[test]
+    fn peers_that_have_to_stay_away_have_one_check_at_a_time() {
+        let (backoff, now) = (Backoff::default(), Instant::now());
+        let [bad, good] = ["10.0.0.1", "10.0.0.2"].map(|peer| peer.parse().unwrap());
+        for _ in 0..TRIES {
+            let _first = backoff.check(bad, now).unwrap();
+            let _second = backoff.check(bad, now).unwrap();
+            backoff.wrong(bad, now);
+        }
+        let first = backoff.check(bad, now).unwrap();
+        assert_eq!(backoff.check(bad, now + WINDOW / 2).unwrap_err(), WINDOW / 2);
+        assert!(backoff.check(good, now).is_ok(), "it has shown nothing wrong");
+        assert!(backoff.check(bad, now + WINDOW).is_ok());
+        drop(first);
+        assert!(backoff.check(bad, now).is_ok());
     }
 
     #[test]

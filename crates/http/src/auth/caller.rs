@@ -6,6 +6,7 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use himalia_engine::Principal;
 
+use super::backoff::Check;
 use crate::app::App;
 use crate::error::ApiError;
 use crate::listen::Peer;
@@ -26,7 +27,16 @@ impl<S: Sync> FromRequestParts<S> for Caller {
     }
 }
 
-/// What a wrong token, or a wrong code, is answered with, and noted for.
+/// A place for the check of a message that a peer has signed; refused while the peer has to stay away and others like it are checked.
+pub(crate) fn signature_check<'a>(app: &'a App, peer: Option<&Peer>) -> Result<Option<Check<'a>>, ApiError> {
+    let Some(address) = peer.map(Peer::address) else {
+        return Ok(None);
+    };
+    let checked = app.backoff().check(address.ip(), Instant::now());
+    checked.map(Some).map_err(ApiError::too_many_wrong_tokens)
+}
+
+/// The answer to a wrong token, or a wrong code, which is noted.
 pub(crate) fn wrong_token(app: &App, peer: Option<&Peer>) -> ApiError {
     let Some(address) = peer.map(Peer::address) else {
         return ApiError::unauthenticated();

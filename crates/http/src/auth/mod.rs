@@ -17,7 +17,7 @@ mod tokens;
 
 pub(crate) use audit::SignedIn;
 pub(crate) use backoff::Backoff;
-pub(crate) use caller::{Caller, wrong_token};
+pub(crate) use caller::{Caller, signature_check, wrong_token};
 pub(crate) use cors::cors;
 pub(crate) use credential::PathToken;
 pub(crate) use known::Known;

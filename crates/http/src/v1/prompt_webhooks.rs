@@ -19,7 +19,7 @@ use super::schedules::date;
 use super::triggers::trigger_page;
 use super::webhooks::header_of;
 use crate::app::App;
-use crate::auth::{Caller, wrong_token};
+use crate::auth::{Caller, signature_check, wrong_token};
 use crate::body;
 use crate::cluster::answer_elsewhere;
 use crate::error::ApiError;
@@ -178,7 +178,7 @@ pub(crate) async fn receive(
     request: Request,
 ) -> Response {
     let peer = request.extensions().get::<Peer>().cloned();
-    match received(&app, &hook, &prompt, request).await {
+    match received(&app, (&hook, &prompt), peer.as_ref(), request).await {
         Ok(Some(response)) => response,
         Ok(None) => wrong_token(&app, peer.as_ref()).into_response(),
         Err(error) => error.into_response(),
@@ -187,8 +187,8 @@ pub(crate) async fn receive(
 
 async fn received(
     app: &App,
-    hook: &str,
-    prompt: &str,
+    (hook, prompt): (&str, &str),
+    peer: Option<&Peer>,
     request: Request,
 ) -> Result<Option<Response>, ApiError> {
     let (parts, content) = request.into_parts();
@@ -208,7 +208,10 @@ async fn received(
         signature,
         body: &body,
     };
-    let Some(signer) = app.engine().signer_of_answer(hook, message).await? else {
+    let check = signature_check(app, peer)?;
+    let signer = app.engine().signer_of_answer(hook, message).await?;
+    drop(check);
+    let Some(signer) = signer else {
         return Ok(None);
     };
     let given: Given = serde_json::from_slice(&body).map_err(|_| {

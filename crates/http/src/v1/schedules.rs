@@ -4,24 +4,26 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::{Path, State};
+use axum::response::{IntoResponse, Response};
 use himalia_engine::{
-    DeliveriesOf, ExecutionId, MAX_CALLBACK_URL, MAX_CRON_BYTES, MAX_TRIGGER_NAME, Missed, NewTrigger,
-    Overlap, RunTarget, Times, TriggerChange, TriggerInfo, TriggerKind, TriggerRunInfo, TriggerRunStatus,
-    from_micros,
+    AskedRun, DeliveriesOf, ExecutionId, MAX_CALLBACK_URL, MAX_CRON_BYTES, MAX_TRIGGER_NAME, Missed,
+    NewTrigger, Overlap, RunTarget, Times, TriggerChange, TriggerInfo, TriggerKind, TriggerRunInfo,
+    TriggerRunStatus, from_micros,
 };
 use himalia_wire::build::timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::answers::{Created, Empty, ShownOnce, With};
+use super::answers::{Created, Empty, Replayed, ShownOnce, With};
 use super::deliveries::{Deliveries, ListedDeliveries, delivery_page};
-use super::input::{Cursor, Limit, Members, PAGE_MOST, Parameters, Text, Whole, limit, page};
+use super::input::{Cursor, Key, Limit, Members, PAGE_MOST, Parameters, Text, Whole, key_of, limit, page};
 use super::skills::runs::TIMEOUT_MOST;
 use super::triggers::{target_of, trigger_page};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::error::ApiError;
+use crate::openapi::{Answer, Operation};
 
 const KIND: TriggerKind = TriggerKind::Schedule;
 
@@ -382,13 +384,60 @@ pub(crate) async fn deliveries(
     Ok(Json(delivery_page(all, &wanted)))
 }
 
-/// `POST /v1/schedules/{schedule}/runs`: 202, a run now, whatever is in progress.
+/// A run of a schedule that is asked for.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "NewScheduleRun")]
+pub(crate) struct Asked {
+    /// The same key again is the same run, as long as that is listed: 422 if that was another request.
+    #[schemars(length(min = 1, max = 256))]
+    idempotency_key: Option<String>,
+    /// What becomes of it while an earlier run is in progress: `skip` is 409. Default: as the schedule has it for due times.
+    overlap: Option<Overlap>,
+}
+
+/// A run that was asked for.
+#[derive(Debug)]
+pub(crate) enum Started {
+    /// It is new.
+    New(With<202, ScheduleRun>),
+    /// It was asked for with the same key before.
+    Known(Replayed<ScheduleRun>),
+}
+
+impl IntoResponse for Started {
+    fn into_response(self) -> Response {
+        match self {
+            Self::New(run) => run.into_response(),
+            Self::Known(run) => run.into_response(),
+        }
+    }
+}
+
+impl Answer for Started {
+    fn describe(operation: &mut Operation<'_>) {
+        With::<202, ScheduleRun>::describe(operation);
+        Replayed::<ScheduleRun>::describe(operation);
+    }
+}
+
+/// `POST /v1/schedules/{schedule}/runs`: 202 with a run now, 200 with the one that was asked for with the same key.
 pub(crate) async fn run(
     State(app): State<App>,
     Caller(principal): Caller,
     Path(text): Path<String>,
-) -> Result<With<202, ScheduleRun>, ApiError> {
-    Ok(With(
-        app.engine().run_trigger(&principal, KIND, &text).await?.into(),
-    ))
+    Key(header): Key,
+    Members(wanted): Members<Asked>,
+) -> Result<Started, ApiError> {
+    let asked = AskedRun {
+        key: key_of(wanted.idempotency_key, header)?,
+        overlap: wanted.overlap,
+    };
+    let started = app.engine().run_trigger(&principal, KIND, &text, asked).await?;
+    let run = started.run.into();
+    Ok(if started.is_new {
+        Started::New(With(run))
+    } else {
+        Started::Known(Replayed(run))
+    })
 }

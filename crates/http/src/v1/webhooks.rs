@@ -22,7 +22,7 @@ use super::schedules::{ScheduleRun, date, run_page};
 use super::skills::runs::TIMEOUT_MOST;
 use super::triggers::{target_of, trigger_page};
 use crate::app::App;
-use crate::auth::{Caller, wrong_token};
+use crate::auth::{Caller, signature_check, wrong_token};
 use crate::body;
 use crate::error::ApiError;
 use crate::listen::Peer;
@@ -285,7 +285,7 @@ pub(crate) async fn deliveries(
 /// `POST /hooks/{webhook_id}`: 202 with the run of a message. What is not signed well is 401, whatever is wrong with it.
 pub(crate) async fn receive(State(app): State<App>, Path(id): Path<String>, request: Request) -> Response {
     let peer = request.extensions().get::<Peer>().cloned();
-    match received(&app, &id, request).await {
+    match received(&app, &id, peer.as_ref(), request).await {
         Ok(Some(run)) => {
             let body = json!({ "run": run.id, "status": run.status });
             (StatusCode::ACCEPTED, Json(body)).into_response()
@@ -295,7 +295,12 @@ pub(crate) async fn receive(State(app): State<App>, Path(id): Path<String>, requ
     }
 }
 
-async fn received(app: &App, id: &str, request: Request) -> Result<Option<TriggerRunInfo>, ApiError> {
+async fn received(
+    app: &App,
+    id: &str,
+    peer: Option<&Peer>,
+    request: Request,
+) -> Result<Option<TriggerRunInfo>, ApiError> {
     let (parts, content) = request.into_parts();
     let header = |name: &str| header_of(&parts.headers, name);
     let (Ok(hook), Some(id), Some(timestamp), Some(signature)) = (
@@ -313,6 +318,7 @@ async fn received(app: &App, id: &str, request: Request) -> Result<Option<Trigge
         signature,
         body: &body,
     };
+    let _check = signature_check(app, peer)?;
     Ok(app.engine().receive_webhook(hook, message).await?)
 }
 

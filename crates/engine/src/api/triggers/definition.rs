@@ -173,6 +173,9 @@ pub(super) struct Detail {
     /// Who asked for it, if that was not the trigger itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) asked_by: Option<String>,
+    /// What it was asked for with, for the time that an earlier run is in progress.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) asked_overlap: Option<Overlap>,
     /// Its inputs, if they are not those of its trigger, until it has ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) inputs: Option<Map<String, Value>>,
@@ -204,6 +207,7 @@ impl Detail {
         Self {
             status,
             asked_by: None,
+            asked_overlap: None,
             inputs: None,
             missed_before: 0,
             reason: None,

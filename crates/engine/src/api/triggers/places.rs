@@ -100,12 +100,27 @@ impl Drop for Place {
     }
 }
 
-/// Places for deliveries: prompts, results, and whatever goes to hosts that take long.
+/// Places for deliveries. Prompts have their own, so that no results of runs are before them.
 pub(super) struct Lanes {
-    results: Arc<Places>,
-    prompts: Arc<Places>,
-    patient: Arc<Places>,
+    results: Lane,
+    prompts: Lane,
     slow: Mutex<HashMap<Host, Instant>>,
+}
+
+/// Places for deliveries of one kind.
+struct Lane {
+    quick: Arc<Places>,
+    /// For hosts that take long.
+    patient: Arc<Places>,
+}
+
+impl Lane {
+    fn new(number: Number, triggers: &Arc<Triggers>) -> Self {
+        Self {
+            quick: Places::new(number, triggers),
+            patient: Places::new(PATIENT, triggers),
+        }
+    }
 }
 
 /// A host as an owner has seen it.
@@ -116,14 +131,15 @@ pub(super) struct Placed {
     lanes: Arc<Lanes>,
     host: Host,
     place: Place,
+    /// Where it waits if it takes long, unless it is there.
+    patient: Option<Arc<Places>>,
 }
 
 impl Lanes {
     pub(super) fn new(triggers: &Arc<Triggers>) -> Arc<Self> {
         Arc::new(Self {
-            results: Places::new(RESULTS, triggers),
-            prompts: Places::new(PROMPTS, triggers),
-            patient: Places::new(PATIENT, triggers),
+            results: Lane::new(RESULTS, triggers),
+            prompts: Lane::new(PROMPTS, triggers),
             slow: Mutex::default(),
         })
     }
@@ -132,18 +148,22 @@ impl Lanes {
     pub(super) fn take(self: &Arc<Self>, due: &DueDelivery, url: &str) -> Option<Placed> {
         let host = HttpUrl::parse(url).map_or_else(|_| url.to_owned(), |url| url.host().to_string());
         let host = (due.owner.clone(), host);
-        let places = if self.is_slow(&host) {
-            &self.patient
-        } else if due.kind == TriggerKind::Prompts.as_str() {
+        let lane = if due.kind == TriggerKind::Prompts.as_str() {
             &self.prompts
         } else {
             &self.results
+        };
+        let (places, patient) = if self.is_slow(&host) {
+            (&lane.patient, None)
+        } else {
+            (&lane.quick, Some(Arc::clone(&lane.patient)))
         };
         let place = places.take(&due.owner)?;
         Some(Placed {
             lanes: Arc::clone(self),
             host,
             place,
+            patient,
         })
     }
 
@@ -172,19 +192,19 @@ impl Lanes {
 impl Placed {
     /// Waits for the answer of a host. If that takes long, it waits apart, as far as there is a place for it.
     pub(super) async fn await_answer<T>(self, answer: impl Future<Output = T>) -> T {
-        let Self { lanes, host, place } = self;
+        let Self {
+            lanes,
+            host,
+            place,
+            patient,
+        } = self;
         let mut answer = std::pin::pin!(answer);
         if let Ok(answered) = tokio::time::timeout(PATIENCE, &mut answer).await {
             lanes.note(host, false);
             return answered;
         }
         lanes.note(host.clone(), true);
-        let is_apart = Arc::ptr_eq(&place.places, &lanes.patient);
-        let apart = if is_apart {
-            None
-        } else {
-            lanes.patient.take(&host.0)
-        };
+        let apart = patient.and_then(|patient| patient.take(&host.0));
         let _place = apart.unwrap_or(place);
         answer.await
     }
@@ -270,7 +290,7 @@ mod tests {
         }
         // The host waits apart, and the others have the places.
         assert!(of("run", "http://never.example/b").is_none());
-        assert!(of(prompt, never).is_none());
+        assert!(of(prompt, never).is_some(), "also to hosts that take long");
         assert_eq!(
             std::iter::from_fn(|| of("run", "http://good.example/"))
                 .take(9)
