@@ -1,13 +1,18 @@
 //! The service of one session.
 
 use std::fmt;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
+use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use himalia_egress::{Body, Denial, InternalService, NetworkAccess};
-use http::{Request, Response};
+use himalia_model::panic_text;
+use http::{Method, Request, Response};
 use tokio::sync::Semaphore;
+use uuid::Uuid;
 
+use crate::answer::{Problem, problem};
 use crate::{NAME, SessionApi, routes};
 
 /// Requests of one session that are answered at once. The next ones wait.
@@ -45,7 +50,17 @@ impl InternalService for Door {
         request: Request<Body>,
         _: Arc<NetworkAccess>,
     ) -> BoxFuture<'static, Result<Response<Body>, Denial>> {
-        Box::pin(async move { Ok(routes::respond(&*self.api, request).await) })
+        let may_have_done = request.method() == Method::POST;
+        Box::pin(async move {
+            let responded = AssertUnwindSafe(routes::respond(&*self.api, request)).catch_unwind();
+            let response = responded.await.unwrap_or_else(|panic| {
+                let id = Uuid::new_v4().simple().to_string();
+                let panic = panic_text(&*panic);
+                tracing::error!(id, panic, "a request handler of the sandbox API panicked");
+                problem(&Problem::panicked(&id, may_have_done))
+            });
+            Ok(response)
+        })
     }
 }
 
