@@ -1,4 +1,4 @@
-//! The data directory: nobody else may write to it. Who could would replace the token, or the address to which commands send it.
+//! The data directory: other users may not write to it. They could replace the token, or the address to which commands send it.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;

@@ -1,4 +1,4 @@
-//! A handler that panics: its client gets 500, and the log the reason. Connections, and the requests after it, go on.
+//! A handler that panics: its client gets 500, and the log the reason. The connection and its next requests continue.
 
 use std::panic::AssertUnwindSafe;
 

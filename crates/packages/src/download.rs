@@ -21,7 +21,7 @@ use url::Url;
 
 use crate::blobs::Blobs;
 use crate::fetch::{Fetch, Wanted, next, shown};
-use crate::room::{Places, Room};
+use crate::room::{Room, Slots};
 
 /// Pieces that wait to be written.
 const PIECES: usize = 16;
@@ -34,7 +34,7 @@ pub(crate) struct Downloads {
     blobs: Arc<Blobs>,
     /// By digest.
     coming: Mutex<HashMap<String, watch::Receiver<Progress>>>,
-    places: Places,
+    slots: Slots,
 }
 
 /// How far a file is.
@@ -71,7 +71,7 @@ impl Downloads {
         Self {
             blobs: Arc::new(blobs),
             coming: Mutex::default(),
-            places: Places::default(),
+            slots: Slots::default(),
         }
     }
 
@@ -170,8 +170,8 @@ impl Downloads {
         tell: &watch::Sender<Progress>,
     ) -> Result<(), Denial> {
         let failed = |reason: String| Denial::unreachable(format_args!("{}: {reason}", shown(url)));
-        let place = self.places.take(owner).await;
-        let _place = place.ok_or_else(|| failed("there is no place for it".to_owned()))?;
+        let slot = self.slots.take(owner).await;
+        let _slot = slot.ok_or_else(|| failed("there is no slot for it".to_owned()))?;
         let (total, mut body) = open(url, fetch).await?;
         let mut room = Room::new(&self.blobs, owner);
         let reserved = tokio::task::spawn_blocking(move || room.grow(total.unwrap_or(0)).map(|()| room));

@@ -13,9 +13,9 @@ const FETCHES: usize = 32;
 /// Those of one owner among them.
 pub(crate) const FETCHES_OF_OWNER: usize = 24;
 
-/// Places for files that are fetched.
+/// Slots for files that are fetched.
 #[derive(Debug)]
-pub(crate) struct Places {
+pub(crate) struct Slots {
     all: Arc<Semaphore>,
     /// Those with a file that is fetched, or that waits for a place.
     owners: Mutex<HashMap<String, Weak<Semaphore>>>,
@@ -23,12 +23,12 @@ pub(crate) struct Places {
 
 /// A place, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct Slot {
     _all: OwnedSemaphorePermit,
     _of_owner: OwnedSemaphorePermit,
 }
 
-impl Default for Places {
+impl Default for Slots {
     fn default() -> Self {
         Self {
             all: Arc::new(Semaphore::new(FETCHES)),
@@ -37,12 +37,12 @@ impl Default for Places {
     }
 }
 
-impl Places {
+impl Slots {
     /// Waits for a place, first among those of the owner. `None`: there will be none.
-    pub(crate) async fn take(&self, owner: &str) -> Option<Place> {
+    pub(crate) async fn take(&self, owner: &str) -> Option<Slot> {
         let of_owner = self.of_owner(owner).acquire_owned().await.ok()?;
         let all = Arc::clone(&self.all).acquire_owned().await.ok()?;
-        Some(Place {
+        Some(Slot {
             _all: all,
             _of_owner: of_owner,
         })
@@ -147,20 +147,20 @@ mod tests {
 
     #[tokio::test]
     async fn an_owner_leaves_places_to_others() {
-        let places = Places::default();
+        let slots = Slots::default();
         let mut taken = Vec::new();
         for _ in 0..FETCHES_OF_OWNER {
-            taken.push(places.take("acme").await.unwrap());
+            taken.push(slots.take("acme").await.unwrap());
         }
-        let next = tokio::time::timeout(std::time::Duration::ZERO, places.take("acme")).await;
+        let next = tokio::time::timeout(std::time::Duration::ZERO, slots.take("acme")).await;
         assert!(next.is_err());
         for _ in FETCHES_OF_OWNER..FETCHES {
-            taken.push(places.take("other").await.unwrap());
+            taken.push(slots.take("other").await.unwrap());
         }
         taken.clear();
-        drop(places.take("acme").await.unwrap());
-        drop(places.of_owner("third"));
-        places.of_owner("fourth");
-        assert!(!places.owners.lock().contains_key("acme"));
+        drop(slots.take("acme").await.unwrap());
+        drop(slots.of_owner("third"));
+        slots.of_owner("fourth");
+        assert!(!slots.owners.lock().contains_key("acme"));
     }
 }
