@@ -115,6 +115,7 @@ test-programs: check-build web
 check: check-rust-tests nextest ## the inner loop: format, clippy, words, unit and simulator tests (2,000 schedules)
 	cargo fmt --all --check
 	tests/words.py
+	tests/slices.py
 	clients/python/generate.py --check
 	clients/javascript/generate.py --check
 	cargo clippy --locked --workspace --all-targets -- -D warnings
@@ -124,6 +125,7 @@ check: check-rust-tests nextest ## the inner loop: format, clippy, words, unit a
 lint: check-rust machete $(TOOLS)/bin/cargo-deny ## format, clippy, words, dependency policy; the fuzz targets compile (nothing is linked)
 	cargo fmt --all --check
 	tests/words.py
+	tests/slices.py
 	clients/python/generate.py --check
 	clients/javascript/generate.py --check
 	cargo clippy --locked --workspace --all-targets -- -D warnings

@@ -256,7 +256,7 @@ export interface Credential {
   prefix?: string | null | undefined;
   /** Of `aws_sigv4`. Default: that of the request's own signature. */
   region?: string | null | undefined;
-  /** Of `oauth2`: the URL of what the tokens are for, such as an MCP server. Without `issuer`, it says which authorization server to use. */
+  /** Of `oauth2`: the URL of what the tokens are for, such as an MCP server. Without `issuer`, it says which authorization server to use, for `authorization_code` without `client_secret` alone. */
   resource?: string | null | undefined;
   /** Of `oauth2`: the scopes that are asked for, with spaces between. */
   scope?: string | null | undefined;
@@ -1215,7 +1215,7 @@ export interface NewCredential {
   prefix?: string | null | undefined;
   /** Of `aws_sigv4`. Default: that of the request's own signature. */
   region?: string | null | undefined;
-  /** Of `oauth2`: the URL of what the tokens are for, such as an MCP server. Without `issuer`, it says which authorization server to use. */
+  /** Of `oauth2`: the URL of what the tokens are for, such as an MCP server. Without `issuer`, it says which authorization server to use, for `authorization_code` without `client_secret` alone. */
   resource?: string | null | undefined;
   /** Of `oauth2`: the scopes that are asked for, with spaces between. */
   scope?: string | null | undefined;

@@ -12,7 +12,7 @@ use time::OffsetDateTime;
 
 use crate::mask::percent_encoded;
 use crate::sigv4::{Signing, date, is_s3};
-use crate::{Credential, SecretText};
+use crate::{Credential, SecretText, Unusable};
 
 const AMZ_DATE: HeaderName = HeaderName::from_static("x-amz-date");
 const AMZ_SECURITY_TOKEN: HeaderName = HeaderName::from_static("x-amz-security-token");
@@ -37,7 +37,7 @@ pub enum ApplyError {
     SignedUrl,
     /// There is no token for it now.
     #[error("{0}")]
-    Unusable(String),
+    Unusable(Unusable),
     /// What results is no header or no URL.
     #[error("the request with it is not well-formed")]
     Malformed,
@@ -342,17 +342,14 @@ fn is_parameter(pair: &str, name: &str) -> bool {
     let mut rest = written.as_bytes();
     let mut decoded = Vec::with_capacity(rest.len());
     while let [byte, after @ ..] = rest {
-        let digits = after
-            .get(..2)
-            .filter(|_| *byte == b'%')
-            .and_then(|two| std::str::from_utf8(two).ok());
-        if let Some(escaped) = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
-            decoded.push(escaped);
-            rest = &after[2..];
-        } else {
-            decoded.push(*byte);
-            rest = after;
-        }
+        let escaped = after.split_at_checked(2).filter(|_| *byte == b'%');
+        let escaped = escaped.and_then(|(two, after)| {
+            let digits = std::str::from_utf8(two).ok()?;
+            Some((u8::from_str_radix(digits, 16).ok()?, after))
+        });
+        let (one, after) = escaped.unwrap_or((*byte, after));
+        decoded.push(one);
+        rest = after;
     }
     decoded == name.as_bytes()
 }

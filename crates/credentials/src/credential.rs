@@ -3,7 +3,7 @@
 use std::fmt;
 
 use himalia_model::credential::UrlScheme;
-use himalia_model::credential::{CredentialDefinition, CredentialKind, OAuthGrant, placeholder};
+use himalia_model::credential::{CredentialDefinition, CredentialKind, OAuthGrant, TokenSource, placeholder};
 use himalia_model::network::Host;
 use serde::{Deserialize, Serialize};
 
@@ -67,6 +67,12 @@ impl CredentialValue {
                 if client_secret.is_some() && oauth.client_id().is_none() {
                     return Err("client_secret: needs a client_id".to_owned());
                 }
+                if client_secret.is_some() && *oauth.source() == TokenSource::Resource {
+                    return Err(
+                        "client_secret: needs an issuer, or a token_url: the resource must not choose where it is sent"
+                            .to_owned(),
+                    );
+                }
             }
             _ if value.is_none() => return Err("value: is needed".to_owned()),
             _ if client_secret.is_some() => {
@@ -118,7 +124,24 @@ pub struct Credential {
     /// Of `oauth2`: other secrets of it, such as earlier access tokens. They are looked for in responses too.
     pub known: KnownSecrets,
     /// Why it cannot be added to requests; `None`: it can.
-    pub unusable: Option<String>,
+    pub unusable: Option<Unusable>,
+}
+
+/// Why a credential has no secret for requests. No text has a part of one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unusable {
+    /// A person has to grant it, or to set it again: the text says how.
+    NoGrant(String),
+    /// No token was got for it this time.
+    NoToken(String),
+}
+
+impl fmt::Display for Unusable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoGrant(reason) | Self::NoToken(reason) => f.write_str(reason),
+        }
+    }
 }
 
 impl Credential {
@@ -215,6 +238,38 @@ pub(crate) mod tests {
                 .unwrap_err()
                 .starts_with("session_token")
         );
+    }
+
+    #[test]
+    fn a_secret_goes_to_a_server_that_the_definition_names() {
+        let definition = |mut fields: Value| {
+            fields["kind"] = "oauth2".into();
+            fields["hosts"] = json!(["a"]);
+            fields["client_id"] = "c".into();
+            let fields: CredentialFields = serde_json::from_value(fields).unwrap();
+            CredentialDefinition::try_from(fields)
+        };
+        for grant in ["client_credentials", "refresh_token"] {
+            let refused = definition(json!({"grant": grant, "resource": "https://a/mcp"})).unwrap_err();
+            assert!(
+                refused.starts_with("issuer: is needed, or token_url"),
+                "{refused}"
+            );
+            definition(json!({"grant": grant, "resource": "https://a/mcp", "token_url": "https://id/token"}))
+                .unwrap();
+        }
+        let given = || GivenSecrets {
+            client_secret: Some(SecretText::new("12345678".to_owned())),
+            ..GivenSecrets::default()
+        };
+        let code = json!({"grant": "authorization_code", "resource": "https://a/mcp"});
+        let by_resource = definition(code.clone()).unwrap();
+        assert!(CredentialValue::new(by_resource.kind(), GivenSecrets::default()).is_ok());
+        let refused = CredentialValue::new(by_resource.kind(), given()).unwrap_err();
+        assert!(refused.starts_with("client_secret: needs an issuer"), "{refused}");
+        let mut named = code;
+        named["issuer"] = "https://id".into();
+        assert!(CredentialValue::new(definition(named).unwrap().kind(), given()).is_ok());
     }
 
     #[test]

@@ -71,7 +71,7 @@ impl KeyRing {
             let key =
                 UnboundKey::new(&AES_256_GCM, bytes.as_ref()).map_err(|_| KeyError::Line(number + 1))?;
             keys.push(Key {
-                id: hex::encode(&Sha256::digest(bytes.as_ref())[..4]),
+                id: hex::encode(Sha256::digest(bytes.as_ref()).get(..4).unwrap_or_default()),
                 key: LessSafeKey::new(key),
             });
         }

@@ -160,23 +160,24 @@ fn canonical_query(query: &str) -> String {
 fn encoded_again(part: &str) -> String {
     let mut decoded = String::new();
     let mut rest = part;
-    while let Some(at) = rest.find('%') {
-        decoded.push_str(&percent_encoded(&rest[..at], UNRESERVED));
-        let escape = rest
-            .get(at..at + 3)
-            .filter(|escape| escape[1..].bytes().all(|byte| byte.is_ascii_hexdigit()));
-        let Some(escape) = escape else {
+    while let Some((before, after)) = rest.split_once('%') {
+        decoded.push_str(&percent_encoded(before, UNRESERVED));
+        let escaped = after
+            .split_at_checked(2)
+            .filter(|(digits, _)| digits.bytes().all(|byte| byte.is_ascii_hexdigit()));
+        let Some((digits, after)) = escaped else {
             decoded.push_str("%25");
-            rest = &rest[at + 1..];
+            rest = after;
             continue;
         };
-        let byte = u8::from_str_radix(&escape[1..], 16).unwrap_or(0);
+        let byte = u8::from_str_radix(digits, 16).unwrap_or(0);
         if byte.is_ascii_alphanumeric() || UNRESERVED.as_bytes().contains(&byte) {
             decoded.push(char::from(byte));
         } else {
-            decoded.push_str(&escape.to_ascii_uppercase());
+            decoded.push('%');
+            decoded.push_str(&digits.to_ascii_uppercase());
         }
-        rest = &rest[at + 3..];
+        rest = after;
     }
     decoded.push_str(&percent_encoded(rest, UNRESERVED));
     decoded

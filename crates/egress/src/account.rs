@@ -2,11 +2,16 @@
 
 use std::time::Duration;
 
+use himalia_model::OPERATOR;
+
 /// A place for a connection, until it is dropped.
 pub type ConnectionPermit = Box<dyn Send + Sync>;
 
 /// Bounds the connections of a session, together with those of others. It is asked for every piece of bytes, so it must be quick.
 pub trait Account: Send + Sync {
+    /// Whose the session is: a tenant, or the operator.
+    fn owner(&self) -> &str;
+
     /// A place for one more connection.
     ///
     /// # Errors
@@ -28,6 +33,10 @@ pub trait Account: Send + Sync {
 pub struct Unbounded;
 
 impl Account for Unbounded {
+    fn owner(&self) -> &'static str {
+        OPERATOR
+    }
+
     fn connection(&self) -> Result<ConnectionPermit, String> {
         Ok(Box::new(()))
     }

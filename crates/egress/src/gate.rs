@@ -87,6 +87,11 @@ impl NetworkAccess {
         Arc::clone(&self.services).acquire_owned().await.ok()
     }
 
+    /// Whose the session is: a tenant, or the operator.
+    pub fn owner(&self) -> String {
+        self.account.read().owner().to_owned()
+    }
+
     pub(crate) fn account(&self) -> Arc<dyn Account> {
         Arc::clone(&self.account.read())
     }

@@ -2,10 +2,13 @@
 //! readers can understand two different ones.
 
 use std::convert::Infallible;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use himalia_model::network::Host;
+use himalia_model::panic_text;
 use http::header::{
     CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HOST, HeaderMap, HeaderName, PROXY_AUTHORIZATION,
     TRANSFER_ENCODING,
@@ -148,8 +151,18 @@ where
     F: Future<Output = Result<Response<Body>, Denial>>,
 {
     let service = service_fn(|request| {
-        let response = respond(request);
-        async move { Ok::<_, Infallible>(response.await.unwrap_or_else(|denial| refused(&denial))) }
+        let response = AssertUnwindSafe(respond(request)).catch_unwind();
+        async move {
+            let response = match response.await {
+                Ok(response) => response.unwrap_or_else(|denial| refused(&denial)),
+                Err(panic) => {
+                    let panic = panic_text(&*panic);
+                    tracing::error!(panic, "a request handler of a sandbox's proxy panicked");
+                    internal_error()
+                }
+            };
+            Ok::<_, Infallible>(response)
+        }
     });
     let connection = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
@@ -427,6 +440,18 @@ fn status(denial: &Denial) -> StatusCode {
         DenialKind::Limit | DenialKind::CredentialUnavailable => StatusCode::SERVICE_UNAVAILABLE,
         DenialKind::Unreachable => StatusCode::BAD_GATEWAY,
     }
+}
+
+/// 500: the log has the reason.
+fn internal_error() -> Response<Body> {
+    let text = "the gateway failed while it handled the request; its log has the reason\n";
+    let body = Full::from(text).map_err(|never: Infallible| match never {});
+    let mut response = Response::new(body.boxed());
+    *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
+    response
+        .headers_mut()
+        .insert(CONNECTION, HeaderValue::from_static("close"));
+    response
 }
 
 /// A refusal. Its reason is the text too, which is all that many clients show of the response to a CONNECT.

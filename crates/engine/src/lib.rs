@@ -61,7 +61,7 @@ pub use himalia_model::{
     TemplateInfo, TenantLimits, TimeChange, TimeSource, ToolCallLimits, ToolCaller, ToolError, ToolErrorCode,
     ToolFile, ToolInfo, ToolPattern, ToolPolicy, ToolReply, ToolServerConfig, ToolServerFields, TraceContext,
     TreeLimits, TreePlace, Unanswered, Unresponsive, Used, UsedSpend, UsualSizes, Via, from_micros,
-    usual_shm,
+    panic_text, usual_shm,
 };
 pub use himalia_sandbox::inside::{DATA_DIR, WORK_DIR};
 pub use himalia_schedules::{MAX_CRON_BYTES, MIN_INTERVAL_S, Missed, Overlap};

@@ -10,6 +10,7 @@ mod banner;
 mod cli;
 mod client;
 mod config;
+mod data_dir;
 mod doctor;
 mod e2b;
 mod elsewhere;

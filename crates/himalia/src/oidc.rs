@@ -1,7 +1,6 @@
 //! The identity provider: its files are read here.
 
 use std::fs;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use anyhow::{Context as _, anyhow, bail};
@@ -9,7 +8,7 @@ use himalia_http::Oidc;
 use himalia_oidc::{CookieKey, Provider, ProviderSettings};
 
 use crate::config::OidcSettings;
-use crate::private_file;
+use crate::{keys, private_file};
 
 /// Random bytes of a key that is made here.
 const KEY_BYTES: usize = 32;
@@ -52,9 +51,7 @@ pub(crate) fn open(settings: &OidcSettings, data_dir: &Path) -> anyhow::Result<O
 fn secret(field: &str, path: &Path) -> anyhow::Result<String> {
     let what = || format!("{field}: cannot read {}", path.display());
     let text = fs::read_to_string(path).with_context(what)?;
-    if fs::metadata(path).with_context(what)?.mode() & 0o007 != 0 {
-        bail!("{field}: every user of this machine may read {}", path.display());
-    }
+    keys::check_access(field, path, &fs::metadata(path).with_context(what)?)?;
     let line = text.lines().next().unwrap_or_default().trim();
     if line.is_empty() {
         bail!("{field}: {} is empty", path.display());

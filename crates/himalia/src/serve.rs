@@ -25,7 +25,7 @@ use crate::signals::{Ending, Said, Signals};
 use crate::telemetry::Telemetry;
 use crate::tls::Certificate;
 use crate::token::Token;
-use crate::{e2b, lock, log, notify, oidc, paths, rundir, sandboxes, tenants, tls, viewer};
+use crate::{data_dir, e2b, lock, log, notify, oidc, rundir, sandboxes, tenants, tls, viewer};
 
 /// Open files that the gateway asks for, if the hard limit allows it: a kernel needs about six, a client one.
 const OPEN_FILES: u64 = 65_536;
@@ -52,7 +52,7 @@ pub(crate) fn run(config: Config, said: Given) -> anyhow::Result<ExitCode> {
 
 async fn serve(config: Config, said: Given) -> anyhow::Result<ExitCode> {
     let mut signals = Signals::catch().context("cannot catch signals")?;
-    paths::make_private(&config.data_dir)?;
+    data_dir::open(&config.data_dir)?;
     let _data_lock = lock::take(&config.data_dir)?;
     let run_dir = rundir::prepare(config.run_dir.as_deref(), &config.data_dir)?;
     let _run_lock = lock::take(&run_dir)?;

@@ -14,6 +14,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::sync::watch;
 
 use crate::config::TlsFiles;
+use crate::keys;
 
 /// How often the files are looked at.
 const LOOK: Duration = Duration::from_secs(5);
@@ -126,7 +127,9 @@ fn key(path: &Path) -> anyhow::Result<PrivateKeyDer<'static>> {
     use std::os::unix::fs::PermissionsExt as _;
     let what = || format!("tls_key: cannot read a private key (PEM) from {}", path.display());
     let key = PrivateKeyDer::from_pem_file(path).with_context(what)?;
-    if fs::metadata(path).with_context(what)?.permissions().mode() & 0o007 != 0 {
+    let meta = fs::metadata(path).with_context(what)?;
+    keys::check_writers("tls_key", path, &meta)?;
+    if meta.permissions().mode() & 0o007 != 0 {
         tracing::warn!(file = %path.display(), "all users of this machine can read the private key");
     }
     Ok(key)

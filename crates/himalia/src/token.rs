@@ -105,8 +105,10 @@ pub(crate) fn read(path: &Path) -> anyhow::Result<Secret> {
     if let Err(reason) = check(text) {
         bail!("the token in {} {reason}", path.display());
     }
-    if fs::metadata(path).with_context(what)?.permissions().mode() & 0o077 != 0 {
-        tracing::warn!(file = %path.display(), "other users can read the token file");
+    let mode = fs::metadata(path).with_context(what)?.permissions().mode();
+    // A group may read it, as that of a pod does; it may not replace it.
+    if mode & 0o027 != 0 {
+        tracing::warn!(file = %path.display(), mode = format!("{:o}", mode & 0o777), "other users can use the token file; only its owner and its group may read it");
     }
     Ok(Secret(text.to_owned()))
 }

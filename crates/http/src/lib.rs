@@ -22,6 +22,7 @@ mod app;
 mod auth;
 mod azure;
 mod body;
+mod caught;
 mod cluster;
 mod config;
 mod e2b;

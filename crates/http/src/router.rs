@@ -11,6 +11,7 @@ use tower::ServiceExt;
 
 use crate::app::App;
 use crate::auth::{authenticate, cors};
+use crate::caught;
 use crate::cluster::{self, Repeatable, Routes, relay};
 use crate::config::{ConfigError, HttpConfig};
 use crate::error::ApiError;
@@ -60,6 +61,7 @@ pub(crate) fn app_and_router(
     let router = Router::new()
         .fallback_service(entry)
         .layer(middleware::from_fn(unread::read_rest))
+        .layer(middleware::from_fn(caught::panics))
         .layer(middleware::from_fn(render::errors))
         .layer(middleware::from_fn_with_state(app.clone(), cors))
         .layer(middleware::from_fn_with_state(app.clone(), identify));

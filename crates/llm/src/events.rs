@@ -46,11 +46,11 @@ impl Events {
 
 /// Behind the empty line that ends an event.
 fn end(bytes: &[u8], from: usize) -> Option<usize> {
+    const ENDS: [&[u8]; 3] = [b"\n\n", b"\n\r\n", b"\r\r"];
     (from..bytes.len()).find_map(|at| {
-        [&b"\n\n"[..], b"\n\r\n", b"\r\r"]
-            .into_iter()
-            .find(|end| bytes[at..].starts_with(end))
-            .map(|end| at + end.len())
+        let rest = bytes.get(at..)?;
+        let end = ENDS.into_iter().find(|end| rest.starts_with(end))?;
+        Some(at.saturating_add(end.len()))
     })
 }
 

@@ -31,6 +31,7 @@ impl From<SendError> for Failure {
             SendError::NotSent(_) => Self::Unavailable(
                 "its server cannot be called now; the log of the gateway says why".to_owned(),
             ),
+            SendError::NoGrant(reason) => Self::Unavailable(reason),
             SendError::Lost(_) => Self::Lost,
             SendError::Unreadable(reason) => Self::Failed(reason),
         }

@@ -13,6 +13,7 @@
 mod cache;
 mod events;
 mod failure;
+mod members;
 mod models;
 mod request;
 mod stream;

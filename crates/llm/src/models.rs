@@ -15,7 +15,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 
 use crate::failure::Failure;
-use crate::request::Prepared;
+use crate::request::{Estimate, Prepared};
 use crate::stream::Stream;
 use crate::usage;
 
@@ -238,7 +238,7 @@ impl Model {
     }
 
     fn took(&self, usage: Option<usage::Usage>, prepared: &Prepared, written: impl Fn() -> u64) -> ModelUse {
-        took(&self.config, usage, prepared.estimate.input_tokens, written)
+        took(&self.config, usage, prepared.estimate, written)
     }
 
     /// What of an error is for sessions; all of it is for the operator.
@@ -248,16 +248,16 @@ impl Model {
     }
 }
 
-/// What a call took: as the server says it, or else about so much.
+/// What a call took: as the server says it, or else as much as it might.
 pub(crate) fn took(
     config: &LlmConfig,
     usage: Option<usage::Usage>,
-    read: u64,
+    estimate: Estimate,
     written: impl Fn() -> u64,
 ) -> ModelUse {
     let (input_tokens, output_tokens) = match usage {
         Some(usage) => (usage.input_tokens, usage.output_tokens),
-        None => (read, written()),
+        None => (estimate.input_tokens, written().max(estimate.output_tokens)),
     };
     ModelUse {
         input_tokens,

@@ -6,14 +6,25 @@ use himalia_upstream::json;
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
+use crate::members;
+
 /// Bytes of a text for one token, where nothing better is known.
 const BYTES_OF_TOKEN: u64 = 4;
-/// Tokens of an image or another file, which is a `data:` URL, where nothing better is known.
+/// Tokens of an image or another file, at least, and bytes of it for one token.
 const TOKENS_OF_FILE: u64 = 1000;
+const FILE_BYTES_OF_TOKEN: u64 = 750;
+/// Members whose texts are read.
+const ASKED: [&str; 7] = [
+    "messages",
+    "input",
+    "tools",
+    "functions",
+    "response_format",
+    "prediction",
+    "chat_template_kwargs",
+];
 /// Answers of one request.
 const MAX_ANSWERS: u64 = 128;
-/// How deep the texts of a request are counted.
-const DEPTH: usize = 32;
 
 /// What a call may take, before it is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -97,6 +108,7 @@ impl Request {
     /// # Errors
     /// A member cannot be used.
     pub fn prepare(mut self, config: &LlmConfig) -> Result<Prepared, LlmError> {
+        members::check(self.endpoint, &self.body)?;
         let body = &mut self.body;
         body.insert("model".to_owned(), config.model.clone().into());
         let (mut output_tokens, mut is_stream, mut shows_usage) = (0, false, false);
@@ -121,12 +133,13 @@ impl Request {
         {
             return Err(LlmError::member("stream", "is not for embeddings"));
         }
-        let asked = ["messages", "input", "tools", "functions", "response_format"];
-        let read = asked.iter().filter_map(|name| body.get(*name));
+        let read = ASKED.iter().filter_map(|name| body.get(*name));
+        // A prediction is read, and what of it is not used counts as written.
+        let predicted = body.get("prediction").map_or(0, tokens);
         let is_fixed = body.get("temperature").and_then(Value::as_f64) == Some(0.0);
         let estimate = Estimate {
-            input_tokens: read.map(|value| tokens(value, DEPTH)).sum(),
-            output_tokens,
+            input_tokens: read.map(tokens).sum(),
+            output_tokens: output_tokens.saturating_add(predicted),
         };
         let text = Value::Object(self.body).to_string();
         let mut hash = Sha256::new();
@@ -192,18 +205,38 @@ fn ask_for_usage(body: &mut Map<String, Value>) -> Result<bool, LlmError> {
     Ok(before == Some(Value::Bool(true)))
 }
 
-/// About the tokens of the texts in a value.
-fn tokens(value: &Value, depth: usize) -> u64 {
+/// About the tokens of the texts in a value, which is at most as deep as a reader of JSON permits.
+fn tokens(value: &Value) -> u64 {
     match value {
-        Value::String(text) if text.starts_with("data:") => TOKENS_OF_FILE,
         Value::String(text) => (text.len() as u64).div_ceil(BYTES_OF_TOKEN),
         // Tokens that were counted out before, for embeddings.
         Value::Number(_) => 1,
-        _ if depth == 0 => 0,
-        Value::Array(all) => all.iter().map(|one| tokens(one, depth - 1)).sum(),
-        Value::Object(members) => members.values().map(|one| tokens(one, depth - 1)).sum(),
+        Value::Array(all) => all.iter().map(tokens).sum(),
+        Value::Object(members) => {
+            let of_member = |(name, value): (&String, &Value)| match file(name, value) {
+                Some(file) => TOKENS_OF_FILE.max((file.len() as u64).div_ceil(FILE_BYTES_OF_TOKEN)),
+                None => tokens(value),
+            };
+            members.iter().map(of_member).sum()
+        }
         Value::Null | Value::Bool(_) => 0,
     }
+}
+
+/// The text of a file, or its URL, where a member of a message has one. Elsewhere it is a text like any other.
+fn file<'a>(name: &str, value: &'a Value) -> Option<&'a str> {
+    let inner = |name: &str| value.get(name).and_then(Value::as_str);
+    let (text, begins): (_, &[&str]) = match name {
+        // Some servers take the URL of an image without the object around it.
+        "image_url" => (
+            value.as_str().or_else(|| inner("url")),
+            &["data:", "https:", "http:"],
+        ),
+        "file" => (inner("file_data"), &["data:"]),
+        "input_audio" => (inner("data"), &[""]),
+        _ => return None,
+    };
+    text.filter(|text| begins.iter().any(|begin| text.starts_with(begin)))
 }
 
 #[cfg(test)]
@@ -251,6 +284,35 @@ mod tests {
         let (body, prepared) = sent(&json!({"messages": messages}), older);
         assert!(body.get("max_tokens").is_none());
         assert_eq!(prepared.estimate.output_tokens, 0);
+    }
+
+    #[test]
+    fn files_and_deep_texts_count() {
+        let input = |body: Value| {
+            let (_, prepared) = sent(&body, json!({"url": "http://a.test/v1"}));
+            prepared.estimate.input_tokens
+        };
+        let message = |content: Value| json!({"messages": [{"content": content}]});
+        let data = format!("data:image/png;base64,{}", "A".repeat(1_500_000));
+        let image = json!([{"image_url": {"url": data}}]);
+        assert_eq!(input(message(image)), 2001);
+        let small = json!([{"image_url": {"url": "https://a.test/x.png"}}]);
+        assert_eq!(input(message(small)), 1000);
+        let audio = json!([{"input_audio": {"data": "A".repeat(1_500_000)}}]);
+        assert_eq!(input(message(audio)), 2000);
+        // A text that only begins like a file is one.
+        let as_text = (data.len() as u64).div_ceil(4);
+        assert_eq!(input(message(data.clone().into())), as_text);
+        assert_eq!(input(message(json!({"file": data.clone()}))), as_text);
+        let deep = (0..60).fold(json!("x".repeat(400)), |inner, _| json!([inner]));
+        assert_eq!(input(message(deep)), 100);
+        let predicted = json!({"messages": [], "prediction": {"content": "x".repeat(400)}, "max_tokens": 7});
+        let (_, prepared) = sent(&predicted, json!({"url": "http://a.test/v1"}));
+        let expected = Estimate {
+            input_tokens: 100,
+            output_tokens: 107,
+        };
+        assert_eq!(prepared.estimate, expected);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use tokio::time::{Instant, timeout_at};
 use crate::events::{Events, MAX_EVENT, data};
 use crate::failure::Failure;
 use crate::models::{Turn, took};
-use crate::request::Prepared;
+use crate::request::{Estimate, Prepared};
 use crate::usage::{self, Usage};
 
 /// Bytes of the text that are kept for a log.
@@ -23,7 +23,7 @@ pub struct Stream {
     events: Events,
     config: LlmConfig,
     shows_usage: bool,
-    read_tokens: u64,
+    estimate: Estimate,
     deadline: Instant,
     usage: Option<Usage>,
     /// Events with a part of the answer: about as many as tokens.
@@ -46,7 +46,7 @@ impl Stream {
             events: Events::default(),
             config: config.clone(),
             shows_usage: prepared.shows_usage,
-            read_tokens: prepared.estimate.input_tokens,
+            estimate: prepared.estimate,
             deadline,
             usage: None,
             parts: 0,
@@ -101,9 +101,9 @@ impl Stream {
         self.shows_usage || !is_only_usage
     }
 
-    /// What it took so far.
+    /// What it took so far, as its server says it; or else what it might, since a model may write more than comes.
     pub fn took(&self) -> ModelUse {
-        took(&self.config, self.usage, self.read_tokens, || self.parts)
+        took(&self.config, self.usage, self.estimate, || self.parts)
     }
 
     /// The beginning of its text.

@@ -372,6 +372,17 @@ async fn what_a_server_does_not_count_is_estimated() {
         (took.input_tokens, took.output_tokens, took.estimated),
         (1, 3, true)
     );
+    // With a bound it may have been as much: what was thought, or not read any more, does not come.
+    let models = server.models(&json!({"max_output_tokens": 50, "input_price": 0, "output_price": 1000}));
+    let took = whole(&models, &json!({"messages": ["1234"]})).await.unwrap().took;
+    assert_eq!((took.output_tokens, took.estimated), (50, true));
+    let stream = self::stream(&models).await;
+    let took = stream.took();
+    assert_eq!(
+        (took.input_tokens, took.output_tokens, took.estimated),
+        (1, 50, true)
+    );
+    assert_eq!(took.spend.to_string(), "0.05");
 }
 
 #[tokio::test]

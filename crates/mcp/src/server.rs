@@ -1,8 +1,11 @@
 //! Implements the server trait of the SDK.
 
+use std::any::Any;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
-use himalia_engine::Engine;
+use futures_util::FutureExt as _;
+use himalia_engine::{Engine, EngineError, panic_text};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, Implementation, ListResourceTemplatesResult,
     ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse,
@@ -98,7 +101,11 @@ impl ServerHandler for Server {
         let may_return = self.engine.may_return(&principal);
         let is_counted = may_return.is_ok();
         let answer = match may_return {
-            Ok(()) => (tool.run)(call).await,
+            Ok(()) => {
+                let run = AssertUnwindSafe(async move { (tool.run)(call).await }).catch_unwind();
+                run.await
+                    .unwrap_or_else(|panic| Err(panicked(tool.name, &*panic)))
+            }
             Err(error) => Err(Failure::Engine(error)),
         };
         if let (Some(mut span), Err(_)) = (span, &answer) {
@@ -135,6 +142,12 @@ impl ServerHandler for Server {
         let read = resources::read(&self.engine, &principal, &request.uri).await?;
         Ok(read.into())
     }
+}
+
+/// The failure of a tool that panics. Without it the client would wait for a result that does not come.
+fn panicked(tool: &str, panic: &(dyn Any + Send)) -> Failure {
+    let context = format!("the tool {tool} panicked; the gateway's log has the reason");
+    Failure::Engine(EngineError::internal(context, panic_text(panic)))
 }
 
 /// Characters of the text for the model. Clients may show it the structured content in its place, which is about as long.

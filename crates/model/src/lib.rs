@@ -19,6 +19,7 @@ mod llm;
 mod mount;
 pub mod network;
 mod packages;
+mod panic_text;
 mod peer_sessions;
 mod principal;
 mod session;
@@ -55,6 +56,7 @@ pub use llm::{
 };
 pub use mount::MountTemplate;
 pub use packages::PackageIndex;
+pub use panic_text::panic_text;
 pub use peer_sessions::PeerSessions;
 pub use principal::{Action, MAX_PRINCIPAL_CHARS, OPERATOR, Object, Principal, Scope, Via};
 pub use session::{

@@ -106,7 +106,7 @@ async fn of_resource(transport: &dyn Transport, url: &HttpUrl) -> Result<Publish
     let (path, query) = path_and_query(url);
     let base = format!("{}/.well-known/oauth-protected-resource", origin(url));
     let candidates = match named {
-        Some(named) => vec![named],
+        Some(named) => vec![of_same_origin(url, named)?],
         None if path.is_empty() && query.is_empty() => vec![base],
         None => vec![format!("{base}{path}{query}"), base],
     };
@@ -126,6 +126,20 @@ async fn of_resource(transport: &dyn Transport, url: &HttpUrl) -> Result<Publish
         resource: None,
         authorization_servers: Vec::new(),
     })
+}
+
+/// The metadata of a resource are at the resource's own host: another one could choose the authorization server.
+fn of_same_origin(url: &HttpUrl, named: String) -> Result<String, OAuthError> {
+    let is_same = HttpUrl::parse(&named).is_ok_and(|named| named.has_origin_of(url));
+    if is_same {
+        return Ok(named);
+    }
+    let reason = format!(
+        "its address ({:?}) is not at {}",
+        crate::shown(&named),
+        origin(url)
+    );
+    Err(OAuthError::answer(RESOURCE, reason))
 }
 
 /// The metadata must be of this resource, or of one that it is below.
@@ -219,14 +233,14 @@ pub(crate) fn confidential(what: &'static str, name: &str, text: &str) -> Result
 
 fn origin(url: &HttpUrl) -> String {
     let text = url.as_str();
-    let start = text.find("://").map_or(0, |at| at + 3);
-    let end = text[start..].find(['/', '?']).map_or(text.len(), |at| start + at);
-    text[..end].to_owned()
+    let (scheme, rest) = text.split_once("://").unwrap_or(("https", text));
+    let host = rest.split(['/', '?']).next().unwrap_or_default();
+    format!("{scheme}://{host}")
 }
 
 /// Without a slash at the end of the path; the query with its `?`.
 fn path_and_query(url: &HttpUrl) -> (String, String) {
-    let rest = &url.as_str()[origin(url).len()..];
+    let rest = url.as_str().strip_prefix(&origin(url)).unwrap_or_default();
     let (path, query) = match rest.split_once('?') {
         Some((path, query)) => (path, format!("?{query}")),
         None => (rest, String::new()),
@@ -238,8 +252,7 @@ fn path_and_query(url: &HttpUrl) -> (String, String) {
 fn parameter(challenge: &str, name: &str) -> Option<String> {
     let mut rest = challenge;
     loop {
-        let at = rest.find(name)?;
-        let (before, after) = (&rest[..at], &rest[at + name.len()..]);
+        let (before, after) = rest.split_once(name)?;
         let begins = before.is_empty() || before.ends_with([' ', ',', '\t']);
         if begins && let Some(value) = after.trim_start().strip_prefix('=') {
             let value = value.trim_start();

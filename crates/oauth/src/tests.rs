@@ -98,6 +98,31 @@ async fn a_challenge_names_the_metadata_of_the_resource() {
 }
 
 #[tokio::test]
+async fn a_challenge_that_names_another_host_is_refused() {
+    for named in [
+        "https://evil.test/meta",
+        "http://api.test/meta",
+        "https://api.test:444/meta",
+        "https://api.test.evil.test/meta",
+    ] {
+        let web = Scripted::default();
+        let challenge = format!("Bearer resource_metadata=\"{named}\"");
+        let headers = vec![("www-authenticate", challenge)];
+        web.answers
+            .lock()
+            .push(("https://api.test/x/mcp".to_owned(), 401, headers, String::new()));
+        web.answer(
+            named,
+            200,
+            &json!({"authorization_servers": ["https://evil.test"]}),
+        );
+        let refused = discover(&web, &mcp()).await.unwrap_err().to_string();
+        assert!(refused.contains("is not at https://api.test"), "{refused}");
+        assert_eq!(web.urls(), ["https://api.test/x/mcp"]);
+    }
+}
+
+#[tokio::test]
 async fn well_known_addresses_are_tried_in_their_order() {
     let web = Scripted::default();
     let failed = discover(&web, &mcp()).await.unwrap_err();

@@ -23,6 +23,8 @@ pub(crate) struct Blobs {
 struct State {
     bytes: u64,
     all: HashMap<String, Blob>,
+    /// Bytes of files that are written and not kept yet, by owner.
+    coming: HashMap<String, u64>,
     /// Counts uses.
     clock: u64,
 }
@@ -70,11 +72,6 @@ impl Blobs {
         Ok(this)
     }
 
-    /// How many bytes are kept at most.
-    pub(crate) fn limit(&self) -> u64 {
-        self.limit
-    }
-
     /// How many bytes are kept.
     #[cfg(test)]
     pub(crate) fn bytes(&self) -> u64 {
@@ -104,6 +101,50 @@ impl Blobs {
         None
     }
 
+    /// Has room for a file that grows, of which there was room for `from` bytes: kept files go for it. Blocks.
+    ///
+    /// # Errors
+    /// There is no room, or the files of the owner that are coming would have more than three quarters of the cache.
+    pub(crate) fn reserve(&self, owner: &str, from: u64, to: u64) -> Result<(), String> {
+        let limit = self.limit;
+        let share = limit / 4 * 3;
+        let mut state = self.state.lock();
+        let of_owner = state.coming.get(owner).copied().unwrap_or_default();
+        let others = of_owner.saturating_sub(from);
+        let all = state.coming().saturating_sub(from).saturating_add(to);
+        if to > share {
+            return Err(format!(
+                "is larger than three quarters of the cache, {share} bytes"
+            ));
+        }
+        if others.saturating_add(to) > share {
+            return Err(format!(
+                "the files of this owner that are being fetched have three quarters of the cache, {share} bytes; try again later"
+            ));
+        }
+        if all > limit {
+            return Err(
+                "the cache has no room beside the files that are being fetched; try again later".to_owned(),
+            );
+        }
+        state.coming.insert(owner.to_owned(), others.saturating_add(to));
+        let gone = state.shrink(limit.saturating_sub(all));
+        drop(state);
+        self.remove(gone);
+        Ok(())
+    }
+
+    /// A file is not written any more.
+    pub(crate) fn release(&self, owner: &str, bytes: u64) {
+        let mut state = self.state.lock();
+        if let Some(coming) = state.coming.get_mut(owner) {
+            *coming = coming.saturating_sub(bytes);
+            if *coming == 0 {
+                state.coming.remove(owner);
+            }
+        }
+    }
+
     /// A file that is written, and not kept yet. Blocks.
     pub(crate) fn begin(&self) -> io::Result<NamedTempFile> {
         NamedTempFile::with_prefix_in("new-", &self.dir)
@@ -113,7 +154,11 @@ impl Blobs {
     pub(crate) fn keep(&self, file: NamedTempFile, digest: String, size: u64) -> io::Result<()> {
         // After a loss of power the file is whole, or not there.
         file.as_file().sync_all()?;
-        let gone = self.state.lock().shrink(self.limit.saturating_sub(size));
+        let gone = {
+            let mut state = self.state.lock();
+            let others = state.coming();
+            state.shrink(self.limit.saturating_sub(size).saturating_sub(others))
+        };
         self.remove(gone);
         file.persist(self.dir.join(&digest))
             .map_err(|error| error.error)?;
@@ -134,6 +179,13 @@ impl Blobs {
 }
 
 impl State {
+    /// Bytes of all files that are written and not kept yet.
+    fn coming(&self) -> u64 {
+        self.coming
+            .values()
+            .fold(0, |all, bytes| all.saturating_add(*bytes))
+    }
+
     fn insert(&mut self, digest: String, size: u64) {
         self.forget(&digest);
         self.clock += 1;

@@ -16,14 +16,13 @@ use hyper::body::Incoming;
 use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 use tempfile::NamedTempFile;
-use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::sync::{mpsc, watch};
 use url::Url;
 
 use crate::blobs::Blobs;
 use crate::fetch::{Fetch, Wanted, next, shown};
+use crate::room::{Room, Slots};
 
-/// Files that are fetched at the same time.
-const FETCHES: usize = 32;
 /// Pieces that wait to be written.
 const PIECES: usize = 16;
 /// Read from a file at once.
@@ -35,7 +34,7 @@ pub(crate) struct Downloads {
     blobs: Arc<Blobs>,
     /// By digest.
     coming: Mutex<HashMap<String, watch::Receiver<Progress>>>,
-    places: Arc<Semaphore>,
+    slots: Slots,
 }
 
 /// How far a file is.
@@ -72,13 +71,14 @@ impl Downloads {
         Self {
             blobs: Arc::new(blobs),
             coming: Mutex::default(),
-            places: Arc::new(Semaphore::new(FETCHES)),
+            slots: Slots::default(),
         }
     }
 
-    /// The file with this digest; if it is not kept, it is fetched from this URL, whose content is not trusted.
+    /// The file with this digest for a session of this owner; if it is not kept, it is fetched from this URL, whose content is not trusted.
     pub(crate) async fn get(
         self: &Arc<Self>,
+        owner: &str,
         digest: &str,
         url: &Url,
         fetch: &Fetch,
@@ -100,10 +100,10 @@ impl Downloads {
                 .entry(digest.to_owned())
                 .or_insert_with(|| {
                     let (tell, progress) = watch::channel(Progress::Begun);
-                    let (this, digest, url, fetch) =
-                        (Arc::clone(self), digest.to_owned(), url.clone(), fetch.clone());
+                    let (this, url, fetch) = (Arc::clone(self), url.clone(), fetch.clone());
+                    let (owner, digest) = (owner.to_owned(), digest.to_owned());
                     tokio::spawn(async move {
-                        if let Err(denial) = this.fetch(&digest, &url, &fetch, &tell).await {
+                        if let Err(denial) = this.fetch(&owner, &digest, &url, &fetch, &tell).await {
                             tell.send_replace(Progress::Failed(denial));
                         }
                         let mut coming = this.coming.lock();
@@ -163,25 +163,23 @@ impl Downloads {
 
     async fn fetch(
         &self,
+        owner: &str,
         digest: &str,
         url: &Url,
         fetch: &Fetch,
         tell: &watch::Sender<Progress>,
     ) -> Result<(), Denial> {
         let failed = |reason: String| Denial::unreachable(format_args!("{}: {reason}", shown(url)));
-        let _place = self
-            .places
-            .acquire()
-            .await
-            .map_err(|error| failed(error.to_string()))?;
+        let slot = self.slots.take(owner).await;
+        let _slot = slot.ok_or_else(|| failed("there is no slot for it".to_owned()))?;
         let (total, mut body) = open(url, fetch).await?;
-        let limit = self.blobs.limit();
-        if total.is_some_and(|total| total > limit) {
-            return Err(failed(format!("is larger than the cache, {limit} bytes")));
-        }
+        let mut room = Room::new(&self.blobs, owner);
+        let reserved = tokio::task::spawn_blocking(move || room.grow(total.unwrap_or(0)).map(|()| room));
+        let reserved = reserved.await.map_err(|error| failed(error.to_string()))?;
+        let room = reserved.map_err(|reason| Denial::limit(format_args!("{}: {reason}", shown(url))))?;
         let (pieces, written) = mpsc::channel(PIECES);
         let (blobs, wanted, told) = (Arc::clone(&self.blobs), digest.to_owned(), tell.clone());
-        let writing = tokio::task::spawn_blocking(move || write(&blobs, wanted, total, written, &told));
+        let writing = tokio::task::spawn_blocking(move || write(&blobs, room, wanted, total, written, &told));
         let received = async {
             while let Some(data) = next(&mut body).await.map_err(failed)? {
                 if self.give_up(digest, tell) {
@@ -227,6 +225,7 @@ fn length(headers: &HeaderMap) -> Option<u64> {
 /// Writes what comes, until it has all come. An empty piece says that it will not.
 fn write(
     blobs: &Blobs,
+    mut room: Room,
     wanted: String,
     total: Option<u64>,
     mut pieces: mpsc::Receiver<Bytes>,
@@ -246,9 +245,7 @@ fn write(
             return Err("it was cut".to_owned());
         }
         bytes += piece.len() as u64;
-        if bytes > blobs.limit() {
-            return Err(format!("is larger than the cache, {} bytes", blobs.limit()));
-        }
+        room.grow(bytes)?;
         hasher.update(&piece);
         temporary.write_all(&piece).map_err(text)?;
         say(bytes);
@@ -257,6 +254,8 @@ fn write(
     if found != wanted {
         return Err(format!("has the SHA-256 {found}, and the index says {wanted}"));
     }
+    // It counts as a kept one from here on.
+    drop(room);
     blobs.keep(temporary, wanted, bytes).map_err(text)?;
     tell.send_replace(Progress::Whole { file, bytes });
     Ok(())

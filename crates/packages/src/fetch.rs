@@ -147,11 +147,12 @@ fn percent_decoded(text: &str) -> Vec<u8> {
     let (mut out, mut rest) = (Vec::with_capacity(text.len()), text.as_bytes());
     while let [first, after @ ..] = rest {
         let escaped = match (first, after) {
-            (b'%', [high, low, ..]) => hex::decode([*high, *low]).ok(),
+            (b'%', [high, low, after @ ..]) => hex::decode([*high, *low]).ok().map(|byte| (byte, after)),
             _ => None,
         };
-        rest = if escaped.is_some() { &after[2..] } else { after };
-        out.extend(escaped.unwrap_or_else(|| vec![*first]));
+        let (bytes, after) = escaped.unwrap_or_else(|| (vec![*first], after));
+        out.extend(bytes);
+        rest = after;
     }
     out
 }

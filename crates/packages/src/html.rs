@@ -24,8 +24,7 @@ pub(crate) fn anchors(text: &str) -> impl Iterator<Item = Anchor> + '_ {
     let mut rest = text;
     std::iter::from_fn(move || {
         loop {
-            let (begin, end) = (rest.find('<')?, rest.len());
-            rest = &rest[begin + 1..end];
+            (_, rest) = rest.split_once('<')?;
             if let Some(comment) = rest.strip_prefix("!--") {
                 rest = comment.split_once("-->")?.1;
                 continue;
@@ -56,13 +55,14 @@ fn attributes(mut rest: &str) -> Option<(Vec<(String, String)>, &str)> {
             return Some((found, after));
         }
         let end = rest.find(|c: char| c.is_ascii_whitespace() || "=>/".contains(c))?;
-        let name = rest[..end].to_ascii_lowercase();
-        rest = rest[end..].trim_start();
+        let (name, after) = rest.split_at_checked(end)?;
+        let name = name.to_ascii_lowercase();
+        rest = after.trim_start();
         let mut value = "";
         if let Some(after) = rest.strip_prefix('=') {
             let after = after.trim_start();
             (value, rest) = match after.chars().next()? {
-                quote @ ('"' | '\'') => after[1..].split_once(quote)?,
+                quote @ ('"' | '\'') => after.strip_prefix(quote)?.split_once(quote)?,
                 _ => after.split_at(after.find(|c: char| c.is_ascii_whitespace() || c == '>')?),
             };
         }

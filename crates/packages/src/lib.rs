@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! /simple/PROJECT/                     respond.rs -> index.rs -> page.rs (html.rs)
-//! /files/PROJECT/SHA256/FILE[.metadata]           -> index.rs -> download.rs -> blobs.rs
+//! /files/PROJECT/SHA256/FILE[.metadata]           -> index.rs -> download.rs (room.rs) -> blobs.rs
 //! both                                            -> fetch.rs -> Outbound (crate egress)
 //! ```
 
@@ -17,6 +17,7 @@ mod html;
 mod index;
 mod page;
 mod respond;
+mod room;
 #[cfg(test)]
 mod tests;
 

@@ -65,7 +65,10 @@ impl InternalService for Packages {
                     digest,
                     name,
                     metadata,
-                } => self.file(&project, (digest, name), metadata).await,
+                } => {
+                    let owner = session.owner();
+                    self.file(&owner, &project, (digest, name), metadata).await
+                }
             }?;
             // It is in this cache, and a copy would fill the disk of the session.
             response
@@ -95,6 +98,7 @@ impl Packages {
 
     async fn file(
         &self,
+        owner: &str,
         project: &str,
         (of, name): (&str, &str),
         metadata: bool,
@@ -109,7 +113,7 @@ impl Packages {
         };
         let fetch = self.index.fetch();
         let (total, body, cached) = if let Some(digest) = digest {
-            let reading = self.downloads.get(&digest, &url, fetch).await?;
+            let reading = self.downloads.get(owner, &digest, &url, fetch).await?;
             let (total, cached) = (reading.total, if reading.cached { "hit" } else { "miss" });
             let frames = reading.into_stream().map_ok(Frame::data);
             (total, BodyExt::boxed(StreamBody::new(frames)), cached)

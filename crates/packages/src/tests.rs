@@ -21,6 +21,8 @@ use crate::download::{Downloads, Reading};
 use crate::fetch::Fetch;
 
 const SIZE: usize = 1 << 20;
+/// The owner of the sessions.
+const ME: &str = "acme";
 
 /// A host with one file, whose second half it sends when it may.
 struct Server {
@@ -106,8 +108,8 @@ async fn a_file_is_fetched_once_for_all_who_want_it_and_given_while_it_comes() {
     let (downloads, fetch) = (downloads(dir.path()), server.fetch());
     let (digest, url) = (digest(), server.url());
     let (one, other) = tokio::join!(
-        downloads.get(&digest, &url, &fetch),
-        downloads.get(&digest, &url, &fetch)
+        downloads.get(ME, &digest, &url, &fetch),
+        downloads.get(ME, &digest, &url, &fetch)
     );
     let (one, other) = (one.unwrap(), other.unwrap());
     assert_eq!((one.total, one.cached), (Some(SIZE as u64), false));
@@ -122,7 +124,7 @@ async fn a_file_is_fetched_once_for_all_who_want_it_and_given_while_it_comes() {
         all.extend_from_slice(&piece.unwrap());
     }
     assert!(all == file());
-    let again = downloads.get(&digest, &url, &fetch).await.unwrap();
+    let again = downloads.get(ME, &digest, &url, &fetch).await.unwrap();
     assert!(again.cached && read(again).await.unwrap() == file());
     assert_eq!(server.asked.load(Ordering::SeqCst), 1);
 }
@@ -132,7 +134,7 @@ async fn a_file_that_is_another_is_cut_before_its_end_and_not_kept() {
     let (server, dir) = (Server::new().await, tempfile::tempdir().unwrap());
     let (downloads, wrong) = (downloads(dir.path()), "0".repeat(64));
     let reading = downloads
-        .get(&wrong, &server.url(), &server.fetch())
+        .get(ME, &wrong, &server.url(), &server.fetch())
         .await
         .unwrap();
     server.more.notify_one();
@@ -147,7 +149,7 @@ async fn a_file_that_no_session_wants_any_more_is_given_up() {
     let downloads = downloads(dir.path());
     drop(
         downloads
-            .get(&digest(), &server.url(), &server.fetch())
+            .get(ME, &digest(), &server.url(), &server.fetch())
             .await
             .unwrap(),
     );
@@ -160,7 +162,7 @@ async fn a_file_that_no_session_wants_any_more_is_given_up() {
     .await;
     // It can be fetched anew.
     server.more.notify_one();
-    let reading = within(downloads.get(&digest(), &server.url(), &server.fetch()))
+    let reading = within(downloads.get(ME, &digest(), &server.url(), &server.fetch()))
         .await
         .unwrap();
     assert!(!reading.cached && read(reading).await.unwrap() == file());
@@ -172,7 +174,7 @@ async fn an_address_that_is_not_public_is_refused() {
     let (server, dir) = (Server::new().await, tempfile::tempdir().unwrap());
     let fetch = Fetch::new(&server.url(), Outbound::direct(Vec::new()).unwrap());
     let denial = downloads(dir.path())
-        .get(&digest(), &server.url(), &fetch)
+        .get(ME, &digest(), &server.url(), &fetch)
         .await
         .unwrap_err();
     assert!(
@@ -182,4 +184,23 @@ async fn an_address_that_is_not_public_is_refused() {
         "{denial}"
     );
     assert_eq!(server.asked.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test]
+async fn a_file_without_room_is_refused_before_anything_is_written() {
+    let (server, dir) = (Server::new().await, tempfile::tempdir().unwrap());
+    let downloads = Arc::new(Downloads::new(
+        Blobs::open(dir.path(), SIZE as u64 / 2 * 3).unwrap(),
+    ));
+    let (url, fetch) = (server.url(), server.fetch());
+    let first = downloads.get(ME, &digest(), &url, &fetch).await.unwrap();
+    for owner in [ME, "other"] {
+        let denial = downloads
+            .get(owner, &"1".repeat(64), &url, &fetch)
+            .await
+            .unwrap_err();
+        assert!(denial.to_string().contains("try again later"), "{denial}");
+    }
+    server.more.notify_one();
+    assert!(read(first).await.unwrap() == file());
 }

@@ -27,6 +27,20 @@ impl Problem {
         }
     }
 
+    /// 500 for a request whose handler has panicked. The log has the reason, under this id.
+    pub(crate) fn panicked(id: &str, may_have_done: bool) -> Self {
+        let (code, outcome) = if may_have_done {
+            ("outcome_unknown", "; whether it was done is unknown")
+        } else {
+            ("internal", "")
+        };
+        let message = format!("the gateway failed while it handled the request{outcome} (its log: {id})");
+        Self {
+            status: StatusCode::INTERNAL_SERVER_ERROR,
+            body: json!({"code": code, "message": message, "request_id": id}),
+        }
+    }
+
     /// Its status.
     pub(crate) fn status(&self) -> StatusCode {
         self.status

@@ -81,6 +81,12 @@ async fn answered(
     .await
 }
 
+/// The error of a handler that has panicked.
+pub(crate) fn panicked(problem: &Problem) -> Response<Body> {
+    let error = LlmError::new(LlmErrorCode::OutcomeUnknown, problem.message());
+    answer::with_status(problem.status(), &error.to_json())
+}
+
 fn unreadable(problem: &Problem) -> LlmError {
     let code = match problem.status() {
         StatusCode::PAYLOAD_TOO_LARGE => LlmErrorCode::RequestTooLarge,

@@ -48,12 +48,21 @@ struct CallBody {
 /// Answers a request, whatever it is.
 pub(crate) async fn respond(api: &dyn SessionApi, request: Request<Body>) -> Response<Body> {
     let (head, body) = request.into_parts();
-    if let Some(path) = head.uri.path().trim_matches('/').strip_prefix("llm/") {
+    if let Some(path) = llm_path(head.uri.path()) {
         return llm::respond(api, path, &head, body).await;
     }
     answer(api, &head, body)
         .await
         .unwrap_or_else(|error| problem(&error))
+}
+
+/// Whether a path is one of `OpenAI`'s API.
+pub(crate) fn is_llm(path: &str) -> bool {
+    llm_path(path).is_some()
+}
+
+fn llm_path(path: &str) -> Option<&str> {
+    path.trim_matches('/').strip_prefix("llm/")
 }
 
 async fn answer(api: &dyn SessionApi, head: &Parts, body: Body) -> Result<Response<Body>, Problem> {

@@ -14,7 +14,7 @@ use http_body_util::{BodyExt as _, Full};
 use serde_json::{Value, json};
 
 use crate::door::MAX_BODY_BYTES;
-use crate::{AskModel, AskPerson, RunOfSkill, SessionApi, answer, routes};
+use crate::{AskModel, AskPerson, RunOfSkill, SessionApi, answer, door, routes};
 
 /// Answers with what it was asked.
 struct Echo;
@@ -49,6 +49,7 @@ impl SessionApi for Echo {
         limit: usize,
     ) -> BoxFuture<'_, Result<FoundTools, EngineError>> {
         Box::pin(async move {
+            assert!(query != "panic", "a search that panics");
             Ok(FoundTools {
                 tools: Vec::new(),
                 text: format!("{server:?} {query} {limit}"),
@@ -102,6 +103,7 @@ impl SessionApi for Echo {
 
     fn ask_model(&self, asked: AskModel) -> BoxFuture<'_, Result<Response<Body>, LlmError>> {
         Box::pin(async move {
+            assert!(asked.body != "panic", "a model that panics");
             if asked.body.is_empty() {
                 return Err(LlmError::new(LlmErrorCode::Limit, "no more"));
             }
@@ -117,6 +119,7 @@ impl SessionApi for Echo {
 
     fn call_tool(&self, call: CallTool) -> BoxFuture<'_, Result<ToolReply, EngineError>> {
         Box::pin(async move {
+            assert!(call.tool != "panic", "a call that panics");
             Ok(ToolReply {
                 call: 7,
                 content: json!([call.tool, call.arguments, call.timeout_s]),
@@ -136,7 +139,7 @@ async fn ask(method: &str, path: &str, body: Vec<u8>) -> (u16, Value) {
         .method(method)
         .uri(format!("http://himalia.internal{path}"));
     let api: Arc<dyn SessionApi> = Arc::new(Echo);
-    let response: Response<Body> = routes::respond(&*api, request.body(body).unwrap()).await;
+    let response: Response<Body> = door::answered(&*api, request.body(body).unwrap()).await;
     let status = response.status().as_u16();
     let text = response.into_body().collect().await.unwrap().to_bytes();
     (status, serde_json::from_slice(&text).unwrap())
@@ -189,6 +192,22 @@ async fn each_path_asks_for_something() {
     assert_eq!(get("/v1/runs/exe_1?wait_s=7").await.1, json!(["exe_1", 7]));
     let stopped = ask("DELETE", "/v1/runs/exe_1", Vec::new()).await;
     assert_eq!(stopped.1, json!(["exe_1", "stopped"]));
+}
+
+#[tokio::test]
+async fn a_handler_that_panics_is_answered_with_an_id() {
+    let (status, error) = get("/v1/tools?query=panic").await;
+    assert_eq!((status, &error["code"]), (500, &json!("internal")));
+    let id = error["request_id"].as_str().unwrap();
+    assert!(error["message"].as_str().unwrap().contains(id), "{error}");
+    let (status, error) = ask("POST", "/v1/calls", br#"{"tool": "panic"}"#.to_vec()).await;
+    assert_eq!((status, &error["code"]), (500, &json!("outcome_unknown")));
+    let (status, error) = ask("POST", "/llm/v1/chat/completions", b"panic".to_vec()).await;
+    assert_eq!(
+        (status, &error["error"]["code"]),
+        (500, &json!("outcome_unknown"))
+    );
+    assert_eq!(get("/v1/servers").await.0, 200);
 }
 
 #[tokio::test]

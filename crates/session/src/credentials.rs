@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use himalia_credentials::{
     Credential, CredentialSource, CredentialValue, FoundCredentials, KeyRing, ReadyCredential,
-    RenewedCredential, SourceError,
+    RenewedCredential, SourceError, Unusable,
 };
 use himalia_egress::CredentialAccess;
 use himalia_metrics::TokenRequests;
@@ -394,7 +394,7 @@ impl CredentialSource for Credentials {
                 None => None,
             };
             Ok(ready.unwrap_or_else(|| Credential {
-                unusable: Some("it does not exist any more".to_owned()),
+                unusable: Some(Unusable::NoToken("it does not exist any more".to_owned())),
                 ..credential
             }))
         })

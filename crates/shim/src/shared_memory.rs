@@ -80,7 +80,7 @@ fn used(dir: &Path, proc: &Path) -> HashSet<PathBuf> {
         };
         let lines = BufReader::new(maps).lines().take(LINES_MAX).map_while(Result::ok);
         // The path is the rest of a line from its first slash on.
-        used.extend(lines.filter_map(|line| line.find('/').map(|at| PathBuf::from(&line[at..]))));
+        used.extend(lines.filter_map(|line| line.get(line.find('/')?..).map(PathBuf::from)));
     }
     used.retain(|path| path.starts_with(dir));
     used

@@ -119,7 +119,7 @@ pub(crate) async fn refusal(incoming: Incoming) -> CallError {
 impl From<SendError> for CallError {
     fn from(error: SendError) -> Self {
         match error {
-            SendError::NotSent(reason) => Self::Unavailable(reason),
+            SendError::NotSent(reason) | SendError::NoGrant(reason) => Self::Unavailable(reason),
             SendError::Lost(reason) => Self::Lost(reason),
             SendError::Unreadable(reason) => Self::Failed(reason),
         }

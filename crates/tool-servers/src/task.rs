@@ -86,6 +86,7 @@ impl Task {
                 view.upstream = None;
                 view.state = ServerState::Failed {
                     reason,
+                    missing_grant: self.reach.http.missing_grant(),
                     since_micros: since,
                     next_attempt_micros: now.saturating_add(pause_micros),
                 };

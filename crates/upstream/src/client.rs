@@ -2,11 +2,13 @@
 
 use std::error::Error as _;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use himalia_credentials::{Applied, Credential, CredentialSource, LiveMask, Mask};
+use himalia_credentials::{
+    Applied, ApplyError, Credential, CredentialSource, LiveMask, Mask, Unusable, ask_for_whole, is_part,
+};
 use himalia_model::{HttpUrl, credential::UrlScheme};
 use http::header::{
     ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, HOST, LOCATION, USER_AGENT, WWW_AUTHENTICATE,
@@ -29,6 +31,7 @@ pub const ERROR_BYTES: usize = 16 * 1024;
 pub struct Http {
     client: Client,
     credential: Option<CredentialRef>,
+    missing_grant: Mutex<Option<String>>,
 }
 
 /// A credential, by its name.
@@ -61,6 +64,8 @@ pub enum Secret {
 pub enum SendError {
     /// Nothing was sent.
     NotSent(String),
+    /// The same, because a person has to grant the credential first: the text says how.
+    NoGrant(String),
     /// Something may have been sent.
     Lost(String),
     /// There is one, which cannot be read.
@@ -70,7 +75,9 @@ pub enum SendError {
 impl fmt::Display for SendError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotSent(reason) | Self::Lost(reason) | Self::Unreadable(reason) => f.write_str(reason),
+            Self::NotSent(reason) | Self::NoGrant(reason) | Self::Lost(reason) | Self::Unreadable(reason) => {
+                f.write_str(reason)
+            }
         }
     }
 }
@@ -109,7 +116,11 @@ impl Http {
             names: [name.to_owned()],
             source: Arc::clone(credentials),
         });
-        Ok(Self { client, credential })
+        Ok(Self {
+            client,
+            credential,
+            missing_grant: Mutex::default(),
+        })
     }
 
     /// Sends a request whose URL is whole, to the host of `url`, once, with the credential, and waits for the head of the response, of
@@ -169,15 +180,16 @@ impl Http {
     ) -> Result<Incoming, SendError> {
         let (mut head, body) = request.into_parts();
         let mut mask = None;
+        let whole = credential.as_ref().is_some_and(Credential::sends_secret);
         if let Some(credential) = credential {
+            if whole {
+                ask_for_whole(&mut head.headers);
+            }
             let hash = Some(Sha256::digest(&body).into());
             let added = credential.add(&mut head, hash, OffsetDateTime::now_utc());
+            self.note_grant(&credential.name, &added);
             if !matches!(added, Ok(Applied::Done)) {
-                let reason = added.err().map_or_else(String::new, |error| format!(": {error}"));
-                return Err(SendError::NotSent(format!(
-                    "the credential {} cannot be added{reason}",
-                    credential.name
-                )));
+                return Err(not_added(&credential.name, added));
             }
             mask = Some(LiveMask::new(vec![credential]));
         }
@@ -192,11 +204,32 @@ impl Http {
                 SendError::Lost(format!("{}: the connection ended ({reason})", host_text(url)))
             }
         })?;
+        if whole && is_part(response.status(), response.headers()) {
+            return Err(SendError::Unreadable(
+                "the response is a part (206, or multipart/byteranges), in which a secret cannot be found"
+                    .to_owned(),
+            ));
+        }
         Ok(Incoming {
             status: response.status(),
             headers: masked_headers(response.headers(), mask.as_mut().map(|mask| &**mask.current())),
             body: Body::new(response, mask, most),
         })
+    }
+
+    /// Remembers whether the credential lacks the grant of a person.
+    fn note_grant(&self, name: &str, added: &Result<Applied, ApplyError>) {
+        let missing = match added {
+            Err(ApplyError::Unusable(Unusable::NoGrant(reason))) => Some(lacks(name, reason)),
+            _ => None,
+        };
+        *self.missing_grant.lock().unwrap_or_else(PoisonError::into_inner) = missing;
+    }
+
+    /// How to grant the credential, if a request failed last because a person has to.
+    pub fn missing_grant(&self) -> Option<String> {
+        let missing = self.missing_grant.lock();
+        missing.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The credential with another token than the refused one, if there is one.
@@ -285,6 +318,19 @@ impl Incoming {
 /// Whether a type of a body is JSON.
 pub fn is_json(media_type: &str) -> bool {
     media_type == "application/json" || media_type.ends_with("+json") || media_type == "text/json"
+}
+
+/// Why a request is not sent without its credential.
+fn not_added(name: &str, added: Result<Applied, ApplyError>) -> SendError {
+    match added {
+        Err(ApplyError::Unusable(Unusable::NoGrant(reason))) => SendError::NoGrant(lacks(name, &reason)),
+        Err(error) => SendError::NotSent(lacks(name, &error)),
+        Ok(_) => SendError::NotSent(format!("the credential {name} cannot be added")),
+    }
+}
+
+fn lacks(name: &str, reason: &dyn fmt::Display) -> String {
+    format!("the credential {name} cannot be added: {reason}")
 }
 
 /// Those headers that are looked at, without secrets.

@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 
 use bytes::Bytes;
-use himalia_credentials::{Applied, Credential, LiveMask, PayloadHash};
+use himalia_credentials::{Applied, Credential, LiveMask, PayloadHash, ask_for_whole};
 use http::header::{ACCEPT_ENCODING, UPGRADE, WWW_AUTHENTICATE};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version};
@@ -12,7 +12,7 @@ use hyper::body::{Body as _, Incoming};
 use sha2::{Digest, Sha256};
 use time::OffsetDateTime;
 
-use super::masked::{MaskedBody, check_encoding, mask_headers};
+use super::masked::{MaskedBody, check_encoding, check_whole, mask_headers};
 use super::upstreams::{Endpoint, Upstreams};
 use crate::denial::Denial;
 use crate::gate::Gate;
@@ -112,6 +112,10 @@ impl Exchange<'_> {
             head.headers.remove(ACCEPT_ENCODING);
             head.headers
                 .insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+            let whole = self.bound.iter().any(Credential::sends_secret);
+            if whole {
+                ask_for_whole(&mut head.headers);
+            }
             let (used, body) = self.with_secrets(&mut head, body).await?;
             for name in &used {
                 upstream.meter.used(name);
@@ -124,7 +128,11 @@ impl Exchange<'_> {
             let response = response
                 .map_err(|error| Denial::unreachable(format_args!("{}: {error}", self.endpoint.target)))?;
             if !is_head && let Some(first) = self.bound.first() {
-                check_encoding(&response, used.first().unwrap_or(&first.name))?;
+                let name = used.first().unwrap_or(&first.name);
+                check_encoding(&response, name)?;
+                if whole {
+                    check_whole(&response, name)?;
+                }
             }
             Ok(Sent { response, used })
         };

@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use himalia_credentials::{LiveMask, Mask, MaskStream};
+use himalia_credentials::{LiveMask, Mask, MaskStream, is_part};
 use http::header::{CONTENT_ENCODING, HeaderMap};
 use http::{HeaderName, HeaderValue, Response};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
@@ -127,4 +127,14 @@ pub(super) fn check_encoding(response: &Response<Incoming>, name: &str) -> Resul
         ))),
         _ => Ok(()),
     }
+}
+
+/// Refuses a response of which the secret could be in several parts.
+pub(super) fn check_whole(response: &Response<Incoming>, name: &str) -> Result<(), Denial> {
+    if !is_part(response.status(), response.headers()) {
+        return Ok(());
+    }
+    Err(Denial::credential(format_args!(
+        "a response with the credential {name} is a part (206, or multipart/byteranges), so it cannot be searched for the secret"
+    )))
 }

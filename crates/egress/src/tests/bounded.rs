@@ -19,6 +19,10 @@ struct Bounded {
 }
 
 impl Account for Bounded {
+    fn owner(&self) -> &'static str {
+        "acme"
+    }
+
     fn connection(&self) -> Result<ConnectionPermit, String> {
         match &self.places {
             Some(places) if Arc::strong_count(places) > 1 => {

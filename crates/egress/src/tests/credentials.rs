@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use himalia_credentials::{
     Credential, CredentialSource, CredentialValue, FoundCredentials, RenewedCredential, SecretText,
-    SourceError,
+    SourceError, Unusable,
 };
 use himalia_model::credential::{CredentialFields, Intercept};
 use parking_lot::Mutex;
@@ -596,14 +596,99 @@ async fn a_request_that_may_have_been_done_or_cannot_be_repeated_is_sent_once() 
     assert!(place.relayed(&post).await.starts_with("HTTP/1.1 200 "));
 }
 
+/// The token of a session that has none yet.
+fn without_token(place: &WithCredential) {
+    let mut held = place.source.held.lock();
+    held[0].value.value = SecretText::default();
+    held[0].unusable = Some(Unusable::NoGrant("it has no grant yet".to_owned()));
+}
+
 #[tokio::test]
 async fn a_credential_without_a_token_says_why() {
     let (server, place) = with_tokens().await;
-    place.source.held.lock()[0].unusable = Some("it has no grant yet".to_owned());
+    without_token(&place);
     let text = place.relayed(RELAYED).await;
     assert!(
         text.starts_with("HTTP/1.1 403 ") && text.contains("it has no grant yet"),
         "{text}"
     );
     assert_eq!(server.got(), "");
+}
+
+#[tokio::test]
+async fn what_needs_no_token_is_passed_on_without_one() {
+    let server = Server::echoing(10_000).await;
+    let kind = json!({"kind": "oauth2", "grant": "client_credentials", "issuer": "https://id.test", "client_id": "c"});
+    let place = WithCredential::new(&server, kind, Intercept::Bound(true));
+    without_token(&place);
+    let host = format!("a.test:{}", server.port);
+    let plain = format!("GET /plain HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+    let text = place.in_tls(&server, &plain).await.unwrap();
+    assert!(text.starts_with("HTTP/1.1 200 "), "{text}");
+    assert!(text.contains("GET /plain"), "{text}");
+    let wanted = plain.replace(
+        "Connection",
+        &format!("Authorization: Bearer {PLACEHOLDER}\r\nConnection"),
+    );
+    let text = place.in_tls(&server, &wanted).await.unwrap();
+    assert!(
+        text.starts_with("HTTP/1.1 403 ") && text.contains("it has no grant yet"),
+        "{text}"
+    );
+}
+
+/// A server that sends the part that it is asked for, or always one.
+async fn sending_parts(always: bool) -> Server {
+    Server::new(move |got| {
+        let asked = got.lines().find_map(|line| line.strip_prefix("range: bytes="));
+        let range = asked.or(always.then_some("0-3"));
+        let line = got.lines().find(|line| line.starts_with("authorization"));
+        let line = line.unwrap_or_default();
+        let (status, body) = match range.and_then(|range| range.split_once('-')) {
+            Some((from, to)) => {
+                let (from, to): (usize, usize) = (from.parse().unwrap(), to.parse().unwrap());
+                ("206 Partial Content", line.get(from..=to).unwrap_or_default())
+            }
+            None => ("200 OK", line),
+        };
+        let text = format!(
+            "HTTP/1.1 {status}\r\ncontent-length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        vec![text.into_bytes()]
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_secret_is_not_read_in_parts() {
+    let server = sending_parts(false).await;
+    let place = WithCredential::bearer(&server);
+    let asked = RELAYED.replace(
+        "Connection",
+        "Range: bytes=22-25\r\nIf-Range: \"x\"\r\nConnection",
+    );
+    let text = place.relayed(&asked).await;
+    assert!(
+        text.starts_with("HTTP/1.1 200 ") && text.contains("Bearer ****"),
+        "{text}"
+    );
+    assert!(!text.contains("s3c") && !server.got().contains("range"), "{text}");
+    // One that sends a part that was not asked for.
+    let server = sending_parts(true).await;
+    let place = WithCredential::bearer(&server);
+    let text = place.relayed(RELAYED).await;
+    assert!(
+        text.starts_with("HTTP/1.1 403 ") && text.contains("byteranges"),
+        "{text}"
+    );
+    // A signature has no secret that could be repeated.
+    let server = sending_parts(false).await;
+    let kind = json!({"kind": "aws_sigv4", "access_key": "AKID", "region": "r", "service": "s3"});
+    let place = WithCredential::new(&server, kind, Intercept::None);
+    let text = place.relayed(&asked).await;
+    assert!(
+        text.starts_with("HTTP/1.1 206 ") && server.got().contains("range: bytes=22-25"),
+        "{text}"
+    );
 }

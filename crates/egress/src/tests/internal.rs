@@ -29,6 +29,7 @@ impl InternalService for Echo {
                 host: himalia_model::network::Host::parse("a.test").unwrap(),
                 port: 443,
             };
+            assert!(!request.uri().path().ends_with("/panic"), "a service that panics");
             session.permits(&target, Access::Tunnel)?;
             let path = request.uri().path().to_owned();
             let sent = request.into_body().collect().await.unwrap().to_bytes();
@@ -62,6 +63,20 @@ async fn a_service_answers_at_its_name_and_is_a_record() {
         ("echo.internal:80", 5, 11)
     );
     assert_eq!(report.denial, None);
+}
+
+#[tokio::test]
+async fn a_service_that_panics_is_answered() {
+    let proxy = Proxy::serving(json!(["a.test"]), Arc::new(Echo));
+    let text = String::from_utf8(ASK.to_vec())
+        .unwrap()
+        .replace("/here", "/panic");
+    let text = proxy.says(text.as_bytes()).await;
+    assert!(
+        text.starts_with("HTTP/1.1 500 ") && text.contains("its log has the reason"),
+        "{text}"
+    );
+    assert!(proxy.says(ASK).await.starts_with("HTTP/1.1 200 "));
 }
 
 #[tokio::test]

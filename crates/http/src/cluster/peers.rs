@@ -17,7 +17,7 @@ use super::{Repeatable, attach, not_an_owner, starts};
 use crate::app::App;
 use crate::mounted::OwnBody;
 use crate::request_id::{self, Route};
-use crate::{render, traced};
+use crate::{caught, render, traced};
 
 /// The principal of a request that a peer relayed, or that this replica serves for a client that it has relayed before.
 /// In the extensions of the request; only this module puts it there.
@@ -42,6 +42,7 @@ pub(crate) fn inside(app: &App, routes: Router) -> Router {
         .route(starts::ROUTE, post(starts::hold))
         .with_state(app.clone())
         .fallback_service(routes)
+        .layer(middleware::from_fn(caught::panics))
         .layer(middleware::from_fn(render::errors))
 }
 

@@ -44,7 +44,8 @@ pub enum TokenSource {
     },
     /// What this authorization server says of itself.
     Issuer(HttpUrl),
-    /// What the protected resource says of its authorization servers.
+    /// What the protected resource says of its authorization servers. It chooses where a person consents, and no secret that was set with the
+    /// credential goes there.
     Resource,
 }
 
@@ -107,7 +108,7 @@ pub struct OAuthFields {
     /// Of `oauth2`: the authorization server, whose addresses are read from what it publishes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub issuer: Option<String>,
-    /// Of `oauth2`: the URL of what the tokens are for, such as an MCP server. Without `issuer`, it says which authorization server to use.
+    /// Of `oauth2`: the URL of what the tokens are for, such as an MCP server. Without `issuer`, it says which authorization server to use, for `authorization_code` without `client_secret` alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resource: Option<String>,
     /// Of `oauth2`: the page where a person consents, if the authorization server publishes nothing.
@@ -163,8 +164,15 @@ impl TryFrom<&OAuthFields> for OAuth {
                 return Err("token_url: is needed beside authorization_url".to_owned());
             }
             (None, Some(issuer)) => TokenSource::Issuer(issuer),
+            (None, None) if resource.is_some() && !is_code => {
+                return Err(format!(
+                    "issuer: is needed, or token_url: with grant {} a secret is sent to the authorization server, which resource must not choose",
+                    grant.as_str()
+                ));
+            }
             (None, None) if resource.is_some() => TokenSource::Resource,
-            (None, None) => return Err("issuer: is needed, or resource, or token_url".to_owned()),
+            (None, None) if is_code => return Err("issuer: is needed, or resource, or token_url".to_owned()),
+            (None, None) => return Err("issuer: is needed, or token_url".to_owned()),
         };
         let client_id = fields.client_id.as_deref().map(|id| printable("client_id", id));
         let client_id = client_id.transpose()?;

@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use himalia_credentials::{Credential, KeyRing, KnownSecrets, SourceError};
+use himalia_credentials::{Credential, KeyRing, KnownSecrets, SourceError, Unusable};
 use himalia_metrics::TokenRequests;
 use himalia_model::credential::{ConfiguredCredential, TokenInfo};
 use himalia_model::{Clock, EngineError};
@@ -145,7 +145,7 @@ impl TokenKeeper {
         let Some(oauth) = kept.oauth() else {
             return Ok(None);
         };
-        let unusable = |kept: &Kept, reason: String| {
+        let unusable = |kept: &Kept, reason: Unusable| {
             let mut credential = self.credential(kept);
             credential.unusable = Some(reason);
             Ok(Some(credential))
@@ -157,7 +157,7 @@ impl TokenKeeper {
                 drop(self.flights.join(self, key, Reason::Expiry));
                 Ok(Some(self.credential(&kept)))
             }
-            Need::Never(reason) => unusable(&kept, reason),
+            Need::Never(reason) => unusable(&kept, Unusable::NoGrant(reason)),
             Need::Now => {
                 let got = timeout(WAIT_TIME, self.flights.join(self, key, Reason::Expiry)).await;
                 let got = got.unwrap_or_else(|_| Err("the authorization server does not answer".to_owned()));
@@ -169,8 +169,12 @@ impl TokenKeeper {
                 };
                 match (kept.record.need(&key.name, oauth, self.now()), got) {
                     (Need::No | Need::Soon, _) => Ok(Some(self.credential(&kept))),
-                    (Need::Never(reason), _) | (Need::Now, Err(reason)) => unusable(&kept, reason),
-                    (Need::Now, Ok(())) => unusable(&kept, "its token has expired already".to_owned()),
+                    (Need::Never(reason), _) => unusable(&kept, Unusable::NoGrant(reason)),
+                    (Need::Now, Err(reason)) => unusable(&kept, Unusable::NoToken(reason)),
+                    (Need::Now, Ok(())) => {
+                        let reason = "its token has expired already".to_owned();
+                        unusable(&kept, Unusable::NoToken(reason))
+                    }
                 }
             }
         }

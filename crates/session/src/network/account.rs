@@ -15,6 +15,7 @@ use crate::{SessionKernel, SessionManager};
 
 /// The account of one session.
 struct SessionAccount {
+    owner: String,
     limits: NetworkLimits,
     /// All that the session has carried.
     carried: AtomicU64,
@@ -33,6 +34,7 @@ impl SessionManager {
             .unwrap_or_else(|_| Principal::operator());
         let totals = kernel.snapshot.borrow().network;
         kernel.network().set_account(Arc::new(SessionAccount {
+            owner: session.owner.clone(),
             limits: self.config.network,
             carried: AtomicU64::new(totals.sent_bytes.saturating_add(totals.received_bytes)),
             places: self.budget.network(&principal),
@@ -44,6 +46,10 @@ impl SessionManager {
 }
 
 impl Account for SessionAccount {
+    fn owner(&self) -> &str {
+        &self.owner
+    }
+
     fn connection(&self) -> Result<ConnectionPermit, String> {
         match self.places.take() {
             Ok(held) => Ok(Box::new(held)),

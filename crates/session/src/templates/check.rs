@@ -6,7 +6,7 @@ use himalia_kernelspecs::check_variables;
 use himalia_model::credential::MAX_CREDENTIALS_OF_TEMPLATE;
 use himalia_model::{
     EngineConfig, EngineError, FilesMode, LlmPolicy, MAX_LLMS_OF_TEMPLATE, MAX_TOOL_PATTERNS,
-    ProvisionerChoice, SessionLimits, Template, ToolServerKind,
+    ProvisionerChoice, SessionLimits, Spend, Template, ToolServerKind,
 };
 use himalia_sandbox::Network;
 
@@ -192,6 +192,14 @@ fn check_models(config: &EngineConfig, template: &Template) -> Result<(), String
         if limits.spend.is_some() && model.prices.is_none() {
             return Err(format!(
                 "model_spend needs the prices of {name:?}: input_price and output_price"
+            ));
+        }
+        let has_price = model
+            .prices
+            .is_some_and(|prices| prices.spend(0, 1_000_000) > Spend::default());
+        if limits.spend.is_some() && has_price && model.max_output_tokens.is_none() {
+            return Err(format!(
+                "model_spend needs max_output_tokens of {name:?}: an answer that is left early may cost as much"
             ));
         }
     }

@@ -54,7 +54,9 @@ impl Tools {
                 ServerState::Ready { .. } => None,
                 ServerState::Connecting => Some("it is being connected".to_owned()),
                 // What it says of the gateway's network is not for sessions.
-                ServerState::Failed { .. } => Some("the gateway cannot reach it now".to_owned()),
+                ServerState::Failed { missing_grant, .. } => {
+                    Some(missing_grant.unwrap_or_else(|| "the gateway cannot reach it now".to_owned()))
+                }
             };
             if let (None, Some(reason)) = (known, &reason) {
                 if !text.is_empty() {
@@ -203,10 +205,17 @@ impl Tools {
             Unknown::Tool { .. } | Unknown::Form { .. } => (ToolErrorCode::UnknownTool, None),
         };
         // One that has listed nothing yet.
-        if let Some(server) = name
-            && self.list(session).servers.iter().any(|one| one.name == *server)
+        if let Some(name) = name
+            && let Some(server) = self
+                .list(session)
+                .servers
+                .into_iter()
+                .find(|one| one.name == *name)
         {
-            let message = format!("{server} has not listed its tools yet: it cannot be reached now");
+            let reason = server
+                .reason
+                .unwrap_or_else(|| "it cannot be reached now".to_owned());
+            let message = format!("{name} has not listed its tools yet: {reason}");
             return ToolError::new(ToolErrorCode::Unavailable, message).with_hint("Try again later.");
         }
         let hint = match unknown {

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use himalia_credentials::{Credential, CredentialValue, GivenSecrets, SecretText};
+use himalia_credentials::{Credential, CredentialValue, GivenSecrets, SecretText, Unusable};
 use himalia_model::credential::{CredentialDefinition, CredentialFields};
 use serde_json::{Value, json};
 
 use super::support::*;
 use crate::call::CallError;
+use crate::state::ServerState;
 
 const SECRET: &str = "s3cret-s3cret-s3cret";
 
@@ -193,5 +194,45 @@ async fn a_call_whose_token_is_refused_is_sent_once_more_with_another_one() {
         server.requests.load(Ordering::SeqCst),
         before + 4,
         "there is no third one"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_whose_credential_has_no_grant_says_how_to_grant_it_and_others_work() {
+    let server = telltale().await;
+    let source = Arc::new(Source::default());
+    let tokens = json!({"kind": "oauth2", "grant": "authorization_code", "issuer": "https://id.test", "client_id": "c",
+                        "hosts": [server.url]});
+    let fields: CredentialFields = serde_json::from_value(tokens).unwrap();
+    let mut granted = credential(json!({"kind": "bearer", "hosts": [server.url]}), SECRET);
+    granted.definition = fields.try_into().unwrap();
+    let mut not_granted = granted.clone();
+    not_granted.value.value = SecretText::default();
+    let reason = "it has no grant yet; a person grants it with `himalia auth api`";
+    not_granted.unusable = Some(Unusable::NoGrant(reason.to_owned()));
+    *source.all.lock().unwrap() = vec![not_granted.clone()];
+    let with_credential = config("a", json!({"url": server.url, "credential": "api"}));
+    let without = config("b", json!({"url": server.url}));
+    let servers = start_with(vec![with_credential, without], Arc::clone(&source));
+    let missing = |servers: &crate::ToolServers| match &servers.states()[0].state {
+        ServerState::Failed { missing_grant, .. } => missing_grant.clone(),
+        _ => None,
+    };
+    until(&servers, |servers| missing(servers).is_some()).await;
+    assert!(missing(&servers).unwrap().ends_with(reason));
+    until(&servers, |servers| is_ready(&servers.states()[1].state)).await;
+    assert_eq!(call(&servers, "b", "reply").await.unwrap().content, json!(""));
+    let error = call(&servers, "a", "reply").await.unwrap_err().to_string();
+    assert!(error.contains(reason), "{error}");
+    // Granted, and ended again while it is connected.
+    *source.all.lock().unwrap() = vec![granted];
+    until(&servers, |servers| is_ready(&servers.states()[0].state)).await;
+    let masked = format!("Bearer {}", "*".repeat(SECRET.len()));
+    assert_eq!(call(&servers, "a", "reply").await.unwrap().content, json!(masked));
+    *source.all.lock().unwrap() = vec![not_granted];
+    let error = call(&servers, "a", "reply").await.unwrap_err();
+    assert!(
+        matches!(&error, CallError::Unavailable(text) if text.contains(reason)),
+        "{error}"
     );
 }

@@ -25,6 +25,10 @@ struct Server {
     given: AtomicU64,
     /// What was asked of it.
     asked: Mutex<Vec<(String, String)>>,
+    /// The hosts that were asked.
+    hosts: Mutex<Vec<String>>,
+    /// The authorization server that the resource names.
+    named: Mutex<&'static str>,
     /// It answers as often as this has permits.
     answers: Semaphore,
     /// Refresh tokens are not accepted any longer.
@@ -38,6 +42,8 @@ impl Server {
             good: Mutex::new("refresh-0".to_owned()),
             given: AtomicU64::new(0),
             asked: Mutex::default(),
+            hosts: Mutex::default(),
+            named: Mutex::new("https://id.test"),
             answers: Semaphore::new(1000),
             revoked: Mutex::new(false),
             is_down: Mutex::new(false),
@@ -52,7 +58,7 @@ impl Server {
             .count()
     }
 
-    fn answer(&self, path: &str, form: &str) -> (u16, Value) {
+    fn answer(&self, host: &str, path: &str, form: &str) -> (u16, Value) {
         let members: HashMap<String, String> = url::form_urlencoded::parse(form.as_bytes())
             .into_owned()
             .collect();
@@ -61,14 +67,17 @@ impl Server {
             ("/.well-known/oauth-authorization-server", _) => (
                 200,
                 json!({
-                    "issuer": "https://id.test",
-                    "authorization_endpoint": "https://id.test/authorize",
-                    "token_endpoint": "https://id.test/token",
-                    "revocation_endpoint": "https://id.test/revoke",
-                    "registration_endpoint": "https://id.test/register",
+                    "issuer": format!("https://{host}"),
+                    "authorization_endpoint": format!("https://{host}/authorize"),
+                    "token_endpoint": format!("https://{host}/token"),
+                    "revocation_endpoint": format!("https://{host}/revoke"),
+                    "registration_endpoint": format!("https://{host}/register"),
                     "token_endpoint_auth_methods_supported": ["none", "client_secret_basic"],
                 }),
             ),
+            ("/.well-known/oauth-protected-resource/mcp", _) => {
+                (200, json!({"authorization_servers": [*self.named.lock()]}))
+            }
             ("/register", _) => (201, json!({"client_id": "registered"})),
             ("/revoke", _) => (200, json!({})),
             ("/token", "refresh_token") => {
@@ -111,13 +120,15 @@ impl Transport for Server {
     fn send(&self, request: Request<Bytes>) -> Sent<'_> {
         Box::pin(async move {
             let path = request.uri().path().to_owned();
+            let host = request.uri().host().unwrap().to_owned();
+            self.hosts.lock().push(host.clone());
             let form = String::from_utf8(request.body().to_vec()).unwrap();
             self.asked.lock().push((path.clone(), form.clone()));
             if *self.is_down.lock() {
                 return Err("connection refused".to_owned());
             }
             self.answers.acquire().await.unwrap().forget();
-            let (status, body) = self.answer(&path, &form);
+            let (status, body) = self.answer(&host, &path, &form);
             Ok(Response::builder()
                 .status(status)
                 .body(Bytes::from(body.to_string()))
@@ -202,7 +213,7 @@ async fn token(gateway: &Credentials) -> Result<String, String> {
     let ready = gateway.ready("acme", found.pop().unwrap()).await.unwrap();
     match ready.unusable {
         None => Ok(ready.value.value.expose().to_owned()),
-        Some(reason) => Err(reason),
+        Some(reason) => Err(reason.to_string()),
     }
 }
 
@@ -426,6 +437,34 @@ async fn a_person_grants_once() {
             .iter()
             .any(|(path, form)| path == "/revoke" && form.contains("token=refresh-1"))
     );
+}
+
+#[tokio::test]
+async fn a_grant_stays_with_its_server_whatever_the_resource_names_later() {
+    let world = World::new();
+    let gateway = world.gateway(false);
+    let definition = json!({"kind": "oauth2", "hosts": ["api.test"], "grant": "authorization_code",
+                            "resource": "https://api.test/mcp"});
+    let definition: CredentialDefinition = serde_json::from_value(definition).unwrap();
+    let value = CredentialValue {
+        value: SecretText::default(),
+        session_token: None,
+        client_secret: None,
+    };
+    gateway
+        .set(("acme", "api"), definition, &value, "acme/ada")
+        .await
+        .unwrap();
+    let begun = gateway.begin_grant("acme", "api", "acme/ada", BACK).await;
+    let state = state_of(&begun.unwrap().url);
+    gateway.finish_grant("acme/ada", came_back(&state)).await.unwrap();
+    *world.server.named.lock() = "https://evil.test";
+    world.pass(99);
+    assert_eq!(token(&gateway).await.as_deref(), Ok("access-1"));
+    gateway.end_grant("acme", "api").await.unwrap();
+    let hosts = world.server.hosts.lock();
+    assert!(hosts.iter().all(|host| host != "evil.test"), "{hosts:?}");
+    assert!(hosts.iter().any(|host| host == "id.test"), "{hosts:?}");
 }
 
 #[tokio::test]

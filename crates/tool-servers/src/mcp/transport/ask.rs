@@ -65,7 +65,7 @@ impl Transport {
                 Err(CallError::failed("the answer is no message of JSON-RPC"))
             }
             _ => {
-                let text = String::from_utf8_lossy(&body[..body.len().min(ERROR_BYTES)]);
+                let text = String::from_utf8_lossy(body.get(..ERROR_BYTES).unwrap_or(&body));
                 Err(CallError::refused(i64::from(incoming.status.as_u16()), &text))
             }
         }
