@@ -9,7 +9,7 @@ import zmq.utils.garbage  # noqa: F401
 from ipykernel import kernelapp
 from traitlets import Any, Bool, DottedObjectName, Type, default
 
-from himalia_kernel import bash, charts, commands, e2b, frames, packages, places, plumbing, preload, wire_text, working_directory
+from himalia_kernel import bash, charts, commands, e2b, frames, packages, places, plumbing, preload, tracebacks, warned, wire_text, working_directory
 from himalia_kernel.iopub import SEND_TIMEOUT_MS, BoundedIOPubThread
 from himalia_kernel.records import keep_no_outputs
 
@@ -102,6 +102,8 @@ class HimaliaKernelApp(kernelapp.IPKernelApp):
         if self.shell is not None:
             keep_no_outputs(self.shell)
             places.show_neutral(self.shell)
+            tracebacks.install(self.shell)
+            warned.install(self.shell)
             self.kernel.watch(self.shell)
             packages.serve(self.shell)
             bash.install(self.shell)
