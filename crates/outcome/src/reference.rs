@@ -47,7 +47,9 @@ pub fn image_of(content: &[u8]) -> Option<(&'static str, Option<(u64, u64)>)> {
         _ if is_webp => "image/webp",
         _ => return None,
     };
-    let size = imagesize::blob_size(content).ok();
+    let size = imagesize::blob_size(content)
+        .ok()
+        .filter(|size| size.width > 0 && size.height > 0);
     Some((kind, size.map(|size| (size.width as u64, size.height as u64))))
 }
 
@@ -88,6 +90,8 @@ mod tests {
         let gif = b"GIF89a\x03\x00\x02\x00rest";
         assert_eq!(image_of(gif), Some(("image/gif", Some((3, 2)))));
         assert_eq!(image_of(b"\x89PNG"), Some(("image/png", None)));
+        let empty = [&b"\x89PNG"[..], &[0; 100]].concat();
+        assert_eq!(image_of(&empty), Some(("image/png", None)));
         assert_eq!(image_of(b"a,b\n1,2\n"), None);
         assert_eq!(image_of(b""), None);
     }

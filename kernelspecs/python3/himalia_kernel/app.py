@@ -9,7 +9,23 @@ import zmq.utils.garbage  # noqa: F401
 from ipykernel import kernelapp
 from traitlets import Any, Bool, DottedObjectName, Type, default
 
-from himalia_kernel import bash, charts, commands, e2b, frames, packages, places, plumbing, preload, scaled, summaries, tracebacks, warned, wire_text, working_directory
+from himalia_kernel import (
+    bash,
+    charts,
+    commands,
+    e2b,
+    frames,
+    packages,
+    places,
+    plumbing,
+    preload,
+    scaled,
+    summaries,
+    tracebacks,
+    warned,
+    wire_text,
+    working_directory,
+)
 from himalia_kernel.iopub import SEND_TIMEOUT_MS, BoundedIOPubThread
 from himalia_kernel.records import keep_no_outputs
 
@@ -111,7 +127,6 @@ class HimaliaKernelApp(kernelapp.IPKernelApp):
             charts.install(self.shell.display_formatter)
             charts.show_once(self.shell)
             frames.install(self.shell.display_formatter)
-            frames.install(self.shell)
             scaled.install(self.shell.display_formatter)
             e2b.install(self.shell.display_formatter)
             summaries.install(self.shell)

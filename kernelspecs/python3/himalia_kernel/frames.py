@@ -14,19 +14,13 @@ _ROWS = 5
 _COLUMNS = 50
 _CELL = 100
 _TABLE = 16 * 1024
-# Characters of a line of a frame: by default, and here.
-_DEFAULT_WIDTH = 80
-_WIDTH = 250
 
 
-def install(shell):
-    """Let a shell's displays have the metadata of frames and series, and pandas write wide lines."""
-    formatter = shell.display_formatter
-    shell.events.register("pre_run_cell", lambda _info: widen())
+def install(formatter):
+    """Let a `DisplayFormatter` add the metadata of frames and series."""
     plain = formatter.format
 
     def described(obj, include=None, exclude=None):
-        widen()
         data, metadata = plain(obj, include=include, exclude=exclude)
         try:
             found = describe(obj)
@@ -37,13 +31,6 @@ def install(shell):
         return data, metadata | {KEY: metadata.get(KEY, {}) | {"table": found}}
 
     formatter.format = described
-
-
-def widen():
-    """Let pandas write a frame in one block: at its own width the columns of most frames come in several, which costs more text."""
-    options = statics.loaded("pandas", "options")
-    if options is not None and options.display.width == _DEFAULT_WIDTH:
-        options.display.width = _WIDTH
 
 
 def describe(thing):

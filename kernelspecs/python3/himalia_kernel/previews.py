@@ -152,7 +152,7 @@ def _pandas_scalar(thing, limit):
 
 def _is_known_zone(zone):
     cls = type(zone)
-    return id(cls) in _ZONE_IDS or cls is statics.loaded_class("zoneinfo", "ZoneInfo")
+    return id(cls) in _ZONE_IDS or statics.module_name(cls).partition(".")[0] in _ZONE_MODULES
 
 
 def _dtype(thing, limit):
@@ -201,6 +201,7 @@ _CONTAINER_IDS = {id(cls) for cls in _CONTAINERS}
 _SIZED_IDS = {id(cls) for cls in (*_CONTAINERS, str, bytes, bytearray, range)}
 _CONSTANT_IDS = {id(cls) for cls in _CONSTANTS}
 _SHORT_IDS = {id(cls) for cls in (datetime.date, datetime.timedelta, uuid.UUID, pathlib.PosixPath, pathlib.PurePosixPath)}
+_ZONE_MODULES = ("zoneinfo", "pytz")
 _ZONE_IDS = {id(cls) for cls in (type(None), datetime.timezone)}
 
 
