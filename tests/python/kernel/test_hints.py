@@ -217,8 +217,8 @@ def test_a_package_that_is_absent_is_no_misspelling(kernel):
     assert "Installed are: numpy, pandas, scipy" in hints["torch"]
     offline = "import os\nos.environ['HIMALIA_NETWORK'] = 'none'\nimport torch"
     assert "'torch' is not installed; this session has no network" in error(kernel, offline)["hint"]
-    index = "del os.environ['HIMALIA_NETWORK']\nos.environ['PIP_INDEX_URL'] = 'http://packages.internal/simple/'\nimport imblearn"
-    assert "`%pip install imbalanced-learn` asks the package index" in error(kernel, index)["hint"]
+    index = "del os.environ['HIMALIA_NETWORK']\nos.environ['PIP_INDEX_URL'] = 'http://packages.internal/simple/'\nimport umap"
+    assert "`%pip install umap-learn` asks the package index" in error(kernel, index)["hint"]
     run(kernel, "del os.environ['PIP_INDEX_URL']")
     for wrong, right in (("numpi", "numpy"), ("matplotlb", "matplotlib"), ("PyPDF2", "pypdf"), ("jsn", "json")):
         assert f"did you mean '{right}'" in error(kernel, f"import {wrong}")["hint"]
