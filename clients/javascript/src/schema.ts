@@ -1767,6 +1767,10 @@ export interface Output {
   output_type: string;
   /** Of a figure, from kernels that tell: the data of its lines, scatters and bars as `{axes}`, or where that is. */
   plot?: PlotOrArtifact | null | undefined;
+  /** Of an image with more than 2,000 pixels on a side, from kernels that tell: where a smaller copy of it is. */
+  preview?: ArtifactReference | null | undefined;
+  /** Of a display whose `text/plain` says nothing (Markdown, HTML, a styled frame, a figure of plotly), from kernels that tell: its text. */
+  summary?: string | null | undefined;
   /** Of a frame or series, from kernels that tell: `{shape, columns, columns_total, index, rows}`, or where that is. */
   table?: TableOrArtifact | null | undefined;
   /** Of a text that is shown in part: its length and how much of that is shown. */

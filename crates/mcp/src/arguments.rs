@@ -9,9 +9,16 @@ use serde_json::Value;
 use crate::failure::Failure;
 use crate::limits;
 
-/// Reads the arguments of a call; unknown ones are refused by name.
+/// Reads the arguments of a call; unknown ones, and those of another type, are refused by name.
 pub(crate) fn read<T: DeserializeOwned>(arguments: JsonObject) -> Result<T, Failure> {
-    serde_json::from_value(Value::Object(arguments)).map_err(|error| Failure::Arguments(error.to_string()))
+    serde_path_to_error::deserialize(Value::Object(arguments)).map_err(|error| {
+        let reason = error.inner();
+        if error.path().iter().next().is_some() {
+            Failure::argument(&error.path().to_string(), reason)
+        } else {
+            Failure::Arguments(reason.to_string())
+        }
+    })
 }
 
 /// A time in seconds, to the millisecond.
@@ -48,9 +55,10 @@ mod tests {
 
     #[derive(Debug, Deserialize)]
     #[serde(deny_unknown_fields)]
+    #[expect(dead_code, reason = "only the names matter")]
     struct Example {
-        #[expect(dead_code, reason = "only its name matters")]
         code: Option<String>,
+        timeout_s: Option<f64>,
     }
 
     #[test]
@@ -60,6 +68,14 @@ mod tests {
         };
         let text = read::<Example>(wrong).unwrap_err().to_text();
         assert!(text.contains("`cod`") && text.contains("`code`"), "{text}");
+        let Value::Object(wrong) = json!({"timeout_s": "5"}) else {
+            unreachable!()
+        };
+        let text = read::<Example>(wrong).unwrap_err().to_text();
+        assert!(
+            text.starts_with("timeout_s: ") && text.contains("\"5\""),
+            "{text}"
+        );
         for bad in [-1.0, f64::NAN, f64::INFINITY, 601.0] {
             assert!(wait(Some(bad), limits::WAIT).is_err(), "{bad}");
         }

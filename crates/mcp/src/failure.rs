@@ -45,6 +45,14 @@ impl Failure {
     fn detail(&self) -> String {
         match self {
             Self::Arguments(text) => text.clone(),
+            Self::Engine(error @ EngineError::NotFound { what: "Session", .. }) => {
+                format!(
+                    "{error}. Create one with session(op=\"create\", name=…), or list them with session(op=\"list\")"
+                )
+            }
+            Self::Engine(error @ (EngineError::SessionEnded(_) | EngineError::NameEnded { .. })) => {
+                format!("{error}. Create one with session(op=\"create\", name=…)")
+            }
             Self::Engine(error) => error.to_string(),
         }
     }
@@ -159,6 +167,12 @@ mod tests {
                 &json!("1970-01-01T00:00:00Z"),
                 &json!("ttl")
             )
+        );
+        let unknown = Failure::from(EngineError::no_session("titanic"));
+        assert!(
+            unknown.to_text().contains("session(op=\"create\""),
+            "{}",
+            unknown.to_text()
         );
         let result = Failure::argument("op", "is missing").into_result();
         assert_eq!(result.is_error, Some(true));

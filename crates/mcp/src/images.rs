@@ -1,7 +1,9 @@
 //! Selects the artifacts of an execution that a result contains as images.
 //!
-//! An image within the budget is image content. One beyond it, and any large value that has no short text, is a link:
+//! An image within the budget is image content: one with too many pixels as the smaller copy that the kernel made. One beyond the budget, and any large value that has no short text, is a link:
 //! `himalia://artifacts/{sha256}`, which `resources/read` opens.
+
+use std::fmt::Write as _;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -10,7 +12,7 @@ use rmcp::model::{ContentBlock, Resource};
 use serde_json::{Map, Value};
 
 use crate::call::Call;
-use crate::limits::{IMAGES, LINKS, RESOURCE_BYTES};
+use crate::limits::{IMAGE_PIXELS, IMAGES, LINKS, RESOURCE_BYTES};
 
 /// Images and links of one reply.
 #[derive(Debug, Default)]
@@ -25,24 +27,39 @@ pub(crate) struct Shown {
 pub(crate) async fn of(call: &Call, result: &ExecutionResult, mut budget: u64) -> Shown {
     let (mut shown, mut images) = (Shown::default(), 0);
     for output in &result.outputs {
-        for one in choose(&output.data) {
+        let has_summary = output.summary.is_some();
+        let preview = output.preview.as_ref();
+        let preview = preview.and_then(|preview| ArtifactReference::read("image/png", preview));
+        for one in choose(&output.data, has_summary) {
             if shown.content.len() == LINKS {
                 return shown;
             }
-            let small = IMAGE_KINDS.contains(&one.kind) && one.bytes <= budget && images < IMAGES;
-            let label = format!("{}, {} bytes", kind_and_size(&one), one.bytes);
-            let content = if small {
-                content(call, result.id, one.sha256).await.ok()
-            } else {
-                None
+            let copy = if is_large(one.size) { preview } else { Some(one) };
+            let copy = copy.filter(|copy| {
+                let shows = IMAGE_KINDS.contains(&copy.kind) && !is_large(copy.size);
+                shows && copy.bytes <= budget && images < IMAGES
+            });
+            let mut label = format!("{}, {} bytes", kind_and_size(&one), one.bytes);
+            let content = match copy {
+                Some(copy) => content(call, result.id, copy.sha256)
+                    .await
+                    .ok()
+                    .map(|content| (copy, content)),
+                None => None,
             };
             let uri = uri(one.sha256);
-            if let Some(content) = content {
-                (images, budget) = (images + 1, budget - one.bytes);
+            if let Some((copy, content)) = content {
+                (images, budget) = (images + 1, budget - copy.bytes);
                 let data = BASE64_STANDARD.encode(&content);
-                shown.content.push(ContentBlock::image(data, one.kind));
+                shown.content.push(ContentBlock::image(data, copy.kind));
+                if copy != one {
+                    let _ = write!(label, ", shown as {}; the whole: {uri}", kind_and_size(&copy));
+                }
                 shown.lines.push(format!("[image {images}: {label}]"));
             } else {
+                if is_large(one.size) {
+                    let _ = write!(label, ", more than {IMAGE_PIXELS} pixels on a side");
+                }
                 let link = Resource::new(&uri, label.clone())
                     .with_mime_type(one.kind)
                     .with_size(one.bytes);
@@ -68,16 +85,21 @@ pub(crate) fn uri(sha256: &str) -> String {
 }
 
 /// Of one output: its best image, or, if there is neither an image nor a short text, all that it has.
-fn choose(data: &Map<String, Value>) -> Vec<ArtifactReference<'_>> {
+fn choose(data: &Map<String, Value>, has_summary: bool) -> Vec<ArtifactReference<'_>> {
     if let Some(image) = ArtifactReference::best_image(data) {
         return vec![image];
     }
-    let is_plain = data.get("text/plain").is_some_and(Value::is_string);
+    let is_plain = has_summary || data.get("text/plain").is_some_and(Value::is_string);
     let all = data
         .iter()
         .filter_map(|(kind, value)| ArtifactReference::read(kind, value));
     all.filter(|one| !is_plain || one.kind.starts_with("image/"))
         .collect()
+}
+
+/// Whether models refuse the image, or hosts do that scale it down themselves.
+pub(crate) fn is_large(size: Option<(u64, u64)>) -> bool {
+    size.is_some_and(|(width, height)| width.max(height) > IMAGE_PIXELS)
 }
 
 /// `image/png 640x480`, or the media type alone.
@@ -94,7 +116,7 @@ mod tests {
     use serde_json::json;
 
     fn kinds(data: &Value) -> Vec<String> {
-        let chosen = choose(data.as_object().unwrap());
+        let chosen = choose(data.as_object().unwrap(), false);
         chosen.iter().map(kind_and_size).collect()
     }
 
@@ -109,5 +131,15 @@ mod tests {
         assert_eq!(kinds(&drawing), ["image/svg+xml"]);
         let html = json!({"text/html": {"artifact": "sha256:dd", "bytes": 9}});
         assert_eq!(kinds(&html), ["text/html"]);
+        assert!(
+            choose(html.as_object().unwrap(), true).is_empty(),
+            "its summary is enough"
+        );
+    }
+
+    #[test]
+    fn an_image_is_large_by_its_longer_side() {
+        assert!(!is_large(None) && !is_large(Some((2000, 2000))));
+        assert!(is_large(Some((8576, 351))) && is_large(Some((351, 2001))));
     }
 }

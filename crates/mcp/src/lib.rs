@@ -9,8 +9,8 @@
 //! * `follow` waits for executions and tells progress; `render` shows results to models; `images` decides what they see.
 //!
 //! Invariants: there are no transport sessions and no state between calls; everything is named by its handle in the
-//! arguments. A client that goes away, or cancels a call, stops nothing. The structured content of an execution is the very
-//! result of the native API.
+//! arguments. A client that goes away, or cancels a call, stops nothing. Models read the text of an execution; programs find the
+//! very result of the native API in `_meta`.
 
 mod arguments;
 mod call;
@@ -23,6 +23,7 @@ mod limits;
 mod progress;
 mod render;
 mod resources;
+mod result;
 mod server;
 mod sessions;
 mod tools;

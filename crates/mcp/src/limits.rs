@@ -12,6 +12,8 @@ pub(crate) const WAIT_MOST: f64 = 600.0;
 pub(crate) const IMAGE_BYTES: u64 = 256 << 10;
 /// Bytes of the images in one reply, at most.
 pub(crate) const IMAGE_BYTES_MOST: u64 = 4 << 20;
+/// Pixels on the longer side of an image that a reply shows.
+pub(crate) const IMAGE_PIXELS: u64 = 2000;
 /// Images in one reply.
 pub(crate) const IMAGES: usize = 8;
 /// Links in one reply.

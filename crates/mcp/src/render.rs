@@ -9,9 +9,9 @@ use serde_json::Value;
 
 use crate::images::uri;
 
-/// Names of lost variables in the text for models; the structured content has more.
+/// Names of lost variables in the text for models; the whole result has more.
 const NAMES_SHOWN: usize = 30;
-/// Files that are kept, and files that are left out, in the text for models; the structured content has all.
+/// Files that are kept, that are left out, and that were written, in the text for models; the whole result has all.
 const FILES_SHOWN: usize = 10;
 
 /// Whether a model should take the result for a failure of its call.
@@ -19,8 +19,8 @@ pub(crate) fn failed(status: ExecutionStatus) -> bool {
     status.is_over() && status != ExecutionStatus::Ok
 }
 
-/// The whole result. `images` has one line for each image.
-pub(crate) fn text(result: &ExecutionResult, images: &[String]) -> String {
+/// The whole result. `images` has one line for each image; `memory`: the limit that was exceeded.
+pub(crate) fn text(result: &ExecutionResult, images: &[String], memory: Option<u64>) -> String {
     let mut text = String::new();
     if let Some(replaced) = &result.kernel.replaced {
         let (now, before, cause) = (
@@ -41,8 +41,10 @@ pub(crate) fn text(result: &ExecutionResult, images: &[String]) -> String {
     );
     line(&mut text, &printed);
     for output in &result.outputs {
-        if let Some(Value::String(plain)) = output.data.get("text/plain") {
-            line(&mut text, plain);
+        match (&output.summary, output.data.get("text/plain")) {
+            (Some(summary), _) => line(&mut text, summary),
+            (None, Some(Value::String(plain))) => line(&mut text, plain),
+            _ => {}
         }
     }
     if result.outputs_omitted > 0 {
@@ -57,7 +59,7 @@ pub(crate) fn text(result: &ExecutionResult, images: &[String]) -> String {
     artifacts(&mut text, &result.artifacts, result.artifacts_omitted.as_ref());
     error(&mut text, result);
     notes(&mut text, result);
-    text.push_str(&state(result));
+    text.push_str(&state(result, memory));
     text
 }
 
@@ -72,7 +74,7 @@ fn artifacts(text: &mut String, kept: &[ArtifactFile], omitted: Option<&OmittedA
         line(
             text,
             &format!(
-                "[{} more artifacts are in the structured content]",
+                "[{} more artifacts: files(op=\"list\") in the directory artifacts]",
                 kept.len() - FILES_SHOWN
             ),
         );
@@ -164,8 +166,33 @@ fn notes(text: &mut String, result: &ExecutionResult) {
             line(text, &format!("[variables: {}]", all.join(" ")));
         }
     }
+    if let Some(written) = &result.files {
+        files(text, &written.written, written.truncated, &result.artifacts);
+    }
     if result.gaps > 0 {
         line(text, &format!("[output is missing in {} places]", result.gaps));
+    }
+}
+
+/// The files that were written, but for those that have a line as artifacts.
+fn files(text: &mut String, written: &[String], truncated: bool, kept: &[ArtifactFile]) {
+    let is_kept = |path: &str| {
+        let name = path.strip_prefix("artifacts/");
+        name.is_some_and(|name| kept.iter().any(|file| file.name == name))
+    };
+    let others: Vec<_> = written.iter().filter(|path| !is_kept(path)).collect();
+    let shown: Vec<_> = others
+        .iter()
+        .take(FILES_SHOWN)
+        .map(|path| path.as_str())
+        .collect();
+    if !shown.is_empty() {
+        let more = if truncated || others.len() > FILES_SHOWN {
+            ", …"
+        } else {
+            ""
+        };
+        line(text, &format!("[files written: {}{more}]", shown.join(", ")));
     }
 }
 
@@ -187,7 +214,7 @@ fn waits(prompt: &PromptInfo) -> String {
 }
 
 /// The last line.
-fn state(result: &ExecutionResult) -> String {
+fn state(result: &ExecutionResult, memory: Option<u64>) -> String {
     let id = result.id;
     if let Some(prompt) = result.prompts.first() {
         return waits(prompt);
@@ -200,9 +227,15 @@ fn state(result: &ExecutionResult) -> String {
                 input.prompt
             );
         }
-        (ExecutionStatus::Queued, _) => format!("[queued behind {}", result.position.unwrap_or(0)),
+        (ExecutionStatus::Queued, _) => match result.position {
+            None | Some(0) => "[queued, next".to_owned(),
+            Some(position) => format!("[queued behind {position}"),
+        },
         (status, _) => format!("[{}", word(status)),
     };
+    if let Some(limit) = memory {
+        let _ = write!(state, " (the limit of the session is {} MiB)", limit >> 20);
+    }
     if result.status != ExecutionStatus::Queued {
         let _ = write!(state, ", {} ms", result.duration_ms);
     }
@@ -270,9 +303,30 @@ mod tests {
         };
         artifacts(&mut text, &(0..12).map(file).collect::<Vec<_>>(), Some(&omitted));
         assert_eq!(text.lines().count(), FILES_SHOWN + 2);
-        assert!(text.contains("[2 more artifacts are in the structured content]"));
+        assert!(text.contains("[2 more artifacts: files("));
         assert!(text.contains("[not kept as artifacts: 0.bin (too_large, 9 bytes), "));
         assert!(text.ends_with("6 more, what was not looked at]\n"), "{text}");
+    }
+
+    #[test]
+    fn files_that_were_written_are_named_once() {
+        let kept = ArtifactFile {
+            name: "deep/a.csv".into(),
+            media_type: "text/csv".into(),
+            bytes: 3,
+            artifact: format!("sha256:{:064}", 1),
+        };
+        let written = ["artifacts/deep/a.csv".to_owned(), "plot.png".to_owned()];
+        let mut text = String::new();
+        files(&mut text, &written, false, &[kept]);
+        assert_eq!(text, "[files written: plot.png]\n");
+        text.clear();
+        let many: Vec<_> = (0..12).map(|n| format!("{n}.png")).collect();
+        files(&mut text, &many, false, &[]);
+        assert!(text.ends_with("8.png, 9.png, …]\n"), "{text}");
+        text.clear();
+        files(&mut text, &[], true, &[]);
+        assert_eq!(text, "");
     }
 
     #[test]

@@ -150,8 +150,11 @@ fn panicked(tool: &str, panic: &(dyn Any + Send)) -> Failure {
     Failure::Engine(EngineError::internal(context, panic_text(panic)))
 }
 
-/// Characters of the text for the model. Clients may show it the structured content in its place, which is about as long.
+/// Characters that a model gets: of the text, or of the structured content if that is longer, since clients may show either.
 fn chars(result: &CallToolResult) -> u64 {
     let texts = result.content.iter().filter_map(|block| block.as_text());
-    texts.map(|text| text.text.chars().count() as u64).sum()
+    let text = texts.map(|text| text.text.chars().count()).sum::<usize>();
+    let structured = result.structured_content.as_ref().map(ToString::to_string);
+    let structured = structured.map_or(0, |json| json.chars().count());
+    text.max(structured) as u64
 }

@@ -105,7 +105,7 @@ pub struct StartSession {
     pub lifetime: Option<Duration>,
     /// The caller's marks: at most 16, name and value at most 512 bytes together.
     pub labels: BTreeMap<String, String>,
-    /// The caller's name for the session: 1 to 63 lower-case letters, digits and hyphens, with a letter or digit at both
+    /// The caller's name for the session: 1 to 63 lower-case letters, digits, hyphens and underscores, with a letter or digit at both
     /// ends. [`EngineError::Conflict`](crate::EngineError::Conflict) if a session has it.
     pub session_name: Option<String>,
     /// A start with the same key is this session, as long as it lives, if it is the same start. Without a name, the session gets one that

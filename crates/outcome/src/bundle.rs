@@ -17,6 +17,9 @@ const MAX_TYPES: usize = 32;
 /// Bytes of a MIME type's name; longer ones are left out.
 const TYPE_BYTES: usize = 200;
 
+/// How a PNG begins.
+const PNG: &[u8] = b"\x89PNG\r\n\x1a\n";
+
 /// Content that is to be kept beside the result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Artifact {
@@ -92,13 +95,24 @@ pub(crate) fn json(value: Json, artifacts: &mut Vec<Artifact>) -> Value {
     }
 }
 
+/// A text of which at most `text_chars` characters are kept.
+pub(crate) fn excerpt(text: &str, text_chars: usize) -> Excerpt {
+    let mut excerpt = Excerpt::new(text_chars);
+    excerpt.push(&plain(text));
+    excerpt
+}
+
+/// A PNG in base64, if it is one.
+pub(crate) fn png(text: &str, artifacts: &mut Vec<Artifact>) -> Option<Value> {
+    let content = decode(text).filter(|content| content.starts_with(PNG))?;
+    Some(keep("image/png", content.into(), artifacts))
+}
+
 fn one(name: &str, value: Json, text_chars: usize, artifacts: &mut Vec<Artifact>) -> Value {
     if name == "text/plain"
         && let Some(text) = joined(&value)
     {
-        let mut excerpt = Excerpt::new(text_chars);
-        excerpt.push(&plain(&text));
-        return Value::Text(excerpt);
+        return Value::Text(excerpt(&text, text_chars));
     }
     let kind = name.split('/').next().unwrap_or_default();
     let media = matches!(kind, "image" | "audio" | "video") && name != "image/svg+xml";

@@ -416,6 +416,36 @@ mod tests {
     }
 
     #[test]
+    fn a_kernel_tells_a_summary_and_a_smaller_copy_of_an_image() {
+        const PIXEL: &str =
+            "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNkYAAAAAYAAjCB0C8AAAAASUVORK5CYII=";
+        let mut fold = Fold::new(20);
+        let told = |metadata: Json| json!({"data": {"text/plain": "<x>"}, "metadata": {"himalia": metadata}});
+        let shown = [
+            told(json!({"summary": "\u{1b}[31mred", "preview": PIXEL})),
+            told(json!({"summary": "x".repeat(100), "preview": "aGk="})),
+            told(json!({"summary": 3, "preview": 4})),
+        ];
+        let mut kept = Vec::new();
+        for content in &shown {
+            let parts = build::message("kernel", "display_data", None, content);
+            kept.extend(fold.message(Channel::Iopub, &parts));
+        }
+        let outputs = fold.outcome().outputs;
+        assert_eq!(outputs[0].summary.as_deref(), Some("red"));
+        let preview = outputs[0].preview.as_ref().unwrap();
+        assert_eq!(preview["artifact"], format!("sha256:{}", kept[0].sha256));
+        assert_eq!(
+            (kept.len(), &preview["width"]),
+            (1, &json!(1)),
+            "what is no PNG is not kept"
+        );
+        let cut = outputs[1].summary.as_ref().unwrap();
+        assert!(cut.len() < 100 && outputs[1].preview.is_none(), "{cut}");
+        assert!(outputs[2].summary.is_none() && outputs[2].preview.is_none());
+    }
+
+    #[test]
     fn a_kernel_tells_of_tables_and_plots() {
         let mut fold = Fold::new(100);
         let told = |id: &str, metadata: Json| json!({"data": {"text/plain": "x"}, "metadata": {"himalia": metadata}, "transient": {"display_id": id}});
@@ -444,6 +474,12 @@ mod tests {
             outputs[2..]
                 .iter()
                 .all(|one| one.table.is_none() && one.plot.is_none())
+        );
+
+        assert!(
+            outputs
+                .iter()
+                .all(|one| one.summary.is_none() && one.preview.is_none())
         );
 
         // With another content come other facts.

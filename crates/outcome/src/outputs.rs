@@ -8,6 +8,7 @@ use serde_json::{Map, Value as Json};
 
 use crate::bundle::{self, Artifact, Bundle, Value};
 use crate::described;
+use crate::excerpt::Excerpt;
 
 /// Outputs that are kept: half of them the first ones, half the last ones.
 pub const MAX_OUTPUTS: usize = 64;
@@ -28,6 +29,13 @@ pub struct Output {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<described::PlotOrArtifact>")]
     pub plot: Option<Json>,
+    /// Of a display whose `text/plain` says nothing (Markdown, HTML, a styled frame, a figure of plotly), from kernels that tell: its text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub summary: Option<String>,
+    /// Of an image with more than 2,000 pixels on a side, from kernels that tell: where a smaller copy of it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<described::Reference>")]
+    pub preview: Option<Json>,
     /// Of a text that is shown in part: its length and how much of that is shown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub truncated: Option<Truncated>,
@@ -55,6 +63,8 @@ struct Shown {
     bundle: Bundle,
     table: Option<Value>,
     plot: Option<Value>,
+    summary: Option<Excerpt>,
+    preview: Option<Value>,
 }
 
 impl Shown {
@@ -69,7 +79,19 @@ impl Shown {
             Some(bundle::json(told, artifacts))
         };
         let (table, plot) = (take("table"), take("plot"));
-        Self { bundle, table, plot }
+        let mut text = |name: &str| match told.remove(name) {
+            Some(Json::String(text)) if !text.is_empty() => Some(text),
+            _ => None,
+        };
+        let summary = text("summary").map(|text| bundle::excerpt(&text, text_chars));
+        let preview = text("preview").and_then(|image| bundle::png(&image, artifacts));
+        Self {
+            bundle,
+            table,
+            plot,
+            summary,
+            preview,
+        }
     }
 }
 
@@ -147,6 +169,7 @@ impl Outputs {
             .flat_map(|kept| &kept.shown.bundle)
             .filter(|(_, value)| matches!(value, Value::Text(_)))
             .count();
+        let texts = texts + all().filter(|kept| kept.shown.summary.is_some()).count();
         let share = text_chars / texts.max(1);
         (all().map(|kept| show(kept, share)).collect(), self.omitted)
     }
@@ -159,7 +182,9 @@ fn weight(kept: &Kept) -> usize {
         .iter()
         .map(|(name, value)| name.len() + value.weight());
     let told = kept.shown.table.iter().chain(&kept.shown.plot).map(Value::weight);
-    size_of::<Kept>() + values.chain(told).sum::<usize>()
+    let told = told.chain(kept.shown.preview.iter().map(Value::weight));
+    let summary = kept.shown.summary.as_ref().map_or(0, Excerpt::weight);
+    size_of::<Kept>() + values.chain(told).sum::<usize>() + summary
 }
 
 fn show(kept: &Kept, share: usize) -> Output {
@@ -181,11 +206,14 @@ fn show(kept: &Kept, share: usize) -> Output {
         (name.clone(), json)
     });
     let data = data.collect();
+    let summary = kept.shown.summary.as_ref();
     Output {
         output_type: kept.kind,
         data,
         table: kept.shown.table.as_ref().map(told),
         plot: kept.shown.plot.as_ref().map(told),
+        summary: summary.map(|text| text.shown_within(share).text("")),
+        preview: kept.shown.preview.as_ref().map(told),
         truncated,
     }
 }

@@ -37,6 +37,22 @@ impl<'a> ArtifactReference<'a> {
     }
 }
 
+/// The kind of an image that clients show, by how it begins, and its width and height in pixels.
+pub fn image_of(content: &[u8]) -> Option<(&'static str, Option<(u64, u64)>)> {
+    let is_webp = content.starts_with(b"RIFF") && content.get(8..12) == Some(b"WEBP");
+    let kind = match content {
+        [0x89, b'P', b'N', b'G', ..] => "image/png",
+        [0xff, 0xd8, 0xff, ..] => "image/jpeg",
+        [b'G', b'I', b'F', b'8', ..] => "image/gif",
+        _ if is_webp => "image/webp",
+        _ => return None,
+    };
+    let size = imagesize::blob_size(content)
+        .ok()
+        .filter(|size| size.width > 0 && size.height > 0);
+    Some((kind, size.map(|size| (size.width as u64, size.height as u64))))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -68,5 +84,15 @@ mod tests {
         let best = ArtifactReference::best_image(data.as_object().unwrap()).unwrap();
         assert_eq!((best.kind, best.size), ("image/jpeg", Some((4, 5))));
         assert_eq!(ArtifactReference::best_image(&Map::new()), None);
+    }
+    #[test]
+    fn an_image_is_known_by_how_it_begins() {
+        let gif = b"GIF89a\x03\x00\x02\x00rest";
+        assert_eq!(image_of(gif), Some(("image/gif", Some((3, 2)))));
+        assert_eq!(image_of(b"\x89PNG"), Some(("image/png", None)));
+        let empty = [&b"\x89PNG"[..], &[0; 100]].concat();
+        assert_eq!(image_of(&empty), Some(("image/png", None)));
+        assert_eq!(image_of(b"a,b\n1,2\n"), None);
+        assert_eq!(image_of(b""), None);
     }
 }

@@ -13,6 +13,7 @@ from himalia_kernel import (
     bash,
     charts,
     commands,
+    deep_tracebacks,
     e2b,
     frames,
     leaving,
@@ -20,7 +21,10 @@ from himalia_kernel import (
     places,
     plumbing,
     preload,
+    scaled,
+    summaries,
     tracebacks,
+    warned,
     wire_text,
     working_directory,
 )
@@ -117,7 +121,9 @@ class HimaliaKernelApp(kernelapp.IPKernelApp):
             keep_no_outputs(self.shell)
             places.show_neutral(self.shell)
             tracebacks.install(self.shell)
+            deep_tracebacks.install(self.shell)
             leaving.install(self.shell)
+            warned.install(self.shell)
             self.kernel.watch(self.shell)
             packages.serve(self.shell)
             bash.install(self.shell)
@@ -125,7 +131,9 @@ class HimaliaKernelApp(kernelapp.IPKernelApp):
             charts.install(self.shell.display_formatter)
             charts.show_once(self.shell)
             frames.install(self.shell.display_formatter)
+            scaled.install(self.shell.display_formatter)
             e2b.install(self.shell.display_formatter)
+            summaries.install(self.shell)
 
     def init_gui_pylab(self):
         """Choose the plotting backend, and load it if pyplot is loaded already."""

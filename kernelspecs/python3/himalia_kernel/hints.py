@@ -5,28 +5,28 @@ runs (see `statics`), every list that is searched is bounded, and a hint that ca
 """
 
 import builtins
-import difflib
 import os
 import re
 import sys
 
 from IPython.core.error import StdinNotImplementedError
 
-from himalia_kernel import failure, namespace, statics, subscripts
+from himalia_kernel import absent, advice, failure, guesses, namespace, offline, statics, subscripts
+from himalia_kernel.guesses import CANDIDATES, meant
 
-# Candidates that are compared, characters of each, and characters of a hint.
-CANDIDATES = 1000
-_LENGTH = 80
+# Characters of a hint, names of a list that is shown if nothing is close, and guesses.
 _HINT = 600
-_SHOWN = 12  # of a list that is shown if nothing is close
+_SHOWN = 12
 _CLOSE = 3
-_PATHS = 30  # entries of sys.path
+# Directories below the working directory that are searched for a file.
+_DIRECTORIES = 100
+_TEXT = 40  # characters of a path from which on it may be a text
 
 _args_of = BaseException.__dict__["args"].__get__
 _TAKEN_FROM = re.compile(r"cannot import name '(\w+)' from (?:partially initialized module )?'([\w.]+)'")
 _QUOTED = re.compile(r"'([^']*)'")
 
-# Names that everybody gives to modules, and distributions that are not named as their module.
+# Names that everybody gives to modules.
 _ALIASES = {
     "np": "import numpy as np",
     "pd": "import pandas as pd",
@@ -34,18 +34,6 @@ _ALIASES = {
     "sns": "import seaborn as sns",
     "pl": "import polars as pl",
     "sm": "import statsmodels.api as sm",
-}
-_DISTRIBUTIONS = {
-    "bs4": "beautifulsoup4",
-    "cv2": "opencv-python",
-    "dateutil": "python-dateutil",
-    "docx": "python-docx",
-    "dotenv": "python-dotenv",
-    "fitz": "pymupdf",
-    "PIL": "pillow",
-    "skimage": "scikit-image",
-    "sklearn": "scikit-learn",
-    "yaml": "pyyaml",
 }
 
 
@@ -63,6 +51,9 @@ def of(shell, result):
 
 def _hint(shell, found):
     problem = found.problem
+    hint = offline.hint(shell, problem, found)
+    if hint is not None:
+        return hint
     for kind, look in (
         (NameError, _name),
         (AttributeError, _attribute),
@@ -70,31 +61,19 @@ def _hint(shell, found):
         (ImportError, _import),
         (FileNotFoundError, _file),
         (StdinNotImplementedError, _stdin),
+        (TypeError, _message),
+        (ValueError, _message),
+        (SyntaxError, _message),
     ):
         if statics.is_instance(problem, kind):
             return look(shell, problem, found)
     return None
 
 
-def _meant(wanted, candidates, shown=None):
-    """`did you mean …?`, or what there is instead if `shown` says how to call that; None for neither."""
-    if type(wanted) is not str:
-        return None
-    candidates = [name for name in candidates if type(name) is str and 0 < len(name) <= _LENGTH]
-    candidates = list(dict.fromkeys(candidates))[:CANDIDATES]
-    folded = {name.casefold(): name for name in reversed(candidates)}
-    close = difflib.get_close_matches(wanted[:_LENGTH].casefold(), folded, _CLOSE, 0.6)
-    close = [folded[name] for name in close if folded[name] != wanted]
-    if close:
-        return f"did you mean {' or '.join(map(repr, close))}?"
-    if shown is None or not candidates:
-        return None
-    more = f" and {len(candidates) - _SHOWN} more" if len(candidates) > _SHOWN else ""
-    return f"{shown}: {', '.join(map(repr, candidates[:_SHOWN]))}{more}"
-
-
 def _name(shell, problem, found):
     wanted = NameError.name.__get__(problem)
+    if statics.module_name(type(problem)) == "pandas.errors":
+        return advice.for_query(problem, found)
     if wanted in _ALIASES:
         return f"{wanted!r} is not imported yet: {_ALIASES[wanted]}"
     names = []
@@ -103,20 +82,23 @@ def _name(shell, problem, found):
     names += [name for name, _ in namespace.snapshot(shell.user_ns) if not namespace.is_internal(name)]
     if type(wanted) is str and (wanted in sys.stdlib_module_names or wanted in sys.modules):
         return f"{wanted!r} is a module that is not imported yet: import {wanted}"
-    return _meant(wanted, [*names[-CANDIDATES:], *vars(builtins)])
+    return meant(wanted, [*names[-CANDIDATES:], *vars(builtins)])
 
 
 def _attribute(shell, problem, found):
     wanted, thing = AttributeError.name.__get__(problem), AttributeError.obj.__get__(problem)
     if wanted is None:
-        return None
+        return advice.for_message(problem, found)
     if thing is None:
         return "the object is None; methods that work in place return None"
+    instead = advice.for_attribute(thing, wanted)
+    if instead is not None:
+        return instead
     names = statics.attribute_names(thing, CANDIDATES)
     if type(wanted) is str and not wanted.startswith("_"):
         names = [name for name in names if not name.startswith("_")]
     keys = subscripts.keys_of(thing, CANDIDATES)
-    return _meant(wanted, [*(keys.names if keys is not None else ()), *names])
+    return meant(wanted, [*(keys.names if keys is not None else ()), *names])
 
 
 def _key(shell, problem, found):
@@ -131,11 +113,11 @@ def _key(shell, problem, found):
         # pandas writes a sentence about the ones that are missing.
         wanted = wanted.removeprefix("Column not found: ")
         for text in [text for text in _QUOTED.findall(wanted)[:_CLOSE] if text not in keys.names] or [wanted]:
-            meant = _meant(text, keys.names)
-            if meant is not None:
-                close.append(f"{expression}: {meant}")
+            guess = meant(text, keys.names)
+            if guess is not None:
+                close.append(f"{expression}: {guess}")
             else:
-                lists.append(_meant(text, keys.names, there))
+                lists.append(meant(text, keys.names, there))
     return "; ".join(filter(None, (close or lists)[:_CLOSE])) or None
 
 
@@ -144,32 +126,25 @@ def _import(shell, problem, found):
     taken = _TAKEN_FROM.match(message) if type(message) is str else None
     if taken is not None:
         name, module = taken.groups()
+        if (instead := advice.for_import(module, name)) is not None:
+            return instead
         loaded = sys.modules.get(module)
-        return None if loaded is None else _meant(name, statics.attribute_names(loaded, 4 * CANDIDATES))
+        return None if loaded is None else meant(name, statics.attribute_names(loaded, 4 * CANDIDATES))
     wanted = ImportError.name.__get__(problem)
     if type(wanted) is not str:
         return None
+    if (instead := advice.for_import(wanted)) is not None:
+        return instead
     parent, _, child = wanted.rpartition(".")
     if parent:
         loaded = sys.modules.get(parent)
         places = (statics.instance_dict(loaded) or {}).get("__path__") if loaded is not None else None
-        return _meant(child, _modules_in(places if type(places) is list else []))
-    if wanted in _DISTRIBUTIONS:
-        return f"the module {wanted!r} comes with the package {_DISTRIBUTIONS[wanted]!r}, which is not installed"
-    return _meant(wanted, [*_modules_in(sys.path), *sys.stdlib_module_names])
+        return meant(child, absent.modules_in(places if type(places) is list else []))
+    return absent.hint(wanted)
 
 
-def _modules_in(places):
-    """Names of modules that can be imported from directories, as far as their listings show."""
-    found = {}
-    for place in list(places)[:_PATHS]:
-        if type(place) is not str:
-            continue
-        for name in _listing(place or ".", CANDIDATES):
-            stem = name.split(".")[0]
-            if stem.isidentifier() and (name == stem or name.endswith((".py", ".so"))) and stem != "__pycache__":
-                found[stem] = None
-    return [name for name in found if not name.startswith("_")]
+def _message(shell, problem, found):
+    return advice.for_message(problem, found)
 
 
 def _stdin(shell, problem, found):
@@ -183,29 +158,28 @@ def _file(shell, problem, found):
     path = OSError.filename.__get__(problem)
     if type(path) is not str:
         return None
+    if len(path) > _TEXT and "\n" in path or path.lstrip()[:1] in ("<", "{", "["):
+        return "this is a text, not the path of a file: io.StringIO(text) makes a file of it"
     path = path.rstrip("/")
+    same = _of_that_name(os.path.basename(path), path)
+    if same:
+        return f"the working directory {os.getcwd()!r} has {' and '.join(map(repr, same))}"
     directory, name = os.path.split(path)
     if directory and not os.path.isdir(directory):
         while directory and not os.path.isdir(directory):
             directory, name = os.path.split(directory)
-        if not name:
-            return None
-    names = _listing(directory or ".", CANDIDATES)
+        # What there is elsewhere in the file system says nothing about the files of a session.
+        if not name or os.path.isabs(path) and not directory.startswith(os.getcwd()):
+            directory, name = "", os.path.basename(path)
+    names = guesses.listing(directory or ".")
     where = repr(directory) if directory else f"the working directory {os.getcwd()!r}"
-    meant = _meant(name, names, f"{where} has")
-    return meant if meant is not None else f"{where} is empty" if not names else None
+    guess = meant(name, names, f"{where} has")
+    return guess if guess is not None else f"{where} is empty" if not names else None
 
 
-def _listing(directory, limit):
-    """Names in a directory, at most `limit`, sorted; none if it cannot be read."""
-    found = []
-    try:
-        with os.scandir(directory) as entries:
-            for entry in entries:
-                if len(found) >= limit:
-                    break
-                if not entry.name.startswith("."):
-                    found.append(entry.name)
-    except OSError:
-        pass
-    return sorted(found)
+def _of_that_name(name, path):
+    """Files in the working directory and the directories in it that have the name which a path ends with."""
+    if not name:
+        return []
+    places = [name, *(f"{one}/{name}" for one in guesses.listing(".")[:_DIRECTORIES])]
+    return [place for place in places if place != path and os.path.exists(place)][:_CLOSE]

@@ -1,7 +1,7 @@
 """Says which variables an execution added, changed and removed.
 
 A variable is changed when its name is bound to another object, unless both are the same small constant, or when the
-object's fingerprint is another one (see `fingerprint`). No object is kept alive for the comparison but small constants.
+object's fingerprint is another one (see `fingerprint`), or the code assigns into it (see `targets`). No object is kept alive for the comparison but small constants.
 What changed while no execution ran (by threads, tasks, silent executions) counts for the next one.
 """
 
@@ -10,7 +10,7 @@ import threading
 import time
 import weakref
 
-from himalia_kernel import fingerprint, namespace
+from himalia_kernel import fingerprint, namespace, targets
 
 # How long one comparison may take, seconds. What it does not reach keeps its old fingerprint.
 BUDGET_S = 0.015
@@ -114,6 +114,9 @@ class Ledger:
         if fresh or removed:
             self._idents = [variable.ident for variable in variables.values()]
         late = self._look_inside(found, self._order(code, fresh), known, deadline, changed) or late
+        # A sample of a large object does not show each change; the code says which object it changes.
+        named = targets.of(code, self._shell.transform_cell) if self._watched else set()
+        changed += [name for name in named if name in self._watched and name not in fresh and name not in changed]
         lists = {"added": added, "changed": changed, "removed": removed}
         late = late or len(variables) >= _FOLLOWED or any(len(names) > NAMES_LIMIT for names in lists.values())
         return {kind: sorted(names)[:NAMES_LIMIT] for kind, names in lists.items()} | {"truncated": late}

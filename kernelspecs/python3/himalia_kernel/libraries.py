@@ -10,6 +10,8 @@ _EAST_ASIAN = (
     "Noto Sans CJK SC", "Noto Sans CJK JP", "Source Han Sans SC", "WenQuanYi Micro Hei", "WenQuanYi Zen Hei", "Droid Sans Fallback",
     "IPAexGothic", "Noto Sans SC", "NanumGothic",
 )  # fmt: skip
+# Characters of a line of a frame.
+_WIDTH = 250
 _MISSING = (
     "no font here has some characters of this plot, for instance {!r}: they are drawn as boxes. A font of the machine or the image that "
     "has them is used without any setting (Debian: fonts-wqy-microhei)."
@@ -24,9 +26,15 @@ def adapt():
             "matplotlib._text_helpers": _say_once_what_is_missing,
             "matplotlib.backend_bases": _show_without_window,
             "matplotlib.font_manager": _find_east_asian_font,
+            "pandas": _write_wide_frames,
             "tqdm.notebook": _end_bars_as_text,
         }
     )
+
+
+def _write_wide_frames(pandas):
+    """In one block: at the width of pandas the columns of most frames come in several, which costs more text."""
+    pandas.options.display.width = _WIDTH
 
 
 def _count_cores(context):

@@ -9,12 +9,8 @@ import importlib
 import os
 import sys
 
-_NO_NETWORK = (
-    "[himalia: this session has no network, so pip fetches nothing. Install from files, wheels of what they depend on "
-    "included (`%pip install ./name.whl`), or use a template whose environment has the package, or one with a network.]"
-)
+from himalia_kernel import offline
 
-_INDEX = "http://packages.internal/"
 _INDEX_SECONDS = 10
 
 
@@ -32,11 +28,10 @@ def make_importable():
 
 
 def serve(shell):
-    """Let a shell's cells import what was installed by an earlier one, and say why `%pip` failed."""
+    """Let a shell's cells import what was installed by an earlier one, and say why `%pip` and `!pip` failed."""
     shell.events.register("pre_run_cell", _look_again)
-    pip = shell.find_line_magic("pip")
-    if pip is not None:
-        shell.register_magic_function(_told(shell, pip), "line", "pip")
+    # `%pip` runs the same command.
+    shell.system = _explained(shell, shell.system)
 
 
 def _look_again(_info):
@@ -48,8 +43,8 @@ def _look_again(_info):
 
 def _refusal():
     """Why the gateway's index of packages gives nothing, if it does so: `pip` treats a refusal as a project that is not there."""
-    index = os.environ.get("PIP_INDEX_URL", "")
-    if not index.startswith(_INDEX):
+    index = offline.index()
+    if index is None:
         return None
     try:
         # This module is imported by every kernel, and this one by few.
@@ -62,16 +57,22 @@ def _refusal():
     return None
 
 
-def _told(shell, pip):
-    @functools.wraps(pip)
-    def magic(line):
-        pip(line)
-        importlib.invalidate_caches()
-        if not shell.user_ns.get("_exit_code"):
-            return
-        if os.environ.get("HIMALIA_NETWORK") == "none":
-            print(_NO_NETWORK, file=sys.stderr)
-        elif refusal := _refusal():
-            print(f"[himalia: {refusal}]", file=sys.stderr)
+def _explained(shell, system):
+    @functools.wraps(system)
+    def run(command):
+        system(command)
+        if offline.installs(command):
+            importlib.invalidate_caches()
+            _explain(shell)
 
-    return magic
+    return run
+
+
+def _explain(shell):
+    """Say why an installation failed, if it did and that is known."""
+    if not shell.user_ns.get("_exit_code"):
+        return
+    if offline.is_offline():
+        print(f"[himalia: {offline.NO_PACKAGES}.]", file=sys.stderr)
+    elif refusal := _refusal():
+        print(f"[himalia: {refusal}]", file=sys.stderr)

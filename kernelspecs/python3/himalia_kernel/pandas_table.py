@@ -4,12 +4,18 @@ pandas itself is imported already whenever this is used. Columns whose dtype the
 objects is sorted or compared only if all that is in it are strings, numbers or dates.
 """
 
+import json
+
 from himalia_kernel import previews, statics
 from himalia_kernel.cells import CELL, Unsupported, cell, stream
 from himalia_kernel.queries import COMPARE
 
 # Rows of a table that are sorted or filtered, since that takes the kernel's memory.
 ROWS = 20_000_000
+# Items of the lists in a column that are sent as lists, and what may be in one.
+_ITEMS = 1_000_000
+_NONE = type(None)
+_PLAIN = ({str, _NONE}, {bool, _NONE}, {int, float, _NONE})
 # Answers of pandas about a column of objects whose comparison runs no code of the user's.
 _COMPARABLE = (
     *("string", "bytes", "integer", "floating", "mixed-integer-float"),
@@ -26,6 +32,8 @@ class Table:
         import pandas
 
         self._missing = (pandas.NaT, pandas.NA)
+        # A series, with its name.
+        self._series = (thing.name,) if type(thing) is pandas.Series else None
         if type(thing) is pandas.Series:
             thing = thing.to_frame()
         known = [number for number, dtype in enumerate(thing.dtypes) if statics.is_of_library(dtype)]
@@ -54,16 +62,45 @@ class Table:
         index = page.index
         levels = [index.get_level_values(number).to_series() for number in range(index.nlevels)]
         columns = [page.iloc[:, number] for number in range(min(most, page.shape[1]))]
-        arrays = [pyarrow.array(self._arrow_ready(column), from_pandas=True) for column in (*levels, *columns)]
+        categories, arrays = {}, []
+        # All pages of a table are decided alike.
+        whole = self._frame.index
+        whole = [whole.get_level_values(number).to_series() for number in range(whole.nlevels)]
+        whole += [self._frame.iloc[:, number] for number in range(len(columns))]
+        for number, column in enumerate((*levels, *columns)):
+            if _is_of_intervals(column):
+                # Arrow has no categories of this kind.
+                categories[str(number)] = bool(column.dtype.ordered)
+                column = column.astype(column.dtype.categories.dtype)
+            ready = self._arrow_ready(column, whole[number])
+            arrays.append(pyarrow.array(ready, from_pandas=True))
         names = ["index" if name is None else previews.text(name) if type(name) is not str else name for name in index.names]
         names += [name["name"] for name in self.columns()[:most]]
         table = pyarrow.Table.from_arrays(arrays, names=names)
+        told = self._labels(page, most) | {"categories": categories}
+        table = table.replace_schema_metadata({"himalia": json.dumps(told)})
 
         def write(file):
             with pyarrow.ipc.new_stream(file, table.schema) as writer:
                 writer.write_table(table)
 
         return matched, stream(write), index.nlevels
+
+    def _labels(self, page, most):
+        """What Arrow has no place for: labels that are no text, names of the index and of the columns, and that it is a series."""
+        import pandas
+
+        columns, index = page.columns[:most], page.index
+        told = {"index": [_label(name) for name in index.names], "series": self._series is not None}
+        if type(index) is pandas.RangeIndex:
+            told["range"] = [index.start, index.step]
+        if columns.nlevels > 1:
+            told["levels"] = [_label(name) for name in columns.names]
+            told["columns"] = [[_label(part) for part in label] for label in columns.tolist()]
+        else:
+            told["columns_name"] = _label(columns.name)
+            told["columns"] = [_label(label) for label in (self._series or columns.tolist())]
+        return told
 
     def _page(self, query):
         import numpy
@@ -119,15 +156,46 @@ class Table:
     def _cells(self, column):
         return [cell(value, self._missing) for value in column.tolist()]
 
-    def _arrow_ready(self, column):
-        """A column of objects that are not all of one plain kind becomes text."""
-        if _is_comparable(column):
+    def _arrow_ready(self, column, whole):
+        """A part of a column. One of objects that are not all of one plain kind, or lists of one, becomes text."""
+        if _is_comparable(whole):
             return column
         missing = (None, *self._missing)
+        if _has_plain_lists(whole, missing):
+            return [None if any(value is one for one in missing) else value for value in column.tolist()]
         return [
             None if any(value is one for one in missing) else value if type(value) is str else previews.text(value, CELL)
             for value in column.tolist()
         ]
+
+
+def _label(label):
+    """A label as JSON."""
+    return label if label is None or type(label) in (bool, int, float, str) else previews.text(label)
+
+
+def _is_of_intervals(column):
+    import pandas
+
+    dtype = column.dtype
+    return type(dtype) is pandas.CategoricalDtype and type(dtype.categories) is pandas.IntervalIndex
+
+
+def _has_plain_lists(column, missing):
+    """Whether a column has nothing but lists of numbers or of texts."""
+    kinds, left = set(), _ITEMS
+    for value in column.array:
+        if any(value is one for one in missing):
+            continue
+        if type(value) is not list:
+            return False
+        left -= len(value) + 1
+        if left < 0:
+            return False
+        kinds.update(map(type, value))
+        if not any(kinds <= plain for plain in _PLAIN):
+            return False
+    return left < _ITEMS
 
 
 def _is_comparable(column):

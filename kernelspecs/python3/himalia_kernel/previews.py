@@ -133,8 +133,34 @@ def _scalar(thing, limit):
         if statics.module_name(type(thing)) == "numpy" and statics.type_name(type(thing)) not in ("void", "object_"):
             value = generic.item(thing)
             return str(value)[: limit + 1] if type(value) is not type(thing) else None
-    if type(thing) is statics.loaded_class("pandas", "Timestamp"):
-        return thing.isoformat() if id(type(thing.tzinfo)) in _ZONE_IDS else None
+    return _pandas_scalar(thing, limit) or _dtype(thing, limit)
+
+
+def _pandas_scalar(thing, limit):
+    cls = type(thing)
+    if cls is statics.loaded_class("pandas", "Timestamp"):
+        return thing.isoformat() if _is_known_zone(thing.tzinfo) else None
+    if cls is statics.loaded_class("pandas", "Period"):
+        return str(thing)[: limit + 1]
+    if cls is statics.loaded_class("pandas", "Timedelta"):
+        return str(thing).removesuffix(" 00:00:00")
+    if cls is statics.loaded_class("pandas", "Interval"):
+        opening, closing = "[" if thing.closed_left else "(", "]" if thing.closed_right else ")"
+        return f"{opening}{_atom(thing.left, limit)}, {_atom(thing.right, limit)}{closing}"
+    return None
+
+
+def _is_known_zone(zone):
+    cls = type(zone)
+    return id(cls) in _ZONE_IDS or statics.module_name(cls).partition(".")[0] in _ZONE_MODULES
+
+
+def _dtype(thing, limit):
+    """The name of a dtype of numpy or pandas, or None."""
+    for module, name in (("numpy", "dtype"), ("pandas.api.extensions", "ExtensionDtype")):
+        cls = statics.loaded_class(module, name)
+        if cls is not None and statics.is_instance(thing, cls):
+            return dtype_name(thing)[: limit + 1]
     return None
 
 
@@ -175,6 +201,7 @@ _CONTAINER_IDS = {id(cls) for cls in _CONTAINERS}
 _SIZED_IDS = {id(cls) for cls in (*_CONTAINERS, str, bytes, bytearray, range)}
 _CONSTANT_IDS = {id(cls) for cls in _CONSTANTS}
 _SHORT_IDS = {id(cls) for cls in (datetime.date, datetime.timedelta, uuid.UUID, pathlib.PosixPath, pathlib.PurePosixPath)}
+_ZONE_MODULES = ("zoneinfo", "pytz")
 _ZONE_IDS = {id(cls) for cls in (type(None), datetime.timezone)}
 
 

@@ -15,16 +15,23 @@ _KEY = 80  # characters of one that is shown
 
 def containers(failure):
     """`(expression, keys)` of dicts and frames that the failing statement names, at most 8."""
+    found = {}
+    for expression, thing in values(failure):
+        keys = keys_of(thing, _KEYS)
+        if keys is not None and len(found) < _CONTAINERS:
+            found.setdefault(expression, keys)
+    return list(found.items())
+
+
+def values(failure):
+    """`(expression, value)` of all that the failing statement names and that can be followed without running code."""
     text, line = failure.compiled
     if failure.frame is None or len(text) > _CELL:
-        return []
-    found = {}
+        return
     for node in _expressions(text, line):
         known, thing = _value(node, failure.frame)
-        keys = keys_of(thing, _KEYS) if known else None
-        if keys is not None and len(found) < _CONTAINERS:
-            found.setdefault(ast.unparse(node), keys)
-    return list(found.items())
+        if known:
+            yield ast.unparse(node), thing
 
 
 class Keys:

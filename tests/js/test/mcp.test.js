@@ -45,7 +45,8 @@ for (const [name, transport] of Object.entries(transports)) {
       assert.ok(told.length > 0 && told.every(message => message.startsWith('step ')), JSON.stringify(told));
       const wrong = await call('execute', { session: name, code: 'y = 1\nx / 0' });
       assert.ok(wrong.isError && wrong.content[0].text.includes('[failing line 2: x / 0]'), wrong.content[0].text);
-      assert.equal(wrong.structuredContent.status, 'error');
+      assert.equal(wrong.structuredContent, undefined);
+      assert.equal(wrong._meta['himalia/result'].status, 'error');
       await call('session', { op: 'close', session: name });
     } finally {
       await client.close();

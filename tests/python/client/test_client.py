@@ -192,6 +192,26 @@ with Gateway() as gateway, gateway.session() as session:
     some = session.pandas("df", filters=[{"column": "t", "op": "==", "value": "3"}], limit=10)
     assert some.shape == (10, 2) and set(some.t) == {"3"}, some
     assert session.arrow("df", limit=3).column_names == ["id", "n", "t"]
+    made = '''
+import numpy as np
+base = pd.DataFrame({"a": ["x", "y", "x"], "v": [1, 5, 9.5], "p": pd.period_range("2024-01", periods=3, freq="M"),
+    "t": pd.to_timedelta([1, 2, 3], unit="D"), "k": pd.cut(pd.Series([1, 5, 9]), [0, 3, 10])})
+mixed = pd.DataFrame({"l": [[1, 2], [], None], "m": [[1, "a"], [2], [3]]})
+cases = [base, base.groupby("k", observed=False).v.mean(), base.set_index("a").v, pd.Series([1, 2, 3]), pd.concat([base[["v"]]] * 2, axis=1),
+    base.groupby("a")["a"].size().rename("a"), pd.DataFrame(np.arange(6).reshape(3, 2)), base.set_index(["a", "v"])[["p"]],
+    base.pivot_table(index="a", values="v", aggfunc=["mean", "sum"]), base.v.iloc[::2], pd.DataFrame({"i": pd.interval_range(0, 3)}),
+    pd.DataFrame(columns=["a", "b"])]
+for number, case in enumerate(cases): globals()[f"case_{number}"] = case
+'''
+    session.execute(made, check=True)
+    import pandas as pd
+    exec("import pandas as pd\\n" + made)
+    for number, case in enumerate(cases):
+        same = pd.testing.assert_series_equal if isinstance(case, pd.Series) else pd.testing.assert_frame_equal
+        same(session.pandas(f"case_{number}"), case, check_freq=False)
+    lists = session.pandas("mixed")
+    assert [value if value is None else list(value) for value in lists.l] == [[1, 2], [], None], lists
+    assert lists.m.tolist() == ["[1, 'a']", "[2]", "[3]"], lists
 print("all right")
 """
     path = [str(Path(__file__).parents[3] / "clients" / "python"), str(Path(httpx.__file__).parents[1])]

@@ -3,13 +3,14 @@
 import ast
 import base64
 import json
+import struct
 import subprocess
 import threading
 
 import anyio
 import httpx
 import pytest
-from agents import DOORS, agent, kinds, run, text
+from agents import DOORS, agent, kinds, run, text, whole
 from mcp import Client, MCPError
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import ElicitResult, Implementation
@@ -59,38 +60,38 @@ def test_an_analysis_in_stages(shared, transport, mode):
             made = await client.call_tool("session", {"op": "create", "name": name})
             assert not made.is_error, text(made)
             again = await client.call_tool("session", {"op": "create", "name": name})
-            assert again.is_error and again.structured_content["code"] == "conflict"
+            assert again.is_error and whole(again)["code"] == "conflict"
             listed = await client.call_tool("session", {"op": "list"})
-            assert name in [one["name"] for one in listed.structured_content["sessions"]]
+            assert name in [one["name"] for one in whole(listed)["sessions"]]
 
             load = "import pandas as pd\ndf = pd.DataFrame({'a': range(5)})\nprint('loaded')\ndf.shape"
             loaded = await client.call_tool("execute", {"session": name, "code": load})
             assert not loaded.is_error and "loaded\n(5, 1)\n" in text(loaded)
             wrong = await client.call_tool("execute", {"session": name, "code": "x = 1\ndf['b'].sum()"})
             assert wrong.is_error and "[failing line 2: df['b'].sum()]" in text(wrong)
-            assert wrong.structured_content["error"]["frame"] == {"line": 2, "source": "df['b'].sum()"}
+            assert whole(wrong)["error"]["frame"] == {"line": 2, "source": "df['b'].sum()"}
             right = await client.call_tool("execute", {"session": name, "code": "int(df['a'].sum()) + x"})
-            assert "11\n" in text(right) and right.structured_content["status"] == "ok"
+            assert "11\n" in text(right) and whole(right)["status"] == "ok"
             for result in (loaded, wrong, right):
-                same = rest(shared, result.structured_content["id"])
-                assert result.structured_content == same
+                same = rest(shared, whole(result)["id"])
+                assert whole(result) == same
                 read = await client.call_tool("get_output", {"execution_id": same["id"]})
-                assert (read.structured_content, read.is_error) == (same, result.is_error)
+                assert (whole(read), read.is_error) == (same, result.is_error)
             variables = await client.call_tool("inspect_variables", {"session": name})
             assert any(line.startswith("df: DataFrame [5,1]") for line in text(variables).splitlines()), text(variables)
             wanted = {"session": name, "name": "df", "filter": [{"column": "a", "op": ">", "value": 2}]}
-            rows = (await client.call_tool("inspect_variables", wanted)).structured_content["page"]
+            rows = whole(await client.call_tool("inspect_variables", wanted))["page"]
             assert (rows["matched"], rows["rows"]) == (2, [[3], [4]])
             unknown = await client.call_tool("inspect_variables", {"session": name, "name": "nothing"})
-            assert unknown.is_error and unknown.structured_content["code"] == "variable_not_found"
+            assert unknown.is_error and whole(unknown)["code"] == "variable_not_found"
             ran = await client.call_tool("session", {"op": "list", "session": name})
-            assert len(ran.structured_content["executions"]) == 3
+            assert len(whole(ran)["executions"]) == 3
 
             closed = await client.call_tool("session", {"op": "close", "session": name})
             assert not closed.is_error
             gone = await client.call_tool("execute", {"session": name, "code": "1"})
-            assert gone.is_error and gone.structured_content["code"] == "session_not_found"
-            assert gone.structured_content["retryable"] is False
+            assert gone.is_error and whole(gone)["code"] == "session_not_found"
+            assert whole(gone)["retryable"] is False
 
     run(analysis)
 
@@ -119,12 +120,12 @@ def test_what_cannot_be_is_named(shared, session):
                 result = await client.call_tool(tool, arguments)
                 assert result.is_error and wanted in text(result), (tool, arguments, text(result))
                 codes = ("bad_request", "execution_not_found", "language_not_supported", "file_not_found", "bad_path")
-                assert result.structured_content["code"] in codes, result.structured_content
+                assert whole(result)["code"] in codes, whole(result)
             elsewhere = await client.call_tool(
                 "execute", {"session": session, "code": "1", "expect_incarnation": 7}
             )
-            assert elsewhere.structured_content["code"] == "kernel_restarted"
-            assert elsewhere.structured_content["incarnation"] == 1
+            assert whole(elsewhere)["code"] == "kernel_restarted"
+            assert whole(elsewhere)["incarnation"] == 1
 
     run(mistakes)
 
@@ -134,24 +135,24 @@ def test_an_additional_kernel_and_what_holds_for_one_execution(shared, session):
         async with agent(shared) as client:
             scoped = {"session": session, "code": "import os; (os.environ['A'], os.getcwd())", "env": {"A": "b"}, "cwd": "/"}
             ran = await client.call_tool("execute", {**scoped, "metadata": {"ticket": 7}})
-            assert "('b', '/')" in text(ran) and ran.structured_content["metadata"] == {"ticket": 7}
+            assert "('b', '/')" in text(ran) and whole(ran)["metadata"] == {"ticket": 7}
             again = await client.call_tool("execute", {"session": session, "code": "x = 1; 'A' in os.environ"})
             assert "False" in text(again)
             made = await client.call_tool("session", {"op": "add_kernel", "session": session})
-            kernel = made.structured_content["kernel"]
+            kernel = whole(made)["kernel"]
             there = {"session": session, "kernel": kernel}
             assert "NameError" in text(await client.call_tool("execute", {**there, "code": "x"}))
             await client.call_tool("execute", {**there, "code": "y = 2"})
             def names(listed):
-                return {one["name"] for one in listed.structured_content["variables"]}
+                return {one["name"] for one in whole(listed)["variables"]}
 
             assert names(await client.call_tool("inspect_variables", there)) == {"y"}
             assert names(await client.call_tool("inspect_variables", {"session": session})) == {"os", "x"}
             assert "y = 2" in text(await client.call_tool("session", {"op": "list", **there}))
             closed = await client.call_tool("session", {"op": "close", **there})
-            assert closed.structured_content == {"closed": kernel}
+            assert whole(closed) == {"closed": kernel}
             gone = await client.call_tool("execute", {**there, "code": "1"})
-            assert gone.is_error and gone.structured_content["code"] == "kernel_not_found", gone.structured_content
+            assert gone.is_error and whole(gone)["code"] == "kernel_not_found", whole(gone)
             assert not (await client.call_tool("execute", {"session": session, "code": "x"})).is_error
 
     run(kernels)
@@ -163,10 +164,10 @@ def test_a_shell_script(shared, session):
             script = {"session": session, "code": "echo out; echo err >&2; exit 3", "language": "bash"}
             failed = await client.call_tool("execute", script)
             assert failed.is_error and "out\nerr\nBashError: exit code 3\n" in text(failed), text(failed)
-            assert failed.structured_content == rest(shared, failed.structured_content["id"])
-            assert (failed.structured_content["language"], failed.structured_content["exit_code"]) == ("bash", 3)
+            assert whole(failed) == rest(shared, whole(failed)["id"])
+            assert (whole(failed)["language"], whole(failed)["exit_code"]) == ("bash", 3)
             right = await client.call_tool("execute", {**script, "code": "cat"})
-            assert not right.is_error and right.structured_content["exit_code"] == 0
+            assert not right.is_error and whole(right)["exit_code"] == 0
 
     run(scripts)
 
@@ -187,58 +188,58 @@ def test_files_are_listed_read_written_and_removed(shared, transport, mode, tmp_
             story = "".join(f"línea {n}\n" for n in range(2000))
             wrote = await call("write", path="deep/er/año 1.txt", text=story)
             size = len(story.encode())
-            assert wrote.structured_content == {"path": "deep/er/año 1.txt", "bytes": size, "created": True}
+            assert whole(wrote) == {"path": "deep/er/año 1.txt", "bytes": size, "created": True}
             assert (work / "deep/er/año 1.txt").read_text() == story
             again = await call("write", path="note", text="short")
-            assert again.structured_content["created"] and text(await call("read", path="note")) == "short"
-            assert not (await call("write", path="note", text="")).structured_content["created"]
+            assert whole(again)["created"] and text(await call("read", path="note")) == "short"
+            assert not whole(await call("write", path="note", text=""))["created"]
             empty = await call("read", path="note")
-            assert empty.structured_content["text"] == "" and kinds(empty) == ["text"]
+            assert whole(empty)["text"] == "" and kinds(empty) == ["text"]
 
             # Page by page, whatever the pages cut.
             read, cursor, limit = "", 0, 997
             while cursor is not None:
                 page = await call("read", path="deep/er/año 1.txt", cursor=cursor, limit=limit)
                 assert not page.is_error and kinds(page) == ["text", "resource_link"]
-                found = page.structured_content
+                found = whole(page)
                 assert found["offset"] == cursor and found["bytes_total"] == size
                 assert len(found["text"].encode()) <= 997
                 read, cursor = read + found["text"], found["next"]
             assert read == story
             # The name of earlier versions.
             past = await call("read", path="note", offset=5)
-            assert past.is_error and past.structured_content["code"] == "range_not_satisfiable"
+            assert past.is_error and whole(past)["code"] == "range_not_satisfiable"
 
             (work / "plot.png").write_bytes(b"\x89PNG" + bytes(100))
             binary = await call("read", path="plot.png")
-            assert kinds(binary) == ["text", "resource_link"] and binary.structured_content["binary"]
+            assert kinds(binary) == ["text", "resource_link"] and whole(binary)["binary"]
             link = binary.content[1]
             assert link.size == 104 and str(link.uri) in text(binary)
             opened = await client.read_resource(str(link.uri))
             assert base64.b64decode(opened.contents[0].blob) == b"\x89PNG" + bytes(100)
             content = b"\0\xff" * 700
             wrote = await call("write", path="b.bin", text=base64.b64encode(content).decode(), encoding="base64")
-            assert wrote.structured_content["bytes"] == 1400 and (work / "b.bin").read_bytes() == content
-            part = (await call("read", path="b.bin", encoding="base64", cursor=100, limit=1000)).structured_content
+            assert whole(wrote)["bytes"] == 1400 and (work / "b.bin").read_bytes() == content
+            part = whole(await call("read", path="b.bin", encoding="base64", cursor=100, limit=1000))
             assert base64.b64decode(part["base64"]) == content[100:1100] and part["next"] == 1100
-            end = (await call("read", path="b.bin", encoding="base64", cursor=1100)).structured_content
+            end = whole(await call("read", path="b.bin", encoding="base64", cursor=1100))
             assert base64.b64decode(end["base64"]) == content[1100:] and end["next"] is None
             wrong = await call("write", path="b.bin", text="?", encoding="base64")
             assert wrong.is_error and "text" in text(wrong) and (work / "b.bin").read_bytes() == content
             seen, cursor = [], None
             while cursor is not None or not seen:
                 more = {} if cursor is None else {"cursor": cursor}
-                page = (await call("list", recursive=True, limit=2, **more)).structured_content
+                page = whole(await call("list", recursive=True, limit=2, **more))
                 seen += [entry["path"] for entry in page["entries"]]
                 cursor = page["next"]
-            whole = (await call("list", recursive=True)).structured_content
-            assert seen == [entry["path"] for entry in whole["entries"]]
+            listed = whole(await call("list", recursive=True))
+            assert seen == [entry["path"] for entry in listed["entries"]]
             assert not (await call("delete", path="b.bin")).is_error
 
             long = await call("read", path="deep/er/año 1.txt")
-            assert len(long.structured_content["text"].encode()) <= 8192 and "continue at cursor" in text(long)
-            whole = await client.read_resource(str(long.content[1].uri))
-            assert whole.contents[0].text == story
+            assert len(whole(long)["text"].encode()) <= 8192 and "continue at cursor" in text(long)
+            opened = await client.read_resource(str(long.content[1].uri))
+            assert opened.contents[0].text == story
             with pytest.raises(MCPError):
                 await client.read_resource(str(link.uri).replace("plot", "no-such"))
             (work / "large").write_bytes(bytes((8 << 20) + 1))
@@ -246,26 +247,121 @@ def test_files_are_listed_read_written_and_removed(shared, transport, mode, tmp_
             with pytest.raises(MCPError, match="GET /v1/sessions/"):
                 await client.read_resource(str(large.uri))
 
-            top = (await call("list")).structured_content
+            top = whole(await call("list"))
             assert [(e["path"], e["kind"]) for e in top["entries"]] == [
                 ("deep", "directory"), ("large", "file"), ("note", "file"), ("plot.png", "file")
             ]  # fmt: skip
             deep = await call("list", path="deep", recursive=True)
             assert f"deep/er/año 1.txt {size}" in text(deep) and "deep/er/\n" in text(deep)
             few = await call("list", limit=1)
-            assert few.structured_content["truncated"] and "continue at cursor" in text(few)
+            assert whole(few)["truncated"] and "continue at cursor" in text(few)
             full = await call("delete", path="deep")
-            assert full.is_error and full.structured_content["code"] == "directory_not_empty"
-            assert (await call("delete", path="deep", recursive=True)).structured_content["removed"] == 3
+            assert full.is_error and whole(full)["code"] == "directory_not_empty"
+            assert whole(await call("delete", path="deep", recursive=True))["removed"] == 3
             assert sorted(path.name for path in work.iterdir()) == ["large", "note", "plot.png"]
             outside = await call("write", path="../x", text="y")
-            assert outside.is_error and outside.structured_content["code"] == "bad_path"
+            assert outside.is_error and whole(outside)["code"] == "bad_path"
             assert not (tmp_path / "x").exists()
 
     try:
         run(files)
     finally:
         shared.http.delete(f"v1/sessions/{session}")
+
+
+FRAME = "import pandas as pd\npd.DataFrame({'a': [1, 2]})"
+
+
+@pytest.mark.parametrize(("transport", "mode"), DOORS)
+def test_text_and_images_are_there_once_and_structured_content_is_on_request(shared, session, transport, mode):
+    """Hosts show models structured content in place of text and images, or in addition to them."""
+
+    async def results():
+        async with agent(shared, transport, mode) as client:
+            tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+            assert tools["execute"].output_schema is None
+            for code in (FRAME, PLOT, "1 / 0"):
+                result = await client.call_tool("execute", {"session": session, "code": code})
+                again = await client.call_tool("get_output", {"execution_id": whole(result)["id"]})
+                part = await client.call_tool("get_output", {"execution_id": whole(result)["id"], "cursor": 0})
+                assert [one.structured_content for one in (result, again, part)] == [None] * 3
+                assert whole(result)["status"] in text(result) and "usage" in whole(result)
+            asked = await client.call_tool("execute", {"session": session, "code": FRAME, "structured": True})
+            short, native = asked.structured_content, whole(asked)
+            assert text(asked).startswith("   a\n0  1\n1  2\n") and short["id"] == native["id"]
+            assert all(short["usage"].values()) and len(short["usage"]) < len(native["usage"])
+            assert set(native["outputs"][0]) >= {"data", "table"} and "text/html" in native["outputs"][0]["data"]
+            assert short["outputs"] == [{"output_type": "execute_result", "data": {"text/plain": "   a\n0  1\n1  2"}}]
+            page = await client.call_tool("get_output", {"execution_id": native["id"], "limit": 9, "structured": True})
+            assert page.structured_content["bytes_total"] == 0
+
+    run(results)
+
+
+SHOWN = {
+    "from IPython.display import Markdown, display\ndisplay(Markdown('# Result\\n\\n- one'))": "# Result\n\n- one",
+    "from IPython.display import HTML\nHTML('<p>so <b>bold</b></p><table><tr><td>1</td><td>2</td></tr></table>')": "so bold\n1 | 2\n",
+    "import pandas as pd\npd.DataFrame({'a': [1]}).style": "   a\n0  1",
+    (
+        "from IPython.display import publish_display_data\npublish_display_data({'application/vnd.plotly.v1+json': "
+        "{'data': [{'type': 'bar', 'name': 'north', 'y': [1, 2, 3]}], 'layout': {'title': {'text': 'Sales'}}}})"
+    ): "[plotly figure 'Sales', bar 'north' (3 points)]",
+}
+
+
+def test_displays_without_a_text_have_one_for_the_model(shared, session):
+    async def shown():
+        async with agent(shared) as client:
+            for code, wanted in SHOWN.items():
+                result = await client.call_tool("execute", {"session": session, "code": code})
+                assert wanted in text(result) and "object" not in text(result), text(result)
+                assert kinds(result) == ["text"], result.content
+
+    run(shown)
+
+
+def test_an_image_with_too_many_pixels_is_shown_smaller(shared, session):
+    async def images():
+        async with agent(shared) as client:
+            wide = "import matplotlib.pyplot as plt\nplt.figure(figsize=(110, 4)); plt.plot([1, 2])\nplt.savefig('wide.png'); plt.show()"
+            result = await client.call_tool("execute", {"session": session, "code": PLOT + "\n" + wide})
+            assert kinds(result) == ["text", "image", "image"], text(result)
+            [output] = [one for one in whole(result)["outputs"] if "preview" in one]
+            assert output["data"]["image/png"]["width"] > 8000 and output["preview"]["width"] == 2000
+            assert struct.unpack(">II", base64.b64decode(result.content[2].data)[16:24])[0] == 2000
+            assert "shown as image/png 2000x" in text(result) and "the whole: himalia://artifacts/" in text(result)
+            assert "[files written: wide.png]" in text(result)
+            # One that the kernel could not scale is a link.
+            data = base64.b64encode(struct.pack(">8sI4sII", b"\x89PNG\r\n\x1a\n", 13, b"IHDR", 3000, 9)).decode()
+            raw = f"from IPython.display import publish_display_data\npublish_display_data({{'image/png': {data!r}}})"
+            linked = await client.call_tool("execute", {"session": session, "code": raw})
+            assert kinds(linked) == ["text", "resource_link"]
+            assert "image/png 3000x9" in text(linked) and "more than 2000 pixels on a side" in text(linked)
+            # A file that is an image is one, within the same bounds.
+            small = "plt.figure(); plt.plot([1, 2]); plt.savefig('small.png'); plt.close()"
+            saved = await client.call_tool("execute", {"session": session, "code": small})
+            assert "[files written: small.png]" in text(saved)
+            read = await client.call_tool("files", {"op": "read", "session": session, "path": "small.png"})
+            assert kinds(read) == ["text", "image"] and read.structured_content is None, read
+            assert text(read).startswith("[image small.png: image/png ") and whole(read)["kind"] == "image/png"
+            large = await client.call_tool("files", {"op": "read", "session": session, "path": "wide.png"})
+            assert kinds(large) == ["text", "resource_link"]
+
+    run(images)
+
+
+def test_names_as_models_choose_them_and_the_way_to_a_session(shared):
+    async def named():
+        async with agent(shared) as client:
+            missing = await client.call_tool("execute", {"session": "titanic_eda", "code": "1"})
+            assert missing.is_error and 'session(op="create"' in text(missing), text(missing)
+            made = await client.call_tool("session", {"op": "create", "name": "titanic_eda"})
+            assert not made.is_error, text(made)
+            wrong = await client.call_tool("execute", {"session": "titanic_eda", "code": "1", "timeout_s": "5"})
+            assert wrong.is_error and text(wrong).startswith("timeout_s: "), text(wrong)
+            await client.call_tool("session", {"op": "close", "session": "titanic_eda"})
+
+    run(named)
 
 
 @pytest.mark.parametrize("transport", ["http", "stdio"])
@@ -276,14 +372,14 @@ def test_an_image_within_the_budget_and_beyond_it(shared, session, transport):
             assert kinds(seen) == ["text", "image"] and seen.content[1].mime_type == "image/png"
             png = base64.b64decode(seen.content[1].data)
             assert png.startswith(b"\x89PNG") and "[image 1: image/png " in text(seen)
-            assert "iVBOR" not in json.dumps(seen.structured_content)
+            assert "iVBOR" not in json.dumps(whole(seen))
             small = await client.call_tool("execute", {"session": session, "code": PLOT, "image_bytes": len(png) - 1})
             assert kinds(small) == ["text", "resource_link"]
             link = small.content[1]
             assert (link.mime_type, link.size) == ("image/png", len(png)) and str(link.uri) in text(small)
             read = await client.read_resource(str(link.uri))
             assert base64.b64decode(read.contents[0].blob) == png
-            later = {"execution_id": small.structured_content["id"], "image_bytes": len(png)}
+            later = {"execution_id": whole(small)["id"], "image_bytes": len(png)}
             assert kinds(await client.call_tool("get_output", later)) == ["text", "image"]
 
     run(images)
@@ -301,7 +397,7 @@ def test_progress_is_told_while_it_runs(shared, session, transport, mode):
             code = "import time\nfor n in range(5):\n    print('step', n, flush=True)\n    time.sleep(0.7)"
             arguments = {"session": session, "code": code}
             result = await client.call_tool("execute", arguments, progress_callback=watch)
-            assert result.structured_content["status"] == "ok"
+            assert whole(result)["status"] == "ok"
 
     run(running)
     assert 2 <= len(told) <= 4, "one a second at most"
@@ -331,27 +427,27 @@ def test_work_in_the_background_is_read_and_interrupted(shared, session):
         async with agent(shared) as client:
             code = "import time\nprint('begun', flush=True)\nkept = 42\nwhile True: time.sleep(0.05)"
             begun = await client.call_tool("execute", {"session": session, "code": code, "background": True})
-            execution = begun.structured_content["id"]
-            assert begun.structured_content["status"] in ("queued", "running") and execution in text(begun)
+            execution = whole(begun)["id"]
+            assert whole(begun)["status"] in ("queued", "running") and execution in text(begun)
             eventually(lambda: rest(shared, execution)["text"] == "begun\n", "it prints", 60)
             page = await client.call_tool("get_output", {"execution_id": execution, "cursor": 2, "limit": 2})
-            assert page.structured_content == {
+            assert whole(page) == {
                 "text": "gu", "offset": 2, "next": 4, "bytes_total": 6, "complete": False
             }  # fmt: skip
             waited = await client.call_tool("get_output", {"execution_id": execution, "wait_s": 0.2})
-            assert waited.structured_content["status"] == "running" and not waited.is_error
+            assert whole(waited)["status"] == "running" and not waited.is_error
             stopped = await client.call_tool("interrupt", {"execution_id": execution})
-            assert stopped.structured_content == {"stopping": True}
+            assert whole(stopped) == {"stopping": True}
             ended = await client.call_tool("get_output", {"execution_id": execution, "wait_s": 60})
-            assert ended.structured_content["status"] == "interrupted" and ended.is_error
+            assert whole(ended)["status"] == "interrupted" and ended.is_error
             over = await client.call_tool("interrupt", {"execution_id": execution})
-            assert over.structured_content == {"stopping": False}
+            assert whole(over) == {"stopping": False}
             kept = await client.call_tool("execute", {"session": session, "code": "kept"})
             assert "42" in text(kept)
 
             late = {"session": session, "code": "import time\nwhile True: time.sleep(0.05)", "timeout_s": 0.5}
             timeout = await client.call_tool("execute", late)
-            assert timeout.is_error and timeout.structured_content["status"] == "timeout"
+            assert timeout.is_error and whole(timeout)["status"] == "timeout"
 
     run(background)
 
@@ -366,7 +462,7 @@ def test_two_agents_on_one_session_are_served_in_order(shared, session):
             async def turns(client, name, taken):
                 for n in range(rounds):
                     code = f"turns.append(('{name}', {n})); len(turns)"
-                    result = (await client.call_tool("execute", {"session": session, "code": code})).structured_content
+                    result = whole(await client.call_tool("execute", {"session": session, "code": code}))
                     assert result["status"] == "ok", result
                     place = int(result["outputs"][0]["data"]["text/plain"])
                     taken.append((result["created"], result["execution_count"], place, name, n))
@@ -376,7 +472,7 @@ def test_two_agents_on_one_session_are_served_in_order(shared, session):
                 both.start_soon(turns, one, "one", taken)
                 both.start_soon(turns, two, "two", taken)
             ran = await one.call_tool("execute", {"session": session, "code": "turns"})
-            return sorted(taken), json.loads(ran.structured_content["outputs"][0]["data"]["text/plain"].translate(str.maketrans("()'", '[]"')))
+            return sorted(taken), json.loads(whole(ran)["outputs"][0]["data"]["text/plain"].translate(str.maketrans("()'", '[]"')))
 
     taken, ran = run(work)
     # In the order in which they were taken they ran, each once, none lost.
@@ -399,7 +495,7 @@ def test_a_busy_agent_does_not_delay_anothers_first_code(shared, session, transp
 
             async def queue(client, code):
                 call = {"session": session, "code": code, "background": True}
-                return (await client.call_tool("execute", call)).structured_content
+                return whole(await client.call_tool("execute", call))
 
             await queue(busy, hold)
             queued = [await queue(busy, f"ran.append('busy {number}')") for number in range(20)]
@@ -408,7 +504,7 @@ def test_a_busy_agent_does_not_delay_anothers_first_code(shared, session, transp
             gate.touch()
             await busy.call_tool("get_output", {"execution_id": queued[-1]["id"], "wait_s": 60})
             ran = await busy.call_tool("execute", {"session": session, "code": "ran"})
-            return ran.structured_content["outputs"][0]["data"]["text/plain"]
+            return whole(ran)["outputs"][0]["data"]["text/plain"]
 
     wanted = [f"busy {number}" for number in range(20)]
     assert ast.literal_eval(run(work)) == [wanted[0], "other", *wanted[1:]]
@@ -424,7 +520,7 @@ def test_a_client_that_leaves_stops_nothing(shared, session, transport, tmp_path
             with anyio.move_on_after(1):
                 await client.call_tool("execute", {"session": session, "code": code})
             ran = await client.call_tool("session", {"op": "list", "session": session})
-            return ran.structured_content["executions"][-1]["id"]
+            return whole(ran)["executions"][-1]["id"]
 
     execution = run(leave)
     assert rest(shared, execution)["status"] == "running"
@@ -437,10 +533,10 @@ def test_long_output_is_cut_and_can_be_read(shared, session):
         async with agent(shared) as client:
             arguments = {"session": session, "code": "print('x' * 9999)", "text_chars": 100}
             result = await client.call_tool("execute", arguments)
-            execution = result.structured_content["id"]
+            execution = whole(result)["id"]
             assert len(text(result)) < 400 and f"get_output {execution} cursor=50" in text(result)
             page = await client.call_tool("get_output", {"execution_id": execution, "offset": 50})
-            assert page.structured_content["next"] == 50 + 8192 and "continue at cursor 8242" in text(page)
+            assert whole(page)["next"] == 50 + 8192 and "continue at cursor 8242" in text(page)
 
     run(long)
 
@@ -474,23 +570,23 @@ def test_input_is_answered_by_a_later_call(shared, asking, mode):
             # The other one is the name of earlier versions.
             allows = "allow_input" if mode == "legacy" else "allow_stdin"
             waits = await client.call_tool("execute", {"session": asking, "code": code, allows: True})
-            execution = waits.structured_content["id"]
-            asked = waits.structured_content["input"]
+            execution = whole(waits)["id"]
+            asked = whole(waits)["input"]
             assert (asked["prompt"], asked["password"]) == ("Name? ", False)
             assert asked["id"] in text(waits) and not waits.is_error
             # The question that is there already ends this wait at once.
             read = await client.call_tool("get_output", {"execution_id": execution, "wait_s": 60})
-            assert read.structured_content["input"]["prompt"] == "Name? "
+            assert whole(read)["input"]["prompt"] == "Name? "
             answer = {"session": asking, "code": "Ada", "input_for": execution}
             waits = await client.call_tool("execute", answer)
-            assert waits.structured_content["input"]["password"] is True
+            assert whole(waits)["input"]["password"] is True
             # The prompt of the first question has ended: its answer is not that of the second one.
             late = await client.call_tool("execute", {**answer, "input_for": asked["id"]})
-            assert late.is_error and late.structured_content["code"] == "conflict"
+            assert late.is_error and whole(late)["code"] == "conflict"
             done = await client.call_tool("execute", {**answer, "code": "s3cret"})
             assert "('Ada', 's3cret')" in text(done)
             late = await client.call_tool("execute", answer)
-            assert late.is_error and late.structured_content["code"] == "conflict"
+            assert late.is_error and whole(late)["code"] == "conflict"
 
     run(ask)
 
@@ -503,12 +599,12 @@ def test_a_user_who_would_not_answer_leaves_it_waiting(shared, asking):
         async with agent(shared, elicitation_callback=user) as client:
             arguments = {"session": asking, "code": "input('Sure? ')", "allow_stdin": True}
             waits = await client.call_tool("execute", arguments)
-            assert waits.structured_content["input"]["prompt"] == "Sure? "
-            execution = waits.structured_content["id"]
+            assert whole(waits)["input"]["prompt"] == "Sure? "
+            execution = whole(waits)["id"]
             await client.call_tool("interrupt", {"session": asking})
             eventually(lambda: rest(shared, execution)["status"] != "running", "it is interrupted", 60)
             ended = await client.call_tool("get_output", {"execution_id": execution, "wait_s": 60})
-            assert ended.is_error and ended.structured_content["error"]["name"] == "KeyboardInterrupt"
+            assert ended.is_error and whole(ended)["error"]["name"] == "KeyboardInterrupt"
 
     run(ask)
 
@@ -584,6 +680,34 @@ def test_a_gateway_that_is_restarted_is_used_on(gateway, transport, mode):
     run(through)
 
 
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_a_call_whose_answer_is_lost_waits_for_the_same_execution(gateway, mode):
+    """`himalia mcp` sends it again, and the code runs once."""
+    code = (
+        "from pathlib import Path\nimport time\nPath('runs').open('a').write('x'); Path('began').touch()\n"
+        "while not Path('go').exists(): time.sleep(0.05)\nprint('runs', Path('runs').read_text())"
+    )
+
+    async def lost():
+        async with agent(gateway, "stdio", mode) as client, agent(gateway) as other:
+            made = await other.call_tool("session", {"op": "create", "name": "s"})
+
+            async def killed():
+                began = {"op": "read", "session": "s", "path": "began"}
+                while (await other.call_tool("files", began)).is_error:
+                    await anyio.sleep(0.05)
+                await anyio.to_thread.run_sync(gateway.kill)
+                await anyio.to_thread.run_sync(gateway.start)
+                gateway.http.put(f"v1/sessions/{whole(made)['id']}/files/go", content=b"").raise_for_status()
+
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(killed)
+                done = await client.call_tool("execute", {"session": "s", "code": code})
+            assert not done.is_error and "runs x\n" in text(done), text(done)
+
+    run(lost)
+
+
 def test_a_session_is_attached_to_and_has_limits_and_labels(shared):
     async def sessions():
         async with agent(shared) as client:
@@ -591,19 +715,19 @@ def test_a_session_is_attached_to_and_has_limits_and_labels(shared):
             async def session(**arguments):
                 return await client.call_tool("session", arguments)
 
-            offered = (await session(op="templates")).structured_content["templates"]
+            offered = whole(await session(op="templates"))["templates"]
             assert "python3" in {template["name"] for template in offered}
             first = await session(op="create", name="mine", labels={"team": "blue"}, limits={"output_bytes": 50_000_000})
-            made = first.structured_content
+            made = whole(first)
             assert made["labels"] == {"team": "blue"}, text(first)
             shown = shared.http.get("v1/sessions/mine").json()
             assert shown["limits"]["output_bytes"]["value"] == 50_000_000
             taken = await session(op="create", name="mine")
-            assert taken.is_error and taken.structured_content["code"] == "conflict"
+            assert taken.is_error and whole(taken)["code"] == "conflict"
             again = await session(op="create", name="mine", attach=True)
-            assert again.structured_content["id"] == made["id"]
+            assert whole(again)["id"] == made["id"]
             listed = await session(op="list", labels={"team": "blue"})
-            assert [one["id"] for one in listed.structured_content["sessions"]] == [made["id"]]
+            assert [one["id"] for one in whole(listed)["sessions"]] == [made["id"]]
             nameless = await session(op="create", attach=True)
             assert nameless.is_error and "attach" in text(nameless)
             wrong = await session(op="create", limits={"memory": 1})
@@ -611,20 +735,20 @@ def test_a_session_is_attached_to_and_has_limits_and_labels(shared):
 
             keyed = await session(op="create", idempotency_key="k")
             same = await session(op="create", idempotency_key="k")
-            assert keyed.structured_content["id"] == same.structured_content["id"] != made["id"]
+            assert whole(keyed)["id"] == whole(same)["id"] != made["id"]
 
             call = {"session": "mine", "code": "n = globals().get('n', 0) + 1\nn", "idempotency_key": "once"}
-            ran = (await client.call_tool("execute", call)).structured_content
-            assert (await client.call_tool("execute", call)).structured_content["id"] == ran["id"]
+            ran = whole(await client.call_tool("execute", call))
+            assert whole(await client.call_tool("execute", call))["id"] == ran["id"]
             slow = {"session": "mine", "code": "import time\ntime.sleep(2)\nprint('late')", "timeout_s": 0.2}
             detached = await client.call_tool("execute", {**slow, "on_timeout": "detach"})
-            assert detached.structured_content["status"] == "running" and detached.structured_content["detached"]
+            assert whole(detached)["status"] == "running" and whole(detached)["detached"]
             bare = await client.call_tool("execute", {"session": "mine", "code": "1", "on_timeout": "detach"})
             assert bare.is_error and "on_timeout" in text(bare)
 
-            for one in (made["id"], keyed.structured_content["id"]):
+            for one in (made["id"], whole(keyed)["id"]):
                 assert not (await session(op="close", session=one)).is_error
-            gone = (await session(op="restart", session=made["id"])).structured_content
+            gone = whole(await session(op="restart", session=made["id"]))
             assert (gone["code"], gone["session"]) == ("session_ended", made["id"])
             assert gone["reason"] == "killed_by_user" and gone["ended"]
 

@@ -3,7 +3,7 @@
 import os
 
 import pytest
-from agents import agent, run, text
+from agents import agent, run, text, whole
 from channels import Channels
 from files import beneath
 from servers import Himalia
@@ -50,10 +50,10 @@ def by_mcp(gateway, session, word):
     async def call():
         async with agent(gateway) as client:
             waits = await client.call_tool("execute", {"session": session, "code": CODE, "allow_stdin": True})
-            answer = {"session": session, "code": word, "input_for": waits.structured_content["id"]}
+            answer = {"session": session, "code": word, "input_for": whole(waits)["id"]}
             done = await client.call_tool("execute", answer)
             assert not done.is_error, text(done)
-            return done.structured_content["outputs"][0]["data"]["text/plain"]
+            return whole(done)["outputs"][0]["data"]["text/plain"]
 
     return run(call)
 

@@ -5,7 +5,7 @@ import subprocess
 import threading
 
 import pytest
-from agents import agent, run, text
+from agents import agent, run, text, whole
 from mcp.types import ElicitResult
 from servers import Himalia
 from terminal import Terminal, command
@@ -285,7 +285,7 @@ def test_over_mcp_the_client_asks_its_user_or_answers_later(gateway, session):
             helper = threading.Thread(target=prompts)
             helper.start()
             waits = await client.call_tool("execute", {"session": session, "code": CODE})
-            prompt = waits.structured_content["prompts"][0]
+            prompt = whole(waits)["prompts"][0]
             assert prompt["id"] in text(waits) and "once | deny" in text(waits)
             done = await client.call_tool("execute", {"session": session, "code": "once", "input_for": prompt["id"]})
             helper.join()

@@ -12,7 +12,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from agents import agent, kinds, run, text
+from agents import agent, kinds, run, text, whole
 from onlooker import Onlooker
 from servers import Himalia
 
@@ -116,7 +116,7 @@ class Agent:
     async def call(self, tool, **arguments):
         """A tool's result, never longer than the bound."""
         result = await self.client.call_tool(tool, {"session": self.session, **arguments})
-        for part in (text(result), json.dumps(result.structured_content)):
+        for part in (text(result), json.dumps(whole(result))):
             assert len(part) <= BOUND, f"{len(part)} characters for {tool} {arguments}"
         self.characters += len(text(result))
         return result
@@ -129,7 +129,7 @@ class Agent:
         """A page of a table."""
         result = await self.call("inspect_variables", name=name, **more)
         assert not result.is_error, text(result)
-        return result.structured_content["page"]
+        return whole(result)["page"]
 
 
 def value(result):
@@ -189,7 +189,7 @@ def load_clean_aggregate_plot(script, jupyter, facts):
 async def look_draw_err_and_correct(its, jupyter, facts):
     """What the agent does."""
     listed = await its.call("inspect_variables")
-    rows = {row["name"]: row for row in listed.structured_content["variables"]}
+    rows = {row["name"]: row for row in whole(listed)["variables"]}
     assert rows["clean"]["shape"] == [facts["kept"], 7] and rows["by_zone"]["shape"] == [len(facts["zones"]), 2]
     assert "trips" not in rows
 
@@ -208,7 +208,7 @@ async def look_draw_err_and_correct(its, jupyter, facts):
     assert kinds(drawn) == ["text", "image"], text(drawn)
     picture = base64.b64decode(drawn.content[1].data)
     assert picture.startswith(b"\x89PNG") and len(picture) <= 200_000
-    same(jupyter.cell(draw), drawn.structured_content, picture)
+    same(jupyter.cell(draw), whole(drawn), picture)
     small = await its.call("execute", code=PLOT, image_bytes=1000)
     assert kinds(small) == ["text", "resource_link"], "beyond its budget a picture is a link"
     assert small.content[1].size > 1000
@@ -216,15 +216,15 @@ async def look_draw_err_and_correct(its, jupyter, facts):
     mistake = "hourly = clean.groupby(clean['pickup'].dt.hour)\nhighest = clean['fair'].max()"
     wrong = await its.execute(mistake)
     assert wrong.is_error and "[failing line 2: highest = clean['fair'].max()]" in text(wrong), text(wrong)
-    hint = wrong.structured_content["error"]["hint"]
+    hint = whole(wrong)["error"]["hint"]
     assert "did you mean 'fare'" in hint and hint in text(wrong)
-    same(jupyter.cell(mistake), wrong.structured_content)
+    same(jupyter.cell(mistake), whole(wrong))
     right = await its.execute("hourly['fare'].mean().round(4).tolist()")
-    hours = json.loads(right.structured_content["outputs"][0]["data"]["text/plain"])
+    hours = json.loads(whole(right)["outputs"][0]["data"]["text/plain"])
     assert hours == pytest.approx(facts["hours"], abs=1e-4)
 
     flood = "for at in range(200_000): print('trip', at)"
-    flooded = (await its.execute(flood)).structured_content
+    flooded = whole(await its.execute(flood))
     assert flooded["truncated"]["bytes_total"] > 2_000_000 and flooded["truncated"]["bytes_shown"] <= 8_000
     seen = jupyter.cell(flood).streams["stdout"]
     assert seen == "".join(f"trip {at}\n" for at in range(200_000)), "the Jupyter client gets all of it"
@@ -234,7 +234,7 @@ async def after_the_kill(its, jupyter, facts):
     """The agent finds what was there."""
     again = await its.execute("len(clean), round(float(clean['fare'].mean()), 6), len(by_hour)")
     assert not again.is_error
-    shown = again.structured_content["outputs"][0]["data"]["text/plain"]
+    shown = whole(again)["outputs"][0]["data"]["text/plain"]
     assert json.loads(f"[{shown.strip('()')}]") == [facts["kept"], pytest.approx(facts["mean_fare"], abs=1e-6), 24]
     assert (await its.rows("clean", limit=1))["total"] == facts["kept"]
     assert jupyter.cell("len(clean), round(float(clean['fare'].mean()), 6), len(by_hour)").texts() == [shown]

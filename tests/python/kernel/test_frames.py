@@ -59,3 +59,22 @@ frame = pd.DataFrame({"a": [Odd()]})
 def test_other_things_have_none(kernel):
     for code in ("1", "[df]", "type('Mine', (pd.DataFrame,), {})({'a': [1]})"):
         assert table(kernel, code) is None
+
+
+def test_intervals_periods_durations_and_dtypes_are_values(kernel):
+    binned = table(kernel, "pd.cut(pd.Series([1, 5, 9]), [0, 3, 10]).value_counts().sort_index()")
+    assert binned["index"] == ["(0, 3]", "(3, 10]"] and binned["rows"] == [[1], [2]]
+    code = "pd.DataFrame({'p': pd.period_range('2024-01', periods=1, freq='M'), 't': pd.to_timedelta([1], unit='D')"
+    found = table(kernel, code + ", 'u': pd.to_timedelta([90], unit='min'), 'z': pd.to_datetime(['2024-01-02']).tz_localize('Europe/Berlin')})")
+    assert found["rows"] == [["2024-01", "1 days", "0 days 01:30:00", "2024-01-02T00:00:00+01:00"]]
+    assert table(kernel, "df.dtypes")["rows"][1] == ["float64"]
+    assert table(kernel, "pd.Series([pd.Interval(0, 1, closed='left')])")["rows"] == [["[0, 1)"]]
+
+
+def test_a_frame_of_some_columns_is_one_block(kernel):
+    shown = kernel.run("pd.DataFrame({f'column_{n}': range(3) for n in range(14)})")[2]
+    [text] = [m["content"]["data"]["text/plain"] for m in shown if m["msg_type"] == "execute_result"]
+    assert "\\" not in text and len(text.splitlines()) == 4, text
+    kernel.run("pd.options.display.width = 100")
+    assert kernel.run("print(pd.options.display.width)")[1] == "100\n", "a choice of the user's is kept"
+    kernel.run("pd.options.display.width = 80")

@@ -1,8 +1,10 @@
 """A failed execution's reply names the line and what may have been meant."""
 
+import json
+
 import pytest
 from observed import about, run
-from rawkernel import RawKernel
+from rawkernel import RawKernel, text_of
 
 SETUP = """
 import json
@@ -64,7 +66,8 @@ HINTS = {
     "from json import dmups": "did you mean 'dumps'",
     "open('price.csv')": "did you mean 'prices.csv'?",
     "pd.read_csv('data/nroth.csv')": "did you mean 'north.csv'?",
-    "open('dta/north.csv')": "did you mean 'data'?",
+    "open('dta/north.csv')": "has 'data/north.csv'",
+    "open('dta/zzz.csv')": "did you mean 'data'?",
     "open('data/zzz')": "'data' has: 'north.csv'",
 }
 
@@ -140,3 +143,108 @@ def test_no_code_of_the_user_runs(kernel):
     reply, out, _ = kernel.run(code)
     assert reply["status"] == "ok", reply
     assert out == "[]\n" * 4
+
+
+CHANGED = {
+    "frame.append(frame)": "use: pd.concat([one, other]",
+    "raise AttributeError('gone', name='applymap', obj=frame)": "use: map",
+    "frame.groupby('Name')['Age'].agg('avg')": "'avg' is gone in recent versions; use: mean",
+    "frame['Age'].agg('avg')": "use: mean",
+    "frame.iteritems()": "use: items",
+    "frame.ix[0]": "use: loc for labels",
+    "raise TypeError(\"NDFrame.fillna() got an unexpected keyword argument 'method'\")": "use: ffill() or bfill()",
+    "raise ValueError(\"Invalid frequency: M. Failed to parse with error message\")": "use: 'ME'",
+    "raise ValueError(\"Invalid frequency: 2H\")": "use: 'h'",
+    "raise ValueError(\"Invalid frequency: Y, failed to parse\")": "use: 'YE'",
+    "frame.query('age > 30')": "frame: did you mean 'Age'?",
+    "frame.query('Total Sales > 30')": "stand in backticks: `Total Sales`",
+    "frame.query('Sales > 30')": "stand in backticks: `Total Sales`",
+    "frame.query('zzz > 30')": "columns of frame are: 'Age', 'Total Sales', 'Name', 'day'; a variable is @zzz",
+    "frame.corr()": "text columns of frame: 'Name'; use numeric_only=True",
+    "frame.drop(columns='day').mean()": "text columns of frame: 'Name'; use numeric_only=True",
+    "frame.groupby('Age').mean()": "text columns of frame: 'Name'; use numeric_only=True",
+    "import numpy\nvalues = numpy.zeros(1); values.flags.writeable = False\nvalues[0] = 3": "read-only: write to a .copy() of the array",
+    "raise TypeError(\"read_csv() got an unexpected keyword argument 'delim_whitespace'\")": r"use: sep=r'\s+'",
+    "frame['day'].dt.week": "use: isocalendar().week",
+    "frame.sum(level=0)": "use: groupby(level=…) first",
+    "import numpy\nnumpy.float(3)": "use: float, of Python itself",
+    "import numpy\nnumpy.trapz([1])": "use: np.trapezoid",
+    "from sklearn.metrics import mean_squared_error\nmean_squared_error([1], [2], squared=False)": "use: root_mean_squared_error",
+    "from sklearn.preprocessing import OneHotEncoder\nOneHotEncoder(sparse=False)": "use: sparse_output=",
+    "from sklearn.cross_validation import KFold": "use: sklearn.model_selection",
+    "from sklearn.metrics import plot_confusion_matrix": "use: ConfusionMatrixDisplay.from_estimator",
+    "from sklearn.linear_model import LinearRegression\nLinearRegression().fit(frame[['Name']], frame['Age'])": (
+        "text columns of frame: 'Name'; encode them (pd.get_dummies)"
+    ),
+    "open('<table><tr><td>1</td></tr></table>')": "io.StringIO(text) makes a file of it",
+    "open('{\"a\": 1}')": "io.StringIO(text) makes a file of it",
+    "pd.read_csv('/mnt/data/prices.csv')": "has 'prices.csv'",
+    "open('/mnt/data/north.csv')": "has 'data/north.csv'",
+    "open('/mnt/data/pricse.csv')": "did you mean 'prices.csv'?",
+}
+FRAME = """
+frame = pd.DataFrame({"Age": [1, 2], "Total Sales": [1.0, None], "Name": ["a", "b"], "day": pd.date_range("2024", periods=2)})
+"""
+
+
+@pytest.mark.parametrize("code, hint", CHANGED.items(), ids=CHANGED)
+def test_what_newer_libraries_want(kernel, code, hint):
+    """Errors that only versions later than those of the environment raise are raised here as they are there."""
+    assert run(kernel, FRAME)["content"]["status"] == "ok"
+    assert hint in (error(kernel, code)["hint"] or "nothing")
+
+
+# What code of models imports and the environment does not have.
+ABSENT = """
+altair arch bokeh boto3 cartopy catboost chardet contextily cupy cvxpy dask datasets deap django docx2txt duckdb easyocr emoji faiss
+fastapi fasttext fiona flask folium fpdf fuzzywuzzy gensim geopandas geopy graphviz gym h5py holoviews imageio imblearn jax jieba
+kaleido keras langdetect librosa lifelines lightgbm lime missingno mlxtend nltk nibabel numba openai optuna osmnx pandas_profiling
+pandasql pdfplumber pingouin plotnine pmdarima polars prophet psycopg2 pymc pymysql pyreadstat pyspark pytesseract pytz rapidfuzz
+rasterio reportlab scrapy selenium shap shapely spacy sqlalchemy squarify streamlit tables tensorflow textblob torch torchvision
+transformers tsfresh umap unidecode wordcloud xarray xgboost xlrd yellowbrick yfinance
+""".split()
+
+
+def test_a_package_that_is_absent_is_no_misspelling(kernel):
+    code = "import importlib.util, json\nabsent = json.loads('''%s''')\n" % json.dumps(ABSENT)
+    code += "from himalia_kernel import absent as hints\n"
+    code += "print(json.dumps({name: hints.hint(name) for name in absent if importlib.util.find_spec(name) is None}))"
+    reply, out, _ = kernel.run(code)
+    assert reply["status"] == "ok", reply
+    hints = json.loads(out)
+    assert len(hints) >= 75, sorted(set(ABSENT) - hints.keys())
+    assert not {name: hint for name, hint in hints.items() if "did you mean" in hint or "not installed" not in hint}
+    assert "Installed are: numpy, pandas, scipy" in hints["torch"]
+    offline = "import os\nos.environ['HIMALIA_NETWORK'] = 'none'\nimport torch"
+    assert "'torch' is not installed; this session has no network" in error(kernel, offline)["hint"]
+    index = "del os.environ['HIMALIA_NETWORK']\nos.environ['PIP_INDEX_URL'] = 'http://packages.internal/simple/'\nimport umap"
+    assert "`%pip install umap-learn` asks the package index" in error(kernel, index)["hint"]
+    run(kernel, "del os.environ['PIP_INDEX_URL']")
+    for wrong, right in (("numpi", "numpy"), ("matplotlb", "matplotlib"), ("PyPDF2", "pypdf"), ("jsn", "json")):
+        assert f"did you mean '{right}'" in error(kernel, f"import {wrong}")["hint"]
+
+
+OFFLINE = {
+    "import pandas as pd\npd.read_csv('https://nothing.invalid/a.csv')": "put the file into the work directory",
+    "import requests\nrequests.get('https://nothing.invalid/')": "this session has no network",
+    "import httpx\nhttpx.get('https://nothing.invalid/')": "this session has no network",
+    "import seaborn as sns\nimport urllib.request\nurllib.request.urlopen('https://nothing.invalid/load_dataset')  # load_dataset": (
+        "seaborn's data sets are downloads"
+    ),
+    "import subprocess, sys\nsubprocess.run([sys.executable, '-c', 'raise SystemExit(3)', 'pip', 'install', 'x'], check=True)": (
+        "this session has no network, so pip fetches nothing"
+    ),
+}
+
+
+@pytest.mark.parametrize("code, hint", OFFLINE.items(), ids=OFFLINE)
+def test_a_session_without_network_is_told_so(kernel, code, hint):
+    assert run(kernel, "import os\nos.environ['HIMALIA_NETWORK'] = 'none'")["content"]["status"] == "ok"
+    failing = "!echo pip install x; exit 1"
+    try:
+        assert hint in (error(kernel, code)["hint"] or "nothing")
+        reply, out, messages = kernel.run(failing)
+        assert reply["status"] == "ok" and "so pip fetches nothing" in text_of(messages, "stderr"), out
+    finally:
+        run(kernel, "del os.environ['HIMALIA_NETWORK']")
+    assert "himalia" not in text_of(kernel.run(failing)[2], "stderr")

@@ -172,3 +172,30 @@ def test_executions_in_subshells_are_observed(kernel):
     assert reply["metadata"]["himalia"]["variables"]["added"] == ["from_subshell"]
     assert reply["metadata"]["himalia"]["error"]["source"] == "nowhere"
     kernel.request("delete_subshell_request", {"subshell_id": shell}, "control")
+
+
+LARGE = """
+big = pd.DataFrame({"n": range(20_000), "m": 0.5}); arr = np.zeros(50_000); table = {n: n for n in range(500)}
+class Box: pass
+box = Box(); box.rows = list(range(1000)); other = np.zeros(50_000)
+"""
+
+
+@pytest.mark.parametrize(
+    "code, name",
+    [
+        ("big.at[12345, 'n'] = 99", "big"),
+        ("big.iloc[7000:7010, 1] = -1", "big"),
+        ("arr[5000] = 1", "arr"),
+        ("for position in (5001,):\n    arr[position] += 2", "arr"),
+        ("table[250] = 'x'", "table"),
+        ("box.rows[500] = 'x'", "box"),
+        ("!true\narr[5003], _ = 1, 2", "arr"),
+    ],
+)
+def test_a_large_object_that_the_code_assigns_into_has_changed(kernel, code, name):
+    variables(kernel, LARGE)
+    assert name in variables(kernel, code)["changed"]
+    assert variables(kernel, f"{name}; other[0] == 1; max({name}[0:1], key=str) if False else None")["changed"] == []
+    kept = f"def later():\n    {name}[0] = 1"
+    assert variables(kernel, kept)["changed"] in ([], ["later"])

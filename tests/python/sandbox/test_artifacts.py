@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from agents import agent
+from agents import agent, whole
 from agents import run as agent_run
 from levels import LEVELS, TEMPLATE, AtLevel, place
 from waiting import eventually
@@ -113,8 +113,8 @@ for n in range(5):
             return await client.call_tool("execute", {"session": made, "code": code})
 
     reply = agent_run(execute)
-    kept = reply.structured_content["artifacts"]
-    assert [one["bytes"] for one in kept] == [8 << 20] * 4, reply.structured_content
+    kept = whole(reply)["artifacts"]
+    assert [one["bytes"] for one in kept] == [8 << 20] * 4, whole(reply)
     text = reply.content[0].text
     assert f"[artifact 0.bin, application/octet-stream, {8 << 20} bytes: himalia://artifacts/{kept[0]['artifact'][7:]}]" in text, text
     assert f"[not kept as artifacts: 4.bin (too_many, {8 << 20} bytes)]" in text, text

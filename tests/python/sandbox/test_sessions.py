@@ -4,6 +4,8 @@ import re
 import time
 
 import pytest
+from agents import agent
+from agents import run as agent_run
 from channels import Channels
 from waiting import eventually
 
@@ -67,6 +69,19 @@ def test_a_claim_has_limits_of_its_own_which_hold(gateway):
         client.submit("held = []\nwhile len(held) < 60: held.append(b'x' * (8 << 20))")
         eventually(lambda: gateway.show(made["id"])["state"] == "dead", "the end out of memory", 60)
     assert gateway.show(made["id"])["reason"].startswith("oom"), gateway.show(made["id"])
+    gateway.end(made["id"])
+
+
+def test_a_model_reads_which_limit_of_memory_was_too_small(gateway):
+    made = gateway.session("plain")
+
+    async def execute():
+        async with agent(gateway) as client:
+            code = "held = []\nwhile True: held.append(b'x' * (8 << 20))"
+            return await client.call_tool("execute", {"session": made["id"], "code": code})
+
+    reply = agent_run(execute)
+    assert reply.is_error and "out of memory (the limit of the session is 512 MiB)" in reply.content[0].text, reply.content[0].text
     gateway.end(made["id"])
 
 

@@ -77,9 +77,13 @@ class Transcript:
 
     def _stable(self, value):
         if isinstance(value, dict):
-            return {k: "*" if k in _VOLATILE else self._stable(v) for k, v in sorted(value.items())}
+            # What kernels of ours tell in addition is theirs alone.
+            shown = sorted((k, v) for k, v in value.items() if k != "himalia")
+            return {k: "*" if k in _VOLATILE else self._stable(v) for k, v in shown}
         if isinstance(value, list):
-            return [self._stable(item) for item in value]
+            # Frames of libraries are shorter in tracebacks of kernels of ours.
+            own = [item for item in value if not (isinstance(item, str) and "/site-packages/" in item)]
+            return [self._stable(item) for item in own]
         if isinstance(value, str):
             value = _UUID.sub(lambda found: self.names.setdefault(found[0], f"<id {len(self.names)}>"), value)
             # IPython shortens what is below the home of the kernel, and the two servers have different ones.

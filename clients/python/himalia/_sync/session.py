@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from .. import _frames
 from ..errors import Gone, NotFound
 from ..models import Event, Execution, InputRequest, Table, Variable
 from .files import Files
@@ -217,14 +218,14 @@ class Session:
         """All rows of a frame or series, or the first `limit`, as a `pyarrow.Table`. It needs the package `pyarrow`."""
         return (self._rows(name, limit, options))[0]
 
-    def pandas(self, name: str, *, limit: int | None = None, **options: Any) -> pandas.DataFrame:
-        """All rows of a frame or series, or the first `limit`, with their index. It needs the packages `pandas` and `pyarrow`.
+    def pandas(self, name: str, *, limit: int | None = None, **options: Any) -> pandas.DataFrame | pandas.Series[Any]:
+        """A frame or series, or its first `limit` rows, with index and labels. It needs the packages `pandas` and `pyarrow`.
 
         >>> session.pandas("df", filters=[{"column": "region", "op": "==", "value": "north"}])  # doctest: +SKIP
         """
+        _frames.known_types()
         rows, index_columns = self._rows(name, limit, options)
-        frame = rows.to_pandas()
-        return frame.set_index(list(frame.columns[:index_columns])) if index_columns else frame
+        return _frames.to_pandas(rows, index_columns)
 
     def _rows(self, name: str, limit: int | None, options: dict[str, Any]) -> tuple[pyarrow.Table, int]:
         import pyarrow
@@ -238,7 +239,7 @@ class Session:
             parts.append(part)
             offset, index_columns = offset + part.num_rows, page.index_columns
             if part.num_rows == 0 or offset >= page.matched or offset == limit:
-                return pyarrow.concat_tables(parts, promote_options="permissive"), index_columns
+                return _frames.joined(parts), index_columns
 
     def _execution(self, execution_id: str, wait_s: float, image_bytes: int) -> Execution:
         params: dict[str, Any] = {"image_bytes": image_bytes, **({"wait_s": wait_s} if wait_s > 0 else {})}

@@ -124,6 +124,7 @@ impl ArtifactStore {
                 let told = output.table.iter().chain(&output.plot);
                 let mut all = told
                     .map(|value| (JSON_TYPE, value))
+                    .chain(output.preview.iter().map(|image| ("image/png", image)))
                     .chain(output.data.iter().map(|(kind, value)| (&**kind, value)));
                 all.all(|(kind, value)| {
                     let name = value.get("artifact").and_then(Value::as_str);

@@ -35,6 +35,11 @@ const CHUNK_BYTES: usize = 256 << 10;
 #[error("the gateway does not listen")]
 pub(super) struct NoConnection;
 
+/// A request, or a part of it, was sent, and no answer came.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(super) struct Unanswered(String);
+
 /// One gateway. Clones share its connections.
 #[derive(Clone, Debug)]
 pub(super) struct Client {
@@ -214,7 +219,7 @@ impl Client {
             return anyhow::anyhow!("{}: {refusal}", self.authority);
         }
         if !error.is_connect() {
-            return anyhow::anyhow!("{} did not answer: {}", self.authority, reason(error));
+            return Unanswered(format!("{} did not answer: {}", self.authority, reason(error))).into();
         }
         let reason = if error.is_timeout() {
             format!("no answer in {} s", CONNECT.as_secs())

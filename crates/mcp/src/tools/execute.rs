@@ -8,12 +8,12 @@ use rmcp::model::{CallToolResponse, Tool};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::entry::{Effects, ToolEntry, object, tool};
+use super::entry::{Effects, ToolEntry, tool};
 use crate::call::{Answer, Call};
 use crate::failure::Failure;
 use crate::follow::{self, Patience};
 use crate::input::{Asked, Round, question};
-use crate::{arguments, limits, sessions};
+use crate::{arguments, limits, result, sessions};
 
 pub(super) const TOOL: ToolEntry = ToolEntry {
     name: "execute",
@@ -44,6 +44,7 @@ fn describe(name: &'static str) -> Tool {
             "background": {"type": "boolean", "description": "return immediately"},
             "text_chars": {"type": "integer", "description": "budget of text (default 8000)"},
             "image_bytes": {"type": "integer", "description": "budget of images (default 262144)"},
+            "structured": {"type": "boolean", "description": "for programs: the result also as structured content"},
             "env": {"type": "object"},
             "cwd": {"type": "string"},
             "metadata": {"type": "object"},
@@ -56,18 +57,9 @@ fn describe(name: &'static str) -> Tool {
         "required": ["session", "code"],
         "additionalProperties": false
     });
-    let result = json!({
-        "type": "object",
-        "properties": {
-            "id": {"type": "string"},
-            "status": {"type": "string"},
-            "text": {"type": "string"}
-        },
-        "required": ["id", "session", "status", "text"]
-    });
     let description = "Run code in a live session; variables stay for later calls. Long output is cut in the middle: get_output \
                        has the rest, and waits for code that continues.";
-    tool(name, "Run code", description, schema, &effects).with_raw_output_schema(object(result))
+    tool(name, "Run code", description, schema, &effects)
 }
 
 #[derive(Debug, Deserialize)]
@@ -88,6 +80,7 @@ struct Arguments {
     background: Option<bool>,
     text_chars: Option<usize>,
     image_bytes: Option<u64>,
+    structured: Option<bool>,
     /// The other name is that of earlier versions.
     #[serde(alias = "allow_input")]
     allow_stdin: Option<bool>,
@@ -106,6 +99,7 @@ impl Arguments {
 async fn run(mut call: Call) -> Answer {
     let wanted: Arguments = arguments::read(call.take_arguments())?;
     let image_bytes = arguments::image_bytes(wanted.image_bytes)?;
+    let structured = wanted.structured.unwrap_or(false);
     let session = wanted.session.clone();
     let wait = match wanted.background {
         Some(true) => Duration::ZERO,
@@ -128,16 +122,16 @@ async fn run(mut call: Call) -> Answer {
         Round::Answered(asked, value) => answer(&call, asked, value).await?,
         Round::Refused(asked) => {
             let id = asked.execution(&call).await?;
-            let result = call.engine.execution(&call.principal, id).await?;
+            let found = call.engine.execution(&call.principal, id).await?;
             call.subject.is_execution(id);
-            return Ok(super::get_output::shown(&call, &result, image_bytes).await);
+            return Ok(result::of(&call, &found, image_bytes, structured).await);
         }
     };
-    let result = follow::wait(&call, id, after, patience).await?;
-    if let Some(question) = question(&call, &session, &result).filter(|_| !wait.is_zero()) {
+    let found = follow::wait(&call, id, after, patience).await?;
+    if let Some(question) = question(&call, &session, &found).filter(|_| !wait.is_zero()) {
         return Ok(CallToolResponse::InputRequired(question));
     }
-    Ok(super::get_output::shown(&call, &result, image_bytes).await)
+    Ok(result::of(&call, &found, image_bytes, structured).await)
 }
 
 fn timeout(seconds: Option<f64>) -> Result<Option<Duration>, Failure> {

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use time::format_description::well_known::Rfc3339;
 
 use super::entry::{Effects, ToolEntry, tool};
+use super::picture;
 use crate::call::{Answer, Call, answer};
 use crate::failure::Failure;
 use crate::{arguments, file_uri, limits, sessions};
@@ -46,7 +47,7 @@ fn describe(name: &'static str) -> Tool {
         "required": ["op", "session"],
         "additionalProperties": false
     });
-    let description = "Files of a session. read gives text, and a link to what is large or no text.";
+    let description = "Files of a session. read gives text, an image, or a link to what is large or neither.";
     tool(name, "Files", description, schema, &effects)
 }
 
@@ -254,6 +255,11 @@ async fn read(call: &Call, session: KernelId, wanted: &Arguments) -> Answer {
         )
     };
     let Some((skipped, text)) = text_of(&bytes, offset, total) else {
+        if offset == 0
+            && let Some(shown) = picture::of(call, session, path, &bytes, total).await?
+        {
+            return Ok(shown.into());
+        }
         let (link, uri) = link();
         let body = json!({"path": path, "bytes_total": total, "binary": true, "uri": uri});
         return Ok(with_link(

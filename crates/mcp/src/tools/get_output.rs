@@ -2,16 +2,16 @@
 
 use std::time::Duration;
 
-use himalia_engine::{ExecutionId, ExecutionResult};
-use rmcp::model::{CallToolResponse, CallToolResult, ContentBlock, Tool};
+use himalia_engine::ExecutionId;
+use rmcp::model::Tool;
 use serde::Deserialize;
 use serde_json::json;
 
 use super::entry::{Effects, ToolEntry, tool};
-use crate::call::{Answer, Call, answer};
+use crate::call::{Answer, Call};
 use crate::failure::Failure;
 use crate::follow::{self, Patience};
-use crate::{arguments, images, limits, render};
+use crate::{arguments, limits, result};
 
 pub(super) const TOOL: ToolEntry = ToolEntry {
     name: "get_output",
@@ -33,7 +33,8 @@ fn describe(name: &'static str) -> Tool {
             "wait_s": {"type": "number", "description": "wait for its end (default 0, at most 600)"},
             "cursor": {"type": "integer", "description": "first byte of the text"},
             "limit": {"type": "integer", "description": "bytes (default 8192)"},
-            "image_bytes": {"type": "integer", "description": "as in execute"}
+            "image_bytes": {"type": "integer", "description": "as in execute"},
+            "structured": {"type": "boolean", "description": "as in execute"}
         },
         "required": ["execution_id"],
         "additionalProperties": false
@@ -52,6 +53,7 @@ struct Arguments {
     cursor: Option<u64>,
     limit: Option<u64>,
     image_bytes: Option<u64>,
+    structured: Option<bool>,
 }
 
 async fn run(mut call: Call) -> Answer {
@@ -59,25 +61,21 @@ async fn run(mut call: Call) -> Answer {
     let id: ExecutionId = wanted.execution_id.parse()?;
     let image_bytes = arguments::image_bytes(wanted.image_bytes)?;
     let wait = arguments::wait(wanted.wait_s, Duration::ZERO)?;
-    let mut result = call.engine.execution(&call.principal, id).await?;
+    let structured = wanted.structured.unwrap_or(false);
+    let mut found = call.engine.execution(&call.principal, id).await?;
     call.subject.is_execution(id);
     // A prompt that is there already needs no wait.
-    if !wait.is_zero() && !result.status.is_over() && result.input.is_none() {
-        result = follow::wait(&call, id, Some(result.seq), Patience::exact(wait)).await?;
+    if !wait.is_zero() && !found.status.is_over() && found.input.is_none() {
+        found = follow::wait(&call, id, Some(found.seq), Patience::exact(wait)).await?;
     }
     if wanted.cursor.is_none() && wanted.limit.is_none() {
-        return Ok(shown(&call, &result, image_bytes).await);
+        return Ok(result::of(&call, &found, image_bytes, structured).await);
     }
-    page(
-        &call,
-        id,
-        wanted.cursor.unwrap_or(0),
-        wanted.limit.unwrap_or(limits::PAGE_BYTES),
-    )
-    .await
+    let limit = wanted.limit.unwrap_or(limits::PAGE_BYTES);
+    page(&call, id, wanted.cursor.unwrap_or(0), limit, structured).await
 }
 
-async fn page(call: &Call, id: ExecutionId, offset: u64, limit: u64) -> Answer {
+async fn page(call: &Call, id: ExecutionId, offset: u64, limit: u64, structured: bool) -> Answer {
     if limit == 0 || limit > limits::PAGE_BYTES_MOST {
         let reason = format!("expected 1 to {}", limits::PAGE_BYTES_MOST);
         return Err(Failure::argument("limit", reason));
@@ -100,19 +98,5 @@ async fn page(call: &Call, id: ExecutionId, offset: u64, limit: u64) -> Answer {
     if page.complete && page.next >= page.bytes_total {
         body["next"] = serde_json::Value::Null;
     }
-    Ok(answer(body, text).into())
-}
-
-/// A result in both forms, with its images. Code that raised, or did not come to its end, is an error for the model.
-pub(super) async fn shown(call: &Call, result: &ExecutionResult, image_bytes: u64) -> CallToolResponse {
-    let images = images::of(call, result, image_bytes).await;
-    let mut content = vec![ContentBlock::text(render::text(result, &images.lines))];
-    content.extend(images.content);
-    let mut shown = if render::failed(result.status) {
-        CallToolResult::error(content)
-    } else {
-        CallToolResult::success(content)
-    };
-    shown.structured_content = Some(json!(result));
-    shown.into()
+    Ok(result::page(body, text, structured).into())
 }

@@ -6,6 +6,7 @@ pub(crate) mod files;
 mod get_output;
 mod inspect_variables;
 mod interrupt;
+mod picture;
 mod session;
 mod skill;
 mod upstream;

@@ -34,7 +34,7 @@ fn describe(name: &'static str) -> Tool {
         "properties": {
             "op": {"enum": ["list", "templates", "create", "fork", "add_kernel", "restart", "close"]},
             "session": {"type": "string", "description": "id or name; list: its latest executions"},
-            "name": {"type": "string", "description": "create"},
+            "name": {"type": "string", "description": "create: a-z, 0-9, - and _, at most 63"},
             "attach": {"type": "boolean", "description": "create: or use the one of this name"},
             "template": {"type": "string", "description": "create: one of templates"},
             "kernel": {"type": "string", "description": "list, restart, close"},

@@ -13,17 +13,19 @@ use crate::{EndedSessionSnapshot, SessionKernel, SessionManager, ended_session};
 /// Characters of a name, as of a label of the DNS.
 pub const MAX_NAME_CHARS: usize = 63;
 /// What a name looks like, as a regular expression.
-pub const NAME_PATTERN: &str = "^[a-z0-9]([a-z0-9-]*[a-z0-9])?$";
+pub const NAME_PATTERN: &str = "^[a-z0-9]([a-z0-9_-]*[a-z0-9])?$";
 
 /// Whether a text may be a session's name: no id, and nothing that has to be quoted in an address or a shell.
 fn check_name(name: &str) -> Result<(), EngineError> {
-    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    let fits = !name.is_empty() && name.len() <= MAX_NAME_CHARS && name.bytes().all(inner);
-    if !fits || name.starts_with('-') || name.ends_with('-') {
+    let outer = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let inner = |byte: u8| outer(byte) || byte == b'-' || byte == b'_';
+    let ends = [name.bytes().next(), name.bytes().next_back()];
+    let fits = name.len() <= MAX_NAME_CHARS && name.bytes().all(inner);
+    if !fits || !ends.iter().all(|end| end.is_some_and(outer)) {
         return Err(EngineError::bad_request(
             "name",
             format!(
-                "must have 1 to {MAX_NAME_CHARS} lower-case letters, digits and hyphens, with a letter or digit at both ends"
+                "must have 1 to {MAX_NAME_CHARS} lower-case letters, digits, hyphens and underscores, with a letter or digit at both ends"
             ),
         ));
     }
@@ -170,13 +172,15 @@ mod tests {
 
     #[test]
     fn names_are_plain_and_no_ids() {
-        for good in ["a", "eda", "q3-report", "0", &"x".repeat(63)] {
+        for good in ["a", "eda", "q3-report", "titanic_eda", "0", &"x".repeat(63)] {
             assert!(check_name(good).is_ok(), "{good}");
         }
         for bad in [
             "",
             "-a",
             "a-",
+            "_a",
+            "a_",
             "A",
             "a b",
             "a/b",

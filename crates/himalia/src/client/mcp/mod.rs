@@ -2,12 +2,14 @@
 //!
 //! Each line is one JSON-RPC message and becomes one request to `/mcp` of the gateway; what comes back becomes lines
 //! again. The gateway has all the tools and keeps no state between requests, so there is nothing here that could be
-//! lost with it: a gateway that is restarted meanwhile, also at another address, is found again.
+//! lost with it: a gateway that is restarted meanwhile, also at another address, is found again. Calls that do nothing twice
+//! ([`again`]) are sent again if their answer was lost.
 //!
-//! Messages are passed on as they are. rmcp's client would read each into its own types and hold a session, an
+//! Messages are passed on as they are, but for the key of an execution. rmcp's client would read each into its own types and hold a session, an
 //! `initialize` and a protocol revision of its own, so that a host would get what rmcp knows of MCP instead of what the
 //! gateway says.
 
+mod again;
 mod headers;
 mod sse;
 
@@ -27,7 +29,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::Instant;
 
 use super::gateway::Gateway;
-use super::http::{self, NoConnection};
+use super::http::{self, NoConnection, Unanswered};
 use crate::cli::GatewayArgs;
 use headers::Version;
 
@@ -41,12 +43,18 @@ const RECONNECT: Duration = Duration::from_secs(15);
 const PAUSE: Duration = Duration::from_millis(300);
 /// How long answers are waited for when the host has closed standard input.
 const GRACE: Duration = Duration::from_secs(2);
-/// What a host receives if no answer comes.
-const LOST: &str =
-    "the gateway's answer was lost; what it started continues, and session(op=\"list\", session) finds it";
+/// How often a call is sent again after its answer was lost.
+const REPEATS: u32 = 10;
 /// JSON-RPC: the message cannot be used, and cannot be answered.
 const INVALID: i32 = -32600;
 const FAILED: i32 = -32000;
+
+/// No answer came.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "the gateway's answer was lost; what it started continues, and session(op=\"list\", session) finds it"
+)]
+struct Lost;
 
 /// What all messages share.
 struct Proxy {
@@ -119,16 +127,22 @@ impl Proxy {
     fn start(
         self: &Arc<Self>,
         tasks: &mut JoinSet<()>,
-        message: Value,
-        line: Vec<u8>,
+        mut message: Value,
+        mut line: Vec<u8>,
         permit: OwnedSemaphorePermit,
     ) {
+        let repeats = if again::can_repeat(&mut message) {
+            line = message.to_string().into_bytes();
+            REPEATS
+        } else {
+            0
+        };
         let (id, proxy) = (message.get("id").map(Value::to_string), Arc::clone(self));
         let key = id.clone();
         // Locked, so that a request is not taken out before it is in.
         let mut running = self.running.lock();
         let task = tasks.spawn(async move {
-            proxy.forward(&message, line).await;
+            proxy.forward(&message, &line, repeats).await;
             if let Some(key) = key {
                 proxy.running.lock().remove(&key);
             }
@@ -156,9 +170,15 @@ impl Proxy {
     }
 
     /// Sends a message and writes what comes back. Failures are answers too, to those who wait for one.
-    async fn forward(&self, message: &Value, line: Vec<u8>) {
-        let done = Box::pin(self.exchange(message, line)).await;
-        let Err(error) = done else { return };
+    async fn forward(&self, message: &Value, line: &[u8], mut repeats: u32) {
+        let error = loop {
+            match Box::pin(self.exchange(message, line.to_vec())).await {
+                Ok(()) => return,
+                Err(error) if repeats > 0 && error.is::<Lost>() => repeats -= 1,
+                Err(error) => break error,
+            }
+            tokio::time::sleep(PAUSE).await;
+        };
         match message.get("id") {
             Some(id) if message.get("method").is_some() => {
                 let answer = failure(id, FAILED, &format!("{error:#}"));
@@ -182,15 +202,16 @@ impl Proxy {
                 Err(error) if error.is::<NoConnection>() && Instant::now() < end => {
                     tokio::time::sleep(PAUSE).await;
                 }
+                Err(error) if error.is::<Unanswered>() => return Err(error.context(Lost)),
                 opened => break opened?,
             }
         };
         let kind = response.headers().get(CONTENT_TYPE);
         if kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream")) {
-            return self.stream(message, response).await.context(LOST);
+            return self.stream(message, response).await.context(Lost);
         }
         let succeeded = response.status().is_success();
-        let reply = http::read(response).await?;
+        let reply = http::read(response).await.context(Lost)?;
         let answer: Value = serde_json::from_slice(reply.bytes()).unwrap_or_default();
         if answer["jsonrpc"].is_string() {
             return self.answer(message, reply.bytes()).await.map(drop);
