@@ -203,6 +203,7 @@ impl Ask {
             text,
             options: self.options,
             tool: None,
+            definition: None,
             digest: None,
             arguments: None,
             key: self.key,

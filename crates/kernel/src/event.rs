@@ -127,6 +127,8 @@ pub enum Command {
         prompt: Option<u64>,
         /// `server.tool`.
         tool: String,
+        /// A digest of the tool as it is defined.
+        definition: String,
         /// What identifies the arguments of the call.
         digest: String,
     },

@@ -10,7 +10,9 @@ use std::fmt::{self, Write as _};
 use std::str::FromStr;
 use std::time::Duration;
 
-use himalia_engine::{EngineError, ExecutionId, ExecutionResult, PromptInfo, PromptName, Scope};
+use himalia_engine::{
+    EngineError, ExecutionId, ExecutionResult, PromptInfo, PromptName, Scope, is_bidi_control,
+};
 use rmcp::model::{
     ElicitRequest, ElicitRequestParams, ElicitationSchema, EnumSchema, InputRequest, InputRequiredResult,
     PrimitiveSchemaDefinition, ProtocolVersion, StringSchema,
@@ -196,9 +198,27 @@ fn message(session: &str, prompt: &PromptInfo) -> String {
 
 fn with_arguments(mut message: String, prompt: &PromptInfo) -> String {
     if let Some(arguments) = &prompt.arguments {
-        let _ = write!(message, "\nArguments: {arguments}");
+        let _ = write!(message, "\nArguments: {}", plain_json(&arguments.to_string()));
     }
     message
+}
+
+/// JSON whose characters are all shown where they are: control characters, and those that change the order of others, are escapes.
+fn plain_json(json: &str) -> String {
+    let mut text = String::with_capacity(json.len());
+    for one in json.chars() {
+        if one.is_control() || is_bidi_control(one) || is_mark_of_order(one) {
+            let _ = write!(text, "\\u{:04x}", u32::from(one));
+        } else {
+            text.push(one);
+        }
+    }
+    text
+}
+
+/// Marks that are not seen, and that may change the order in which others are shown.
+fn is_mark_of_order(one: char) -> bool {
+    matches!(one, '\u{200e}' | '\u{200f}' | '\u{61c}' | '\u{2028}' | '\u{2029}')
 }
 
 fn text_field() -> PrimitiveSchemaDefinition {
@@ -243,6 +263,22 @@ mod tests {
             answered_by: None,
             reason: None,
         }
+    }
+
+    #[test]
+    fn arguments_are_shown_in_their_order() {
+        let mut prompt = sign();
+        prompt.arguments = Some(json!({"to": "abc\u{202e}fed\u{2066}\u{200f}\u{9b}1m", "über": "ß"}));
+        let shown = with_arguments(String::new(), &prompt);
+        assert_eq!(
+            shown,
+            "\nArguments: {\"to\":\"abc\\u202efed\\u2066\\u200f\\u009b1m\",\"über\":\"ß\"}"
+        );
+        let text = shown.trim_start_matches("\nArguments: ");
+        assert_eq!(
+            serde_json::from_str::<serde_json::Value>(text).unwrap(),
+            prompt.arguments.unwrap()
+        );
     }
 
     #[test]

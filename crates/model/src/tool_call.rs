@@ -265,6 +265,10 @@ pub struct ToolError {
     pub call: Option<u64>,
     /// Of [`ToolErrorCode::ApprovalNeeded`]: the id of the prompt to a person.
     pub prompt: Option<String>,
+    /// Of [`ToolErrorCode::Failed`]: the HTTP status with which the server of the tool answered, if it did not do it.
+    pub server_status: Option<u16>,
+    /// Seconds after which that server may be asked again, as it says.
+    pub retry_after: Option<u64>,
 }
 
 impl ToolError {
@@ -277,6 +281,8 @@ impl ToolError {
             violations: Vec::new(),
             call: None,
             prompt: None,
+            server_status: None,
+            retry_after: None,
         }
     }
 
@@ -287,7 +293,7 @@ impl ToolError {
         self
     }
 
-    /// As programs read it: `{code, message, hint, violations, call, prompt}`.
+    /// As programs read it: `{code, message, hint, violations, call, prompt, server_status, retry_after_s}`.
     pub fn to_json(&self) -> Value {
         let mut made = Map::new();
         made.insert("code".to_owned(), self.code.as_str().into());
@@ -305,6 +311,12 @@ impl ToolError {
         }
         if let Some(prompt) = &self.prompt {
             made.insert("prompt".to_owned(), prompt.clone().into());
+        }
+        if let Some(status) = self.server_status {
+            made.insert("server_status".to_owned(), status.into());
+        }
+        if let Some(seconds) = self.retry_after {
+            made.insert("retry_after_s".to_owned(), seconds.into());
         }
         Value::Object(made)
     }

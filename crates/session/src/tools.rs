@@ -5,7 +5,7 @@
 //! call     call.rs: names and arguments are checked, then policy.rs decides, then the log has the call (crate kernel, which counts and
 //!            limits it), then ToolServers::call, once; then the log has its end
 //! approve  approval.rs: the prompt to a person, where the policy wants one
-//! show     shown.rs: what of arguments and replies is written into the log
+//! show     shown.rs: what of arguments and replies is written into the log; whole.rs: what a person sees who approves a call
 //! door.rs  the same for code in the sandbox (crate sandbox-api)
 //! ```
 
@@ -16,6 +16,7 @@ mod door;
 mod find;
 mod policy;
 mod shown;
+mod whole;
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -231,6 +231,7 @@ pub trait Store: Debug + Send + Sync + 'static {
         caller: String,
         template: String,
         tool: String,
+        definition: String,
     ) -> StoreFuture<'_, bool>;
 
     /// The approvals of tools of an owner, or of all, by owner, caller, template and tool.

@@ -120,7 +120,7 @@ timed! {
     fn find_credentials(owners: Vec<String>, names: Vec<String>) -> Vec<CredentialRecord>;
     fn credentials() -> Vec<CredentialRecord>;
     fn add_tool_approval(record: ToolApprovalRecord, most: i64) -> ToolApprovalAdded;
-    fn has_tool_approval(owner: String, caller: String, template: String, tool: String) -> bool;
+    fn has_tool_approval(owner: String, caller: String, template: String, tool: String, definition: String) -> bool;
     fn tool_approvals(owner: Option<String>) -> Vec<ToolApprovalRecord>;
     fn delete_tool_approval(owner: Option<String>, id: Uuid) -> bool;
     fn add_skill(record: SkillRecord, quota: VersionQuota) -> VersionAdded;

@@ -15,6 +15,8 @@ pub struct ToolApprovalRecord {
     pub template: String,
     /// The tool: `server.tool`.
     pub tool: String,
+    /// A digest of the tool as it was when it was approved: another definition is not approved.
+    pub definition: String,
     /// The principal that approved it.
     pub approved_by: String,
     /// When, in microseconds since the Unix epoch.
@@ -26,7 +28,7 @@ pub struct ToolApprovalRecord {
 pub enum ToolApprovalAdded {
     /// It is there.
     Added,
-    /// The tool was approved before for these sessions.
+    /// The tool was approved before for these sessions, with this definition.
     Present,
     /// Its owner has as many as it may.
     Full,

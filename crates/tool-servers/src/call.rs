@@ -75,6 +75,8 @@ pub enum CallError {
         code: i64,
         /// What it says, cut.
         text: String,
+        /// Seconds after which it may be asked again, as it says (`Retry-After`).
+        retry_after: Option<u64>,
     },
     /// The server answered something that is no reply.
     #[error("{0}")]
@@ -97,7 +99,19 @@ impl CallError {
         } else {
             text
         };
-        Self::Refused { code, text }
+        Self::Refused {
+            code,
+            text,
+            retry_after: None,
+        }
+    }
+
+    /// The same with the seconds after which the server may be asked again.
+    pub(crate) fn after(mut self, seconds: Option<u64>) -> Self {
+        if let Self::Refused { retry_after, .. } = &mut self {
+            *retry_after = seconds;
+        }
+        self
     }
 
     pub(crate) fn too_long(most: usize) -> Self {
@@ -113,7 +127,13 @@ impl CallError {
 /// What a response that is no success says.
 pub(crate) async fn refusal(incoming: Incoming) -> CallError {
     let code = i64::from(incoming.status.as_u16());
-    CallError::refused(code, &incoming.refusal().await)
+    let after = retry_after(&incoming);
+    CallError::refused(code, &incoming.refusal().await).after(after)
+}
+
+/// Seconds after which a server may be asked again, as it says. A date says nothing here.
+pub(crate) fn retry_after(incoming: &Incoming) -> Option<u64> {
+    incoming.header("retry-after")?.trim().parse().ok()
 }
 
 impl From<SendError> for CallError {

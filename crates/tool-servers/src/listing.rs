@@ -29,6 +29,13 @@ impl Listing {
         }
     }
 
+    /// Calls of all of its tools go below this address.
+    pub(crate) fn place_below(&mut self, base: &str) {
+        for definition in &mut self.definitions {
+            definition.place = format!("{base} {}", definition.place);
+        }
+    }
+
     /// Notes a tool that cannot be used.
     pub(crate) fn leave_out(&mut self, name: &str, reason: &str) {
         self.left_out.count += 1;

@@ -48,7 +48,8 @@ impl OpenApi {
                 Some(base) => base,
                 None => description.base(&source)?,
             };
-            let (operations, listing) = operation::all(&description);
+            let (operations, mut listing) = operation::all(&description);
+            listing.place_below(base.as_str());
             Ok::<_, String>((base, operations, listing))
         });
         let (base, operations, listing) = read.await.map_err(|error| error.to_string())??;

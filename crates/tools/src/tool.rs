@@ -25,6 +25,8 @@ pub struct ToolDefinition {
     pub output_schema: Option<Value>,
     /// What a call changes.
     pub effect: Effect,
+    /// Where its calls go, if a list of tools says it.
+    pub place: String,
 }
 
 /// What a call changes, as far as the server says. From the annotations of MCP (2025-06-18, `ToolAnnotations`), whose defaults these are, or

@@ -6,6 +6,8 @@ import importlib
 import inspect
 import json
 import pickle
+import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -188,6 +190,49 @@ def test_a_call_is_repeated_only_if_that_changes_nothing(himalia, door, monkeypa
     assert call([lost, done], 3, read_only=True, idempotent=False) == "done"
     with pytest.raises(himalia.ToolFailed):
         call([(422, {"code": "tool_failed", "message": "no"}), done], 3, read_only=True, idempotent=True)
+
+    def later(status, **said):
+        return 422, {"code": "tool_failed", "message": "later", "server_status": status, **said}
+
+    pauses.clear()
+    assert call([later(503, retry_after_s=0), later(429), done], 3, read_only=True, idempotent=False) == "done" and pauses == [0, 2]
+    assert call([later(429, retry_after_s=7), done], 1, read_only=False, idempotent=True) == "done" and pauses[-1] == 7
+    for refused in (
+        ([later(503), done], 3, {"read_only": False, "idempotent": False}),
+        ([later(503, retry_after_s=3600), done], 3, {"read_only": True, "idempotent": True}),
+        ([later(500), done], 3, {"read_only": True, "idempotent": True}),
+        ([later(503), later(503), done], 1, {"read_only": True, "idempotent": True}),
+    ):
+        with pytest.raises(himalia.ToolFailed) as failed:
+            call(refused[0], refused[1], **refused[2])
+        assert failed.value.server_status in (500, 503), failed.value
+    assert pickle.loads(pickle.dumps(failed.value)).server_status == 503
+
+
+@pytest.mark.parametrize("sent", [b"", b"HTTP/1.1 200", b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n{", None])
+def test_a_closed_connection_is_called_so(himalia, monkeypatch, sent):
+    """The gateway ends before or within the head, within the body, or with a reset."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve():
+        for _ in range(2):
+            connection, _ = listener.accept()
+            while b"\r\n\r\n" not in connection.recv(65536):
+                pass
+            if sent is None:
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            else:
+                connection.sendall(sent)
+            connection.close()
+
+    threading.Thread(target=serve, daemon=True).start()
+    monkeypatch.setenv("HIMALIA_API", "http://himalia.internal")
+    monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{listener.getsockname()[1]}")
+    with listener:
+        for call in (lambda: asyncio.run(himalia.call("orders.list")), lambda: himalia.sync.call("orders.list")):
+            with pytest.raises(himalia.OutcomeUnknown) as lost:
+                call()
+            assert "the gateway closed the connection before it answered" in str(lost.value), lost.value
 
 
 def test_a_reply_becomes_a_file(himalia, door, tmp_path):

@@ -1,7 +1,7 @@
 //! Commands on tools that a person has approved for later sessions of the same caller and template.
 
 use himalia_executions::{PromptInfo, PromptKind, PromptName, PromptState};
-use himalia_kernel::APPROVE_ALWAYS;
+use himalia_kernel::{APPROVE_ALWAYS, Answer, Command};
 use himalia_model::{Action, EngineError, Object, Principal};
 use himalia_store::{StoreError, ToolApprovalAdded, ToolApprovalRecord};
 use std::time::Duration;
@@ -72,13 +72,20 @@ impl Commands {
                 .answer_kernel_prompt(principal, *id, APPROVE_ALWAYS.to_owned())
                 .await;
         };
-        let session = self.handle(principal, id.kernel)?.session();
+        let handle = self.handle(principal, id.kernel)?;
+        let session = handle.session();
+        let wait = Command::AwaitPrompt { seq: id.seq, wait: 0 };
+        let definition = match self.command(&handle, wait).await? {
+            Answer::Prompt(status) => status.prompt.definition.unwrap_or_default(),
+            _ => String::new(),
+        };
         let record = ToolApprovalRecord {
             id: Uuid::new_v4(),
             owner: session.owner.clone(),
             caller: session.started_by.clone(),
             template: session.template.clone(),
             tool,
+            definition,
             approved_by: principal.name().to_owned(),
             approved_micros: self.inner.config.clock.stored_micros(),
         };

@@ -72,9 +72,12 @@ impl Core {
                 Ok(false)
             }
             Command::AnswerPrompt { seq, value, by } => self.answer_prompt(waiter, seq, value, by),
-            Command::UseApproval { prompt, tool, digest } => {
-                self.use_approval(waiter, prompt, &tool, &digest)
-            }
+            Command::UseApproval {
+                prompt,
+                tool,
+                definition,
+                digest,
+            } => self.use_approval(waiter, prompt, (&tool, &definition), &digest),
             Command::ListPrompts => {
                 out.push(Effect::Done(waiter, Ok(self.list_prompts())));
                 Ok(false)

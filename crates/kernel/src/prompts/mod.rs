@@ -130,7 +130,7 @@ impl Core {
         &mut self,
         waiter: u64,
         seq: Option<u64>,
-        tool: &str,
+        tool: (&str, &str),
         digest: &str,
     ) -> Commanded {
         let approval = self.prompts.approval(seq, tool, digest)?;

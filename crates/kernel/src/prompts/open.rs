@@ -88,13 +88,18 @@ pub(crate) struct Prompts {
     seen: (usize, u64),
     pub(super) open: Vec<Open>,
     ended: VecDeque<PromptStatus>,
-    /// Tools that were approved for the session.
+    /// Tools that were approved for the session, each with the digest of its definition.
     approved: BTreeSet<String>,
 }
 
 /// Whether an answer approves one call, whatever it means elsewhere.
 fn approves_once(value: &str) -> bool {
     value == APPROVE_ONCE || value == APPROVE_ALWAYS
+}
+
+/// A tool as it is defined. Names of tools have no spaces.
+fn defined(tool: &str, definition: &str) -> String {
+    format!("{tool} {definition}")
 }
 
 fn told(waiter: u64, status: PromptStatus) -> Effect {
@@ -316,14 +321,14 @@ impl Prompts {
         execution
     }
 
-    /// Whether a call of this tool with these arguments is approved: by this prompt, or for the session.
+    /// Whether a call of this tool, which is defined so, with these arguments is approved: by this prompt, or for the session.
     pub(super) fn approval(
         &self,
         seq: Option<u64>,
-        tool: &str,
+        (tool, definition): (&str, &str),
         digest: &str,
     ) -> Result<Approval, CommandError> {
-        if self.approved.contains(tool) {
+        if self.approved.contains(&defined(tool, definition)) {
             return Ok(Approval::Standing);
         }
         let refused = |reason| Err(CommandError::NotApproved(reason));
@@ -358,12 +363,14 @@ impl Prompts {
     }
 
     fn remember(&mut self, mut status: PromptStatus) {
-        if let (PromptKind::Approval, Some(PromptEnd::Answered { value, .. }), Some(tool)) =
-            (status.prompt.kind, &status.end, &status.prompt.tool)
+        let prompt = &status.prompt;
+        if let (Some(PromptEnd::Answered { value, .. }), Some(tool), Some(definition)) =
+            (&status.end, &prompt.tool, &prompt.definition)
+            && prompt.kind == PromptKind::Approval
             && value == APPROVE_SESSION
             && self.approved.len() < MAX_APPROVED
         {
-            self.approved.insert(tool.clone());
+            self.approved.insert(defined(tool, definition));
         }
         status.prompt.arguments = None;
         self.ended.push_back(status);

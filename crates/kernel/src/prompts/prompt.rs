@@ -20,6 +20,9 @@ pub struct Prompt {
     /// The tool that wants to be called: `server.tool`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool: Option<String>,
+    /// A digest of the tool as it is defined: an approval for the session is of that alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub definition: Option<String>,
     /// What identifies the arguments of that call, of which those that are shown may be cut and masked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
@@ -46,6 +49,7 @@ impl Prompt {
             text: shown_prompt(content["prompt"].as_str().unwrap_or_default()),
             options: Vec::new(),
             tool: None,
+            definition: None,
             digest: None,
             arguments: None,
             key: None,

@@ -18,6 +18,7 @@ fn approval(key: Option<&str>) -> Prompt {
         text: "Delete the order?".into(),
         options: ["once", "session", "always", "deny"].map(str::to_owned).to_vec(),
         tool: Some("orders.delete".into()),
+        definition: Some("as it was".into()),
         digest: Some("7".into()),
         arguments: Some(json!({ "id": 7 })),
         key: key.map(str::to_owned),
@@ -361,10 +362,22 @@ fn what_input_asks_ends_with_its_execution() {
 }
 
 fn call(play: &mut Play, prompt: Option<u64>, digest: &str) -> Result<Answer, CommandError> {
-    let (tool, digest) = ("orders.delete".into(), digest.into());
-    order(play, 23, Command::UseApproval { prompt, tool, digest })
-        .remove(0)
-        .1
+    call_of(play, prompt, digest, "as it was")
+}
+
+fn call_of(
+    play: &mut Play,
+    prompt: Option<u64>,
+    digest: &str,
+    definition: &str,
+) -> Result<Answer, CommandError> {
+    let command = Command::UseApproval {
+        prompt,
+        tool: "orders.delete".into(),
+        definition: definition.into(),
+        digest: digest.into(),
+    };
+    order(play, 23, command).remove(0).1
 }
 
 #[test]
@@ -421,6 +434,11 @@ fn a_tool_that_is_approved_for_the_session_stays_so() {
         for digest in ["7", "8"] {
             assert_eq!(call(&mut play, None, digest), Ok(Answer::Done));
         }
+        let changed = call_of(&mut play, None, "7", "as it is now");
+        assert!(
+            matches!(changed, Err(CommandError::NotApproved(_))),
+            "{changed:?}"
+        );
         if checkpoint {
             let bench = &mut play.bench;
             bench.checkpoint = Some((bench.core.checkpoint(), bench.disk.len()));

@@ -1,6 +1,6 @@
 //! Calls that a person has to approve: a prompt in the log of the session, whose answer lets the call be made once, or its tool be called as
 //! long as the session lives, or in later sessions of the same caller and template too. The last of them is a row of the store, which is
-//! looked at for each call, so that its end counts at once.
+//! looked at for each call, so that its end counts at once. Each is bound to the tool as it was defined when the person was asked.
 
 use std::time::Duration;
 
@@ -10,23 +10,29 @@ use himalia_kernel::{
     APPROVE_ALWAYS, APPROVE_DENY, APPROVE_ONCE, APPROVE_SESSION, Answer, Command, CommandError, Prompt,
     PromptEnd, PromptKind,
 };
-use himalia_model::{EngineError, ToolError, ToolErrorCode};
+use himalia_model::{
+    DescriptionSource, EngineError, ToolError, ToolErrorCode, ToolServerConfig, ToolServerKind,
+};
 use himalia_store::Store;
-use serde_json::Value;
+use himalia_tools::ToolDefinition;
+use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use super::shown::{cut, shown_whole};
+use super::shown::cut;
+use super::whole::{NotShown, shown_to_approve};
 use crate::SessionKernel;
 use crate::prompts::prompt_error;
 
 /// How long a prompt for an approval stays open.
 const OPEN_TIME: Duration = Duration::from_hours(24);
-/// Characters of the arguments that a person sees. Longer ones are cut, and say so.
+/// Characters of the arguments that a person sees. A call with longer ones cannot be approved.
 const ARGUMENTS_CHARS: usize = 16_000;
 
 /// A call that needs an approval.
 pub(super) struct Wanted<'a> {
     pub(super) tool: &'a str,
+    /// A digest of the tool as it is defined.
+    pub(super) definition: String,
     pub(super) arguments: &'a Value,
     pub(super) schema: Option<&'a Value>,
     /// What hides secrets. `None`: it is not known.
@@ -59,6 +65,7 @@ pub(super) async fn approved(
     let use_approval = Command::UseApproval {
         prompt: seq,
         tool: wanted.tool.to_owned(),
+        definition: wanted.definition.clone(),
         digest: digest.clone(),
     };
     match kernel.order(use_approval).await {
@@ -75,10 +82,25 @@ pub(super) async fn approved(
         None => return Err(EngineError::unavailable("the session has ended")),
     }
     let tool = wanted.tool.to_owned();
-    if has_standing(kernel, store, &tool).await? {
+    if has_standing(kernel, store, &tool, &wanted.definition).await? {
         return Ok(Ok(()));
     }
-    let prompt = Command::Prompt(Box::new(prompt(wanted, digest)));
+    let arguments = match shown_to_approve(wanted.arguments, wanted.schema, wanted.mask, ARGUMENTS_CHARS) {
+        Ok(arguments) => arguments,
+        Err(NotShown::Unavailable(reason)) => {
+            let error = ToolError::new(
+                ToolErrorCode::Unavailable,
+                format!("{tool} was not called: {reason}"),
+            );
+            return Ok(Err(error.with_hint("Try it again later.")));
+        }
+        Err(NotShown::TooLong(reason)) => {
+            let error = ToolError::new(ToolErrorCode::Denied, format!("{tool} was not called: {reason}"));
+            let hint = "Send less with one call, or ask the operator to permit the tool (tools_write).";
+            return Ok(Err(error.with_hint(hint)));
+        }
+    };
+    let prompt = Command::Prompt(Box::new(prompt(wanted, digest, arguments)));
     let status = match kernel.order(prompt).await {
         Some(Ok(Answer::Prompt(status))) => status,
         Some(Err(CommandError::TooManyPrompts)) => {
@@ -111,24 +133,31 @@ pub(super) async fn approved(
 }
 
 /// Whether the tool is approved for all sessions of this kind.
-async fn has_standing(kernel: &SessionKernel, store: &dyn Store, tool: &str) -> Result<bool, EngineError> {
+async fn has_standing(
+    kernel: &SessionKernel,
+    store: &dyn Store,
+    tool: &str,
+    definition: &str,
+) -> Result<bool, EngineError> {
     let session = kernel.session();
     // Those that wait in a pool have no owner.
     if session.owner.is_empty() {
         return Ok(false);
     }
     let (owner, caller) = (session.owner.clone(), session.started_by.clone());
-    let found = store.has_tool_approval(owner, caller, session.template.clone(), tool.to_owned());
+    let found = store.has_tool_approval(
+        owner,
+        caller,
+        session.template.clone(),
+        tool.to_owned(),
+        definition.to_owned(),
+    );
     found
         .await
         .map_err(|error| EngineError::internal("reading the approvals of tools", error))
 }
 
-fn prompt(wanted: Wanted<'_>, digest: String) -> Prompt {
-    let arguments = match wanted.mask {
-        Some(mask) => shown_whole(wanted.arguments, wanted.schema, mask, ARGUMENTS_CHARS),
-        None => "(not shown: the gateway cannot read its credentials now)".into(),
-    };
+fn prompt(wanted: Wanted<'_>, digest: String, arguments: Value) -> Prompt {
     let text = format!(
         "May the code call {}? It changes something.",
         cut(wanted.tool, 200)
@@ -140,6 +169,7 @@ fn prompt(wanted: Wanted<'_>, digest: String) -> Prompt {
             .map(str::to_owned)
             .to_vec(),
         tool: Some(wanted.tool.to_owned()),
+        definition: Some(wanted.definition),
         digest: Some(digest),
         arguments: Some(arguments),
         key: wanted.key,
@@ -148,8 +178,31 @@ fn prompt(wanted: Wanted<'_>, digest: String) -> Prompt {
     }
 }
 
-/// What identifies a call: a hash over its tool and its arguments, whose members are in the order of their names.
+/// What identifies a call: a hash over its tool, as it is defined, and its arguments, whose members are in the order of their names.
 fn digest(wanted: &Wanted<'_>) -> String {
-    let call = serde_json::json!({"tool": wanted.tool, "arguments": wanted.arguments});
+    let call = json!({"tool": wanted.tool, "definition": wanted.definition, "arguments": wanted.arguments});
     hex::encode(Sha256::digest(call.to_string()))
+}
+
+/// A hash over what a person knows of a tool: its name, its description, its schemas, and where its server is.
+pub(super) fn definition_of(tool: &ToolDefinition, server: Option<&ToolServerConfig>) -> String {
+    let place = server.map(|server| match &server.kind {
+        ToolServerKind::Mcp { url } => json!({ "url": url.as_str() }),
+        ToolServerKind::Program(settings) => json!({ "command": settings.command }),
+        ToolServerKind::OpenApi {
+            description,
+            base_url,
+        } => {
+            let description = match description {
+                DescriptionSource::Url(url) => url.to_string(),
+                DescriptionSource::File(path) => path.display().to_string(),
+            };
+            json!({ "description": description, "base_url": base_url.as_ref().map(ToString::to_string) })
+        }
+    });
+    let all = json!({
+        "name": tool.name, "description": tool.description, "input": tool.input_schema, "output": tool.output_schema,
+        "server": server.map(|server| &server.name), "at": place, "place": tool.place,
+    });
+    hex::encode(Sha256::digest(all.to_string()))
 }

@@ -18,7 +18,7 @@ use himalia_tools::{Tool, ToolId, Violation};
 use serde_json::Value;
 
 use super::Tools;
-use super::approval::{Wanted, approved};
+use super::approval::{Wanted, approved, definition_of};
 use super::begun::{Begun, Reason};
 use super::policy::{Decision, decide};
 use super::shown::{cut, mask, shown};
@@ -161,6 +161,7 @@ impl Tools {
             Decision::Ask => {
                 let wanted = Wanted {
                     tool: &tool,
+                    definition: definition_of(found.tool.definition(), self.configs.get(found.id().server)),
                     arguments: &arguments,
                     schema,
                     mask: mask.as_ref(),
@@ -417,7 +418,15 @@ fn failure(tool: &str, error: &CallError) -> (ToolOutcome, ToolError) {
             (ToolOutcome::Failed, ToolErrorCode::Failed, None)
         }
     };
-    let made = ToolError::new(code, format!("{tool}: {error}"));
+    let mut made = ToolError::new(code, format!("{tool}: {error}"));
+    if let CallError::Refused {
+        code, retry_after, ..
+    } = error
+    {
+        // Codes of JSON-RPC are negative.
+        made.server_status = u16::try_from(*code).ok().filter(|code| (300..600).contains(code));
+        made.retry_after = *retry_after;
+    }
     (
         outcome,
         match hint {

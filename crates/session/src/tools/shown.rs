@@ -1,9 +1,10 @@
-//! What of arguments and replies is written into the log: a part, without secrets. A person who approves a call sees all of it, but for those.
+//! What of arguments and replies is written into the log: a part, without secrets.
 
 use himalia_credentials::{CredentialSource as _, Mask};
 use himalia_model::Session;
 use serde_json::{Map, Value, json};
 
+use super::whole::is_secret;
 use crate::Credentials;
 
 /// What of a value is written.
@@ -22,12 +23,6 @@ const PARTLY: Bounds = Bounds {
     string: 500,
     parts: 50,
     depth: 8,
-};
-/// For a person who approves it. A value that came as JSON is less deep.
-const WHOLE: Bounds = Bounds {
-    string: usize::MAX,
-    parts: usize::MAX,
-    depth: 256,
 };
 /// In the place of a secret.
 const HIDDEN: &str = "[hidden]";
@@ -48,18 +43,6 @@ const SECRET_NAMES: [&str; 9] = [
 /// the mask knows.
 pub(crate) fn shown(value: &Value, schema: Option<&Value>, mask: &Mask, chars: usize) -> String {
     cut(&within(value, schema, mask, PARTLY).to_string(), chars)
-}
-
-/// A whole value without its secrets. One of more than `chars` characters is a text that is cut, and says so.
-pub(super) fn shown_whole(value: &Value, schema: Option<&Value>, mask: &Mask, chars: usize) -> Value {
-    let whole = within(value, schema, mask, WHOLE);
-    let text = whole.to_string();
-    let all = text.chars().count();
-    if all <= chars {
-        return whole;
-    }
-    let cut = cut(&text, chars);
-    format!("{cut} ({chars} of {all} characters)").into()
 }
 
 fn within(value: &Value, schema: Option<&Value>, mask: &Mask, bounds: Bounds) -> Value {
@@ -93,7 +76,7 @@ fn part(value: &Value, schema: Option<&Value>, bounds: Bounds) -> Value {
         depth: depth.saturating_sub(1),
         ..bounds
     };
-    if schema.is_some_and(is_secret_schema) {
+    if schema.is_some_and(is_secret) {
         return HIDDEN.into();
     }
     match value {
@@ -136,13 +119,6 @@ fn is_secret_name(name: &str) -> bool {
     SECRET_NAMES.iter().any(|secret| name.contains(secret))
 }
 
-fn is_secret_schema(schema: &Value) -> bool {
-    schema.get("format").is_some_and(|format| format == "password")
-        || schema
-            .get("writeOnly")
-            .is_some_and(|only| *only == Value::Bool(true))
-}
-
 /// At most so many characters.
 pub(crate) fn cut(text: &str, chars: usize) -> String {
     match text.char_indices().nth(chars) {
@@ -157,25 +133,6 @@ mod tests {
 
     fn text(value: &Value, schema: Option<&Value>) -> String {
         shown(value, schema, &Mask::new([]), 2000)
-    }
-
-    #[test]
-    fn who_approves_a_call_sees_all_of_it_but_its_secrets() {
-        let mut deep = json!("end");
-        for _ in 0..20 {
-            deep = json!([deep]);
-        }
-        let value = json!({"text": "x".repeat(5000), "all": vec![1; 200], "deep": deep, "token": "t"});
-        let whole = shown_whole(&value, None, &Mask::new([]), 16_000);
-        let mut expected = value.clone();
-        expected["token"] = json!(HIDDEN);
-        assert_eq!(whole, expected);
-        let cut = shown_whole(&value, None, &Mask::new([]), 100);
-        let text = cut.as_str().unwrap();
-        assert!(
-            text.chars().count() < 150 && text.ends_with("characters)"),
-            "{text}"
-        );
     }
 
     #[test]

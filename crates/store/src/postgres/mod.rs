@@ -706,8 +706,9 @@ impl Store for PostgresStore {
         caller: String,
         template: String,
         tool: String,
+        definition: String,
     ) -> StoreFuture<'_, bool> {
-        Box::pin(self.do_has_tool_approval(owner, caller, template, tool))
+        Box::pin(self.do_has_tool_approval(owner, caller, template, tool, definition))
     }
 
     fn tool_approvals(&self, owner: Option<String>) -> StoreFuture<'_, Vec<ToolApprovalRecord>> {

@@ -1,6 +1,7 @@
 //! The rows of tools that are approved, which all replicas share.
 
 use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 use super::PostgresStore;
@@ -10,14 +11,19 @@ use crate::{StoreError, ToolApprovalAdded, ToolApprovalRecord};
 
 /// Two replicas that add at once can exceed the quota, each by one.
 const ADD: &str = "
-INSERT INTO himalia.tool_approvals (id, owner, caller, template, tool, approved_by, approved_micros)
-SELECT $3, $4, $5, $6, $7, $8, $9
+INSERT INTO himalia.tool_approvals AS held (id, owner, caller, template, tool, definition, approved_by, approved_micros)
+SELECT $3, $4, $5, $6, $7, $8, $9, $10
 WHERE EXISTS (SELECT 1 FROM himalia.replicas WHERE name = $1 AND epoch = $2)
-  AND (SELECT count(*) < $10::bigint FROM himalia.tool_approvals WHERE owner = $4)
-ON CONFLICT (owner, caller, template, tool) DO NOTHING";
+  AND (SELECT count(*) < $11::bigint FROM himalia.tool_approvals
+       WHERE owner = $4 AND (caller, template, tool) <> ($5, $6, $7))
+ON CONFLICT (owner, caller, template, tool) DO UPDATE
+SET id = excluded.id, definition = excluded.definition, approved_by = excluded.approved_by,
+    approved_micros = excluded.approved_micros
+WHERE held.definition <> excluded.definition";
 
 const HELD: &str = "
-SELECT 1 FROM himalia.tool_approvals WHERE owner = $1 AND caller = $2 AND template = $3 AND tool = $4";
+SELECT 1 FROM himalia.tool_approvals WHERE owner = $1 AND caller = $2 AND template = $3 AND tool = $4
+  AND definition = $5";
 
 const LIST: &str = "
 SELECT * FROM himalia.tool_approvals WHERE $1::text IS NULL OR owner = $1
@@ -44,6 +50,7 @@ impl PostgresStore {
                     caller,
                     template,
                     tool,
+                    definition,
                     approved_by,
                     approved_micros,
                 } = &record;
@@ -58,6 +65,7 @@ impl PostgresStore {
                             caller,
                             template,
                             tool,
+                            definition,
                             approved_by,
                             approved_micros,
                             &most,
@@ -67,7 +75,9 @@ impl PostgresStore {
                 if added == 1 {
                     return Ok(ToolApprovalAdded::Added);
                 }
-                let held = link.query(HELD, &[owner, caller, template, tool]).await?;
+                let held = link
+                    .query(HELD, &[owner, caller, template, tool, definition])
+                    .await?;
                 if !held.is_empty() {
                     return Ok(ToolApprovalAdded::Present);
                 }
@@ -83,10 +93,12 @@ impl PostgresStore {
         caller: String,
         template: String,
         tool: String,
+        definition: String,
     ) -> Result<bool, StoreError> {
         self.any_worker()?
             .run(move |link| async move {
-                let held = link.query(HELD, &[&owner, &caller, &template, &tool]).await?;
+                let place: [&(dyn ToSql + Sync); 5] = [&owner, &caller, &template, &tool, &definition];
+                let held = link.query(HELD, &place).await?;
                 Ok(!held.is_empty())
             })
             .await
@@ -125,6 +137,7 @@ fn read(row: &Row) -> Result<ToolApprovalRecord, Failure> {
         caller: row.try_get("caller")?,
         template: row.try_get("template")?,
         tool: row.try_get("tool")?,
+        definition: row.try_get("definition")?,
         approved_by: row.try_get("approved_by")?,
         approved_micros: row.try_get("approved_micros")?,
     })

@@ -8,11 +8,11 @@ use super::failure::Failure;
 pub(super) const APPLICATION_ID: i64 = 0x4849_4d41;
 
 /// The schema version that this code writes (`PRAGMA user_version`).
-pub const SCHEMA_VERSION: i64 = 20;
+pub const SCHEMA_VERSION: i64 = 21;
 
 /// Step `n` brings version `n` to `n + 1`. A released step never changes; a change is a new step.
 pub(super) const MIGRATIONS: &[&str] = &[
-    V1, V2, V3, V4, V5, V6, V7, V8, V9, V10, V11, V12, V13, V14, V15, V16, V17, V18, V19, V20,
+    V1, V2, V3, V4, V5, V6, V7, V8, V9, V10, V11, V12, V13, V14, V15, V16, V17, V18, V19, V20, V21,
 ];
 
 const V1: &str = "
@@ -404,6 +404,11 @@ CREATE TABLE owner_bytes (
     counted!("deliveries" as "triggers": "detail"),
 );
 
+/// What a person has approved is the tool as it was defined then.
+const V21: &str = "
+ALTER TABLE tool_approvals ADD COLUMN definition TEXT NOT NULL DEFAULT '';
+";
+
 /// The schema version of an open file.
 pub(super) fn version(connection: &Connection) -> Result<i64, rusqlite::Error> {
     connection.pragma_query_value(None, "user_version", |row| row.get(0))
@@ -433,6 +438,6 @@ pub(super) fn migrate(connection: &mut Connection, steps: &[&str]) -> Result<(),
 }
 
 const _: () = assert!(
-    MIGRATIONS.len() == 20 && SCHEMA_VERSION == 20,
+    MIGRATIONS.len() == 21 && SCHEMA_VERSION == 21,
     "a step and its version come together"
 );

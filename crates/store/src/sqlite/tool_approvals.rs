@@ -1,6 +1,6 @@
 //! The rows of tools that are approved.
 
-use rusqlite::{Row, named_params, params};
+use rusqlite::{Row, named_params, params, params_from_iter};
 use uuid::Uuid;
 
 use super::SqliteStore;
@@ -8,12 +8,16 @@ use super::triggers::id;
 use crate::{StoreError, ToolApprovalAdded, ToolApprovalRecord};
 
 const INSERT: &str = "
-INSERT INTO tool_approvals (id, owner, caller, template, tool, approved_by, approved_micros)
-VALUES (:id, :owner, :caller, :template, :tool, :approved_by, :approved_micros)
-ON CONFLICT (owner, caller, template, tool) DO NOTHING";
+INSERT INTO tool_approvals (id, owner, caller, template, tool, definition, approved_by, approved_micros)
+VALUES (:id, :owner, :caller, :template, :tool, :definition, :approved_by, :approved_micros)";
+
+/// The approval of another definition is of no use any more.
+const FORGET: &str = "
+DELETE FROM tool_approvals WHERE owner = ?1 AND caller = ?2 AND template = ?3 AND tool = ?4";
 
 const HELD: &str = "
-SELECT 1 FROM tool_approvals WHERE owner = ?1 AND caller = ?2 AND template = ?3 AND tool = ?4";
+SELECT 1 FROM tool_approvals WHERE owner = ?1 AND caller = ?2 AND template = ?3 AND tool = ?4
+  AND definition = ?5";
 
 const LIST: &str = "
 SELECT * FROM tool_approvals WHERE ?1 IS NULL OR owner = ?1 ORDER BY owner, caller, template, tool";
@@ -26,9 +30,11 @@ impl SqliteStore {
     ) -> Result<ToolApprovalAdded, StoreError> {
         self.write(move |transaction| {
             let place = [&record.owner, &record.caller, &record.template, &record.tool];
-            if transaction.prepare_cached(HELD)?.exists(place)? {
+            let held = place.into_iter().chain([&record.definition]);
+            if transaction.prepare_cached(HELD)?.exists(params_from_iter(held))? {
                 return Ok(ToolApprovalAdded::Present);
             }
+            transaction.prepare_cached(FORGET)?.execute(place)?;
             let held: i64 = transaction
                 .prepare_cached("SELECT count(*) FROM tool_approvals WHERE owner = ?1")?
                 .query_row([&record.owner], |row| row.get(0))?;
@@ -41,6 +47,7 @@ impl SqliteStore {
                 ":caller": record.caller,
                 ":template": record.template,
                 ":tool": record.tool,
+                ":definition": record.definition,
                 ":approved_by": record.approved_by,
                 ":approved_micros": record.approved_micros,
             })?;
@@ -55,10 +62,11 @@ impl SqliteStore {
         caller: String,
         template: String,
         tool: String,
+        definition: String,
     ) -> Result<bool, StoreError> {
         self.read(move |connection| {
             let mut select = connection.prepare_cached(HELD)?;
-            Ok(select.exists([&owner, &caller, &template, &tool])?)
+            Ok(select.exists([&owner, &caller, &template, &tool, &definition])?)
         })
         .await
     }
@@ -96,6 +104,7 @@ fn read(row: &Row<'_>) -> Result<ToolApprovalRecord, rusqlite::Error> {
         caller: row.get("caller")?,
         template: row.get("template")?,
         tool: row.get("tool")?,
+        definition: row.get("definition")?,
         approved_by: row.get("approved_by")?,
         approved_micros: row.get("approved_micros")?,
     })

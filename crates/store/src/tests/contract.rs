@@ -510,6 +510,7 @@ pub(crate) async fn a_tool_is_approved_for_its_sessions_alone_and_once<P: Fixtur
         caller: caller.into(),
         template: template.into(),
         tool: tool.into(),
+        definition: "1".into(),
         approved_by: "acme/boss".into(),
         approved_micros: 7,
     };
@@ -522,7 +523,13 @@ pub(crate) async fn a_tool_is_approved_for_its_sessions_alone_and_once<P: Fixtur
     let added = b.add_tool_approval(again, 2).await.unwrap();
     assert_eq!(added, ToolApprovalAdded::Present);
     let has = |owner: &str, caller: &str, template: &str, tool: &str| {
-        b.has_tool_approval(owner.into(), caller.into(), template.into(), tool.into())
+        b.has_tool_approval(
+            owner.into(),
+            caller.into(),
+            template.into(),
+            tool.into(),
+            "1".into(),
+        )
     };
     assert!(has("acme", "ada", "tools", "orders.delete").await.unwrap());
     for (owner, caller, template, tool) in [
@@ -548,6 +555,17 @@ pub(crate) async fn a_tool_is_approved_for_its_sessions_alone_and_once<P: Fixtur
     let listed = b.tool_approvals(Some("acme".into())).await.unwrap();
     assert_eq!(listed, [first.clone(), second.clone()]);
     assert_eq!(b.tool_approvals(None).await.unwrap().len(), 3);
+    // Another definition is not approved; when it is, the first one no longer is.
+    let changed = |definition: &str| {
+        let [owner, caller, template, tool] = ["acme", "eve", "tools", "orders.delete"].map(str::to_owned);
+        b.has_tool_approval(owner, caller, template, tool, definition.into())
+    };
+    assert!(changed("1").await.unwrap() && !changed("2").await.unwrap());
+    let mut second = second;
+    (second.id, second.definition) = (Uuid::new_v4(), "2".to_owned());
+    let added = a.add_tool_approval(second.clone(), 2).await.unwrap();
+    assert_eq!(added, ToolApprovalAdded::Added);
+    assert!(!changed("1").await.unwrap() && changed("2").await.unwrap());
     let delete = |owner: Option<&str>, id: Uuid| b.delete_tool_approval(owner.map(str::to_owned), id);
     assert!(!delete(Some("acme"), foreign.id).await.unwrap());
     assert!(delete(Some("acme"), first.id).await.unwrap());

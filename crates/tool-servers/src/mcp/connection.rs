@@ -205,7 +205,7 @@ impl Mcp {
             .await;
         match answer {
             // Something before it says so.
-            Err(CallError::Refused { code, text }) if code >= 500 => Err(format!("{code}: {text}")),
+            Err(CallError::Refused { code, text, .. }) if code >= 500 => Err(format!("{code}: {text}")),
             Ok(_) | Err(CallError::Refused { .. } | CallError::Failed(_) | CallError::TooLarge(_)) => Ok(()),
             Err(CallError::Timeout(time)) => Err(format!("no answer to a ping within {} s", time.as_secs())),
             Err(error) => Err(error.to_string()),
@@ -394,6 +394,7 @@ fn add(listing: &mut Listing, tool: &RawValue, number: usize) {
                     destructive: !read_only && listed.annotations.destructive_hint.unwrap_or(true),
                     idempotent: read_only || listed.annotations.idempotent_hint.unwrap_or(false),
                 },
+                place: String::new(),
             };
             listing.add(definition, tool.get().len());
         }

@@ -161,6 +161,7 @@ fn one(
         // It is for who reads it, and no reason to leave a tool out.
         output_schema: output(description, schemas, operation).ok().flatten(),
         effect: effect(method),
+        place: format!("{} {path}", method.to_uppercase()),
     };
     let method = method
         .to_uppercase()

@@ -215,7 +215,7 @@ async fn redirects_are_not_followed() {
     let servers = ready(&[("a", &server.url)]).await;
     let error = call(&servers, "a", "go").await.unwrap_err();
     assert!(
-        matches!(&error, CallError::Refused { code: 303, text } if text.contains("not followed")),
+        matches!(&error, CallError::Refused { code: 303, text, .. } if text.contains("not followed")),
         "{error}"
     );
     let reached = tokio::time::timeout(Duration::from_millis(200), other.accept()).await;
@@ -273,7 +273,8 @@ async fn a_call_that_may_have_been_done_is_not_sent_again() {
         error,
         CallError::Refused {
             code: 503,
-            text: "later".to_owned()
+            text: "later".to_owned(),
+            retry_after: Some(0),
         }
     );
     assert_eq!(count.load(Ordering::SeqCst), 4);
@@ -344,7 +345,8 @@ async fn garbage_is_an_error_of_its_call() {
                 called.unwrap_err(),
                 CallError::Refused {
                     code: -32602,
-                    text: "no such".to_owned()
+                    text: "no such".to_owned(),
+                    retry_after: None,
                 }
             ),
             _ => assert!(matches!(called, Err(CallError::Failed(_))), "{kind}: {called:?}"),

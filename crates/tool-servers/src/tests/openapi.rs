@@ -160,7 +160,7 @@ async fn answers_of_all_kinds() {
     for (kind, code, part) in [("missing", 404, "no pet"), ("away", 302, "not followed")] {
         let error = odd(kind, LIMITS).await.unwrap_err();
         assert!(
-            matches!(&error, CallError::Refused { code: is, text } if *is == code && text.contains(part)),
+            matches!(&error, CallError::Refused { code: is, text, .. } if *is == code && text.contains(part)),
             "{error}"
         );
     }

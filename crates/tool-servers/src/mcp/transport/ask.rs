@@ -10,7 +10,7 @@ use rmcp::model::RequestId;
 use tokio::time::{sleep, timeout};
 
 use super::{CONTROL_TIME, EVENT_STREAM, Headers, MAX_REQUESTS, Transport};
-use crate::call::{CallError, refusal};
+use crate::call::{CallError, refusal, retry_after};
 use crate::mcp::events::{EventError, data, events};
 use crate::mcp::message::{Kind, Message, answer};
 use crate::mcp::ticket::{Answer, Ticket};
@@ -66,7 +66,8 @@ impl Transport {
             }
             _ => {
                 let text = String::from_utf8_lossy(body.get(..ERROR_BYTES).unwrap_or(&body));
-                Err(CallError::refused(i64::from(incoming.status.as_u16()), &text))
+                let refused = CallError::refused(i64::from(incoming.status.as_u16()), &text);
+                Err(refused.after(retry_after(&incoming)))
             }
         }
     }

@@ -6,7 +6,7 @@ import threading
 import time
 
 from himalia_inside.api import answer_of, base
-from himalia_inside.errors import lost, unreachable
+from himalia_inside.errors import lost, reason_of, unreachable
 
 _IDLE_SECONDS = 30
 
@@ -40,7 +40,7 @@ def ask(request, timeout=None):
         body = response.read()
         keep = not response.will_close
     except (OSError, http.client.HTTPException) as error:
-        raise lost(request, str(error) or type(error).__name__) from None
+        raise lost(request, reason_of(error)) from None
     finally:
         if keep:
             _kept.connection = (connection, os.getpid(), time.monotonic())

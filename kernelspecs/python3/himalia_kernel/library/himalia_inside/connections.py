@@ -7,7 +7,7 @@ import weakref
 from urllib.parse import urlsplit
 
 from himalia_inside.api import answer_of, base
-from himalia_inside.errors import lost, unreachable
+from himalia_inside.errors import lost, reason_of, unreachable
 
 # The gateway answers 64 requests of a session at once, and closes new connections of a sandbox if there are more than 64 at once.
 _MOST = 48
@@ -63,7 +63,7 @@ async def ask(request):
             await writer.drain()
             status, body, keep = await _response(reader)
         except (OSError, EOFError, asyncio.LimitOverrunError) as error:
-            raise lost(request, str(error) or type(error).__name__) from None
+            raise lost(request, reason_of(error)) from None
         finally:
             if keep:
                 pool.idle.append((time.monotonic(), reader, writer))

@@ -1,14 +1,19 @@
 """Why a tool was not found, or a call has no reply."""
 
+import http.client
+
 
 class ToolError(Exception):
     """Something about a tool went wrong.
 
     `code` is a stable word, `status` that of the HTTP response (0: there was none), `hint` what to do or None, `violations` what is wrong
     with arguments, `call` the number of the call in the log of the session or None, `prompt` the prompt to a person that a call waits for.
+    `server_status` is the HTTP status of the tool's server, if it refused the call, and `retry_after` the seconds that it asks to wait.
     """
 
-    def __init__(self, message, code="internal", status=0, hint=None, violations=(), call=None, prompt=None):
+    def __init__(
+        self, message, code="internal", status=0, hint=None, violations=(), call=None, prompt=None, server_status=None, retry_after=None
+    ):
         super().__init__(message)
         self.message = message
         self.code = code
@@ -17,9 +22,12 @@ class ToolError(Exception):
         self.violations = list(violations)
         self.call = call
         self.prompt = prompt
+        self.server_status = server_status
+        self.retry_after = retry_after
 
     def __reduce__(self):
-        return type(self), (self.message, self.code, self.status, self.hint, self.violations, self.call, self.prompt)
+        made = (self.message, self.code, self.status, self.hint, self.violations, self.call, self.prompt, self.server_status, self.retry_after)
+        return type(self), made
 
     def __str__(self):
         parts = [f"{self.message} ({self.code})"]
@@ -142,7 +150,16 @@ def error_of(status, problem):
         problem.get("violations", ()),
         problem.get("call"),
         problem.get("prompt"),
+        problem.get("server_status"),
+        problem.get("retry_after_s"),
     )
+
+
+def reason_of(error):
+    """Why a connection ended, in words: what Python says of a closed one names its own buffers."""
+    if isinstance(error, (EOFError, http.client.IncompleteRead, http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError)):
+        return "the gateway closed the connection before it answered"
+    return str(error) or type(error).__name__
 
 
 def lost(request, reason):

@@ -9,13 +9,16 @@ import uuid
 from typing import NamedTuple
 
 from himalia_inside.api import ask_request, call_request, info_request, prompt_request
-from himalia_inside.errors import ApprovalNeeded, OutcomeUnknown, ToolUnavailable, Withdrawn
+from himalia_inside.errors import ApprovalNeeded, OutcomeUnknown, ToolFailed, ToolUnavailable, Withdrawn
 
 # Seconds that one request waits for an answer; that a gateway may be away; between two attempts, and at most between two calls.
 _WAIT = 50
 _AWAY = 600
 _PAUSE = 1
 _LONG_PAUSE = 30
+# Seconds that a server of tools may ask to wait before a call is repeated, and the statuses with which it does.
+_MOST_AFTER = 60
+_LATER = (429, 503)
 
 
 class _Pause(NamedTuple):
@@ -56,15 +59,17 @@ def calling(tool, arguments, timeout, retries=0, line=None):
     while True:
         try:
             return (yield from _calling(tool, arguments, timeout, line))
-        except (ToolUnavailable, OutcomeUnknown) as error:
-            if retries <= 0:
+        except (ToolUnavailable, OutcomeUnknown, ToolFailed) as error:
+            after = error.retry_after
+            is_later = error.server_status in _LATER and (after is None or after <= _MOST_AFTER)
+            if retries <= 0 or (isinstance(error, ToolFailed) and not is_later):
                 raise
-            if isinstance(error, OutcomeUnknown):
+            if not isinstance(error, ToolUnavailable):
                 info = yield from persistent(info_request(tool))
                 if not (info["read_only"] or info["idempotent"]):
                     raise
         retries -= 1
-        yield _Pause(pause)
+        yield _Pause(pause if after is None else after)
         pause = min(pause * 2, _LONG_PAUSE)
 
 
