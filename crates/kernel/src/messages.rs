@@ -178,6 +178,7 @@ impl Core {
         };
         if status.as_deref() == Some("busy")
             && parent_tracked
+            && origin.incarnation == self.life.incarnation()
             && let Some(id) = key.and_then(|key| self.requests.works_on(key))
         {
             meta.set_request_id(id);

@@ -307,6 +307,14 @@ fn a_caller_may_have_the_process_replaced_or_ended_by_the_end_of_the_time() {
         let given: Vec<Kind> = play.bench.orders.iter().map(|(kind, _)| *kind).collect();
         assert_eq!(given, orders);
         assert_eq!(play.ends(), [(seq, End::KernelDied, true, 0)]);
+        // What comes before the end of the process is seen is for the next one.
+        play.execute("b");
+        play.bench.ended_by_shim(1);
+        play.bench.started(2);
+        assert_eq!((play.ends().len(), play.codes()), (1, vec!["a".to_owned()]));
+        play.bench.core.readiness.restore(true, true);
+        play.wait(1);
+        assert_eq!(play.codes(), ["a", "b"]);
         assert!(stuck(&play).is_empty());
     }
 }

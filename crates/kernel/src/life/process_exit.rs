@@ -74,6 +74,7 @@ impl Core {
         match self.life.phase {
             _ if !asked => self.executions_lost(&exit.cause()),
             Phase::Stopping => self.executions_lost(&self.life.cause()),
+            _ if self.life.written_off => {}
             _ if stopped == Some(StopBy::Outside) => self.executions_lost(ENDED_FROM_OUTSIDE),
             _ => self.executions_lost(RESTART),
         }
@@ -99,6 +100,7 @@ impl Core {
     pub(crate) fn end_process(&mut self, cause: String, out: &mut Vec<Effect>) {
         self.stopwatch.reset();
         self.process_crashed(cause, out);
+        self.life.written_off = true;
         if self.life.phase == Phase::Dead {
             // It was not replaced, so it still runs.
             let ordered = self.order(&ShimCommand::Stop(Stop { grace_ms: 0 }), out);
@@ -110,6 +112,7 @@ impl Core {
     pub(crate) fn restart_process(&mut self, cause: &str, out: &mut Vec<Effect>) {
         self.stopwatch.reset();
         self.executions_lost(cause);
+        self.life.written_off = true;
         self.restart_after(cause, out);
     }
 

@@ -27,6 +27,8 @@ pub(crate) struct Life {
     pub(super) crashes: u32,
     /// A client has asked this incarnation to end.
     pub(super) asked_to_end: bool,
+    /// The engine ends this process, and what it had is lost already: what comes until its end is for the next one.
+    pub(super) written_off: bool,
     /// A process has ended, its output is not complete yet.
     pub(super) exit: Option<PendingExit>,
     /// Why the kernel is in its state, where that needs saying.
@@ -57,6 +59,7 @@ impl Life {
             since: 0,
             crashes: 0,
             asked_to_end: false,
+            written_off: false,
             exit: None,
             reason: None,
             sandbox_gone: false,
@@ -204,6 +207,7 @@ impl Life {
         self.incarnation = incarnation;
         self.since = mono;
         self.asked_to_end = false;
+        self.written_off = false;
         self.moving = false;
         self.keep_reason_of_crash();
         if self.phase != Phase::Stopping && self.phase != Phase::Ended {

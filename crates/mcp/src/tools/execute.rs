@@ -39,7 +39,7 @@ fn describe(name: &'static str) -> Tool {
             "kernel": {"type": "string", "description": "id of an additional one"},
             "language": {"type": "string", "description": "bash: a shell script"},
             "timeout_s": {"type": "number", "description": "run time limit"},
-            "on_timeout": {"enum": ["interrupt", "detach", "restart", "kill"], "description": "detach: let it continue; restart: if interrupts do not help"},
+            "on_timeout": {"enum": ["interrupt", "detach", "restart", "kill"], "description": "detach: let it continue"},
             "wait_s": {"type": "number", "description": "return then; the code continues (default 50, at most 600)"},
             "background": {"type": "boolean", "description": "return immediately"},
             "text_chars": {"type": "integer", "description": "budget of text (default 8000)"},
