@@ -19,7 +19,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::settings::{Flags, Seconds, Secret};
 pub(crate) use approvals::ApprovalCommand;
 pub(crate) use prompts::{PromptsArgs, PromptsCommand};
-pub(crate) use schedules::{NewScheduleArgs, OnMissed, OnOverlap, ScheduleCommand, TargetArgs};
+pub(crate) use schedules::{NewScheduleArgs, OnMissed, ScheduleCommand, TargetArgs};
 pub(crate) use skills::{NewKind, SkillCommand, SkillRunArgs};
 pub(crate) use webhooks::{NewWebhookArgs, WebhookCommand};
 pub(crate) use workflows::{WorkflowCommand, WorkflowRunArgs};

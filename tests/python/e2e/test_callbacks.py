@@ -207,7 +207,7 @@ def test_a_callback_does_not_reach_the_private_addresses_of_sessions(tmp_path, k
         file.write(text.replace("callback_addresses", "private_addresses"))
     own = Himalia(tmp_path / "gateway", "--config", config)
     try:
-        publish(own)
+        publish(own.http)
         run = start(own.http, SKILL_RUNS, receiver)
 
         def tried():
