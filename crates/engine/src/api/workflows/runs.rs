@@ -25,7 +25,7 @@ pub const MAX_RUNS_IN_PROGRESS: u32 = 32;
 /// Runs of an owner that are kept.
 pub const MAX_RUNS: u32 = 10_000;
 /// Bytes of the rows of the runs of an owner. For more, those that ended first are forgotten.
-pub const MAX_RUNS_BYTES: i64 = 1 << 30;
+const MAX_RUNS_BYTES: i64 = 1 << 30;
 /// Bytes of a key.
 const MAX_KEY_BYTES: usize = 256;
 /// How often a run is looked at that another replica may have changed.

@@ -17,15 +17,17 @@ async fn post(gateway: &Gateway, path: &str, body: &Value) -> Reply {
     call(gateway, EVE, &request).await
 }
 
-/// A workflow that runs nothing and returns one input so often.
-async fn publish(gateway: &Arc<Gateway>, outputs: usize) {
+fn skill() -> Value {
     let manifest = json!({
         "name": "nothing", "version": "1.0.0", "kind": "code", "description": "It runs never.",
         "inputs": { "type": "object" }, "outputs": { "type": "object" },
     });
-    let skill =
-        json!({ "manifest": manifest, "files": { "main.py": { "text": "def run():\n    return {}\n" } } });
-    made(gateway, EVE, "POST", "/v1/skills", skill).await;
+    json!({ "manifest": manifest, "files": { "main.py": { "text": "def main():\n    return {}\n" } } })
+}
+
+/// A workflow that runs nothing and returns one input so often.
+async fn publish(gateway: &Arc<Gateway>, outputs: usize) {
+    made(gateway, EVE, "POST", "/v1/skills", skill()).await;
     let wires: serde_json::Map<String, Value> = (0..outputs)
         .map(|n| (format!("o{n}"), json!({ "from": "inputs.x" })))
         .collect();
@@ -34,14 +36,8 @@ async fn publish(gateway: &Arc<Gateway>, outputs: usize) {
         "name": "many", "version": "1.0.0", "description": "It returns much.", "steps": [step], "outputs": wires,
         "inputs": { "type": "object", "properties": { "x": { "type": "string" } }, "required": ["x"] },
     });
-    made(
-        gateway,
-        EVE,
-        "POST",
-        "/v1/workflows",
-        json!({ "definition": definition }),
-    )
-    .await;
+    let definition = json!({ "definition": definition });
+    made(gateway, EVE, "POST", "/v1/workflows", definition).await;
 }
 
 async fn start(gateway: &Gateway, bytes: usize) -> Reply {
@@ -104,14 +100,12 @@ async fn the_same_value_many_times_is_refused_before_it_is_made() {
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_stored_without_free_room_on_the_disk() {
     let (gateway, engine) = place_with(Share::default(), |config| config.min_free_bytes = 1 << 62).await;
-    let manifest = json!({ "name": "a", "version": "1.0.0", "kind": "instructions", "description": "d" });
-    let skill = json!({ "manifest": manifest, "files": { "SKILL.md": { "text": "x" } } });
     let step = json!({ "id": "ask", "approval": { "text": "?" } });
     let definition = json!({
         "name": "w", "version": "1.0.0", "description": "d", "inputs": { "type": "object" }, "steps": [step],
     });
     for (path, body) in [
-        ("/v1/skills", skill),
+        ("/v1/skills", skill()),
         ("/v1/workflows", json!({ "definition": definition })),
     ] {
         let reply = post(&gateway, path, &body).await;
