@@ -386,6 +386,8 @@ export interface Execution {
   artifacts?: ArtifactFile[] | undefined;
   /** Such files that are not kept. */
   artifacts_omitted?: OmittedArtifacts | null | undefined;
+  /** The execution that the kernel has, while this one waits. */
+  behind?: ExecutionId | null | undefined;
   /** Who asked for it: `operator`, or tenant and caller as `tenant/caller`. */
   caller: string;
   /** What the client called itself, if it did. It is not verified. */
@@ -448,6 +450,8 @@ export interface Execution {
   session: KernelId;
   /** How far it is. */
   status: ExecutionStatus;
+  /** The execution that ignores interrupts: this one, or the one that it waits for. */
+  stuck?: Stuck | null | undefined;
   /** What was printed, as a terminal shows it: head and tail within the budget. */
   text: string;
   /** What of that is left out. */
@@ -515,6 +519,8 @@ export type ExecutionEvent = ({
   reason: StopReason;
 } | {
   event: "detached";
+} | Stuck & {
+  event: "stuck";
 } | {
   event: "gap";
   /** One line. */
@@ -562,6 +568,8 @@ export interface ExecutionResult {
   artifacts?: ArtifactFile[] | undefined;
   /** Such files that are not kept. */
   artifacts_omitted?: OmittedArtifacts | null | undefined;
+  /** The execution that the kernel has, while this one waits. */
+  behind?: ExecutionId | null | undefined;
   /** Who asked for it: `operator`, or tenant and caller as `tenant/caller`. */
   caller: string;
   /** What the client called itself, if it did. It is not verified. */
@@ -618,6 +626,8 @@ export interface ExecutionResult {
   session: KernelId;
   /** How far it is. */
   status: ExecutionStatus;
+  /** The execution that ignores interrupts: this one, or the one that it waits for. */
+  stuck?: Stuck | null | undefined;
   /** What was printed, as a terminal shows it: head and tail within the budget. */
   text: string;
   /** What of that is left out. */
@@ -1286,7 +1296,7 @@ export interface NewExecution {
   /** What the caller wants to find with the execution again; at most 4,096 bytes as JSON. */
   metadata?: { [name: string]: unknown } | null | undefined;
   /** Only with `timeout_s`; default `interrupt`. */
-  on_timeout?: "interrupt" | "detach" | null | undefined;
+  on_timeout?: "interrupt" | "detach" | "restart" | "kill" | null | undefined;
   /** Whether the kernel counts it and stores it in its history; default true. */
   store_history?: boolean | null | undefined;
   /** Characters of text in the result; default 8,000. */
@@ -1297,11 +1307,14 @@ export interface NewExecution {
    */
   timeout_ms?: number | null | undefined;
   /**
-   * Seconds that the code may run, without its wait in the queue or for input; default: no limit. The wait of the response
-   * is `wait_s`.
+   * Seconds that the code may run, without its wait in the queue or for input; default: no limit. Without `wait_s`, the response
+   * waits about 10 seconds longer at most.
    */
   timeout_s?: number | null | undefined;
-  /** Seconds that a JSON response waits for the end; after that it is 202, and the execution continues. Default 300. */
+  /**
+   * Seconds that a JSON response waits for the end; after that it is 202, and the execution continues. Default 300, and less if
+   * `timeout_s` has expired.
+   */
   wait_s?: number | null | undefined;
 }
 
@@ -2352,6 +2365,8 @@ export type SessionExecutionEvent = ({
   reason: StopReason;
 } | {
   event: "detached";
+} | Stuck & {
+  event: "stuck";
 } | {
   event: "gap";
   /** One line. */
@@ -2631,6 +2646,14 @@ export interface Stopping {
   stopping: boolean;
 }
 
+/** An execution that ignores interrupts. */
+export interface Stuck {
+  /** Its id. */
+  execution: ExecutionId;
+  /** What ends it. */
+  hint: string;
+}
+
 /** A column. */
 export interface TableColumn {
   dtype?: string | null | undefined;
@@ -2839,8 +2862,9 @@ export interface Truncated {
  * What a kernel leaves unanswered.
  * - `heartbeat`: Three heartbeats: its process is stopped, thrashes, or has lost the thread that answers them.
  * - `kernel_info`: Twelve `kernel_info_request`s since its process was started.
+ * - `control`: A request of the gateway on the control channel.
  */
-export type Unanswered = "heartbeat" | "kernel_info";
+export type Unanswered = "heartbeat" | "kernel_info" | "control";
 
 /** A kernel that does not respond. */
 export interface Unresponsive {
