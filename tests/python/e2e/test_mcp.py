@@ -412,11 +412,11 @@ def test_code_that_ignores_interrupts_is_not_waited_for(shared):
         async with agent(shared) as client:
             code = "import time\nfor _ in range(300):\n  try: time.sleep(1)\n  except BaseException: pass"
             ran = await client.call_tool("execute", {"session": session, "code": code, "timeout_s": 1})
-            result = ran.structured_content
+            result = whole(ran)
             assert result["status"] == "running" and result["stuck"]["execution"] == result["id"]
             assert "[hint: The code ignores interrupts" in text(ran), text(ran)
             behind = await client.call_tool("execute", {"session": session, "code": "1", "timeout_s": 1})
-            assert behind.structured_content["status"] == "queued" and result["id"] in text(behind), text(behind)
+            assert whole(behind)["status"] == "queued" and result["id"] in text(behind), text(behind)
 
     run(stubborn)
     shared.delete_session(session)
