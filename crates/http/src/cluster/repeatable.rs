@@ -16,7 +16,8 @@ use crate::error::ApiError;
 pub(crate) struct Repeatable;
 
 /// Routes that keep an idempotency key: the header `Idempotency-Key`, or the member `idempotency_key` of the body.
-const KEYED: [&str; 4] = [
+const KEYED: [&str; 5] = [
+    "/v1/schedules/{schedule}/runs",
     "/v1/sessions",
     "/v1/sessions/{session_id}/executions",
     "/v1/skills/{skill}/runs",
