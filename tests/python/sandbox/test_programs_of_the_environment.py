@@ -148,6 +148,14 @@ def test_nothing_of_the_gateways_environment_shows(started):
     gateway.delete_session(session)
 
 
+@pytest.mark.parametrize("started", LEVELS, indirect=True)
+def test_workers_of_joblib_are_as_many_as_the_limit_of_processors_allows(started):
+    gateway, _ = started
+    session = gateway.session(limits={"cpu_millis": 500})["id"]
+    assert result(gateway, session, "import joblib; print(joblib.cpu_count(), joblib.cpu_count(only_physical_cores=True))") == "1 1\n"
+    gateway.delete_session(session)
+
+
 def test_additional_kernels_branches_pooled_ones_and_those_after_a_restart(started):
     gateway, place = started
     eventually(lambda: any(pool["ready"] for pool in gateway.http.get("v1/pools").json()["pools"]), "a pooled kernel", 120)

@@ -24,6 +24,8 @@ use crate::sandbox_error::not_started;
 use crate::templates::{Plan, binds, java, packages, programs, sandbox_spec};
 use crate::{Lease, SessionKernel, SessionManager};
 
+/// How many processes joblib starts at most. It would look for the limit in `/sys`, which sandboxes do not have.
+const MAX_WORKERS: &str = "LOKY_MAX_CPU_COUNT";
 /// Connections of a shim that wait for the actor.
 const ARRIVALS: usize = 4;
 
@@ -201,6 +203,10 @@ pub(super) fn shim_spec(
         let index = index.is_some_and(|index| index.is_permitted(&config.allow));
         for (name, value) in packages::variables(work_dir, &config.network, config.has_proxy(), index) {
             env.entry(name.to_owned()).or_insert(value);
+        }
+        if let Some(millis) = config.limits.cpu_millis {
+            env.entry(MAX_WORKERS.to_owned())
+                .or_insert(millis.div_ceil(1000).to_string());
         }
         if launch.env.get("PATH") == launch.base_env.get("PATH") {
             packages::find_programs(work_dir, &mut env);
