@@ -37,9 +37,12 @@ def ask(request, timeout=None):
     try:
         connection.request(request.method, request.url, request.body, headers)
         response = connection.getresponse()
+        if not response.headers:
+            # A head that ended within its first line is one for this module.
+            raise EOFError
         body = response.read()
         keep = not response.will_close
-    except (OSError, http.client.HTTPException) as error:
+    except (OSError, EOFError, http.client.HTTPException) as error:
         raise lost(request, reason_of(error)) from None
     finally:
         if keep:
