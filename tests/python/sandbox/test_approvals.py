@@ -160,6 +160,18 @@ def test_a_denied_call_is_an_error_of_the_code_and_an_approved_tool_asks_no_more
     assert world.orders.created() == before + 5
 
 
+def test_who_approves_a_call_sees_all_of_it(world, session):
+    calls = f"v1/sessions/{session}/tools/calls"
+    arguments = {"amount": 1, "token_address": "0xATTACKER", "authorization": {"limit": "unlimited"}}
+    needed = world.gateway.http.post(calls, json={"tool": "orders.transfer", "arguments": arguments})
+    assert needed.json()["code"] == "approval_needed", needed.text
+    assert world.prompt(session)["arguments"] == arguments
+    before = world.orders.created()
+    long = world.gateway.http.post(calls, json={"tool": "orders.transfer", "arguments": {**arguments, "note": "x" * 16_000}})
+    assert (long.status_code, long.json()["code"]) == (403, "tool_denied") and "cannot be approved" in long.text, long.text
+    assert world.orders.created() == before
+
+
 def approvals(http):
     """The tools that are approved for later sessions."""
     listed = http.get("v1/tool-approvals")

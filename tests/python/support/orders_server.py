@@ -26,6 +26,13 @@ def made(record):
             file.write(f"{customer} {amount}\n")
         return {"created": customer}
 
+    @server.tool()
+    def transfer(amount: float, token_address: str, authorization: dict, note: str = "") -> dict:
+        """Transfer an amount."""
+        with record.open("a") as file:
+            file.write(f"{amount} {token_address} {authorization}\n")
+        return {"to": token_address}
+
     @server.tool(annotations=READS)
     def wait_for(path: str) -> str:
         """Wait until there is a file."""

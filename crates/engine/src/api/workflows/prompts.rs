@@ -9,6 +9,7 @@ use himalia_store::{StepAnswer, StepPromptFilter, StepPromptPlace, StepPromptRec
 use himalia_workflows::{Attempt, AttemptStatus, MAX_INPUT_BYTES, Run};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 
 use super::runs::no_step;
@@ -40,7 +41,7 @@ pub(super) fn question(run: &Run, attempt: &Attempt) -> Result<Option<String>, E
     let question = Question {
         text: approval.text.clone(),
         options: approval.options.clone(),
-        inputs: shown_inputs(Value::Object(inputs.unwrap_or_default())),
+        inputs: shown_inputs(Value::Object(inputs.unwrap_or_default()), &attempt.place.step),
     };
     let written = serde_json::to_string(&question);
     written
@@ -48,14 +49,25 @@ pub(super) fn question(run: &Run, attempt: &Attempt) -> Result<Option<String>, E
         .map_err(|error| EngineError::internal("writing a question", error))
 }
 
-/// Inputs as a person sees them. What is too long is a text that is cut, and says so.
-fn shown_inputs(inputs: Value) -> Value {
+/// Inputs as a person sees them. Of long ones the person sees the beginning and the end, how much is between them, the digest of all, and
+/// where all of them are.
+fn shown_inputs(inputs: Value, step: &str) -> Value {
     let text = inputs.to_string();
     if text.len() <= SHOWN_BYTES {
         return inputs;
     }
-    let end = text.floor_char_boundary(SHOWN_BYTES);
-    Value::String(format!("{}… ({} bytes)", &text[..end], text.len()))
+    let start = text.floor_char_boundary(SHOWN_BYTES / 2);
+    let end = text.ceil_char_boundary(text.len().saturating_sub(SHOWN_BYTES / 2));
+    let (first, last) = (
+        text.get(..start).unwrap_or_default(),
+        text.get(end..).unwrap_or_default(),
+    );
+    let digest = hex::encode(Sha256::digest(&text));
+    Value::String(format!(
+        "{first}… [{} of {} bytes are not shown; SHA-256 {digest}; GET /v1/workflow-runs/…/steps/{step} returns all] …{last}",
+        end.saturating_sub(start),
+        text.len()
+    ))
 }
 
 /// A step that asks or has asked, as a prompt.
@@ -233,5 +245,30 @@ fn place(after: &PromptPlace) -> StepPromptPlace {
         begun_micros: i64::try_from(micros).unwrap_or(i64::MAX),
         run,
         step,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_person_sees_both_ends_of_long_inputs() {
+        let short = json!({"a": "b"});
+        assert_eq!(shown_inputs(short.clone(), "sign"), short);
+        let long = json!({"a": "ü".repeat(SHOWN_BYTES), "to": "the end"});
+        let shown = shown_inputs(long.clone(), "sign");
+        let shown = shown.as_str().unwrap();
+        assert!(
+            shown.starts_with("{\"a\":\"ü") && shown.ends_with("\"to\":\"the end\"}"),
+            "{shown}"
+        );
+        let digest = hex::encode(Sha256::digest(long.to_string()));
+        assert!(
+            shown.contains(&digest) && shown.contains("bytes are not shown") && shown.contains("steps/sign")
+        );
+        assert!(shown.len() < SHOWN_BYTES + 300);
     }
 }
