@@ -204,16 +204,17 @@ def doubling(depth, leaf):
 
 
 def test_schemas_that_cost_much_are_refused_with_their_number(shared):
-    def published(inputs, **test):
-        manifest = {"name": "bomb", "version": "1.0.0", "kind": "code", "description": "d", "inputs": inputs, "outputs": {}, "tests": [{"name": "t", **test}]}
-        return shared.http.post("v1/skills", json={"manifest": manifest, "files": {"main.py": "def main(x=1):\n    pass\n"}})
+    def published(schema, inputs):
+        tests = [{"name": "t", "inputs": inputs}]
+        manifest = {"name": "bomb", "version": "1.0.0", "kind": "code", "description": "d", "inputs": schema, "outputs": {}, "tests": tests}
+        return shared.http.post("v1/skills", json={"manifest": manifest, "files": {"main.py": {"text": "def main(x=1):\n    pass\n"}}})
 
     for depth in (18, 20, 23, 26):
         for leaf in ({"type": "string"}, {}):
             refused = published(doubling(depth, leaf), inputs={"x": 1})
             assert refused.status_code == 400 and "at most 10000 are allowed" in refused.text, refused.text
             workflow = {"name": "bomb", "version": "1.0.0", "description": "d", "inputs": doubling(depth, leaf), "steps": [{"id": "a", "approval": {"text": "?"}}]}
-            refused = shared.http.post("v1/workflows", json=workflow)
+            refused = shared.http.post("v1/workflows", json={"definition": workflow})
             assert refused.status_code == 400 and "at most 10000 are allowed" in refused.text, refused.text
     patterns = {"type": "object", "properties": {f"p{at}": {"pattern": f"\\p{{L}}{{60}}{at}"} for at in range(80)}}
     assert "80 different patterns" in published(patterns, inputs={}).text

@@ -230,6 +230,26 @@ for tool, arguments in [("orders.list_order", {}), ("order.list_orders", {}), ("
     assert world.orders.created() == asked
 
 
+def test_a_misspelt_name_of_an_argument_is_refused_by_each_door(world, session):
+    code = """
+import himalia
+from himalia.servers import orders
+try:
+    print(await himalia.call("orders.list_orders", limt=5))
+except himalia.InvalidArguments as error:
+    print(error.violations)
+try:
+    print(await orders.list_orders(limt=5))
+except TypeError as error:
+    print(error)
+"""
+    by_name, by_module = world.says(session, code).splitlines()
+    assert "'path': '/limt'" in by_name and "did you mean limit?" in by_name, by_name
+    assert "limt" in by_module, by_module
+    refused = world.http.post(f"v1/sessions/{session}/tools/calls", json={"tool": "orders.list_orders", "arguments": {"limt": 5}})
+    assert (refused.status_code, refused.json()["code"]) == (400, "invalid_arguments") and "did you mean limit?" in refused.text, refused.text
+
+
 def test_an_agent_corrects_its_call_by_the_errors(world):
     example = Path(__file__).parents[3] / "examples" / "reflect.py"
     command = [sys.executable, "-I", "-S", example, world.gateway.url, world.gateway.token, "tools"]
