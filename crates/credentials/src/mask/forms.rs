@@ -83,10 +83,12 @@ fn begins(text: &[u8], form: &[u8]) -> Begins {
         .iter()
         .zip(form)
         .all(|(one, other)| one.eq_ignore_ascii_case(other));
-    match same {
-        false => Begins::Otherwise,
-        true if text.len() < form.len() => Begins::Open,
-        true => Begins::With(form.len()),
+    if !same {
+        Begins::Otherwise
+    } else if text.len() < form.len() {
+        Begins::Open
+    } else {
+        Begins::With(form.len())
     }
 }
 
