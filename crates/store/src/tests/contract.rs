@@ -1388,7 +1388,12 @@ pub(crate) async fn a_callback_is_added_with_its_run_and_goes_with_it<P: Fixture
     };
     assert!(store.end_workflow_run("r1".into(), end).await.unwrap());
     assert_eq!(store.forget_workflow_runs(11).await.unwrap(), 1);
+    // A row without a trigger, as of a message that was answered, is another's business while it is new.
+    let noted = trigger_run(99, 98, 150);
+    assert_eq!(store.add_trigger_run(noted.clone()).await.unwrap(), None);
     assert_eq!(forget(100).await.unwrap(), 1);
+    let found = store.trigger_run_of(noted.trigger, noted.key.clone());
+    assert_eq!(found.await.unwrap(), Some(noted));
     assert_eq!(ids("acme").await, [0_u128; 0]);
     // That of another owner has a run that continues.
     assert_eq!(ids("other").await, [4]);

@@ -48,6 +48,16 @@ struct State {
     short: bool,
 }
 
+impl State {
+    fn has_room(&mut self, number: Number, owner: &str) -> bool {
+        let all: usize = self.taken.values().sum();
+        let own = self.taken.get(owner).copied().unwrap_or(0);
+        let room = all < number.all && own < number.of_one;
+        self.short |= !room;
+        room
+    }
+}
+
 /// A place, until it is dropped.
 pub(super) struct Place {
     places: Arc<Places>,
@@ -68,16 +78,18 @@ impl Places {
         Self::new(STARTS, triggers)
     }
 
-    /// A place for something of an owner. The task of triggers looks again when one is free, if there is none now.
+    /// Whether there is a place for something of an owner. If there is none, the task of triggers looks again when one is free.
+    pub(super) fn has_room(&self, owner: &str) -> bool {
+        self.state.lock().has_room(self.number, owner)
+    }
+
+    /// A place for something of an owner, as [`Places::has_room`].
     pub(super) fn take(self: &Arc<Self>, owner: &str) -> Option<Place> {
         let mut state = self.state.lock();
-        let all: usize = state.taken.values().sum();
-        let own = state.taken.get(owner).copied().unwrap_or(0);
-        if all >= self.number.all || own >= self.number.of_one {
-            state.short = true;
+        if !state.has_room(self.number, owner) {
             return None;
         }
-        state.taken.insert(owner.to_owned(), own + 1);
+        *state.taken.entry(owner.to_owned()).or_default() += 1;
         Some(Place {
             places: Arc::clone(self),
             owner: owner.to_owned(),
@@ -248,6 +260,11 @@ mod tests {
         assert!(places.take("other").is_none());
         drop(taken);
         assert!(wake(&places).await);
+        // To ask is enough.
+        let taken = places.take("acme").unwrap();
+        assert!(!places.has_room("acme"));
+        drop(taken);
+        assert!(wake(&places).await && places.has_room("acme"));
     }
 
     fn due(owner: &str, kind: &str) -> DueDelivery {

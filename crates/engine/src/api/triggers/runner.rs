@@ -139,14 +139,10 @@ impl Runner {
             }
         }
         for OpenRun { run, kind } in store.open_trigger_runs(now, FAIR).await.map_err(stored)? {
-            let place = if starts_something(&kind) {
-                let Some(place) = self.starts.take(&run.owner) else {
-                    continue;
-                };
-                Some(place)
-            } else {
-                None
-            };
+            let starts = starts_something(&kind);
+            if starts && !self.starts.has_room(&run.owner) {
+                continue;
+            }
             if self.is_elsewhere(&run).await?
                 || !store
                     .claim_trigger_run(run.id, run.claim.clone())
@@ -155,6 +151,12 @@ impl Runner {
             {
                 continue;
             }
+            // Nobody else takes these places. One that is given back at once would wake this task without an end.
+            let place = if starts {
+                self.starts.take(&run.owner)
+            } else {
+                None
+            };
             let engine = self.engine.clone();
             commands.inner.background.spawn(tend(engine, run, place));
         }
