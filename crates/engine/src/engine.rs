@@ -137,7 +137,7 @@ commands! {
         /// another client's code failed is sent again. Errors beside the usual ones: [`EngineError::QueueFull`],
         /// [`EngineError::IncarnationMismatch`], [`EngineError::FailureLimit`], [`EngineError::KernelDead`], [`EngineError::KeyReused`],
         /// [`EngineError::LanguageNotSupported`].
-        Change(Kernel, Disk) execute(kernel: KernelId, wanted: Execute) -> Submitted, Subject::Kernel(kernel);
+        Change(Kernel) execute(kernel: KernelId, wanted: Execute) -> Submitted, Subject::Kernel(kernel);
         /// What came of an execution so far, at any later time. Costs what is new in the log since it was asked for lately.
         Look(Log) execution(id: ExecutionId) -> ExecutionResult, Subject::Kernel(id.kernel);
         /// The same, and the environment that it ran in or will run in.
@@ -184,7 +184,7 @@ commands! {
         /// The servers of tools that a session may use.
         Look(Memory) tool_servers(kernel: KernelId) -> ApiServers, Subject::Kernel(kernel);
         /// Tools of a session that fit some words, of one server or of all; at most 100.
-        Look(Turn) search_tools(kernel: KernelId, server: Option<&str>, query: &str, limit: usize) -> FoundTools, Subject::Kernel(kernel);
+        Look(Memory) search_tools(kernel: KernelId, server: Option<&str>, query: &str, limit: usize) -> FoundTools, Subject::Kernel(kernel);
         /// All about a tool of a session.
         Look(Memory) tool_info(kernel: KernelId, id: &str) -> ToolInfo, Subject::Kernel(kernel);
         /// Calls a tool for a session, once. [`EngineError::Tool`] says what became of a call without a reply.
@@ -302,7 +302,7 @@ commands! {
         /// Errors beside the usual ones: [`EngineError::KernelLimit`] (of the gateway, or
         /// [`MAX_SESSION_KERNELS`](himalia_session::MAX_SESSION_KERNELS)), [`EngineError::Unsupported`] for a sandbox of an earlier version,
         /// [`EngineError::KernelStart`], [`EngineError::KernelDead`] when the sandbox is gone.
-        Change(Start, Disk) start_session_kernel(session: SessionId, wanted: NewKernel) -> SessionInfo, Subject::Kernel(session.first_kernel()), |made| Some(made.kernel.id);
+        Change(Start) start_session_kernel(session: SessionId, wanted: NewKernel) -> SessionInfo, Subject::Kernel(session.first_kernel()), |made| Some(made.kernel.id);
         /// Ends an additional kernel; returns when its process is gone. [`EngineError::Conflict`] for the first one, which ends with
         /// the session.
         Change(Kernel) end_session_kernel(session: SessionId, kernel: &str) -> (), Subject::Kernel(session.first_kernel());
@@ -348,7 +348,7 @@ commands! {
         Look(Rows) credentials(tenant: Option<&str>) -> Vec<CredentialInfo>, Subject::Gateway;
         /// Adds a version of a skill to those of the principal's tenant; whether it is new. The same version with the same content is there
         /// once. [`EngineError::Conflict`] for one that is there with another content, or when there are too many.
-        Change(Turn, Disk) publish_skill(skill: &Skill) -> (SkillInfo, bool), Subject::Skill(&skill.manifest().name);
+        Change(Disk) publish_skill(skill: &Skill) -> (SkillInfo, bool), Subject::Skill(&skill.manifest().name);
         /// Deletes a version of a skill, or all of them; how many. Runs that began continue, and their outputs are not checked any more.
         Change(Rows) delete_skill(name: &str, version: Option<&str>) -> usize, Subject::Skill(name);
         /// Runs a code skill as an execution in a new session, which ends with it. Inputs that do not fit its schema:
@@ -360,7 +360,7 @@ commands! {
         /// A skill, not published, made of code in the history of a session, by the numbers that entries of the history have.
         Content(Log, Turn) draft_skill(kernel: KernelId, cells: &[u64], wanted: Draft) -> Skill, Subject::Kernel(kernel);
         /// A version of a skill, or its latest one, with its files.
-        Content(Turn) skill(name: &str, version: Option<&str>) -> (SkillInfo, Skill), Subject::Skill(name);
+        Content(Rows) skill(name: &str, version: Option<&str>) -> (SkillInfo, Skill), Subject::Skill(name);
         /// All versions of the tenant's skills, or of one, by name, the latest version first.
         Look(Rows) skills(name: Option<&str>) -> Vec<SkillInfo>, Subject::Gateway;
         /// Adds a version of a workflow to those of the principal's tenant, with the versions of its skills as they are now; whether it is
@@ -368,7 +368,7 @@ commands! {
         /// content, or when there are too many.
         Change(Turn, Disk) publish_workflow(definition: Definition) -> (WorkflowInfo, Workflow, bool), Subject::Gateway;
         /// A version of a workflow, or its latest one.
-        Content(Turn) workflow(name: &str, version: Option<&str>) -> (WorkflowInfo, Workflow), Subject::Workflow(name);
+        Content(Rows) workflow(name: &str, version: Option<&str>) -> (WorkflowInfo, Workflow), Subject::Workflow(name);
         /// All versions of the tenant's workflows, by name, the latest version first.
         Look(Rows) workflows() -> Vec<WorkflowInfo>, Subject::Gateway;
         /// Deletes a version of a workflow, or all of them; how many. Runs that began continue.
@@ -380,14 +380,14 @@ commands! {
         /// Runs of the tenant's workflows, the latest first.
         Look(Rows) workflow_runs(filter: RunFilter) -> Vec<RunInfo>, Subject::Gateway;
         /// A run with its steps, when that has happened which is waited for, or after this time.
-        Look(Turn) workflow_run(id: &str, wait: Duration, until: RunUntil) -> RunView, Subject::WorkflowRun(id);
+        Look(Rows) workflow_run(id: &str, wait: Duration, until: RunUntil) -> RunView, Subject::WorkflowRun(id);
         /// A step of a run with all its attempts; of a step with a list also what this item got and returned.
-        Look(Turn) workflow_step(id: &str, step: &str, item: u32) -> StepView, Subject::WorkflowRun(id);
+        Look(Rows) workflow_step(id: &str, step: &str, item: u32) -> StepView, Subject::WorkflowRun(id);
         /// Ends a run, and what of it runs. It may continue for a moment after this. Nothing changes if it has ended.
-        Change(Turn) cancel_workflow_run(id: &str) -> RunView, Subject::WorkflowRun(id);
+        Change(Rows) cancel_workflow_run(id: &str) -> RunView, Subject::WorkflowRun(id);
         /// Answers a step that waits for a person, once: [`EngineError::Conflict`] if it does not wait. Needs the scope `admin`: a caller who
         /// runs code may not approve what that code does.
-        Change(Turn) answer_workflow_step(id: &str, step: &str, value: String) -> RunView, Subject::WorkflowRun(id);
+        Change(Rows) answer_workflow_step(id: &str, step: &str, value: String) -> RunView, Subject::WorkflowRun(id);
         /// Adds a trigger, which starts runs as its maker. [`EngineError::Conflict`] if there is one of this name, or too many.
         Change(Turn, Disk) create_trigger(kind: TriggerKind, new: NewTrigger) -> (TriggerInfo, NewSecrets), Subject::Gateway;
         /// Changes a trigger, by its id or name. Unless it is only switched off, it runs as who changes it from now on.

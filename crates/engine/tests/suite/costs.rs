@@ -4,7 +4,15 @@
 
 use std::collections::BTreeSet;
 
-use himalia_engine::{COMMANDS, Cost};
+use himalia_engine::TriggerKind::Schedule;
+use himalia_engine::{
+    AskedRun, COMMANDS, Cost, Draft, Drain, Engine, EngineError, Execute, ForkKernel, KernelId, Missed,
+    NewSession, NewTrigger, Overlap, RunSkill, RunTarget, Skill, StartRun, StartSession, Times,
+    TriggerChange, WorkflowDefinition,
+};
+use serde_json::{Map, Value, json};
+
+use crate::common::{TestEngine, op, settled, start, stop};
 
 /// Commands that take no turn, disk, stream, start or queue of a kernel, by the reason why one call is cheap.
 const BOUNDED: &[(&str, &[&str])] = &[
@@ -28,27 +36,34 @@ const BOUNDED: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "what the configuration or the kernelspecs of the host have",
+        "the configuration, the kernelspecs of the host, or an index of tools in memory",
         &[
             "kernelspec",
             "kernelspec_file",
             "kernelspecs",
             "provisioners",
+            "search_tools",
             "templates",
             "tool_info",
             "tool_servers",
         ],
     ),
     (
-        "a row by its id",
+        "a row, or as many as a run has steps",
         &[
+            "answer_workflow_step",
+            "cancel_workflow_run",
             "change_session",
             "redeliver",
             "revoke_tool_approval",
             "revoke_token",
             "session",
             "session_owner",
+            "skill",
             "trigger",
+            "workflow",
+            "workflow_run",
+            "workflow_step",
         ],
     ),
     (
@@ -98,4 +113,155 @@ fn each_command_without_a_share_has_a_reason() {
     let listed: Vec<&str> = BOUNDED.iter().flat_map(|(_, names)| *names).copied().collect();
     assert_eq!(without, listed.iter().copied().collect());
     assert_eq!(listed.len(), without.len(), "each has one reason");
+}
+
+fn skill(name: &str) -> Skill {
+    let manifest = json!({
+        "name": name, "version": "1.0.0", "kind": "code", "description": "d",
+        "inputs": {"type": "object"}, "outputs": {"type": "object"},
+    });
+    let files = [("main.py".to_owned(), b"def main(): return {}\n".to_vec())].into();
+    Skill::new(serde_json::from_value(manifest).unwrap(), files).unwrap()
+}
+
+fn workflow(version: &str) -> WorkflowDefinition {
+    let definition = json!({
+        "name": "asks", "version": version, "description": "d", "inputs": {"type": "object"},
+        "steps": [{"id": "a", "approval": {"text": "?"}}],
+    });
+    serde_json::from_value(definition).unwrap()
+}
+
+fn schedule(name: &str) -> NewTrigger {
+    NewTrigger {
+        name: name.into(),
+        target: Some(RunTarget::workflow("asks")),
+        inputs: Map::new(),
+        template: None,
+        timeout: None,
+        times: Some(Times {
+            cron: "0 0 1 1 *".into(),
+            time_zone: "UTC".into(),
+            missed: Missed::Skip,
+            overlap: Overlap::Skip,
+        }),
+        enabled: true,
+        callback: None,
+    }
+}
+
+fn longer() -> TriggerChange {
+    TriggerChange {
+        inputs: Some(
+            [("more".to_owned(), Value::from("x".repeat(1000)))]
+                .into_iter()
+                .collect(),
+        ),
+        ..TriggerChange::default()
+    }
+}
+
+/// Turns that the operator was given so far.
+fn turns(engine: &Engine) -> u64 {
+    let all = engine.budgets(&op()).unwrap();
+    all.iter()
+        .find(|one| one.owner == "operator")
+        .map_or(0, |one| one.turns)
+}
+
+fn with_cost(cost: Cost) -> BTreeSet<&'static str> {
+    let having = COMMANDS.iter().filter(|command| command.costs.contains(&cost));
+    having.map(|command| command.name).collect()
+}
+
+/// A kernel whose language is Python by its kernelspec, with one cell in its history; the number of the cell.
+async fn with_history(engine: &Engine) -> (KernelId, u64) {
+    let kernel = start(engine).await;
+    let code = Execute {
+        code: "x = 1".into(),
+        ..Execute::default()
+    };
+    let id = engine.execute(&op(), kernel, code).await.unwrap().id;
+    settled(engine, &op(), id).await;
+    let history = engine.history(&op(), kernel, None, 1).await.unwrap();
+    (kernel, history.history[0].seq)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn commands_with_a_turn_take_one_and_those_that_store_are_refused_without_room() {
+    let mut place = TestEngine::new();
+    let fake = himalia_testkit::binaries::fake_kernel().unwrap();
+    place.kernelspec(
+        "fake",
+        &json!({"argv": [fake, "-f", "{connection_file}"], "display_name": "Fake", "language": "python"}),
+    );
+    let engine = place.open().await;
+    let who = op();
+    let (kernel, seq) = with_history(&engine).await;
+    let mut taking = BTreeSet::new();
+    macro_rules! takes {
+        ($name:ident($($argument:expr),*)) => {{
+            let before = turns(&engine);
+            let result = engine.$name(&who $(, $argument)*).await;
+            assert!(turns(&engine) > before, "{} takes no turn: {result:?}", stringify!($name));
+            taking.insert(stringify!($name));
+            result
+        }};
+    }
+    engine.publish_skill(&who, &skill("plain")).await.unwrap();
+    takes!(publish_workflow(workflow("1.0.0"))).unwrap();
+    takes!(run_workflow("asks", StartRun::default())).unwrap();
+    takes!(create_trigger(Schedule, schedule("yearly"))).unwrap();
+    takes!(change_trigger(Schedule, "yearly", longer())).unwrap();
+    takes!(draft_skill(kernel, &[seq], Draft::default())).ok();
+    let begun = takes!(run_skill("plain", RunSkill::default())).unwrap();
+    settled(&engine, &who, begun.id).await;
+    // The kernel of this test returns no outputs: they are none that could be checked.
+    engine.skill_run(&who, begun.id).await.unwrap();
+    let others = ["skill_run", "call_tool"];
+    taking.extend(others);
+    assert_eq!(taking, with_cost(Cost::Turn));
+
+    engine.drain(&who, Drain::KeepKernels).await.unwrap();
+    drop(engine);
+    place.change = |config| config.min_free_bytes = u64::MAX;
+    let engine = place.open().await;
+    let mut storing = BTreeSet::new();
+    macro_rules! refused {
+        ($name:ident($($argument:expr),*)) => {{
+            let error = engine.$name(&who $(, $argument)*).await.err();
+            assert!(matches!(error, Some(EngineError::DiskFull { .. })), "{}: {error:?}", stringify!($name));
+            storing.insert(stringify!($name));
+        }};
+    }
+    let session = || StartSession {
+        session_name: Some("x".into()),
+        ..StartSession::default()
+    };
+    let jupyter = NewSession {
+        path: "x.ipynb".into(),
+        ..NewSession::default()
+    };
+    refused!(publish_skill(&skill("another")));
+    refused!(publish_workflow(workflow("2.0.0")));
+    refused!(run_workflow("asks", StartRun::default()));
+    refused!(run_skill("plain", RunSkill::default()));
+    refused!(create_trigger(Schedule, schedule("monthly")));
+    let inputs = TriggerChange {
+        inputs: Some(
+            [("more".to_owned(), Value::from("x".repeat(9000)))]
+                .into_iter()
+                .collect(),
+        ),
+        ..TriggerChange::default()
+    };
+    refused!(change_trigger(Schedule, "yearly", inputs));
+    refused!(run_trigger(Schedule, "yearly", AskedRun::default()));
+    refused!(start_kernel(StartSession::default()));
+    refused!(start_session(StartSession::default()));
+    refused!(put_session(session()));
+    refused!(create_session(jupyter));
+    refused!(fork_kernel(kernel, ForkKernel::default()));
+    assert_eq!(storing, with_cost(Cost::Disk));
+    stop(engine).await;
 }
