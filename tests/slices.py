@@ -21,7 +21,7 @@ BOUNDS = {
     "azure": 1,
     "connect": 4,
     "egress": 4,
-    "engine": 3,
+    "engine": 2,
     "himalia": 6,
     "http": 5,
     "jail": 1,

@@ -359,14 +359,16 @@ export interface DetailedPlace {
   kernel?: string | null | undefined;
 }
 
-/** Logs and artifacts, bytes. */
+/** Bytes of logs, artifacts and rows. */
 export interface Disk {
-  /** Of ended sessions. */
+  /** Logs and artifacts of ended sessions. */
   ended: number;
-  /** Of both together. Null: no limit. */
+  /** The limit for all together. Null: no limit. */
   limit: number | null;
-  /** Of living sessions. */
+  /** Logs and artifacts of living sessions. */
   live: number;
+  /** Rows in the database: skills, workflows, schedules and webhooks, and what their runs got and returned. */
+  rows: number;
 }
 
 /**
@@ -1225,7 +1227,7 @@ export interface NewCredential {
   prefix?: string | null | undefined;
   /** Of `aws_sigv4`. Default: that of the request's own signature. */
   region?: string | null | undefined;
-  /** Of `oauth2`: the URL of what the tokens are for, such as an MCP server. Without `issuer`, it says which authorization server to use, for `authorization_code` without `client_secret` alone. */
+  /** Of `oauth2`: the URL of what the tokens are for, such as an MCP server. Without `issuer`, it says which authorization server to use. */
   resource?: string | null | undefined;
   /** Of `oauth2`: the scopes that are asked for, with spaces between. */
   scope?: string | null | undefined;
@@ -1391,6 +1393,14 @@ export interface NewSchedule {
   time_zone?: string | null | undefined;
   /** Seconds that a run of a skill may take, if that is less than the skill says. */
   timeout_s?: number | null | undefined;
+}
+
+/** A run of a schedule that is asked for. */
+export interface NewScheduleRun {
+  /** The same key again is the same run, as long as that is listed: 422 if that was another request. */
+  idempotency_key?: string | null | undefined;
+  /** What becomes of it while an earlier run is in progress: `skip` is 409. Default: as the schedule has it for due times. */
+  overlap?: "skip" | "allow" | null | undefined;
 }
 
 /** The requested session; every member is optional. */
@@ -1740,10 +1750,55 @@ export interface OmittedArtifacts {
   truncated: boolean;
 }
 
-/** What waits for an answer. */
-export interface OpenPrompts {
+/** A prompt that waits for an answer. */
+export interface OpenPrompt {
+  /** The answer, if there is one and it is no secret. */
+  answer?: string | null | undefined;
+  /** Who gave it: `operator`, or tenant and caller as `tenant/caller`. Of `input()` it is not known after the end of its gateway. */
+  answered_by?: string | null | undefined;
+  /** The arguments of that call, as long as it is open; of a step its inputs. */
+  arguments?: unknown | undefined;
+  /** When it was asked, UTC. */
+  created: string;
+  /** The execution that waits for it, whose time stands still, if one does. */
+  execution?: ExecutionId | null | undefined;
+  /** Until when it may stay open, UTC. Without it: as long as its code waits. */
+  expires?: string | null | undefined;
+  /** Its id. */
+  id: PromptId;
+  /** Why a person is asked. */
+  kind: PromptKind;
+  /** The answers of which one is to be chosen. Without any, the answer is a text. */
+  options: string[];
+  /** The answer is a secret, which is kept nowhere. */
+  password?: boolean | undefined;
+  /** Why no answer is of use any more. */
+  reason?: string | null | undefined;
+  /** Its session. */
+  session?: KernelId | null | undefined;
+  /** How far it is. */
+  state: PromptState;
+  /** The step of that run. */
+  step?: string | null | undefined;
+  /** What the person reads. It comes from the code of the session, a tool or a workflow, and is not the gateway's. */
+  text: string;
+  /** The tool that wants to be called: `server.tool`. */
+  tool?: string | null | undefined;
+  /**
+   * In the operator's list: how many steps of its owner, or prompts of its kernel, waited before it. The pages of that list have low
+   * turns first, so that the prompts of one owner do not hide those of others. Without it: 0.
+   */
+  turn?: number | undefined;
+  /** Its run of a workflow, if it is a step. */
+  workflow_run?: string | null | undefined;
+}
+
+/** A page of what waits for an answer. */
+export interface OpenPromptPage {
+  /** The cursor of the next page; null at the end. */
+  next: string | null;
   /** In the order in which they were asked. */
-  prompts: Prompt[];
+  prompts: OpenPrompt[];
   /** Replicas whose part is missing. */
   unanswered?: string[] | undefined;
 }
@@ -3553,8 +3608,15 @@ export interface Operations {
   };
   /** List what waits for an answer of a person */
   list_open_prompts: {
-    input: { path?: undefined };
-    result: OpenPrompts;
+    input: {
+      query?: {
+        /** The `next` of the page before. */
+        cursor?: string | undefined;
+        /** Prompts of a page; default 1,000. */
+        limit?: number | undefined;
+      };
+    };
+    result: OpenPromptPage;
   };
   /** Get a prompt, or wait for its answer */
   get_prompt: {
@@ -3686,6 +3748,7 @@ export interface Operations {
         /** The schedule's id or name. */
         schedule: string;
       };
+      body?: NewScheduleRun;
     };
     result: ScheduleRun;
   };

@@ -97,7 +97,7 @@ fn may(scope: Scope, operator: bool, route: &Route) -> bool {
         | "/v1/grants"
         | "/v1/workflow-runs/{run_id}/steps/{step}/answer" => scope == Scope::Admin,
         "/v1/pools" | "/metrics" => operator,
-        "/v1/prompt-webhooks" if !reads => scope == Scope::Admin,
+        "/v1/prompt-webhooks" | "/v1/prompt-webhooks/{prompt_webhook}" if !reads => scope == Scope::Admin,
         "/v1/gc" => operator && scope == Scope::Admin,
         _ => reads || scope >= Scope::Execute,
     }

@@ -305,7 +305,7 @@ pub trait Store: Debug + Send + Sync + 'static {
     /// Steps that wait for a person and of which [`Store::set_told`] has noted nothing, by their turn, at most `most`.
     fn untold_step_prompts(&self, most: i64) -> StoreFuture<'_, Vec<StepPromptRecord>>;
 
-    /// Notes that others were told of these steps, by run and id.
+    /// Notes that the prompts of these steps were posted to webhooks, by run and id.
     fn set_told(&self, steps: Vec<(String, String)>) -> StoreFuture<'_, ()>;
 
     /// The answers to steps of a run that the run has not seen yet.

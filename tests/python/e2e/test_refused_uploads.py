@@ -27,7 +27,7 @@ console.log(JSON.stringify(found));
 
 @pytest.fixture(scope="module")
 def path(shared):
-    return shared.url + "v1/sessions/nobody/files/x.bin"
+    return shared.url + "v1/sessions/unknown/files/x.bin"
 
 
 def pieces(size):

@@ -240,6 +240,7 @@ async fn commands_with_a_turn_take_one_and_those_that_store_are_refused_without_
     };
     let jupyter = NewSession {
         path: "x.ipynb".into(),
+        kind: "notebook".into(),
         ..NewSession::default()
     };
     refused!(publish_skill(&skill("another")));

@@ -65,7 +65,7 @@ async fn ask(engine: &Engine, tenant: &str, steps: usize) -> String {
     run.unwrap().id
 }
 
-/// The prompts that a webhook was told of, each as often as it was.
+/// The prompts that a webhook received, each as often as it came.
 async fn told(engine: &Engine, name: &str) -> Vec<String> {
     let runs = engine
         .trigger_runs(&op(), TriggerKind::Prompts, name)

@@ -17,8 +17,8 @@ pub enum Until {
     /// It has ended, or its own time has expired and it continues.
     Settled,
     /// It is settled, or it ignores interrupts, or the one that it waits for does.
-    Told,
-    /// The kernel works on it, or it is told.
+    Notified,
+    /// The kernel works on it, or its feed names what it waits for.
     Begun,
     /// It has ended, or it asks for input.
     OverOrAsking,
@@ -106,7 +106,7 @@ impl ExecutionFeed {
     fn has(&self, until: Until) -> bool {
         match until {
             Until::Settled => self.follower.is_settled(),
-            Until::Told => self.follower.is_told(),
+            Until::Notified => self.follower.is_notified(),
             Until::Begun => self.follower.has_begun(),
             // A question that was answered since is behind in the log.
             Until::OverOrAsking => {

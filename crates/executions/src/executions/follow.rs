@@ -252,13 +252,13 @@ impl<S: Sink + Clone> Follower<S> {
     }
 
     /// It is settled, or ignores interrupts, or the one that it waits for does.
-    pub fn is_told(&self) -> bool {
+    pub fn is_notified(&self) -> bool {
         self.is_settled() || self.stuck
     }
 
     /// The kernel works on it, or no caller needs to wait for that any more.
     pub fn has_begun(&self) -> bool {
-        self.began.is_some() || self.asks() || self.is_told()
+        self.began.is_some() || self.asks() || self.is_notified()
     }
 
     /// What ignores interrupts: this one, or the one that it waits for.

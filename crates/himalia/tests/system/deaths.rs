@@ -248,12 +248,14 @@ async fn a_restart_keeps_the_id_and_ends_what_ran() {
     assert_eq!((reason(&model), &model["connections"]), ("", &json!(1)));
     assert_eventually!(gateway.processes().len() == 2, "one kernel and its shim");
 
-    // Also one that has to be killed: nothing of the old process comes any more, and the state is the new one's.
+    // Also one that has to be killed: the gateway replies in the name of the old process, once, and the state is the new one's.
     let stuck = freeze(&gateway, &kernel, &mut socket, "print in").await;
     assert_eq!(order(&gateway, &kernel, "restart").await, 200);
     assert_eq!(socket.execute("print new").await.unwrap().stdout(), "new\n");
     until_state(&gateway, &kernel, "idle").await;
     let late =
         |received: &&Received| received.parent.as_ref() == Some(&stuck) && received.channel == Channel::Shell;
-    assert_eq!(socket.unclaimed().filter(late).count(), 0);
+    let replies: Vec<_> = socket.unclaimed().filter(late).collect();
+    assert_eq!(replies.len(), 1);
+    assert_eq!(replies[0].text("ename"), "KernelDied");
 }

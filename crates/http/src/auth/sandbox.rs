@@ -41,7 +41,7 @@ const NO_TOKEN: &str = "-";
 const COMPARED: usize = 1_000;
 /// The same if it names none: pairs of a sandbox and a credential.
 const COMPARED_UNNAMED: usize = 64;
-/// Nobody is known before a signature fits, so one is compared at a time.
+/// No principal is known before a signature fits, so one is compared at a time.
 static TURN: Semaphore = Semaphore::const_new(1);
 
 /// Whether a route is of the sandboxes themselves, and not of the control plane.

@@ -1,6 +1,6 @@
 //! The end of a connection on which the rest of a body is still coming.
 //!
-//! If a socket is closed with bytes that nobody has read, the system sends a reset, and the client loses the response that was sent
+//! If a socket is closed with unread bytes, the system sends a reset, and the client loses the response that was sent
 //! before. So the response goes first, then the end of our direction, and the rest is read and dropped, within bounds.
 
 use std::io;

@@ -39,7 +39,7 @@ async fn upload(gateway: &Gateway, head: &str, bytes: usize, is_chunked: bool) -
 #[tokio::test]
 async fn a_refused_upload_gets_its_reason() {
     let gateway = Gateway::start().await;
-    let files = "PUT /v1/sessions/nobody/files/x.bin HTTP/1.1";
+    let files = "PUT /v1/sessions/unknown/files/x.bin HTTP/1.1";
     let right = format!("Authorization: Bearer {TOKEN}");
     let wrong = "Authorization: Bearer wrong";
     let cases = [
@@ -70,7 +70,7 @@ async fn a_refused_upload_gets_its_reason() {
 async fn a_body_that_never_ends_is_cut_off() {
     let gateway = Gateway::start().await;
     let head = format!(
-        "PUT /v1/sessions/nobody/files/x HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKEN}\r\nContent-Length: {}\r\n\r\n",
+        "PUT /v1/sessions/unknown/files/x HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKEN}\r\nContent-Length: {}\r\n\r\n",
         200 * MIB
     );
     let mut client = gateway.connect().await;

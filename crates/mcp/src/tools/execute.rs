@@ -44,7 +44,7 @@ fn describe(name: &'static str) -> Tool {
             "background": {"type": "boolean", "description": "return immediately"},
             "text_chars": {"type": "integer", "description": "budget of text (default 8000)"},
             "image_bytes": {"type": "integer", "description": "budget of images (default 262144)"},
-            "structured": {"type": "boolean", "description": "for programs: the result also as structured content"},
+            "structured": {"type": "boolean", "description": "add structured content"},
             "env": {"type": "object"},
             "cwd": {"type": "string"},
             "metadata": {"type": "object"},

@@ -822,7 +822,7 @@ pub(crate) async fn steps_that_wait_are_listed_in_pages_fairly_by_owner<P: Fixtu
         for (owner, wanted) in [
             (Some("acme"), vec!["B", "a", "c"]),
             (Some("other"), vec!["d"]),
-            (Some("nobody"), vec![]),
+            (Some("unknown"), vec![]),
             (None, vec!["B", "d", "a", "c"]),
         ] {
             let (mut all, mut last) = (Vec::new(), None);
@@ -856,7 +856,7 @@ pub(crate) async fn steps_that_wait_are_listed_in_pages_fairly_by_owner<P: Fixtu
         None,
         "it asks nothing"
     );
-    // Others are told of each once.
+    // Each is posted once.
     assert_eq!(names(&a.untold_step_prompts(2).await.unwrap()), ["B", "d"]);
     a.set_told(vec![("r1".into(), "B".into()), ("r3".into(), "d".into())])
         .await
@@ -1541,7 +1541,7 @@ pub(crate) async fn owners_take_turns_in_what_is_due<P: Fixture>() {
     for OpenRun { run, .. } in store.open_trigger_runs(0, TEN).await.unwrap() {
         assert!(store.claim_trigger_run(run.id, String::new()).await.unwrap());
         let n = run.trigger.as_u128();
-        // Five go where nobody answers, and the sixth elsewhere.
+        // Five go to a server that does not answer, and the sixth elsewhere.
         let url = if n < 6 { "http://slow/" } else { "http://good/" };
         let told = DeliveryRecord {
             id: Uuid::from_u128(20 + n),

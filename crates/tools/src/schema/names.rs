@@ -10,7 +10,7 @@ use super::node::{Id, Node, Nodes, Rule};
 use super::run::MAX_VIOLATIONS;
 use crate::nearest::nearest;
 
-/// Names that are told, where none is like the wrong one.
+/// Names that are listed if none is like the wrong one.
 const TOLD: usize = 10;
 /// Names that are known, of which more are not gone through.
 const MAX_NAMES: usize = 2000;

@@ -17,7 +17,7 @@ pub(super) fn is_whole(number: &Number) -> bool {
     whole(number).is_some() || float(number).fract() == 0.0
 }
 
-/// Whether a number is a multiple of a positive one, as far as decimal fractions can be told in binary ones.
+/// Whether a number is a multiple of a positive one, as far as binary fractions represent decimal ones.
 pub(super) fn is_multiple(number: &Number, of: &Number) -> bool {
     const NEAR: f64 = 1e-9;
     if let (Some(number), Some(of)) = (whole(number), whole(of)) {

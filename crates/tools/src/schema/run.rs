@@ -73,7 +73,7 @@ struct Run<'r> {
     steps: &'r mut Steps,
     matching: Matching,
     depth: usize,
-    /// Whether violations are told. Else the first one ends what is asked.
+    /// Collects violations. If false, the first violation ends the check.
     loud: bool,
     found: Vec<Violation>,
 }
@@ -275,7 +275,7 @@ impl<'r> Run<'r> {
         Ok(false)
     }
 
-    /// The same without violations that are told.
+    /// The same without collecting violations.
     fn quietly<'v>(
         &mut self,
         id: Id,

@@ -63,7 +63,7 @@ impl Engine {
         }))
     }
 
-    /// Checks that the webhook of a signer was told of a prompt, and that the message did not answer one before.
+    /// Checks that a prompt was posted to the webhook of a signer, and that the message did not answer one before.
     pub async fn check_answer(&self, signer: &AnswerSigner, prompt: &PromptName) -> Result<(), EngineError> {
         let store = self.commands.inner.store();
         let used = store.trigger_run_of(answers_of(&signer.record), signer.message.clone());
@@ -102,7 +102,7 @@ impl Commands {
         if told.await.map_err(stored)?.is_some() {
             return Ok(true);
         }
-        // Rows of old ones are forgotten. The webhook was told of all that its maker sees, but for passwords.
+        // Rows of old ones are forgotten. The webhook received all prompts that its maker sees, except passwords.
         match self.prompt(&signer.principal, name, Duration::ZERO).await {
             Ok(prompt) => {
                 let age = signer.now / 1_000_000 - prompt.created.unix_timestamp();

@@ -59,7 +59,7 @@ impl State {
 }
 
 /// A place, until it is dropped.
-pub(super) struct Place {
+pub(super) struct Slot {
     places: Arc<Places>,
     owner: String,
 }
@@ -84,20 +84,20 @@ impl Places {
     }
 
     /// A place for something of an owner, as [`Places::has_room`].
-    pub(super) fn take(self: &Arc<Self>, owner: &str) -> Option<Place> {
+    pub(super) fn take(self: &Arc<Self>, owner: &str) -> Option<Slot> {
         let mut state = self.state.lock();
         if !state.has_room(self.number, owner) {
             return None;
         }
         *state.taken.entry(owner.to_owned()).or_default() += 1;
-        Some(Place {
+        Some(Slot {
             places: Arc::clone(self),
             owner: owner.to_owned(),
         })
     }
 }
 
-impl Drop for Place {
+impl Drop for Slot {
     fn drop(&mut self) {
         let mut state = self.places.state.lock();
         if let Some(own) = state.taken.get_mut(&self.owner) {
@@ -142,7 +142,7 @@ type Host = (String, String);
 pub(super) struct Placed {
     lanes: Arc<Lanes>,
     host: Host,
-    place: Place,
+    place: Slot,
     /// Where it waits if it takes long, unless it is there.
     patient: Option<Arc<Places>>,
 }
@@ -255,7 +255,7 @@ mod tests {
             }
         };
         drop(places.take("acme").unwrap());
-        assert!(!wake(&places).await, "nobody waits for it");
+        assert!(!wake(&places).await, "no task waits for it");
         let taken = places.take("acme").unwrap();
         assert!(places.take("other").is_none());
         drop(taken);

@@ -19,7 +19,7 @@ use super::callbacks::{deliver, new_delivery, url_of};
 use super::definition::{
     Definition, Detail, Holder, TriggerKind, TriggerRunStatus, definition, detail, stored, write,
 };
-use super::places::{Lanes, Place, Places};
+use super::places::{Lanes, Places, Slot};
 use super::target::Runnable;
 use super::{MAX_TRIGGER_RUNS, STORED_KINDS, new_run, of_run, run_skill, session_of, workflows};
 use crate::Engine;
@@ -151,7 +151,7 @@ impl Runner {
             {
                 continue;
             }
-            // Nobody else takes these places. One that is given back at once would wake this task without an end.
+            // No other task takes these places. One that is given back at once would wake this task without an end.
             let place = if starts {
                 self.starts.take(&run.owner)
             } else {
@@ -304,7 +304,7 @@ fn starts_something(kind: &str) -> bool {
 }
 
 /// Sees to a run that this process has claimed.
-async fn tend(engine: Engine, mut run: TriggerRun, place: Option<Place>) {
+async fn tend(engine: Engine, mut run: TriggerRun, place: Option<Slot>) {
     let (id, trigger) = (run.id, run.trigger);
     let outcome = match detail(&run) {
         Ok(mut detail) => {
@@ -377,7 +377,7 @@ async fn tended(
     engine: &Engine,
     run: &mut TriggerRun,
     detail: &mut Detail,
-    place: Option<Place>,
+    place: Option<Slot>,
 ) -> Result<Outcome, EngineError> {
     let commands = &engine.commands;
     let Some(record) = commands

@@ -1,5 +1,5 @@
-//! The task that tells webhooks of prompts what persons are asked. It reads what is new: steps that began to wait and that nobody was told
-//! of, and kernels whose latest prompt is later than the one that it has seen. A webhook that is new to it gets all that is open, a page at
+//! The task that tells webhooks of prompts what persons are asked. It reads what is new: steps that began to wait and whose prompts no webhook has
+//! yet, and kernels whose latest prompt is later than the one that it has seen. A webhook that is new to it gets all that is open, a page at
 //! a time.
 
 use std::collections::{HashMap, HashSet};
@@ -29,7 +29,7 @@ const PAUSE: Duration = Duration::from_secs(30);
 /// The task.
 pub(super) struct Teller {
     commands: Commands,
-    /// The latest prompt of each kernel that was told.
+    /// The latest prompt of each kernel that was posted.
     latest: HashMap<KernelId, u64>,
     hooks: HashMap<Uuid, Progress>,
 }
@@ -117,7 +117,7 @@ impl Teller {
         Ok(hooks)
     }
 
-    /// Tells of steps that nobody was told of, some of each owner; whether there were any.
+    /// Posts the prompts of steps that no webhook received, some of each owner; whether there were any.
     async fn tell_of_steps(&mut self, hooks: &[Hook], now: i64) -> Result<bool, EngineError> {
         let commands = self.commands.clone();
         let store = commands.inner.store();

@@ -204,24 +204,24 @@ mod tests {
         let mut waits = follower();
         waits.record(&execution(5, 0, &submitted(Some(3), false)));
         assert_eq!((waits.result().behind, waits.result().stuck), (Some(id(3)), None));
-        assert!(!waits.is_told());
+        assert!(!waits.is_notified());
         waits.record(&execution(6, owner_of(3), &ExecutionRecord::Stuck));
         let stuck = waits.result().stuck.unwrap();
         assert_eq!(stuck.execution, id(3));
         assert!(stuck.hint.contains(&id(3).to_string()) && stuck.hint.contains("restart"));
-        assert!(waits.is_told() && !waits.is_settled());
+        assert!(waits.is_notified() && !waits.is_settled());
         waits.record(&execution(7, owner_of(3), &ended));
         assert_eq!((waits.result().behind, waits.result().stuck), (None, None));
         // One that comes later, which then ignores interrupts itself.
         let mut waits = follower();
         waits.record(&execution(5, 0, &submitted(Some(3), true)));
-        assert!(waits.is_told());
+        assert!(waits.is_notified());
         let sent = ExecutionRecord::Sent {
             attempt: 1,
             replaced: None,
         };
         waits.record(&execution(8, owner_of(5), &sent));
-        assert!(!waits.is_told() && waits.result().stuck.is_none());
+        assert!(!waits.is_notified() && waits.result().stuck.is_none());
         waits.record(&execution(9, owner_of(5), &ExecutionRecord::Stuck));
         assert_eq!(waits.result().stuck.unwrap().execution, id(5));
         waits.record(&execution(10, owner_of(5), &ended));

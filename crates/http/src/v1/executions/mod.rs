@@ -170,7 +170,7 @@ async fn patient(app: &App, mut feed: ExecutionFeed, wait: Patience) -> Result<E
                 return Ok(result);
             }
             let rest = WAIT.saturating_sub(since.elapsed());
-            waited(app, &mut feed, Until::Told, rest).await
+            waited(app, &mut feed, Until::Notified, rest).await
         }
     }
 }

@@ -28,6 +28,7 @@ async fn place_with(share: Share, adjust: impl FnOnce(&mut EngineConfig)) -> (Ar
             ..TenantLimits::default()
         };
         config.tenants.insert("evil".into(), limits);
+        config.tenants.insert("acme".into(), TenantLimits::default());
         adjust(config);
     })
     .await;
