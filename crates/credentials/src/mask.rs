@@ -60,7 +60,7 @@ impl Mask {
         } else {
             (0..=u8::MAX).map(begins).collect()
         };
-        Self { by_first, patterns }
+        Self { patterns, by_first }
     }
 
     /// Whether there is nothing to look for.

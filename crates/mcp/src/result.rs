@@ -5,7 +5,7 @@
 //! them. It is therefore absent unless the call asks for it.
 
 use himalia_engine::{ExecutionResult, ExecutionStatus};
-use rmcp::model::{CallToolResponse, CallToolResult, ContentBlock, MetaObject};
+use rmcp::model::{CallToolResponse, CallToolResult, ContentBlock};
 use serde_json::{Map, Value, json};
 
 use crate::call::Call;
@@ -62,7 +62,7 @@ pub(crate) fn page(body: Value, text: String, structured: bool) -> CallToolResul
 
 /// Puts JSON where programs find it and models do not.
 pub(crate) fn for_programs(shown: &mut CallToolResult, body: Value) {
-    let mut meta = shown.meta.take().unwrap_or_else(MetaObject::new);
+    let mut meta = shown.meta.take().unwrap_or_default();
     meta.insert(RESULT.to_owned(), body);
     shown.meta = Some(meta);
 }

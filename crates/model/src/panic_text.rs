@@ -3,7 +3,7 @@
 use std::any::Any;
 
 /// The message of a panic, for a log. A handler that panics is answered with an error, and the log has the reason.
-pub fn panic_text<'a>(panic: &'a (dyn Any + Send)) -> &'a str {
+pub fn panic_text(panic: &(dyn Any + Send)) -> &str {
     let literal = panic.downcast_ref::<&'static str>().copied();
     literal
         .or_else(|| panic.downcast_ref::<String>().map(String::as_str))

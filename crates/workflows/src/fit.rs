@@ -38,7 +38,7 @@ pub(crate) struct Target<'a> {
     pub(crate) part: Part<'a>,
 }
 
-impl<'a> Target<'a> {
+impl Target<'_> {
     /// The one of a member.
     pub(crate) fn member(self, name: &str) -> Member<Self> {
         let part = self.part.property(name).or_else(|| self.part.more());

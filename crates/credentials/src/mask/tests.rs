@@ -16,7 +16,7 @@ fn mask(secret: &str) -> Mask {
 }
 
 fn stars(masked: &[u8]) -> usize {
-    masked.iter().filter(|byte| **byte == MASK).count()
+    String::from_utf8_lossy(masked).matches(char::from(MASK)).count()
 }
 
 fn streamed(mask: &Mask, parts: &[&[u8]]) -> Vec<u8> {

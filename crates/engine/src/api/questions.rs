@@ -145,15 +145,14 @@ impl Commands {
             Some(Ok(Answer::Replied(reply))) => Ok((*reply, handle.snapshot.borrow().incarnation)),
             Some(Ok(_)) | None => Err(self.inner.over(&handle)),
             Some(Err(CommandError::NoAnswer)) => Err(late()),
-            Some(Err(error @ CommandError::ControlSilent)) => Err(EngineError::Busy {
-                reason: error.to_string(),
-            }),
             Some(Err(CommandError::NotKnown)) => Err(EngineError::Unsupported {
                 reason: format!("this kernel does not know {msg_type}"),
             }),
-            Some(Err(error @ CommandError::TooManyQuestions)) => Err(EngineError::Busy {
-                reason: error.to_string(),
-            }),
+            Some(Err(error @ (CommandError::ControlSilent | CommandError::TooManyQuestions))) => {
+                Err(EngineError::Busy {
+                    reason: error.to_string(),
+                })
+            }
             Some(Err(CommandError::NotRunning)) => Err(self.not_running(&handle)),
             Some(Err(other)) => Err(EngineError::unavailable(other.to_string())),
         }

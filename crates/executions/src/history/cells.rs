@@ -361,9 +361,9 @@ impl Cells {
                 if !places.contains(&place) {
                     places.push(place);
                 }
-                places
-                    .into_iter()
-                    .for_each(|place| self.show(place, channel, &parts));
+                for place in places {
+                    self.show(place, channel, &parts);
+                }
             }
             (Ok(_), Some(id)) => {
                 self.show(place, channel, &parts);

@@ -1,5 +1,7 @@
 //! Uploads that are refused while their body is still coming.
 
+#![allow(clippy::unwrap_used, reason = "a test")]
+
 use crate::common;
 
 use common::{Gateway, Reply, TOKEN};

@@ -303,7 +303,9 @@ fn a_caller_may_have_the_process_replaced_or_ended_by_the_end_of_the_time() {
         play.bench.orders.clear();
         play.status("busy");
         play.wait(TIMEOUT);
-        waits.into_iter().for_each(|wait| play.wait(wait));
+        for wait in waits {
+            play.wait(wait);
+        }
         let given: Vec<Kind> = play.bench.orders.iter().map(|(kind, _)| *kind).collect();
         assert_eq!(given, orders);
         assert_eq!(play.ends(), [(seq, End::KernelDied, true, 0)]);

@@ -12,6 +12,10 @@ pub(super) const PATIENT_TIMES: u8 = 12;
 
 /// What is known of the present process's answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "independent facts about one process"
+)]
 pub(crate) struct Readiness {
     replied: bool,
     heard: bool,

@@ -25,6 +25,10 @@ const MAX_LOST: usize = 1024;
 
 /// One request.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "independent facts about one request"
+)]
 pub(crate) struct Entry {
     /// Journal number of its request record.
     pub(crate) seq: u64,

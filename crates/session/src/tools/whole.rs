@@ -72,7 +72,7 @@ fn without_secrets(value: &Value, schemas: &[&Value], root: &Value) -> Value {
             let shown = members.iter().map(|(name, value)| {
                 let of_member: Vec<&Value> = applied
                     .iter()
-                    .flat_map(|schema| of_member(schema, name))
+                    .filter_map(|schema| of_member(schema, name))
                     .collect();
                 (name.clone(), without_secrets(value, &of_member, root))
             });

@@ -356,7 +356,7 @@ CREATE INDEX workflow_runs_by_digest ON workflow_runs (owner, digest);
 /// The bytes of columns of a row: `NEW.`, `OLD.`, or nothing.
 macro_rules! bytes {
     ($row:literal: $($column:literal)*) => {
-        concat!("(0" $(, " + coalesce(octet_length(", $row, $column, "), 0)")*, ")")
+        concat!("(0" $(, " + coalesce(length(CAST(", $row, $column, " AS BLOB)), 0)")*, ")")
     };
 }
 

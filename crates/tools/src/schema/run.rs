@@ -264,6 +264,10 @@ impl<'r> Run<'r> {
         }
     }
 
+    #[allow(
+        clippy::unnecessary_wraps,
+        reason = "the result of a check that fails, as the others return it"
+    )]
     fn fail(&mut self, path: &Path<'_>, rule: &str, text: impl FnOnce() -> String) -> Fits {
         if self.loud && self.found.len() < MAX_VIOLATIONS {
             self.found.push(Violation {

@@ -50,7 +50,9 @@ fn measure(nodes: &Nodes, id: Id, level: usize, known: &mut [Size]) -> Result<(u
     set(known, id, Size::Open);
     let mut below = Vec::new();
     if let Some(Node::Words(rules)) = nodes.get(id) {
-        rules.iter().for_each(|rule| rule.in_place(|one| below.push(one)));
+        for rule in rules {
+            rule.in_place(|one| below.push(one));
+        }
     }
     let (mut size, mut nested) = (1_u64, 0);
     for one in below {

@@ -7,7 +7,7 @@ fn scalar() -> impl Strategy<Value = Value> {
         Just(json!(null)),
         any::<bool>().prop_map(Value::from),
         (-4_i64..5).prop_map(Value::from),
-        (-8_i64..9).prop_map(|number| json!(number as f64 / 2.0)),
+        (-8_i32..9).prop_map(|number| json!(f64::from(number) / 2.0)),
         "[abé]{0,4}".prop_map(Value::from),
     ]
 }
