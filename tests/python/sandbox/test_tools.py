@@ -139,7 +139,7 @@ print(await himalia.get_tool_info("weather.get_forecast"))
 print(await himalia.call("weather.get_forecast", city="Oslo", days=2))
 """
     text = world.says(session, code)
-    assert "orders (4 tools): Orders of the shop." in text and "weather (1 tool)" in text, text
+    assert "orders (5 tools): Orders of the shop." in text and "weather (1 tool)" in text, text
     assert "secret" not in text, "it is another tenant's"
     assert "weather.get_forecast(city, days?): The weather of a city. [reads only]" in text, text
     assert "Called by: code in the session" in text, text
