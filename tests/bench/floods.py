@@ -4,6 +4,7 @@ A flood is a function of one request, which returns its HTTP status, and a numbe
 """
 
 import base64
+import contextlib
 import hashlib
 import hmac
 import http.client
@@ -113,8 +114,8 @@ def skill(name, version="1.0.0", inputs=OPEN, main="def main(**inputs):\n    ret
 
 def workflow(name, steps, version="1.0.0", outputs=None, inputs=OPEN):
     """The body that publishes a workflow."""
-    made = {"name": name, "version": version, "description": "d", "inputs": inputs, "steps": steps}
-    return {"definition": {**made, "outputs": outputs} if outputs else made}
+    definition = {"name": name, "version": version, "description": "d", "inputs": inputs, "steps": steps}
+    return {"definition": {**definition, "outputs": outputs} if outputs else definition}
 
 
 def prepare(port, servers):
@@ -152,15 +153,20 @@ def asking(path):
     return lambda context: lambda port: call(port, "b", "GET", path.format(**context))[0]
 
 
+@contextlib.contextmanager
+def opened(port, path):
+    """A connection on which B has asked for a body, and the status of the response."""
+    with socket.create_connection(("127.0.0.1", port), timeout=30) as stream:
+        stream.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\nAuthorization: token {TOKENS['b']}\r\n\r\n".encode())
+        yield stream, int(stream.recv(12).split()[1])
+
+
 def slow(path):
     """Asks for a body and takes a byte of it a second."""
 
     def of(context):
         def once(port):
-            with socket.create_connection(("127.0.0.1", port), timeout=30) as stream:
-                head = f"GET {path.format(**context)} HTTP/1.1\r\nHost: x\r\nAuthorization: token {TOKENS['b']}\r\n\r\n"
-                stream.sendall(head.encode())
-                status = int(stream.recv(12).split()[1])
+            with opened(port, path.format(**context)) as (stream, status):
                 for _ in range(5 if status == 200 else 0):
                     stream.recv(1)
                     time.sleep(1)
@@ -176,10 +182,7 @@ def greedy(path):
 
     def of(context):
         def once(port):
-            with socket.create_connection(("127.0.0.1", port), timeout=30) as stream:
-                head = f"GET {path.format(**context)} HTTP/1.1\r\nHost: x\r\nAuthorization: token {TOKENS['b']}\r\n\r\n"
-                stream.sendall(head.encode())
-                status = int(stream.recv(12).split()[1])
+            with opened(port, path.format(**context)) as (stream, status):
                 until = time.monotonic() + 1
                 while status == 200 and time.monotonic() < until and stream.recv(1 << 20):
                     pass
@@ -235,8 +238,8 @@ def copies(_context):
 def mcp(tool, arguments):
     """A call of a tool of the MCP server."""
     accept = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
-    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool, "arguments": arguments}}
-    return posting("/mcp", lambda _: call, **accept)
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool, "arguments": arguments}}
+    return posting("/mcp", lambda _: body, **accept)
 
 
 def unsigned(_context):
