@@ -60,8 +60,8 @@ pub(crate) fn app_and_router(
     }));
     let router = Router::new()
         .fallback_service(entry)
-        .layer(middleware::from_fn(unread::read_rest))
         .layer(middleware::from_fn(caught::panics))
+        .layer(middleware::from_fn(unread::read_rest))
         .layer(middleware::from_fn(render::errors))
         .layer(middleware::from_fn_with_state(app.clone(), cors))
         .layer(middleware::from_fn_with_state(app.clone(), identify));

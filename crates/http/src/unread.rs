@@ -2,8 +2,8 @@
 //!
 //! HTTP/1.1 has the next request after the body on the same connection, so that hyper closes a connection with an unread body. A client
 //! that has put the connection back into its pool then sends its next request into the close, and fails with "server disconnected". So
-//! the rest of a small body is read before the response is sent. A longer rest is read after the response, and then the connection is
-//! closed (`listen::lingering`).
+//! the rest of a small body is read before the response is sent. With a longer rest the response says `Connection: close`; the rest is
+//! read after it, and then the connection is closed (`listen::lingering`).
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use std::time::Duration;
 use axum::Error;
 use axum::body::{Body, Bytes, HttpBody, to_bytes};
 use axum::extract::Request;
-use axum::http::header;
+use axum::http::{HeaderValue, header};
 use axum::middleware::Next;
 use axum::response::Response;
 use http_body::{Frame, SizeHint};
@@ -28,12 +28,13 @@ const REST_TIME: Duration = Duration::from_secs(1);
 /// Where a body is put that was dropped before its end.
 type Slot = Arc<Mutex<Option<Body>>>;
 
-/// Reads what the routes have left of the request's body.
+/// Reads the part of the request's body that the routes did not read, or announces that the connection is closed.
 pub(crate) async fn read_rest(request: Request, next: Next) -> Response {
-    // Who asks whether to send the body at all has not sent it.
-    if request.body().is_end_stream() || request.headers().contains_key(header::EXPECT) {
+    if request.body().is_end_stream() {
         return next.run(request).await;
     }
+    // A client that waits for the permission to send the body has not sent it.
+    let awaits_permission = request.headers().contains_key(header::EXPECT);
     let slot = Slot::default();
     let request = request.map(|body| {
         Body::new(Watched {
@@ -42,15 +43,23 @@ pub(crate) async fn read_rest(request: Request, next: Next) -> Response {
             slot: Arc::clone(&slot),
         })
     });
-    let response = next.run(request).await;
+    let mut response = next.run(request).await;
     let rest = slot.lock().take();
     if let Some(rest) = rest
-        && rest.size_hint().lower() <= REST_BYTES as u64
+        && (awaits_permission || !was_read(rest).await)
     {
-        // Whether it came or not, the response is sent.
-        let _ = timeout(REST_TIME, to_bytes(rest, REST_BYTES)).await;
+        let close = HeaderValue::from_static("close");
+        response.headers_mut().insert(header::CONNECTION, close);
     }
     response
+}
+
+/// Whether a rest came to its end within the bounds.
+async fn was_read(rest: Body) -> bool {
+    rest.size_hint().lower() <= REST_BYTES as u64
+        && timeout(REST_TIME, to_bytes(rest, REST_BYTES))
+            .await
+            .is_ok_and(|read| read.is_ok())
 }
 
 /// A body that comes into the slot when it is dropped before its end.

@@ -61,6 +61,7 @@ def parent(pid):
 
 def having_argument(text):
     """All live processes with an argument that contains `text`."""
+    assert text, "an empty text is in every argument"
     pids = (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit())
     return [pid for pid in pids if any(text in part for part in command_line(pid)) and alive(pid)]
 

@@ -62,6 +62,9 @@ async fn a_refused_upload_gets_its_reason() {
                     "{head}, {bytes} bytes, chunked: {is_chunked}"
                 );
                 assert!(!reply.body.is_empty());
+                // A client must not send its next request into the end of the connection.
+                let closes = reply.header("connection") == Some("close");
+                assert_eq!(closes, bytes > 64 << 10, "{head}, {bytes} bytes, chunked: {is_chunked}");
             }
         }
     }
