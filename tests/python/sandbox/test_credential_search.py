@@ -29,7 +29,7 @@ def seen(content, found):
         if text.endswith(b"="):
             found.add(hashlib.sha256(base64.b64decode(text)[4:]).hexdigest())
 
-def content_of(path, found, most=1 << 26):
+def content_of(path, found, most=1 << 22):
     try:
         with open(path, "rb") as file:
             while content := file.read(most):
@@ -187,6 +187,7 @@ def processes_of(world, session, client):
         # Its processes are none of the host: their memory is that of gVisor's own.
         label = f"label=himalia.label.kernel={session}"
         listed = subprocess.run(["docker", "--host", ENGINE, "ps", "-q", "--no-trunc", "--filter", label], check=True, capture_output=True, text=True)
+        assert listed.stdout.strip(), f"the sandbox runs: {world.gateway.show(session)}"
         return having_argument(listed.stdout.strip())
     mark = "1000." + str(secrets.randbits(60))
     says(client, f"import subprocess; p = subprocess.Popen(['sleep', '{mark[:8]}' + '{mark[8:]}'])")
