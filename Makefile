@@ -81,20 +81,28 @@ clients/javascript/dist/index.js: $(wildcard clients/javascript/src/*.ts) client
 env: build ## the locked Python environment for kernels, built once per lock file
 	$(HIMALIA) env build
 
+# The programs of the demos and their environment: not optimised, in one pass, and without the parts that are cargo features.
+.PHONY: quick
+quick: check-build
+	cargo build --locked --profile $(PROFILE) --no-default-features -p himalia -p himalia-shim -p himalia-jail
+	$(HIMALIA) env build
+
+demo crash-demo fork-demo tools-demo: PROFILE = quick
+
 .PHONY: demo
-demo: ensure-build env ## a staged analysis of a public data set in one live kernel
+demo: ensure-build quick ## a staged analysis of a public data set in one live kernel
 	"$$($(HIMALIA) env path)/bin/python" examples/demo/demo.py --himalia $(HIMALIA)
 
 .PHONY: crash-demo
-crash-demo: env ## kill -9 of the gateway while a cell runs: nothing lost, nothing run twice
+crash-demo: quick ## kill -9 of the gateway while a cell runs: nothing lost, nothing run twice
 	"$$($(HIMALIA) env path)/bin/python" examples/demo/crash_demo.py --himalia $(HIMALIA)
 
 .PHONY: fork-demo
-fork-demo: env ## load once, fork the session three ways, keep the best model
+fork-demo: quick ## load once, fork the session three ways, keep the best model
 	"$$($(HIMALIA) env path)/bin/python" examples/demo/fork_demo.py --himalia $(HIMALIA)
 
 .PHONY: tools-demo
-tools-demo: env ## three services, four skills that call their tools, a workflow that waits for a person, a monthly schedule, a report with a plot
+tools-demo: quick ## three services, four skills that call their tools, a workflow that waits for a person, a monthly schedule, a report with a plot
 	"$$($(HIMALIA) env path)/bin/python" examples/demo/tools_demo.py --himalia $(HIMALIA)
 
 .PHONY: test
@@ -129,6 +137,8 @@ lint: check-rust machete $(TOOLS)/bin/cargo-deny ## format, clippy, words, depen
 	clients/python/generate.py --check
 	clients/javascript/generate.py --check
 	cargo clippy --locked --workspace --all-targets -- -D warnings
+	# The other end of the cargo features.
+	cargo clippy --locked --workspace --no-default-features -- -D warnings
 	CUSTOM_LIBFUZZER_PATH=/none/libfuzzer.a cargo check --locked --quiet --manifest-path crates/wire/fuzz/Cargo.toml --target-dir $(TARGET)/fuzz
 	$(TOOLS)/bin/cargo-deny --locked check bans licenses sources
 

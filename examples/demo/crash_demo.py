@@ -71,7 +71,7 @@ class Reader:
 def main():
     """Run the demo; returns the exit status."""
     parser = argparse.ArgumentParser(description="Kill the gateway while a cell runs; nothing is lost, nothing runs twice.")
-    parser.add_argument("--himalia", type=Path, default=ROOT / "target/release/himalia", help="the gateway's program")
+    parser.add_argument("--himalia", type=Path, default=ROOT / "target/quick/himalia", help="the gateway's program")
     options = parser.parse_args()
     try:
         with Gateway(options.himalia) as gateway:

@@ -1,6 +1,6 @@
 """`make demo`: a staged analysis of a public data set in one live kernel behind a gateway.
 
-Run with the kernels' Python: `examples/demo/demo.py --himalia target/release/himalia`.
+Run with the kernels' Python: `examples/demo/demo.py --himalia target/quick/himalia`.
 """
 
 import argparse
@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def main():
     """Run the demo; returns the exit status."""
     parser = argparse.ArgumentParser(description="A staged exploratory analysis in one live kernel.")
-    parser.add_argument("--himalia", type=Path, default=ROOT / "target/release/himalia", help="the gateway's program")
+    parser.add_argument("--himalia", type=Path, default=ROOT / "target/quick/himalia", help="the gateway's program")
     parser.add_argument("--out", type=Path, default=ROOT / "target/demo", help="directory for the plot")
     parser.add_argument("--keep", action="store_true", help="leave the gateway running until Ctrl-C")
     options = parser.parse_args()

@@ -1,6 +1,6 @@
 """`make fork-demo`: load data once, fork the live session three ways, try a model in each, keep the best.
 
-Run with the kernels' Python: `examples/demo/fork_demo.py --himalia target/release/himalia`.
+Run with the kernels' Python: `examples/demo/fork_demo.py --himalia target/quick/himalia`.
 """
 
 import argparse
@@ -50,7 +50,7 @@ LOOK = "print('model' in globals())"
 def main():
     """Run the example; returns the exit status."""
     parser = argparse.ArgumentParser(description="One loaded session, three branches, the best one continues.")
-    parser.add_argument("--himalia", type=Path, default=ROOT / "target/release/himalia", help="the gateway's program")
+    parser.add_argument("--himalia", type=Path, default=ROOT / "target/quick/himalia", help="the gateway's program")
     options = parser.parse_args()
     try:
         with Gateway(options.himalia) as gateway:

@@ -1,7 +1,7 @@
 """`make tools-demo`: code that calls tools, as skills, in a workflow, on a schedule.
 
 Three services on loopback, four skills that call them without their keys, a workflow that waits for a person, and a monthly schedule.
-Run with the kernels' Python: `examples/demo/tools_demo.py --himalia target/release/himalia`.
+Run with the kernels' Python: `examples/demo/tools_demo.py --himalia target/quick/himalia`.
 """
 
 import argparse
@@ -68,7 +68,7 @@ print(await himalia.tools_search("what was charged in a month", limit=3))
 def main():
     """Run the example; returns the exit status."""
     parser = argparse.ArgumentParser(description="Tools, skills, a workflow and a schedule: the charges of a month against the ledger.")
-    parser.add_argument("--himalia", type=Path, default=ROOT / "target/release/himalia", help="the gateway's program")
+    parser.add_argument("--himalia", type=Path, default=ROOT / "target/quick/himalia", help="the gateway's program")
     parser.add_argument("--out", type=Path, default=ROOT / "target/demo", help="where the plot is saved")
     options = parser.parse_args()
     try:

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use himalia_engine::Elsewhere;
 use himalia_sandbox::{
-    BoxFuture, DockerProvisioner, LocalConfig, LocalProvisioner, NamespacesProvisioner, Provisioner,
+    BoxFuture, LocalConfig, LocalProvisioner, NamespacesProvisioner, Provisioner,
     SandboxError,
 };
 use serde::{Deserialize, Serialize};
@@ -128,8 +128,7 @@ async fn open(config: &Config, place: &RunDirectory) -> anyhow::Result<Vec<Arc<d
     all.push(Arc::new(LocalProvisioner::new(LocalConfig::new(run_dir, &shim))?));
     if config.sandboxes.docker_wanted && run_dir.join(DOCKER_DIR).is_dir() {
         let uids = HostUids::shared(config.sandboxes.host_uids.as_ref());
-        let docker: DockerProvisioner = docker(&config, run_dir, &shim, &package, &uids)?;
-        all.push(Arc::new(docker));
+        all.push(docker::open(&config, run_dir, &shim, &package, &uids).await?);
     }
     Ok(all)
 }

@@ -4,6 +4,11 @@
 //! Exit codes (`exec` has more, see its help): 0 done; 1 it failed; 2 the command line, a variable or the configuration file is wrong; 130 and 143 a
 //! second signal cut the drain short.
 
+#![cfg_attr(
+    not(feature = "full"),
+    allow(dead_code, reason = "settings and helpers of the parts that are left out")
+)]
+
 mod address;
 mod backup;
 mod banner;
@@ -15,6 +20,9 @@ mod doctor;
 mod e2b;
 mod elsewhere;
 mod env;
+#[cfg_attr(not(feature = "facades"), path = "facades_absent.rs")]
+mod facades;
+mod features;
 mod host_uids;
 mod keys;
 mod lock;
@@ -31,6 +39,7 @@ mod sandboxes;
 mod serve;
 mod settings;
 mod signals;
+#[cfg_attr(not(feature = "otlp"), path = "telemetry_absent.rs")]
 mod telemetry;
 mod tenants;
 mod tls;

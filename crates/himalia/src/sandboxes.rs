@@ -1,23 +1,25 @@
 //! Creates the provisioners, by the settings and by what works on this host.
 
+#[cfg_attr(not(feature = "docker"), path = "sandboxes/docker_absent.rs")]
+pub(crate) mod docker;
+#[cfg_attr(not(feature = "kubernetes"), path = "sandboxes/kubernetes_absent.rs")]
+pub(crate) mod kubernetes;
+
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
-use himalia_authority::Authority;
 use himalia_engine::Provisioners;
-use himalia_kubernetes::{Client, KubernetesConfig, KubernetesProvisioner};
 use himalia_sandbox::{
-    CgroupRoot, DockerConfig, DockerProvisioner, Isolation, LocalConfig, LocalProvisioner, NamespacesConfig,
+    CgroupRoot, Isolation, LocalConfig, LocalProvisioner, NamespacesConfig,
     NamespacesProvisioner, Provisioner, TryOutFailure, try_out,
 };
 
-use crate::config::{Config, Kubernetes};
+use crate::config::Config;
 use crate::elsewhere::{Neighbours, RunDirectory};
 use crate::env::{self, PythonEnv};
 use crate::host_uids::{self, HostUids, Owner};
-use crate::keys::shared_key;
 use crate::programs::{JAIL, SHIM};
 use crate::settings::IsolationSetting;
 
@@ -25,8 +27,6 @@ use crate::settings::IsolationSetting;
 /// none has the run directory itself.
 pub(crate) const NAMESPACES_DIR: &str = "n";
 pub(crate) const DOCKER_DIR: &str = "d";
-/// The directory of the certificate authority in the data directory.
-const AUTHORITY_DIR: &str = "authority";
 
 /// What was chosen.
 #[derive(Debug)]
@@ -49,18 +49,7 @@ pub(crate) fn owner<'a>(config: &'a Config, run_dir: &'a Path) -> Owner<'a> {
 /// Tries what the settings name and chooses. `listen` is where clients come in.
 pub(crate) async fn choose(config: &Config, run_dir: &Path, listen: IpAddr) -> anyhow::Result<Chosen> {
     if let Some(settings) = &config.sandboxes.kubernetes {
-        let replica = config.replica.store.as_ref().map(|_| config.replica.name.clone());
-        let place = format!(
-            "kubernetes:{}/{}",
-            settings.config.namespace, settings.config.gateway
-        );
-        let kubernetes = kubernetes(settings, &config.data_dir, replica).await?;
-        return Ok(Chosen {
-            levels: vec![kubernetes.capabilities().isolation],
-            // Every replica reaches every pod.
-            provisioners: Provisioners::new(vec![Arc::new(kubernetes)]).at(place, None),
-            uids: HostUids::shared(None),
-        });
+        return kubernetes::choose(config, settings).await;
     }
     let shim = SHIM.find(config.shim.as_deref())?;
     let package = kernel_package(config)?;
@@ -129,16 +118,13 @@ pub(crate) async fn choose(config: &Config, run_dir: &Path, listen: IpAddr) -> a
         .into_iter()
         .collect();
     if config.sandboxes.docker_wanted {
-        let docker = docker(config, run_dir, &shim, &package, &uids)?;
-        if let Err(error) = docker.report().await {
-            tracing::warn!(%error, "the container engine is not to be had now");
-        }
+        let docker = docker::open(config, run_dir, &shim, &package, &uids).await?;
         let first = matches!(wanted, IsolationSetting::Level(level) if level > Isolation::Namespaces);
         levels.insert(
             if first { 0 } else { levels.len() },
             docker.capabilities().isolation,
         );
-        all.push(Arc::new(docker));
+        all.push(docker);
     }
     let (run, data) = (run_dir.to_owned(), config.data_dir.clone());
     let place = tokio::task::spawn_blocking(move || RunDirectory::of(&run, &data)).await?;
@@ -149,41 +135,6 @@ pub(crate) async fn choose(config: &Config, run_dir: &Path, listen: IpAddr) -> a
         levels,
         uids,
     })
-}
-
-/// The provisioner of pods. The API server is not asked yet.
-async fn kubernetes(
-    settings: &Kubernetes,
-    data_dir: &Path,
-    replica: Option<String>,
-) -> anyhow::Result<KubernetesProvisioner> {
-    let client = connect(settings).await?;
-    let (dir, keys) = (data_dir.join(AUTHORITY_DIR), settings.authority_keys.clone());
-    let authorities = tokio::task::spawn_blocking(move || authorities(&dir, &keys)).await?;
-    let authorities = authorities.context("the authority of sandboxes' certificates")?;
-    let config = KubernetesConfig {
-        replica,
-        ..settings.config.clone()
-    };
-    Ok(KubernetesProvisioner::new(config, client, authorities)?)
-}
-
-/// The authorities of these keys; without any, that of the data directory.
-fn authorities(dir: &Path, keys: &[PathBuf]) -> anyhow::Result<Vec<Authority>> {
-    if keys.is_empty() {
-        return Ok(vec![Authority::open(dir)?]);
-    }
-    let read = |path: &PathBuf| -> anyhow::Result<Authority> {
-        let text = shared_key("kubernetes.authority_keys", path)?;
-        Authority::from_key(&text).with_context(|| path.display().to_string())
-    };
-    keys.iter().map(read).collect()
-}
-
-/// The client of the API server.
-pub(crate) async fn connect(settings: &Kubernetes) -> anyhow::Result<Client> {
-    let client = himalia_kubernetes::connect(settings.kubeconfig.as_deref(), settings.context.as_deref());
-    Ok(client.await?)
 }
 
 /// The settings for sandboxes of namespaces, or why there are none. A program that was named and is not there is an
@@ -231,27 +182,6 @@ pub(crate) async fn namespaces_config(
         cgroups: cgroups.context("looking for control groups")?,
         ..NamespacesConfig::new(own, &config.data_dir, shim, jail, package)
     })
-}
-
-/// The provisioner of containers. The engine is not asked yet.
-pub(crate) fn docker(
-    config: &Config,
-    run_dir: &Path,
-    shim: &Path,
-    package: &Path,
-    uids: &HostUids,
-) -> anyhow::Result<DockerProvisioner> {
-    let docker = config.sandboxes.docker.clone();
-    Ok(DockerProvisioner::new(DockerConfig {
-        socket: docker.socket,
-        images: docker.images,
-        runtimes: docker.runtimes,
-        runtime: docker.runtime,
-        networks: docker.networks,
-        host_uids: uids.ranges.clone(),
-        host_uids_taken: uids.in_use.clone(),
-        ..DockerConfig::new(run_dir.join(DOCKER_DIR), shim, package)
-    })?)
 }
 
 /// The directory that holds the package `himalia_kernel`: that of the built environment, which is compiled, or else a

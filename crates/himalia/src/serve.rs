@@ -25,7 +25,7 @@ use crate::signals::{Ending, Said, Signals};
 use crate::telemetry::Telemetry;
 use crate::tls::Certificate;
 use crate::token::Token;
-use crate::{data_dir, e2b, lock, log, notify, oidc, rundir, sandboxes, tenants, tls, viewer};
+use crate::{data_dir, facades, lock, log, notify, oidc, rundir, sandboxes, tenants, tls, viewer};
 
 /// Open files that the gateway asks for, if the hard limit allows it: a kernel needs about six, a client one.
 const OPEN_FILES: u64 = 65_536;
@@ -99,9 +99,9 @@ async fn serve(config: Config, said: Given) -> anyhow::Result<ExitCode> {
     };
     let http_config = HttpConfig {
         cluster,
-        e2b: e2b::open(&config, &engine, &shutdown)?,
-        azure: azure(&config, &engine),
-        openai: openai(&config, &engine),
+        e2b: facades::e2b(&config, &engine, &shutdown)?,
+        azure: facades::azure(&config, &engine)?,
+        openai: facades::openai(&config, &engine)?,
         mcp: Some(Mounted::new(himalia_mcp::service(
             engine.clone(),
             shutdown.clone(),
@@ -326,16 +326,4 @@ fn raise_open_files() {
             tracing::warn!(%error, "cannot raise the limit on open files");
         }
     }
-}
-
-/// The facade of `OpenAI`'s containers, if it is wanted.
-fn openai(config: &Config, engine: &Engine) -> Option<Mounted> {
-    let service = || himalia_openai::service(engine.clone());
-    config.facades.openai_containers.then(|| Mounted::new(service()))
-}
-
-/// The facade of Azure's dynamic sessions, if it is wanted.
-fn azure(config: &Config, engine: &Engine) -> Option<Mounted> {
-    let service = || himalia_azure::service(engine.clone(), himalia_http::azure_session_name);
-    config.facades.azure_sessions.then(|| Mounted::new(service()))
 }

@@ -7,11 +7,12 @@
 //! implementations of the same trait.
 //!
 //! There are [`LocalProvisioner`] at level [`Isolation::None`] (plain processes of the gateway's user),
-//! [`NamespacesProvisioner`] at level [`Isolation::Namespaces`], and [`DockerProvisioner`] at [`Isolation::Container`]
-//! and [`Isolation::Gvisor`]. The one of pods is the crate `kubernetes`.
+//! [`NamespacesProvisioner`] at level [`Isolation::Namespaces`], and `DockerProvisioner` at [`Isolation::Container`]
+//! and [`Isolation::Gvisor`], with the cargo feature `docker`. The one of pods is the crate `kubernetes`.
 
 mod capabilities;
 mod change;
+#[cfg(feature = "docker")]
 mod docker;
 mod error;
 mod handle;
@@ -27,6 +28,7 @@ mod spec;
 
 pub use capabilities::{Capabilities, MeasuredBy, ProvisionerKind, RootFiles};
 pub use change::{FixedLimit, LimitChange};
+#[cfg(feature = "docker")]
 pub use docker::{DockerConfig, DockerProvisioner, EngineReport, SECCOMP_PROFILE};
 pub use error::SandboxError;
 pub use handle::{DiskUse, ExitCause, LOG_TAIL_BYTES, SandboxExit, SandboxHandle, SandboxInfo, Usage};

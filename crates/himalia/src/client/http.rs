@@ -5,16 +5,16 @@
 //! the token; `https` goes through the proxy that `HTTPS_PROXY` names. No redirect is followed: the token is for one
 //! address.
 
+#[cfg(feature = "connect")]
+mod upgrade;
+
 use std::error::Error as _;
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
-use himalia_connect::Upgrade;
-use reqwest::header::{
-    ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_PROTOCOL,
-};
-use reqwest::{Body, Certificate, Method, RequestBuilder, Response, Upgraded, Url, redirect};
+use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
+use reqwest::{Body, Certificate, Method, RequestBuilder, Response, Url, redirect};
 use serde_json::Value;
 use tokio_util::io::ReaderStream;
 
@@ -177,27 +177,6 @@ impl Client {
     ) -> anyhow::Result<Response> {
         let request = self.request(Method::POST, "/mcp", "application/json, text/event-stream");
         self.response(request.headers(headers).body(message)).await
-    }
-
-    /// Opens a WebSocket: the bytes after the upgrade, or the answer that is none.
-    pub(super) async fn upgrade(
-        &self,
-        path: &str,
-        upgrade: &Upgrade,
-    ) -> anyhow::Result<Result<Upgraded, Reply>> {
-        let mut request = self.request(Method::GET, path, "*/*");
-        for (name, value) in upgrade.headers() {
-            request = request.header(name, value);
-        }
-        let response = self.response(request).await?;
-        if response.status() != 101 {
-            return Ok(Err(read(response).await?));
-        }
-        let header = |name| response.headers().get(name).map(HeaderValue::as_bytes);
-        let accepted = upgrade.is_accepted(header(SEC_WEBSOCKET_ACCEPT), header(SEC_WEBSOCKET_PROTOCOL));
-        ensure!(accepted, "{} did not answer this upgrade", self.authority);
-        let upgraded = response.upgrade().await;
-        Ok(Ok(upgraded.map_err(|error| self.failed(&error))?))
     }
 
     fn request(&self, method: Method, path: &str, accept: &'static str) -> RequestBuilder {

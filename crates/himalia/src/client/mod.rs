@@ -3,6 +3,7 @@
 
 mod approvals;
 mod auth;
+#[cfg_attr(not(feature = "connect"), path = "connect_absent.rs")]
 mod connect;
 mod console;
 mod credentials;

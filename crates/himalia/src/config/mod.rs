@@ -2,10 +2,13 @@
 
 mod credentials;
 mod error;
+#[cfg_attr(not(feature = "kubernetes"), path = "kubernetes_absent.rs")]
 mod kubernetes;
 mod mounts;
 mod named;
 mod oidc;
+#[cfg_attr(not(feature = "otlp"), path = "otlp_absent.rs")]
+mod otlp;
 mod replica;
 mod sandboxes;
 mod templates;
@@ -22,12 +25,12 @@ use himalia_engine::{
     AuditTarget, CullConfig, LlmConfig, LlmFields, MountTemplate, NetworkLimits, PackageIndex,
     PrivateAddresses, Retention, ToolServerConfig, ToolServerFields,
 };
-use himalia_otlp::{BadCollector, Collector};
 
 pub(crate) use credentials::Credentials;
 pub(crate) use error::ConfigError;
 pub(crate) use kubernetes::Kubernetes;
 pub(crate) use oidc::OidcSettings;
+pub(crate) use otlp::Collector;
 use replica::SaidOfRelays;
 pub(crate) use replica::{RelaySettings, Replica};
 pub(crate) use sandboxes::Sandboxes;
@@ -169,7 +172,7 @@ impl Config {
         }
         crate::log::filter(&settings.log)?;
         let base_url = base_url(&settings.base_url)?;
-        let collector = collector(settings.otlp_endpoint, settings.otlp_headers)?;
+        let collector = otlp::collector(settings.otlp_endpoint, settings.otlp_headers)?;
         let oidc = settings
             .oidc
             .map(|table| OidcSettings::check(table, &tenants.limits, &base_url, settings.store.is_some()))
@@ -286,30 +289,6 @@ fn tls(cert: Option<PathBuf>, key: Option<PathBuf>) -> Result<Option<TlsFiles>, 
         (Some(_), None) => Err(ConfigError::new("tls_key", "is needed with tls_cert")),
         (None, Some(_)) => Err(ConfigError::new("tls_cert", "is needed with tls_key")),
     }
-}
-
-/// The collector of OpenTelemetry, with the headers of a file.
-fn collector(endpoint: Option<String>, headers: Option<PathBuf>) -> Result<Option<Collector>, ConfigError> {
-    let Some(endpoint) = endpoint else {
-        return match headers {
-            None => Ok(None),
-            Some(_) => Err(ConfigError::new("otlp_endpoint", "is needed with otlp_headers")),
-        };
-    };
-    let lines = match headers {
-        None => String::new(),
-        Some(file) => std::fs::read_to_string(&file)
-            .map_err(|error| ConfigError::new("otlp_headers", format!("{}: {error}", file.display())))?,
-    };
-    let collector = Collector::new(&endpoint, &lines).map_err(|error| {
-        let key = if matches!(error, BadCollector::Header(_)) {
-            "otlp_headers"
-        } else {
-            "otlp_endpoint"
-        };
-        ConfigError::new(key, error.to_string())
-    })?;
-    Ok(Some(collector))
 }
 
 /// Where the audit log goes.

@@ -16,7 +16,7 @@ pub(super) fn look(config: &Config) -> anyhow::Result<Vec<Finding>> {
         .build()
         .context("no runtime")?;
     let checks = runtime.block_on(Box::pin(async {
-        let client = sandboxes::connect(settings).await?;
+        let client = sandboxes::kubernetes::connect(settings).await?;
         anyhow::Ok(examine(&settings.config, &client).await)
     }))?;
     Ok(checks.into_iter().map(finding).collect())

@@ -1,8 +1,11 @@
 //! `himalia doctor`: what this machine can and cannot do. It changes nothing.
 
+#[cfg_attr(not(feature = "docker"), path = "docker_absent.rs")]
+mod docker;
 mod files;
 mod finding;
 mod host;
+#[cfg_attr(not(feature = "kubernetes"), path = "kubernetes_absent.rs")]
 mod kubernetes;
 mod network;
 mod python;

@@ -26,6 +26,7 @@ use himalia_engine::{LlmFields, ToolServerFields};
 pub(crate) use credentials::CredentialTable;
 pub(crate) use declare::Flags;
 pub(crate) use oidc::{GrantTable, OidcTable};
+#[cfg_attr(not(feature = "full"), allow(unused_imports))]
 pub(crate) use tables::{
     DockerTable, KubernetesTable, LimitsTable, MountTable, PodTable, PoolTable, TemplateTable,
 };

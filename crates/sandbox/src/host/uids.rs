@@ -41,6 +41,7 @@ impl Pool {
     }
 
     /// The upper half of each range: for containers. The search begins somewhere, by `seed`.
+    #[cfg(any(feature = "docker", test))]
     pub(crate) fn of_containers(ranges: &[RangeInclusive<u32>], seed: u64) -> Self {
         Self::new(ranges.iter().map(|range| halves(range).1).collect(), seed)
     }

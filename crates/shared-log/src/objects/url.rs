@@ -4,18 +4,14 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
-use std::time::Duration;
 
-use object_store::aws::AmazonS3Builder;
-use object_store::azure::MicrosoftAzureBuilder;
-use object_store::gcp::GoogleCloudStorageBuilder;
 use object_store::local::LocalFileSystem;
 use object_store::path::Path as Key;
 use object_store::prefix::PrefixStore;
-use object_store::{BackoffConfig, ObjectStore, RetryConfig};
+use object_store::ObjectStore;
 
-/// How long the client repeats a request by itself; who asked repeats it after that.
-const RETRY_TIME: Duration = Duration::from_secs(10);
+#[cfg_attr(not(feature = "object-store"), path = "url/bucket_absent.rs")]
+mod bucket;
 
 /// The address of an object store, which has no credentials in it: `file:///directory`, `s3://bucket/prefix`, `gs://bucket/prefix` or
 /// `az://container/prefix`. Credentials, endpoint and region are in the variables of the environment that the services' own tools use.
@@ -128,7 +124,7 @@ impl ObjectStoreUrl {
                 name,
                 prefix,
             } => {
-                let store = bucket(*service, name).map_err(|error| error.to_string())?;
+                let store = bucket::open(*service, name)?;
                 Ok(if prefix.is_empty() {
                     store
                 } else {
@@ -144,36 +140,6 @@ fn directory(path: &Path) -> Result<Arc<dyn ObjectStore>, String> {
     std::fs::create_dir_all(path).map_err(|error| failed(&error))?;
     let store = LocalFileSystem::new_with_prefix(path).map_err(|error| failed(&error))?;
     Ok(Arc::new(store.with_automatic_cleanup(true).with_fsync(true)))
-}
-
-fn bucket(service: Service, name: &str) -> object_store::Result<Arc<dyn ObjectStore>> {
-    // The client takes the provider of the process. An error says that there is one already, which is this one.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let retry = RetryConfig {
-        backoff: BackoffConfig::default(),
-        max_retries: 3,
-        retry_timeout: RETRY_TIME,
-    };
-    Ok(match service {
-        Service::S3 => Arc::new(
-            AmazonS3Builder::from_env()
-                .with_bucket_name(name)
-                .with_retry(retry)
-                .build()?,
-        ),
-        Service::Google => Arc::new(
-            GoogleCloudStorageBuilder::from_env()
-                .with_bucket_name(name)
-                .with_retry(retry)
-                .build()?,
-        ),
-        Service::Azure => Arc::new(
-            MicrosoftAzureBuilder::from_env()
-                .with_container_name(name)
-                .with_retry(retry)
-                .build()?,
-        ),
-    })
 }
 
 #[cfg(test)]

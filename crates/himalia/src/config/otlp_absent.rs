@@ -1,0 +1,19 @@
+//! The collector of `OpenTelemetry`, in a build without it.
+
+use std::path::PathBuf;
+
+use super::ConfigError;
+use crate::features;
+
+#[derive(Clone, Debug)]
+pub(crate) enum Collector {}
+
+pub(super) fn collector(
+    endpoint: Option<String>,
+    _headers: Option<PathBuf>,
+) -> Result<Option<Collector>, ConfigError> {
+    match endpoint {
+        Some(_) => Err(ConfigError::new("otlp_endpoint", features::missing("otlp"))),
+        None => Ok(None),
+    }
+}
