@@ -16,7 +16,11 @@ const TERMINAL: &str = "exec \"$0\" \"$@\"";
 pub(super) fn command_line(config: &Config) -> Vec<String> {
     let mut argv = vec![config.cmd.clone()];
     match Login::of(config) {
-        Some(Login::Command { options, command, rest }) => {
+        Some(Login::Command {
+            options,
+            command,
+            rest,
+        }) => {
             argv.extend(options);
             argv.extend(["-c".to_owned(), format!("{FILES}{COMMAND}")]);
             // What bash takes for the name of the script, then for its arguments.
@@ -125,7 +129,9 @@ mod tests {
                 .stderr(std::process::Stdio::null());
             let mut shell = command.spawn().unwrap();
             let mut input = shell.stdin.take().unwrap();
-            input.write_all(b"echo $PATH; case $- in *i*) echo asks;; esac\n").unwrap();
+            input
+                .write_all(b"echo $PATH; case $- in *i*) echo asks;; esac\n")
+                .unwrap();
             drop(input);
             let output = String::from_utf8(shell.wait_with_output().unwrap().stdout).unwrap();
             let asks = if args.concat().contains('i') { "asks\n" } else { "" };
