@@ -189,7 +189,7 @@ def test_commands_by_e2bs_client(started, monkeypatch):
         sandbox.pty.send_stdin(terminal.pid, b"command -v python; exit\n")
         shown = []
         terminal.wait(on_pty=lambda data: shown.append(bytes(data)))
-        assert f"\n{place}/bin/python\r\n" in b"".join(shown).decode(), shown
+        assert f"{place}/bin/python\r\n" in b"".join(shown).decode(), shown
         sandbox.commands.run("rm ~/.profile")
 
 
