@@ -123,6 +123,12 @@ _FREQUENCY = re.compile(r"Invalid frequency: (?:[-+\d.]*)([A-Z]+)")
 _NOT_A_FUNCTION = re.compile(r"'(\w+)' is not a valid function for")
 _PARAMETER = re.compile(r"The '(\w+)' parameter of (\w+) must be .*Got '(\w+)' instead", re.DOTALL)
 _OF_MODULE = re.compile(r"module '(\w+)[\w.]*' has no attribute '(\w+)'")
+_ACCESSOR = re.compile(r"Can only use \.(\w+) accessor with ")
+_ACCESSORS = {
+    "str": "astype(str) first, if the values are to be text",
+    "dt": "pd.to_datetime(…) first",
+    "cat": "astype('category') first",
+}
 _UNDEFINED = re.compile(r"name '(.+)' is not defined")
 _NOT_NUMBERS = re.compile(
     r"could not convert string to float|Could not convert .* to numeric|agg function failed"
@@ -149,7 +155,8 @@ def for_import(module, name=None):
     """The same of a module, or of a name in it."""
     if name is None:
         return _instead(module, _GONE_MODULES.get(module))
-    return _instead(name, _MODULES.get(module.partition(".")[0], {}).get(name))
+    gone = _GONE_MODULES.get(f"{module}.{name}")
+    return _instead(name, _MODULES.get(module.partition(".")[0], {}).get(name) if gone is None else gone)
 
 
 def _instead(wanted, found):
@@ -159,6 +166,8 @@ def _instead(wanted, found):
 def for_message(problem, found):
     """By the text of a `TypeError`, `ValueError`, `AttributeError` or `SyntaxError`."""
     message, source = _message(problem), _statement(found)
+    if match := _ACCESSOR.match(message):
+        return _ACCESSORS.get(match[1])
     if match := _ARGUMENT.search(message):
         words, instead = _ARGUMENTS.get(match[1], ((), None))
         return _instead(f"{match[1]}=", instead) if not words or any(word in source for word in words) else None

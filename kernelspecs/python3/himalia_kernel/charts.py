@@ -47,7 +47,7 @@ def show_once(shell):
     def compute(result):
         made = plain(result)
         inline = sys.modules.get("matplotlib_inline.backend_inline")
-        if inline is not None and _is_figure(result) and "image/png" in made[0]:
+        if inline is not None and _is_figure(result) and any(kind.startswith("image/") for kind in made[0]):
             if inline.InlineBackend.instance().close_figures:
                 inline.Gcf.destroy_fig(result)  # as all of them are at the end
         return made

@@ -4,8 +4,11 @@ IPython formats every frame. Code that has raised the limit on recursion makes a
 interrupt ends. It prints the traceback of an exception group to standard error, so that the reply has none.
 """
 
+import os
 import traceback
 import types
+
+import IPython
 
 # Frames of one exception that are looked at, half of them the outermost and half the innermost: in the mode `Context`, where most of them
 # are only counted, and in the modes that format all of them.
@@ -13,6 +16,8 @@ COUNTED = 10_000
 _FORMATTED = 200
 # Exceptions in the chain of one that are looked at.
 _CHAIN = 1000
+# Lines of a group, half of them the first and half the last.
+_LINES = 300
 
 
 def install(shell):
@@ -36,7 +41,7 @@ def install(shell):
         if exc_tuple is None:
             kind, value, _ = shell._get_exc_info(None)
             if _has_group(value):
-                shell._showtraceback(kind, value, _group_lines(value))
+                shell._showtraceback(kind, value, _group_lines(shell, value))
                 return
         show(exc_tuple, *args, **kwargs)
 
@@ -71,6 +76,25 @@ def _has_group(problem):
     return False
 
 
-def _group_lines(problem):
+def _group_lines(shell, problem):
     shown = traceback.TracebackException.from_exception(problem, limit=-_FORMATTED, compact=True)
-    return "".join(shown.format()).splitlines()
+    _name_cells(shell, shown)
+    lines = "".join(shown.format()).splitlines()
+    if len(lines) <= _LINES:
+        return lines
+    half = _LINES // 2
+    return [*lines[:half], f"[{len(lines) - 2 * half} lines are left out]", *lines[-half:]]
+
+
+def _name_cells(shell, shown):
+    """Names cells in place of their files, and leaves out the frames of the shell."""
+    own = os.path.dirname(IPython.__file__) + os.sep
+    waiting = [shown]
+    while waiting:
+        one = waiting.pop()
+        one.stack[:] = [frame for frame in one.stack if not frame.filename.startswith(own)]
+        for frame in one.stack:
+            label = shell.compile.format_code_name(frame.filename)
+            if label is not None and label[0] == "Cell":
+                frame.filename = f"Cell {label[1]}"
+        waiting += [other for other in (one.__cause__, one.__context__, *(one.exceptions or ())) if other is not None]

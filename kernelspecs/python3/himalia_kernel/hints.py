@@ -91,7 +91,7 @@ def _attribute(shell, problem, found):
         return advice.for_message(problem, found)
     if thing is None:
         return "the object is None; methods that work in place return None"
-    instead = advice.for_attribute(thing, wanted)
+    instead = advice.for_attribute(thing, wanted) or advice.for_message(problem, found)
     if instead is not None:
         return instead
     names = statics.attribute_names(thing, CANDIDATES)

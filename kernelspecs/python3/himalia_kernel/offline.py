@@ -55,7 +55,8 @@ def hint(shell, problem, found):
         return None
     if _is_failed_install(problem):
         return NO_PACKAGES
-    if not any(map(_is_networks, _chain(problem))):
+    chain = _chain(problem)
+    if any(map(_is_answered, chain)) or not any(map(_is_networks, chain)):
         return None
     own = ""
     if "seaborn" in sys.modules and "load_dataset" in (found.source or ""):
@@ -80,6 +81,12 @@ def _is_networks(problem):
         if cls is not None and statics.is_instance(problem, cls):
             return True
     return statics.is_instance(problem, OSError) and _errno_of(problem) in _UNREACHABLE
+
+
+def _is_answered(problem):
+    """Whether something was there that answered or refused: a program of the session, or the gateway."""
+    answered = statics.loaded_class("urllib.error", "HTTPError")
+    return statics.is_instance(problem, ConnectionError) or answered is not None and statics.is_instance(problem, answered)
 
 
 def _is_failed_install(problem):

@@ -56,6 +56,7 @@ class Table:
 
     def arrow(self, query, most):
         """Return `(rows that match, an Arrow IPC stream, number of its first columns that are the index)`."""
+        import pandas
         import pyarrow
 
         matched, page = self._page(query)
@@ -72,11 +73,17 @@ class Table:
                 # Arrow has no categories of this kind.
                 categories[str(number)] = bool(column.dtype.ordered)
                 column = column.astype(column.dtype.categories.dtype)
-            ready = self._arrow_ready(column, whole[number])
-            arrays.append(pyarrow.array(ready, from_pandas=True))
+            if type(column.dtype) is pandas.SparseDtype:
+                column = column.sparse.to_dense()
+            try:
+                made = pyarrow.array(self._arrow_ready(column, whole[number]), from_pandas=True)
+            except (pyarrow.ArrowException, OverflowError, TypeError, ValueError):
+                # Arrow has no such values: complex numbers, large integers, text that is no Unicode.
+                made = pyarrow.array(self._texts(column))
+            arrays.append(made)
         names = ["index" if name is None else previews.text(name) if type(name) is not str else name for name in index.names]
         names += [name["name"] for name in self.columns()[:most]]
-        table = pyarrow.Table.from_arrays(arrays, names=names)
+        table = pyarrow.Table.from_arrays(arrays, names=[_unicode(name) for name in names])
         told = self._labels(page, most) | {"categories": categories}
         table = table.replace_schema_metadata({"himalia": json.dumps(told)})
 
@@ -163,10 +170,19 @@ class Table:
         missing = (None, *self._missing)
         if _has_plain_lists(whole, missing):
             return [None if any(value is one for one in missing) else value for value in column.tolist()]
+        return self._texts(column)
+
+    def _texts(self, column):
+        missing = (None, *self._missing)
         return [
-            None if any(value is one for one in missing) else value if type(value) is str else previews.text(value, CELL)
+            None if any(value is one for one in missing) else _unicode(value if type(value) is str else previews.text(value, CELL))
             for value in column.tolist()
         ]
+
+
+def _unicode(text):
+    """A text with U+FFFD for halves of surrogate pairs, as names of files have them that are not UTF-8."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _label(label):

@@ -3,6 +3,8 @@
 Only the text is made here: filters, and code that records or replaces warnings, work as in any Python.
 """
 
+import os
+import sysconfig
 import warnings
 
 # Characters of a warning, and texts that are remembered.
@@ -10,6 +12,8 @@ _TEXT = 300
 _SEEN = 1000
 _LINE = 160
 _PACKAGES = ("/site-packages/", "/dist-packages/")
+_OWN = os.path.dirname(os.path.dirname(__file__)) + os.sep
+_STANDARD = sysconfig.get_path("stdlib") + os.sep
 # A warning that code did nothing is no deprecation: it is shown each time.
 _NOTHING_DONE = "ChainedAssignmentError"
 _CHAINED = (
@@ -52,7 +56,7 @@ def _place(shell, filename):
     for place in _PACKAGES:
         if place in filename:
             return filename.rpartition(place)[2]
-    return filename
+    return filename.removeprefix(_OWN).removeprefix(_STANDARD)
 
 
 def _source(shell, filename, lineno, line):

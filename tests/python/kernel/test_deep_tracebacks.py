@@ -39,6 +39,16 @@ def test_an_exception_group_has_its_traceback_in_the_reply(kernel):
     assert content["ename"] == "ExceptionGroup" and "ZeroDivisionError" in "\n".join(content["traceback"])
 
 
+def test_the_traceback_of_a_group_names_cells_and_is_bounded(kernel):
+    code = "import asyncio\nasync with asyncio.TaskGroup() as group:\n    group.create_task(asyncio.to_thread(lambda: 1 / 0))"
+    text = "\n".join(run(kernel, code)["content"]["traceback"])
+    assert text.count('File "Cell In[') == 2 and "ipykernel" not in text and "IPython" not in text, text
+    chain = "deep = None\nfor n in range(3000):\n    one = ValueError(n); one.__context__ = deep; deep = one\n"
+    lines = run(kernel, f"{chain}raise ExceptionGroup('deep', [deep])")["content"]["traceback"]
+    text = "\n".join(lines)
+    assert "ValueError: 0" in text and "ValueError: 2999" in text and "lines are left out" in text and len(lines) < 400
+
+
 @pytest.mark.parametrize("code", ["exit()", "quit()", "import sys; sys.exit()"])
 def test_exit_ends_the_cell_and_keeps_the_variables(kernel, code):
     run(kernel, "kept = 7")

@@ -172,6 +172,9 @@ CHANGED = {
     "from sklearn.metrics import mean_squared_error\nmean_squared_error([1], [2], squared=False)": "use: root_mean_squared_error",
     "from sklearn.preprocessing import OneHotEncoder\nOneHotEncoder(sparse=False)": "use: sparse_output=",
     "from sklearn.cross_validation import KFold": "use: sklearn.model_selection",
+    "from sklearn.externals import joblib": "use: import joblib",
+    "frame['Age'].str.upper()": "astype(str) first",
+    "frame['Name'].dt.year": "pd.to_datetime(…) first",
     "from sklearn.metrics import plot_confusion_matrix": "use: ConfusionMatrixDisplay.from_estimator",
     "from sklearn.linear_model import LinearRegression\nLinearRegression().fit(frame[['Name']], frame['Age'])": (
         "text columns of frame: 'Name'; encode them (pd.get_dummies)"
@@ -235,6 +238,28 @@ OFFLINE = {
         "this session has no network, so pip fetches nothing"
     ),
 }
+
+
+# A program of the session answers, or none listens.
+ANSWERED = """
+import http.server, socket, threading, urllib.request, requests, httpx
+server = http.server.HTTPServer(("127.0.0.1", 0), http.server.BaseHTTPRequestHandler)
+threading.Thread(target=server.serve_forever, daemon=True).start()
+answers = f"http://127.0.0.1:{server.server_port}/"
+with socket.create_server(("127.0.0.1", 0)) as free:
+    refuses = f"http://127.0.0.1:{free.getsockname()[1]}/"
+"""
+FAILING = ("urllib.request.urlopen(answers)", "urllib.request.urlopen(refuses)", "requests.get(refuses)", "httpx.get(refuses)")
+
+
+@pytest.mark.parametrize("code", FAILING)
+def test_a_program_in_the_session_needs_no_network(kernel, code):
+    setup = f"import os\nos.environ['HIMALIA_NETWORK'] = 'none'{ANSWERED}"
+    assert run(kernel, setup)["content"]["status"] == "ok"
+    try:
+        assert error(kernel, code)["hint"] is None
+    finally:
+        run(kernel, "del os.environ['HIMALIA_NETWORK']; server.shutdown()")
 
 
 @pytest.mark.parametrize("code, hint", OFFLINE.items(), ids=OFFLINE)

@@ -45,6 +45,9 @@ def test_a_figure_that_is_the_value_of_a_cell_is_shown_once(kernel):
     figures, _ = ran(kernel, "other, _ = plt.subplots(); one, _ = plt.subplots(); one")
     assert ["image/png" in data for data in figures] == [True, True]
     assert ran(kernel, "plt.get_fignums()")[0][0]["text/plain"] == "[]"
+    # In another format, too.
+    figures, _ = ran(kernel, "%config InlineBackend.figure_format = 'svg'\nfig, ax = plt.subplots(); fig")
+    assert ["image/svg+xml" in data for data in figures] == [True]
 
 
 def test_characters_that_no_font_has_cause_one_short_warning(kernel):
@@ -53,6 +56,7 @@ def test_characters_that_no_font_has_cause_one_short_warning(kernel):
     figures, errors = ran(kernel, code)
     assert ["image/png" in data for data in figures] == [True]
     assert errors.count("no font here has some characters") == 1 and errors.count("\n") <= 2 and len(errors) < 500, errors
+    assert errors.startswith("himalia_kernel/libraries.py:"), errors
     assert ran(kernel, code.replace("16800", "16803"))[1].count("no font here") == 1
 
 

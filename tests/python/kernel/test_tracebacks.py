@@ -74,6 +74,8 @@ def test_a_warning_names_the_cell_and_no_path(kernel):
     shown = warned(kernel, "\nwarnings.warn('careful ' * 100)")
     assert shown.startswith(f"Cell In[{count + 1}]:1: UserWarning: careful ") and len(shown) < 400, shown
     assert shown.endswith("…\n  warnings.warn('careful ' * 100)\n"), shown
+    shown = warned(kernel, "import textwrap\nwarnings.warn_explicit('old', UserWarning, textwrap.__file__, 3)")
+    assert shown == "textwrap.py:3: UserWarning: old\n", shown
 
 
 def test_a_deprecation_is_shown_once_and_a_change_of_a_copy_each_time(kernel):

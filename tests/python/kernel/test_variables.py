@@ -112,6 +112,24 @@ def test_a_frame_as_arrow(kernel, kernel_python, tmp_path):
     assert out.startswith("{'index': [1, 3], 'a': [1.0, 2.0], 'b': ['y', 'xy'], 'd': [Timestamp('2021-01-01")
 
 
+VALUES = {
+    "pd.DataFrame({'a': [1 + 2j]})": {"a": ["(1+2j)"]},
+    "pd.DataFrame({'a': pd.arrays.SparseArray([0, 1])})": {"a": [0, 1]},
+    "pd.DataFrame({'a\\udcff': ['x\\udcff', None]})": {"a\ufffd": ["x\ufffd", None]},
+    "pd.DataFrame({'a': [2**80, 1]})": {"a": ["1208925819614629174706176", "1"]},
+}
+
+
+@pytest.mark.parametrize("code, values", VALUES.items(), ids=VALUES)
+def test_values_that_arrow_does_not_have_are_texts(kernel, tmp_path, code, values):
+    run(kernel, f"odd = {code}")
+    message = ask(kernel, name="odd", format="arrow")
+    assert message["content"]["status"] == "ok", message["content"]
+    (tmp_path / "page.arrow").write_bytes(message["buffers"][0])
+    read = f"import pyarrow as pa; print(ascii(pa.ipc.open_stream({str(tmp_path / 'page.arrow')!r}).read_all().drop(['index']).to_pydict()))"
+    assert kernel.run(read)[1] == f"{ascii(values)}\n"
+
+
 def test_without_pyarrow_arrow_is_refused(kernel_python):
     kernel = RawKernel(kernel_python)
     try:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from channels import Channels
+from e2b import PtySize
 from e2b_code_interpreter import Sandbox
 from e2b_gateway import variables
 from levels import CONTAINERS, ENGINE, LEVELS, USER, AsOrdinaryUser, AtLevel
@@ -184,6 +185,11 @@ def test_commands_by_e2bs_client(started, monkeypatch):
         # Each command is a login shell there, which reads what an installer left in the session's own profile.
         sandbox.commands.run("echo 'greet() { echo hello $1; }' >> ~/.profile")
         assert sandbox.commands.run("greet you").stdout == "hello you\n"
+        terminal = sandbox.pty.create(PtySize(rows=24, cols=200))
+        sandbox.pty.send_stdin(terminal.pid, b"command -v python; exit\n")
+        shown = []
+        terminal.wait(on_pty=lambda data: shown.append(bytes(data)))
+        assert f"{place}/bin/python\r\n" in b"".join(shown).decode(), shown
         sandbox.commands.run("rm ~/.profile")
 
 

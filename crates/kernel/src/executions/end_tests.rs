@@ -333,3 +333,34 @@ fn a_restart_has_one_answer_whatever_the_code_does_with_the_interrupt() {
         assert_eq!(play.ends(), [(a, End::KernelDied, true, 0)]);
     }
 }
+
+#[test]
+fn a_restart_while_the_engine_replaces_the_process_is_that_restart() {
+    let mut play = Play::new();
+    play.submit(Submission {
+        on_timeout: OnTimeout::Restart,
+        ..submission("a")
+    })
+    .unwrap();
+    play.status("busy");
+    for wait in [TIMEOUT, 5_000_000, 5_000_000] {
+        play.wait(wait);
+    }
+    play.bench.order(1, Command::Restart);
+    let restarts = |play: &Play| {
+        let orders = play.bench.orders.iter();
+        orders.filter(|(kind, _)| *kind == Kind::Restart).count()
+    };
+    assert_eq!((restarts(&play), play.bench.done.len()), (1, 0));
+    // What is sent after the answer runs.
+    play.bench.ended_by_shim(1);
+    play.bench.started(2);
+    assert_eq!(play.bench.done, [(1, Ok(Answer::Done))]);
+    play.execute("b");
+    play.bench.core.readiness.restore(true, true);
+    play.wait(1);
+    assert_eq!(play.codes(), ["a", "b"]);
+    // The next one is a restart of its own.
+    play.bench.order(2, Command::Restart);
+    assert_eq!(restarts(&play), 2);
+}

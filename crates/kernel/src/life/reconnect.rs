@@ -44,6 +44,7 @@ impl Life {
             // A command of a caller who is gone, and it never arrived.
             Phase::Restarting | Phase::Stopping if lives && same => {
                 self.phase = Phase::Running;
+                self.ordered = None;
                 self.reason = None;
                 self.stop_deadline = None;
                 probe

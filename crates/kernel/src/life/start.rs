@@ -42,6 +42,7 @@ impl Core {
             stderr: failed.stderr.clone(),
         };
         let this = Awaited::Process(failed.request);
+        self.life.ordered = None;
         let asked = self.life.waiters.answer(|what| what == this, &Err(error), out);
         match self.life.phase {
             Phase::Starting => self.end_kernel("start_failed", out),
@@ -110,6 +111,7 @@ impl Core {
         if ordered.is_err() {
             self.kernel_died("the sandbox takes no orders".to_owned(), out);
         }
-        ordered.ok()
+        self.life.ordered = ordered.ok();
+        self.life.ordered
     }
 }

@@ -42,6 +42,8 @@ pub(crate) struct Life {
     /// What was lost with the sandbox before, until the next execution learns of it.
     pub(super) loss: Option<SandboxLoss>,
     pub(super) waiters: Waiters,
+    /// The engine's order for the next process, until that has started or could not be started.
+    pub(super) ordered: Option<RequestId>,
     /// The present stop has ended at this time at the latest, monotonic.
     pub(super) stop_deadline: Option<u64>,
     /// What the shim last said that the kernel is doing, and its incarnation.
@@ -67,6 +69,7 @@ impl Life {
             processes_before: 0,
             loss: None,
             waiters: Waiters::default(),
+            ordered: None,
             stop_deadline: None,
             reported: (KernelState::New, 0),
             adopted: false,
@@ -163,10 +166,10 @@ impl Life {
         lives && !self.sandbox_gone && !unused
     }
 
-    /// The request for the next process, if that was asked for and a caller waits for it.
+    /// The request for the next process, if that was asked for by a caller who waits for it, or by the engine.
     pub(super) fn restart_under_way(&self) -> Option<RequestId> {
-        let awaited = self.waiters.awaited_process();
-        awaited.filter(|_| self.phase == Phase::Restarting)
+        let ordered = self.waiters.awaited_process().or(self.ordered);
+        ordered.filter(|_| self.phase == Phase::Restarting)
     }
 
     /// The next process was asked for by a caller.
@@ -209,6 +212,7 @@ impl Life {
         self.asked_to_end = false;
         self.written_off = false;
         self.moving = false;
+        self.ordered = None;
         self.keep_reason_of_crash();
         if self.phase != Phase::Stopping && self.phase != Phase::Ended {
             self.phase = Phase::Running;
@@ -285,6 +289,7 @@ impl Life {
     pub(super) fn died(&mut self, cause: String) {
         self.phase = Phase::Dead;
         self.moving = false;
+        self.ordered = None;
         self.reason = Some(cause);
     }
 
@@ -300,6 +305,7 @@ impl Life {
     pub(super) fn lose_sandbox(&mut self) {
         self.sandbox_gone = true;
         self.exit = None;
+        self.ordered = None;
     }
 
     /// It has a new sandbox.
@@ -310,6 +316,7 @@ impl Life {
         self.asked_to_end = false;
         self.sandbox_gone = false;
         self.moving = true;
+        self.ordered = None;
         self.processes_before = self.incarnation;
         // One that no execution has learned of yet is said together with this one.
         self.loss.get_or_insert_default().add(lost);
