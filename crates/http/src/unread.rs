@@ -54,7 +54,7 @@ pub(crate) async fn read_rest(request: Request, next: Next) -> Response {
     response
 }
 
-/// Whether a rest came to its end within the bounds.
+/// Returns true if a rest came to its end within the bounds.
 async fn was_read(rest: Body) -> bool {
     rest.size_hint().lower() <= REST_BYTES as u64
         && timeout(REST_TIME, to_bytes(rest, REST_BYTES))

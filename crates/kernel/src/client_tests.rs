@@ -106,7 +106,7 @@ fn question(bench: &mut Bench, link: u64, msg_id: &str, number: u64) {
     bench.step(Event::Shim(Lane::Data, message));
 }
 
-/// Whether an answer goes to the kernel: of this owner, to the question with this id if there is one.
+/// Tests whether an answer goes to the kernel: of this owner, to the question with this id if there is one.
 fn answered(bench: &mut Bench, owner: u64, question: Option<&str>) -> bool {
     let parent = question.map_or("{}".to_owned(), |id| {
         format!(r#"{{"msg_id":"{id}","msg_type":"input_request","session":"kernel"}}"#)

@@ -248,7 +248,7 @@ impl Model {
     }
 }
 
-/// What a call took: as the server says it, or else as much as it might.
+/// The use of a call: as the server says it, or else the most that it may be.
 pub(crate) fn took(
     config: &LlmConfig,
     usage: Option<usage::Usage>,

@@ -101,7 +101,7 @@ impl Stream {
         self.shows_usage || !is_only_usage
     }
 
-    /// What it took so far, as its server says it; or else what it might, since a model may write more than comes.
+    /// The use so far, as the server says it; or else the most that it may be, since a model may write more than comes.
     pub fn took(&self) -> ModelUse {
         took(&self.config, self.usage, self.estimate, || self.parts)
     }

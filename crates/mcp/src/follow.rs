@@ -12,7 +12,7 @@ use crate::call::Call;
 use crate::failure::Failure;
 use crate::progress::Progress;
 
-/// How long a call waits.
+/// The time that a call waits.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Patience {
     /// For the end of the execution.

@@ -97,7 +97,7 @@ fn choose(data: &Map<String, Value>, has_summary: bool) -> Vec<ArtifactReference
         .collect()
 }
 
-/// Whether models refuse the image, or hosts do that scale it down themselves.
+/// Returns true if models refuse the image, or if hosts do that scale it down themselves.
 pub(crate) fn is_large(size: Option<(u64, u64)>) -> bool {
     size.is_some_and(|(width, height)| width.max(height) > IMAGE_PIXELS)
 }

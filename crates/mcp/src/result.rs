@@ -40,7 +40,7 @@ pub(crate) async fn of(
     shown.into()
 }
 
-/// How much memory the session may have, if that was too little for the execution.
+/// The memory that the session may have, if it was too little for the execution.
 fn memory_limit(call: &Call, result: &ExecutionResult) -> Option<u64> {
     if result.status != ExecutionStatus::OomKilled {
         return None;

@@ -265,7 +265,7 @@ pub struct ToolError {
     pub call: Option<u64>,
     /// Of [`ToolErrorCode::ApprovalNeeded`]: the id of the prompt to a person.
     pub prompt: Option<String>,
-    /// Of [`ToolErrorCode::Failed`]: the HTTP status with which the server of the tool answered, if it did not do it.
+    /// The HTTP status, for [`ToolErrorCode::Failed`], with which the server of the tool answered, if it did not do it.
     pub server_status: Option<u16>,
     /// Seconds after which that server may be asked again, as it says.
     pub retry_after: Option<u64>,

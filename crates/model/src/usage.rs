@@ -59,9 +59,9 @@ pub struct OwnerUsage {
     pub disk_live_bytes: u64,
     /// The same of its ended sessions.
     pub disk_ended_bytes: u64,
-    /// Its rows in the database, bytes.
+    /// Bytes of the rows in the database.
     pub disk_rows_bytes: u64,
-    /// How much all of that may be together; `None`: no limit.
+    /// The limit of the sum of these bytes; `None`: no limit.
     pub disk_limit_bytes: Option<u64>,
     /// Connections now.
     pub connections: Used,

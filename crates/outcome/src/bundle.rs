@@ -17,7 +17,7 @@ const MAX_TYPES: usize = 32;
 /// Bytes of a MIME type's name; longer ones are left out.
 const TYPE_BYTES: usize = 200;
 
-/// How a PNG begins.
+/// The first bytes of a PNG.
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\n";
 
 /// Content that is to be kept beside the result.

@@ -56,7 +56,7 @@ pub(crate) async fn respond(api: &dyn SessionApi, request: Request<Body>) -> Res
         .unwrap_or_else(|error| problem(&error))
 }
 
-/// Whether a path is one of `OpenAI`'s API.
+/// Returns true if a path is one of `OpenAI`'s API.
 pub(crate) fn is_llm(path: &str) -> bool {
     llm_path(path).is_some()
 }

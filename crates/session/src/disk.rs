@@ -113,7 +113,7 @@ impl SessionManager {
         })
     }
 
-    /// What an owner takes.
+    /// The bytes that an owner has.
     pub async fn disk_of(&self, owner: &str) -> Result<DiskUse, EngineError> {
         let live = self.registry.all_unordered().into_iter();
         let live = live.filter(|handle| handle.session().owner == owner && !handle.is_over());

@@ -101,7 +101,7 @@ pub struct SessionManager {
     pub(crate) certificates: Option<Trusted>,
     /// What sessions reach the network by.
     pub(crate) egress: Arc<Egress>,
-    /// What is about to be written.
+    /// The bytes that are about to be written.
     pub(crate) rooms: Arc<Rooms>,
     /// How results are posted.
     pub(crate) outgoing: FromHere,

@@ -14,7 +14,7 @@ const LINES_MAX: usize = 200_000;
 /// Entries of the directory that are looked at.
 const ENTRIES_MAX: usize = 10_000;
 
-/// What a death by this cause means, if that is known.
+/// The meaning of a death by this cause, if it is known.
 pub(crate) fn explanation(cause: Cause) -> Option<String> {
     let is_bus_error = cause
         == Cause::Signal {

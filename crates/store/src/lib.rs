@@ -311,7 +311,7 @@ pub trait Store: Debug + Send + Sync + 'static {
     /// The answers to steps of a run that the run has not seen yet.
     fn step_answers(&self, run: String) -> StoreFuture<'_, Vec<StepAnswer>>;
 
-    /// Whether a step of a run waits for a person.
+    /// Returns true if a step of a run waits for a person.
     fn run_asks(&self, run: String) -> StoreFuture<'_, bool>;
 
     /// All attempts of all steps of a run, by step, item and attempt.

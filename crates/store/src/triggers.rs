@@ -130,11 +130,11 @@ pub struct DueDelivery {
     pub kind: String,
 }
 
-/// How many rows are read at once where owners take turns.
+/// The number of rows that are read at once where owners take turns.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct FairBatch {
-    /// Of one owner.
+    /// Rows of one owner.
     pub of_one: i64,
-    /// Of all owners together.
+    /// Rows of all owners together.
     pub all: i64,
 }

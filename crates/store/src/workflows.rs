@@ -118,13 +118,13 @@ pub struct WorkflowStepRecord {
 /// A step that asks a person, or has asked one.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct StepPromptRecord {
-    /// Its run.
+    /// The id of the run.
     pub run: String,
-    /// Its id in the workflow.
+    /// The id of the step in the workflow.
     pub step: String,
     /// The owner of the run.
     pub owner: String,
-    /// How many steps of its owner waited for a person when it began to wait.
+    /// The number of steps of the same owner that waited for a person when it began to wait.
     pub turn: i64,
     /// [`WorkflowStepRecord::prompt`].
     pub prompt: String,
@@ -136,7 +136,7 @@ pub struct StepPromptRecord {
     pub due_micros: Option<i64>,
     /// The answer of a person.
     pub answer: Option<String>,
-    /// Who has answered.
+    /// The principal who has answered.
     pub answered_by: Option<String>,
     /// Why it has ended, JSON.
     pub error: Option<String>,
@@ -145,10 +145,10 @@ pub struct StepPromptRecord {
 /// Which steps that wait for a person are listed.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct StepPromptFilter {
-    /// Of this owner, in the order in which they began to wait. `None`: of all, by [`StepPromptRecord::turn`] first, so that the many steps of
-    /// one owner come after the first ones of each other.
+    /// The owner, whose steps are in the order in which they began to wait. `None`: the steps of all owners, by
+    /// [`StepPromptRecord::turn`] first, so that the many steps of one owner come after the first ones of each other.
     pub owner: Option<String>,
-    /// Those after this place.
+    /// Only steps after this place.
     pub after: Option<StepPromptPlace>,
     /// At most so many.
     pub limit: i64,

@@ -24,7 +24,7 @@ pub enum ServerState {
     Failed {
         /// Why, on one line. Without secrets.
         reason: String,
-        /// How a person grants the credential, if that is why.
+        /// The way in which a person grants the credential, if that is why.
         missing_grant: Option<String>,
         /// Since when, microseconds since 1970.
         since_micros: i64,

@@ -226,7 +226,7 @@ impl Http {
         *self.missing_grant.lock().unwrap_or_else(PoisonError::into_inner) = missing;
     }
 
-    /// How to grant the credential, if a request failed last because a person has to.
+    /// The way to grant the credential, if the last request failed because a person has to.
     pub fn missing_grant(&self) -> Option<String> {
         let missing = self.missing_grant.lock();
         missing.unwrap_or_else(PoisonError::into_inner).clone()

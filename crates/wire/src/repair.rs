@@ -21,7 +21,7 @@ pub(crate) fn repaired(json: &[u8]) -> Option<Vec<u8>> {
     }
 }
 
-/// Where escapes of surrogates begin that are no pairs.
+/// The places where escapes of surrogates begin that are no pairs.
 fn lone_surrogates(json: &[u8]) -> Vec<usize> {
     let mut lone = Vec::new();
     let mut at = 0;

@@ -31,7 +31,7 @@ pub(crate) enum Member<T> {
     Absent(String),
 }
 
-/// Where values are expected: its schema as it was written, and compiled.
+/// A place where values are expected: its schema as it was written, and compiled.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Target<'a> {
     pub(crate) schema: &'a Value,
@@ -61,7 +61,7 @@ pub(crate) fn misfit(source: &Value, target: Target<'_>, steps: &mut Steps) -> O
     at(source, target, "", 0, steps)
 }
 
-/// What is wrong with a value where `target` is expected.
+/// Violations of a value where `target` is expected.
 pub(crate) fn misfit_of_value(value: &Value, target: Target<'_>, steps: &mut Steps) -> Option<Misfit> {
     let wrong = target.part.violations(value, steps).into_iter().next()?;
     let rule = "schema";

@@ -449,7 +449,7 @@ impl Run {
         progress.count = u32::try_from(count).unwrap_or(u32::MAX);
     }
 
-    /// How many runs a step has: one for each item of its list, else one.
+    /// The number of runs of a step: one for each item of its list, else one.
     fn count_items(&self, step: &Step) -> Result<usize, Failure> {
         let Some(map) = &step.map else {
             return Ok(1);

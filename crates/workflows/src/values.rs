@@ -1,4 +1,5 @@
-//! What a step gets, and what a run returns. Values are added up before any is copied, so that what is too large takes no memory.
+//! The inputs of a step and the result of a run. Sizes are added up before a value is copied, so that a value that is too large takes no
+//! memory.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -17,7 +18,7 @@ pub(crate) struct Values<'a, F> {
     pub item: Option<&'a Value>,
 }
 
-/// What a wire carries, where it is.
+/// The value that a wire carries, where it is.
 #[derive(Clone, Debug, Serialize)]
 #[serde(untagged)]
 pub(crate) enum Carried<'a> {
@@ -38,7 +39,7 @@ impl<'a> Carried<'a> {
         }
     }
 
-    /// How many items it has; `None`: it is no list.
+    /// The number of items; `None`: the value is no list.
     pub(crate) fn len(&self) -> Option<usize> {
         match self {
             Self::One(value) => value.as_array().map(Vec::len),

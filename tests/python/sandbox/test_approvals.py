@@ -240,6 +240,40 @@ def test_what_is_approved_always_is_not_asked_in_later_sessions_of_the_caller(wo
         assert http["ada"].delete(f"v1/sessions/{one}").status_code == 204
 
 
+def test_a_tool_that_has_changed_since_its_approval_is_asked_for_again(world):
+    boss = client_with(world.gateway, TOKENS["boss"])
+    call = {"tool": "orders.create_order", "arguments": {"customer": "ada", "amount": 7}}
+    calls = lambda session: boss.post(f"v1/sessions/{session}/tools/calls", json=call)  # noqa: E731
+    sessions = []
+    for value in ["session", "always"]:
+        sessions.append(ready(boss))
+        assert calls(sessions[-1]).json()["code"] == "approval_needed"
+        answered = boss.post(f"v1/prompts/{world.prompt(sessions[-1])['id']}/answer", json={"value": value})
+        assert answered.status_code == 200, answered.text
+
+    def with_tools(*changed):
+        """The replies to the call in both sessions, once the gateway has listed the tools of the server."""
+        world.orders.close()
+        world.orders.start(*changed)
+        world.restart()
+        for session in sessions:
+            servers = f"v1/sessions/{session}/tools/servers"
+            eventually(lambda path=servers: boss.get(path).json()["servers"][0]["ready"], "the server is there", 60)
+        return [calls(session) for session in sessions]
+
+    before = world.orders.created()
+    for changed in ["description", "schema"]:
+        assert [reply.json()["code"] for reply in with_tools(changed)] == ["approval_needed"] * 2, changed
+    assert world.orders.created() == before
+    # Each approval is valid for the tool as it was, after the restarts, too.
+    assert [reply.status_code for reply in with_tools()] == [200, 200]
+    assert world.orders.created() == before + 2
+    [approval] = approvals(boss)
+    assert boss.delete(f"v1/tool-approvals/{approval['id']}").status_code == 204
+    for session in sessions:
+        boss.delete(f"v1/sessions/{session}")
+
+
 def test_an_answer_that_came_too_late_approves_nothing(world):
     boss = client_with(world.gateway, TOKENS["boss"])
     session = ready(boss)

@@ -45,9 +45,13 @@ class Orders:
         (self.port,) = free_ports(1)
         self.url = f"http://127.0.0.1:{self.port}/mcp"
         self.record = Path(directory) / "created"
+        self.start()
+
+    def start(self, *changed):
+        """Starts it, at its port; returns when it listens."""
         program = Path(__file__).with_name("orders_server.py")
         self.process = subprocess.Popen(
-            [sys.executable, program, str(self.port), str(self.record)],
+            [sys.executable, program, str(self.port), str(self.record), *changed],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

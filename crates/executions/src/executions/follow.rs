@@ -50,7 +50,7 @@ pub struct Follower<S = Excerpt> {
     detached: bool,
     /// While it waits, the execution that the kernel has.
     behind: Option<u64>,
-    /// That one, or this one if it was sent, ignores interrupts.
+    /// True if that execution, or this one if it was sent, ignores interrupts.
     stuck: bool,
     gaps: u64,
     /// Of the kernel's messages for it.
@@ -261,7 +261,7 @@ impl<S: Sink + Clone> Follower<S> {
         self.began.is_some() || self.asks() || self.is_notified()
     }
 
-    /// What ignores interrupts: this one, or the one that it waits for.
+    /// The execution that ignores interrupts: this one, or the one that it waits for.
     fn stuck(&self) -> Option<Stuck> {
         let own = self.sent.then_some(self.id.seq);
         let seq = own

@@ -58,7 +58,7 @@ impl Backoff {
         (counter.wrong > TRIES).then(|| WINDOW.saturating_sub(now.duration_since(counter.since)))
     }
 
-    /// How long this peer has to stay away: the next wrong token is one too many.
+    /// The time for which this peer has to stay away: the next wrong token is one too many.
     pub(crate) fn waits(&self, peer: IpAddr, now: Instant) -> Option<Duration> {
         let peers = self.peers.lock();
         let counter = peers.get(&key(peer))?;

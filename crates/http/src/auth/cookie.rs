@@ -117,7 +117,7 @@ pub(crate) fn counts(method: &Method, headers: &HeaderMap, is_own: bool) -> bool
         && matches!(site, None | Some(b"same-origin" | b"none"))
 }
 
-/// Whether the browser calls by TLS, as far as that can be known: a proxy says so, or the origin of the gateway's own page does.
+/// Returns true if the browser calls by TLS, as far as that can be known: a proxy says so, or the origin of the gateway's own page does.
 pub(crate) fn is_https(headers: &HeaderMap) -> bool {
     let bytes = |name: HeaderName| headers.get(name).map(HeaderValue::as_bytes);
     let forwarded = bytes(HeaderName::from_static("x-forwarded-proto"));

@@ -292,7 +292,7 @@ fn order(session: &RawValue) -> String {
     )
 }
 
-/// What the pages of prompts are ordered by.
+/// The key by which the pages of prompts are ordered.
 fn prompt_order(prompt: &RawValue) -> String {
     let Ok(listed) = serde_json::from_str::<Listed>(prompt.get()) else {
         return String::new();

@@ -124,7 +124,7 @@ impl<B: HttpBody + Unpin> HttpBody for Answering<B> {
 struct Counted {
     body: Body,
     count: Counter,
-    /// Of a request: that it has come to its end.
+    /// A mark that the body of a request has come to its end.
     unread: Option<Unread>,
 }
 

@@ -16,14 +16,14 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 /// Bytes of a rest.
 const BYTES: usize = 64 << 20;
-/// How long it is read.
+/// The time for which a rest is read.
 const TIME: Duration = Duration::from_secs(30);
-/// How long nothing may come of it.
+/// The longest silence of a rest that is read.
 const PAUSE: Duration = Duration::from_secs(5);
 /// Bytes that are read at a time.
 const BUFFER: usize = 16 << 10;
 
-/// Whether the latest request of a connection has a body that was not read to its end.
+/// True if the latest request of a connection has a body that was not read to its end.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Unread(Arc<AtomicBool>);
 

@@ -73,10 +73,10 @@ pub(crate) struct Wanted {
     limit: Option<Limit>,
 }
 
-/// Its cursors.
+/// The cursors of that list.
 const LIST: char = 'q';
 
-/// What pages are ordered by. Also of what another replica lists.
+/// The key by which pages are ordered, also those of another replica.
 pub(crate) fn page_key(turn: u32, created: &str, id: &str) -> String {
     format!("{turn:010} {created} {id}")
 }
@@ -86,7 +86,7 @@ pub(crate) fn next_of(key: &str) -> String {
     Cursor::<LIST>::write(key)
 }
 
-/// How many prompts a query of the list wants.
+/// The number of prompts that a query of the list wants.
 pub(crate) fn page_size(uri: &Uri) -> usize {
     let wanted = parameters::<Wanted>(uri).ok();
     limit(wanted.and_then(|wanted| wanted.limit), PAGE_MOST)

@@ -31,7 +31,7 @@ pub(crate) const TOKEN: &str = "the-token-of-the-tests";
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Board {
     replicas: Arc<Mutex<Vec<(Peer, Engine)>>>,
-    /// Those that have nothing yet, by name.
+    /// Replicas that have nothing yet, by name.
     hidden: Arc<Mutex<Vec<String>>>,
 }
 
@@ -173,7 +173,7 @@ impl Replicas {
         Self { all, board }
     }
 
-    /// What this replica has, it will have taken over later.
+    /// Hides the sessions of a replica, which it will have taken over later.
     pub(crate) fn hide(&self, number: usize) {
         self.board.hidden.lock().push(format!("r{number}"));
     }
@@ -338,7 +338,7 @@ pub(crate) struct Network {
     task: JoinHandle<()>,
 }
 
-/// What comes back over a network.
+/// The answers that come back over a network.
 #[derive(Debug, Default)]
 struct Answers {
     are_lost: AtomicBool,
@@ -395,7 +395,7 @@ impl Network {
         }
     }
 
-    /// What is sent arrives, and what comes back is lost.
+    /// Loses all answers. Requests arrive.
     pub(crate) fn lose_answers(&self) {
         self.answers.are_lost.store(true, Ordering::SeqCst);
     }

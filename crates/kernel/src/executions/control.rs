@@ -18,10 +18,10 @@ use crate::writes::Next;
 /// From one interrupt to the next, microseconds, and how many there are. They never end the process.
 const INTERRUPT_INTERVAL: u64 = 5_000_000;
 const INTERRUPTS: u8 = 3;
-/// From the first interrupt to the last one. Code that still runs then ignores them.
+/// The time from the first interrupt to the last one. Code that still runs then ignores them.
 pub const STOP_TIME: Duration = Duration::from_micros(INTERRUPT_INTERVAL * (INTERRUPTS as u64 - 1));
 
-/// What is due for the execution that runs.
+/// An action that is due for the execution that runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Due {
     Interrupt,
@@ -65,7 +65,7 @@ impl Executions {
         log.execution(owner, &ExecutionRecord::Stopping { reason }, Next::Nothing);
     }
 
-    /// What is due for the one that runs: the end of its time, the next interrupt.
+    /// The action that is due for the execution that runs: the end of its time, the next interrupt.
     pub(super) fn limit(&mut self, mono: u64, log: &mut Log<'_>) -> Option<Due> {
         let current = self.current.as_mut()?;
         if current.due.is_some_and(|due| due <= mono) {

@@ -222,7 +222,7 @@ pub enum ExecutionRecord {
         /// The execution that the kernel has.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         behind: Option<u64>,
-        /// That one ignores interrupts.
+        /// True if that execution ignores interrupts.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         stuck: bool,
     },

@@ -35,7 +35,7 @@ pub(crate) struct Questions {
     outcomes: Vec<(u64, Result<Answer, CommandError>)>,
 }
 
-/// What the end of waits has shown.
+/// The result of the end of waits.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Expired {
     /// There is room for requests.

@@ -102,7 +102,7 @@ impl Readiness {
         std::mem::replace(&mut self.alive, alive) != alive
     }
 
-    /// Whether the control channel is silent, as far as it is known now.
+    /// Notes whether the control channel is silent, as far as it is known now.
     pub(crate) fn set_control_silent(&mut self, silent: bool) {
         self.control_silent = silent;
     }

@@ -96,7 +96,7 @@ pub(crate) struct Ledger {
     open: BTreeMap<RequestId, Entry>,
     by_parent: ParentIndex,
     unanswered: usize,
-    /// Those that the kernel works on.
+    /// The requests that the kernel works on.
     working: usize,
     /// The latest that was answered: on shell, on control.
     answered: [Option<RequestId>; 2],
@@ -114,7 +114,7 @@ impl Entry {
         self.kind.replies() && !self.replied && !self.idle && !self.overtaken
     }
 
-    /// Whether the kernel works on it, and that counts as activity.
+    /// Returns true if the kernel works on the request, and that counts as activity.
     fn works(&self) -> bool {
         self.busy && !self.idle && !self.replied
     }
@@ -143,12 +143,12 @@ impl Ledger {
         self.open.iter().map(|(id, entry)| (*id, entry))
     }
 
-    /// Whether the kernel works on one that counts as activity.
+    /// Returns true if the kernel works on a request that counts as activity.
     pub(crate) fn is_working(&self) -> bool {
         self.working > 0
     }
 
-    /// Whether an answer on the control channel is still to be expected.
+    /// Returns true if an answer on the control channel is still to be expected.
     pub(crate) fn awaits_control(&self) -> bool {
         let waits = |entry: &Entry| entry.channel == Channel::Control && entry.unanswered();
         self.open.values().any(waits)
@@ -249,7 +249,7 @@ impl Ledger {
         Some(progress)
     }
 
-    /// What came before an answered request on its channel and has no answer will not get one, unless the kernel works on it:
+    /// Requests before an answered one on its channel that have no answer will not get one, unless the kernel works on them:
     /// requests of subshells are answered meanwhile.
     fn overtake(&mut self, id: RequestId, channel: Channel) {
         let latest = &mut self.answered[usize::from(channel == Channel::Control)];

@@ -95,7 +95,7 @@ impl Requests {
         self.ledger.oldest_execution().is_some()
     }
 
-    /// Whether an answer on the control channel is still to be expected.
+    /// Returns true if an answer on the control channel is still to be expected.
     pub(crate) fn awaits_control(&self) -> bool {
         self.ledger.awaits_control()
     }
@@ -110,7 +110,7 @@ impl Requests {
         self.ledger.output_lost();
     }
 
-    /// Whether the kernel works on a request that counts as activity.
+    /// Returns true if the kernel works on a request that counts as activity.
     pub(crate) fn is_working(&self) -> bool {
         self.ledger.is_working()
     }
@@ -248,8 +248,8 @@ impl Requests {
         });
     }
 
-    /// Whether a message of a client on stdin answers the latest question: it names it as its parent, or it names none and comes from
-    /// the client that is asked.
+    /// Returns true if a message of a client on stdin answers the latest question: it names it as its parent, or it names none and comes
+    /// from the client that is asked.
     pub(crate) fn is_answer(&self, request: &Request) -> bool {
         let Some(asked) = &self.asked else { return true };
         let parent = request.frame.peek_parent().ok().flatten();

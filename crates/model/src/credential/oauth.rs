@@ -44,7 +44,7 @@ pub enum TokenSource {
     },
     /// What this authorization server says of itself.
     Issuer(HttpUrl),
-    /// What the protected resource says of its authorization servers. It chooses where a person consents, and no secret that was set with the
+    /// The protected resource names its authorization servers. It chooses where a person consents, and no secret that was set with the
     /// credential goes there.
     Resource,
 }

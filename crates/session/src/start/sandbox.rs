@@ -24,7 +24,7 @@ use crate::sandbox_error::not_started;
 use crate::templates::{Plan, binds, java, packages, programs, sandbox_spec};
 use crate::{Lease, SessionKernel, SessionManager};
 
-/// How many processes joblib starts at most. It would look for the limit in `/sys`, which sandboxes do not have.
+/// The variable for the most processes that joblib starts. It would look for the limit in `/sys`, which sandboxes do not have.
 const MAX_WORKERS: &str = "LOKY_MAX_CPU_COUNT";
 /// Connections of a shim that wait for the actor.
 const ARRIVALS: usize = 4;

@@ -64,7 +64,7 @@ pub(crate) fn env_dir(
     Ok(found.and_then(|mut found| found.names.remove(binds::ENV)))
 }
 
-/// What a kernel needs of the host's files, where the root of its sandbox is built from them.
+/// The files of the host that a kernel needs, if the root of its sandbox is built from them.
 fn binds_of(
     plan: &Plan,
     launch: &Launch,

@@ -178,7 +178,7 @@ fn prompt(wanted: Wanted<'_>, digest: String, arguments: Value) -> Prompt {
     }
 }
 
-/// What identifies a call: a hash over its tool, as it is defined, and its arguments, whose members are in the order of their names.
+/// The identity of a call: a hash over its tool, as it is defined, and its arguments, whose members are in the order of their names.
 fn digest(wanted: &Wanted<'_>) -> String {
     let call = json!({"tool": wanted.tool, "definition": wanted.definition, "arguments": wanted.arguments});
     hex::encode(Sha256::digest(call.to_string()))

@@ -1,4 +1,4 @@
-//! What of arguments and replies is written into the log: a part, without secrets.
+//! The parts of arguments and replies that are written into the log, without secrets.
 
 use himalia_credentials::{CredentialSource as _, Mask};
 use himalia_model::Session;

@@ -126,7 +126,7 @@ fn applied<'a>(schemas: &[&'a Value], root: &'a Value) -> Vec<&'a Value> {
     found
 }
 
-/// Whether a schema declares its values as secret.
+/// Returns true if a schema declares its values as secret.
 pub(super) fn is_secret(schema: &Value) -> bool {
     schema.get("format").is_some_and(|format| format == "password")
         || schema

@@ -10,7 +10,7 @@ const SUM: &str = "SELECT coalesce(sum(bytes), 0)::bigint FROM himalia.owner_byt
 const OF_RUNS: &str = "
 SELECT coalesce(sum(bytes), 0)::bigint FROM himalia.owner_bytes WHERE owner = $1 AND kind = 'runs'";
 
-/// Those that ended first, until so many bytes are free.
+/// The runs that ended first, until so many bytes are free.
 const FORGET_RUNS: &str = "
 WITH ended AS (
     SELECT id, sum(bytes) OVER (ORDER BY ended_micros, id) - bytes AS before

@@ -120,7 +120,7 @@ struct Attempts {
     /// Those of them whose sessions are at other replicas.
     elsewhere: HashSet<AttemptId>,
     reports: mpsc::Sender<Report>,
-    /// Whether the run ends because its token is not valid any more.
+    /// True if the run ends because its token is not valid any more.
     without_rights: bool,
 }
 

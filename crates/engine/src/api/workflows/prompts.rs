@@ -138,7 +138,7 @@ impl Commands {
         listed.collect()
     }
 
-    /// What a step asks a person, when that has ended or after this time.
+    /// The prompt of a step, when it has ended or after this time.
     pub(in crate::api) async fn step_prompt(
         &self,
         principal: &Principal,
@@ -232,7 +232,7 @@ impl Commands {
     }
 }
 
-/// Where the steps after a prompt begin.
+/// The place after which the steps that follow a prompt begin.
 fn place(after: &PromptPlace) -> StepPromptPlace {
     let (run, step) = match after.id.parse() {
         Ok(PromptName::Step(id)) => (id.run, id.step),

@@ -10,7 +10,7 @@ use tokio::time::sleep;
 use crate::api::Commands;
 use crate::api::triggers::Holder;
 
-/// How the row of a run names the gateway as the one who cancelled it. No caller has that name.
+/// The name of the gateway in the row of a run that it cancelled. No caller has that name.
 pub(super) const GATEWAY: &str = "gateway";
 /// Until the gateway knows which tokens are valid, it looks again after this time.
 const LOOK: Duration = Duration::from_millis(50);
@@ -18,7 +18,7 @@ const LOOK: Duration = Duration::from_millis(50);
 /// The caller who started a run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Starter {
-    /// What the caller is and may do, not how its call came.
+    /// The identity and the rights of the caller, without the way in which its call came.
     pub(super) principal: Principal,
     holder: Holder,
 }
@@ -50,7 +50,7 @@ impl Commands {
         }
     }
 
-    /// Whether the caller who started a run may still run something. A start that showed no token is not bound to one.
+    /// Returns true if the caller who started a run may still run something. A start that showed no token is not bound to one.
     pub(super) fn may_continue(&self, starter: &Starter) -> bool {
         let owner = starter.principal.owner();
         !starter.holder.is_bound() || self.principal_of(owner, &starter.holder).is_ok()

@@ -3,8 +3,8 @@
 use serde_json::Value;
 use uuid::Uuid;
 
-/// Whether a message can be sent again. Code runs once for each key, so an `execute` without a key gets one. The second round of a call
-/// (`requestState`) and the answer to a question are not repeated.
+/// Returns true if a message can be sent again. Code runs once for each key, so an `execute` without a key gets one. The second round of
+/// a call (`requestState`) and the answer to a question are not repeated.
 pub(super) fn can_repeat(message: &mut Value) -> bool {
     if message["method"] != "tools/call" {
         return false;

@@ -43,7 +43,7 @@ const RECONNECT: Duration = Duration::from_secs(15);
 const PAUSE: Duration = Duration::from_millis(300);
 /// How long answers are waited for when the host has closed standard input.
 const GRACE: Duration = Duration::from_secs(2);
-/// How often a call is sent again after its answer was lost.
+/// The number of times that a call is sent again after its answer was lost.
 const REPEATS: u32 = 10;
 /// JSON-RPC: the message cannot be used, and cannot be answered.
 const INVALID: i32 = -32600;

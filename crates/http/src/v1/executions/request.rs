@@ -38,12 +38,12 @@ pub(super) struct Requested {
     pub(super) kernel: Option<String>,
 }
 
-/// How long a response waits.
+/// The time that a response waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Patience {
     /// As its caller says.
     Exact(Duration),
-    /// Its caller does not say: [`WAIT`], and so long for the beginning.
+    /// The caller does not say it: [`WAIT`], and so long for the beginning.
     Usual { queued: Duration },
 }
 

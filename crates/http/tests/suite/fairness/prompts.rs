@@ -1,4 +1,4 @@
-//! What persons are asked is listed in pages, which cost what they show, and no tenant's prompts hide those of others.
+//! Prompts are listed in pages, which cost what they show, and the prompts of a tenant do not hide those of others.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

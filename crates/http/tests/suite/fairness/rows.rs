@@ -1,4 +1,4 @@
-//! What runs of workflows leave in the database counts for the disk of their tenant.
+//! Rows that runs of workflows leave in the database count for the disk of their tenant.
 
 use std::sync::Arc;
 
