@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::index::Rarity;
-use crate::nearest::nearest;
+use crate::nearest::{OF_TOOL, nearest};
 use crate::server::ServerTools;
 use crate::tool::{Tool, ToolId};
 use crate::words::words;
@@ -182,7 +182,7 @@ impl Catalog {
         let mut found = Vec::new();
         for server in servers {
             let names = self.tools(server).map(|tool| tool.definition().name.as_str());
-            found.extend(nearest(name, names).into_iter().map(|tool| {
+            found.extend(nearest(name, names, OF_TOOL).into_iter().map(|tool| {
                 let id = ToolId {
                     server: server.name(),
                     tool,

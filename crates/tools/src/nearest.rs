@@ -11,11 +11,28 @@ const LIKE: f64 = 0.7;
 /// Names longer than this are compared by their words alone.
 const MAX_LETTERS: usize = 64;
 
-/// Those of the names that are most likely meant by `name`, the likeliest first.
-pub(crate) fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+/// Longer names are like no other one.
+const MAX_BYTES: usize = 256;
+/// Comparisons of letters for the name of an argument: about 5 ms.
+pub(crate) const OF_ARGUMENT: usize = 300_000;
+/// Comparisons of letters for the name of a tool.
+pub(crate) const OF_TOOL: usize = 10 * OF_ARGUMENT;
+
+/// Those of the names that are most likely meant by `name`, the likeliest first. After so many comparisons of letters the rest of the names is
+/// not looked at.
+pub(crate) fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a str>, most: usize) -> Vec<&'a str> {
+    if name.len() > MAX_BYTES {
+        return Vec::new();
+    }
     let wanted = name.to_lowercase();
     let wanted_words = words(name);
+    let mut left = most;
     let mut like: Vec<(f64, &str)> = names
+        .filter(|other| other.len() <= MAX_BYTES)
+        .map_while(|other| {
+            left = left.checked_sub((wanted.len() + 1) * (other.len() + 1))?;
+            Some(other)
+        })
         .map(|other| (likeness(&wanted, &wanted_words, other), other))
         .filter(|(likeness, _)| *likeness >= LIKE)
         .collect();
@@ -55,11 +72,24 @@ mod tests {
     #[test]
     fn misspelled_rearranged_and_short_names_are_found() {
         let names = ["list_charges", "create_charge", "list_customers", "refund"];
-        let find = |name| nearest(name, names.into_iter());
+        let find = |name| nearest(name, names.into_iter(), OF_TOOL);
         assert_eq!(find("list_chrages")[0], "list_charges");
         assert_eq!(find("chargesList")[0], "list_charges");
         assert_eq!(find("list_ch")[0], "list_charges");
         assert_eq!(find("refunds"), ["refund"]);
         assert_eq!(find("zzz"), [""; 0]);
+    }
+
+    #[test]
+    fn names_are_compared_within_a_bound() {
+        let names = ["list_charges", "refund"];
+        // A comparison of the first one takes 104, of the second one 56.
+        let find = |most| nearest("refunds", names.into_iter(), most);
+        assert_eq!((find(160), find(159)), (vec!["refund"], vec![]));
+        let long = "refund_".repeat(100_000);
+        assert_eq!(
+            nearest(&long, [long.as_str(), "refund"].into_iter(), usize::MAX),
+            [""; 0]
+        );
     }
 }

@@ -38,7 +38,7 @@ impl Workflow {
     /// # Errors
     /// The first thing that is wrong, with the field: what [`Workflow::check`] says, and what wires carry.
     pub fn new(mut definition: Definition, skills: &BTreeMap<String, PinnedSkill>) -> Result<Self, Invalid> {
-        check::check(&definition)?;
+        Self::check(&definition)?;
         for step in &mut definition.steps {
             let Some(wanted) = &step.skill else {
                 continue;
@@ -67,7 +67,7 @@ impl Workflow {
         Ok(made)
     }
 
-    /// One that was published.
+    /// One that was published. The schema of its inputs was checked then.
     ///
     /// # Errors
     /// It is none.
@@ -86,7 +86,8 @@ impl Workflow {
     /// # Errors
     /// The first thing that is wrong, with the field.
     pub fn check(definition: &Definition) -> Result<(), Invalid> {
-        check::check(definition).map(drop)
+        check::check(definition)?;
+        check::check_schema(definition)
     }
 
     /// What is wrong with the inputs of a run. Nothing, if it may run.
@@ -149,7 +150,22 @@ pub fn wanted_version(wanted: Option<&str>, there: &[Version]) -> Result<Version
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    #[test]
+    fn the_schema_of_a_published_workflow_is_not_compiled_again() {
+        let definition = json!({
+            "name": "asks", "version": "1.0.0", "description": "d", "steps": [{"id": "ask", "approval": {"text": "?"}}],
+            "inputs": {"type": "object", "properties": {"a": {"pattern": "(?=a)b"}}},
+        });
+        let definition: Definition = serde_json::from_value(definition).unwrap();
+        let refused = Workflow::check(&definition).unwrap_err().to_string();
+        assert!(refused.contains("looks around"), "{refused}");
+        assert!(Workflow::new(definition.clone(), &BTreeMap::new()).is_err());
+        assert!(Workflow::stored(definition).is_ok());
+    }
 
     #[test]
     fn a_range_takes_its_latest_version() {

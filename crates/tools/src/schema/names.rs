@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::Violation;
 use super::node::{Id, Node, Nodes, Rule};
 use super::run::MAX_VIOLATIONS;
-use crate::nearest::nearest;
+use crate::nearest::{OF_ARGUMENT, nearest};
 
 /// Names that are listed if none is like the wrong one.
 const TOLD: usize = 10;
@@ -28,7 +28,7 @@ pub(super) fn unknown(nodes: &Nodes, arguments: &Value) -> Vec<Violation> {
 }
 
 fn violation(name: &str, names: &BTreeSet<&str>) -> Violation {
-    let like = nearest(name, names.iter().copied());
+    let like = nearest(name, names.iter().copied(), OF_ARGUMENT);
     let shown: String = name.chars().take(100).collect();
     let there = match (like.as_slice(), names.len()) {
         ([], 0) => "the tool takes no arguments".to_owned(),

@@ -19,12 +19,13 @@ pub(super) fn is_whole(number: &Number) -> bool {
 
 /// Whether a number is a multiple of a positive one, as far as binary fractions represent decimal ones.
 pub(super) fn is_multiple(number: &Number, of: &Number) -> bool {
-    const NEAR: f64 = 1e-9;
+    // The nearest binary fractions of two decimal ones, and their quotient, are off by so much of it.
+    const NEAR: f64 = 4.0 * f64::EPSILON;
     if let (Some(number), Some(of)) = (whole(number), whole(of)) {
         return of != 0 && number % of == 0;
     }
     let parts = float(number) / float(of);
-    parts.is_finite() && (parts - parts.round()).abs() <= NEAR * parts.abs().max(1.0)
+    parts.is_finite() && (parts - parts.round()).abs() <= NEAR * parts.abs()
 }
 
 fn whole(number: &Number) -> Option<i128> {

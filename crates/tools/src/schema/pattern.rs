@@ -109,21 +109,9 @@ fn compile(pattern: &str) -> Result<DFA, &'static str> {
     if pattern.len() > MAX_BYTES {
         return Err("has more than 4096 bytes");
     }
-    if ["(?=", "(?!", "(?<=", "(?<!"]
-        .iter()
-        .any(|look| pattern.contains(look))
-    {
-        return Err("looks around: such patterns cannot be checked in linear time");
-    }
-    let flags = pattern.match_indices("(?").any(|(at, _)| {
-        let rest = pattern.as_bytes().get(at + 2);
-        !matches!(rest, Some(b':' | b'<'))
-    });
-    if flags {
-        return Err("has flags, which patterns of JSON Schema do not have");
-    }
+    let pattern = with_ascii_words(pattern)?;
     let syntax = syntax::Config::new().nest_limit(64);
-    let translated = jsonschema_regex::to_rust_regex(pattern).map_err(|()| NONE)?;
+    let translated = jsonschema_regex::to_rust_regex(&pattern).map_err(|()| NONE)?;
     syntax::parse_with(&translated, &syntax).map_err(|_| NONE)?;
     DFA::builder()
         .syntax(syntax)
@@ -137,6 +125,44 @@ fn compile(pattern: &str) -> Result<DFA, &'static str> {
         )
         .build(&translated)
         .map_err(|_| "takes too much memory: shorten its repetitions and classes")
+}
+
+/// The pattern, if its groups are those of linear ones, with the word boundaries of ECMAScript, which know ASCII letters alone.
+fn with_ascii_words(pattern: &str) -> Result<String, &'static str> {
+    let mut made = String::with_capacity(pattern.len());
+    let (mut in_class, mut letters) = (false, pattern.chars());
+    while let Some(letter) = letters.next() {
+        let rest = letters.as_str();
+        match letter {
+            '\\' => {
+                let boundary = rest.starts_with('b') && !in_class;
+                made.push_str(if boundary { "(?-u:\\" } else { "\\" });
+                made.extend(letters.next());
+                made.push_str(if boundary { ")" } else { "" });
+                continue;
+            }
+            '[' => in_class = true,
+            ']' => in_class = false,
+            '(' if !in_class => check_group(rest)?,
+            _ => {}
+        }
+        made.push(letter);
+    }
+    Ok(made)
+}
+
+/// Refuses a group by what is behind its `(`.
+fn check_group(rest: &str) -> Result<(), &'static str> {
+    let Some(kind) = rest.strip_prefix('?') else {
+        return Ok(());
+    };
+    if ["=", "!", "<=", "<!"].iter().any(|look| kind.starts_with(look)) {
+        return Err("looks around: such patterns cannot be checked in linear time");
+    }
+    if kind.starts_with([':', '<']) {
+        return Ok(());
+    }
+    Err("has flags, which patterns of JSON Schema do not have")
 }
 
 /// The states of the patterns, within one check.
@@ -164,7 +190,7 @@ impl Matching {
         let input = Input::new(text).anchored(Anchored::No).earliest(true);
         let found = automaton.try_search_fwd(cache, &input);
         steps.take(cache.clear_count().saturating_sub(before) * CLEARED)?;
-        // It gives up at too many states, and at \b in a text that is not ASCII.
+        // It gives up at too many states, and at \B in a text that is not ASCII.
         found.map(|found| found.is_some()).map_err(|_| Spent)
     }
 }

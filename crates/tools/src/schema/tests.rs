@@ -209,6 +209,23 @@ fn a_schema_that_doubles_below_members_is_given_up_at_a_number_of_steps() {
 }
 
 #[test]
+fn a_number_is_a_multiple_as_its_decimal_digits_say() {
+    for (number, of, is_multiple) in [
+        (json!(19.99), json!(0.01), true),
+        (json!(0.3), json!(0.1), true),
+        (json!(5_000_000.01), json!(0.01), true),
+        (json!(5_000_000.005), json!(0.01), false),
+        (json!(10_000_000_000.5), json!(1), false),
+        (json!(1e-10), json!(0.5), false),
+        (json!(0), json!(0.5), true),
+        (json!(1e300), json!(1), true),
+    ] {
+        let found = found(&json!({"multipleOf": of}), &number);
+        assert_eq!(found.is_empty(), is_multiple, "{number} of {of}");
+    }
+}
+
+#[test]
 fn patterns_are_linear_and_few() {
     let many = |count: usize| json!({"allOf": (0..count).map(|at| json!({"pattern": format!("^a{at}")})).collect::<Vec<_>>()});
     assert!(Schema::new(&many(64)).is_ok());
@@ -239,6 +256,10 @@ fn patterns_are_linear_and_few() {
         (r"^(?<year>\d+)\/x$", "1/x", "x"),
         (r"\bword\b", "a word", "words"),
         ("^[^@]+@[^@]+\\.[a-z]{2,}$", "ada@example.org", "ada@"),
+        (r"^\(?\d{3}\)?-\d+$", "(030)-1", "(030)1"),
+        (r"^[(?]x$", "?x", "x"),
+        (r"\bword\b", "ein schönes word", "schönwords"),
+        (r"\bword\b", "éword", "aword"),
     ] {
         let schema = Schema::new(&pattern(good)).unwrap();
         assert_eq!(schema.violations(&json!(fits)), [], "{good}");

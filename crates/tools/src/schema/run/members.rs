@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 use super::{Fits, Path, Run, Seen, length};
-use crate::nearest::nearest;
+use crate::nearest::{OF_ARGUMENT, nearest};
 use crate::schema::node::{Id, Members, Node, Rule};
 use crate::schema::text::json;
 
@@ -182,7 +182,7 @@ impl<'r> Run<'r> {
 }
 
 fn unexpected(kind: &str, name: &str, known: &Members) -> String {
-    let like: BTreeSet<&str> = nearest(name, known.named.keys().map(String::as_str))
+    let like: BTreeSet<&str> = nearest(name, known.named.keys().map(String::as_str), OF_ARGUMENT)
         .into_iter()
         .collect();
     let like: Vec<&str> = like.into_iter().collect();
