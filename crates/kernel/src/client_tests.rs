@@ -7,7 +7,7 @@ use himalia_wire::{Channel, Limits, Parts};
 use serde_json::{Value, json};
 
 use super::bench::Bench;
-use super::event::{Event, Request};
+use super::event::{Command, Event, Request};
 use super::meta::{RecordKind, RecordMeta};
 use super::requests::kind::{RequestKind, parent_key};
 use super::time_limit::tests::status;
@@ -217,4 +217,23 @@ fn the_next_gateway_answers_what_was_lost_before() {
     bench.now.mono += 2_000_000;
     bench.step(Event::Tick);
     assert_eq!(made(&bench, "a").len(), 3);
+}
+
+#[test]
+fn a_request_that_a_restart_ends_does_not_name_the_crash_before() {
+    let mut bench = Bench::running();
+    bench.exited(1);
+    bench.started(2);
+    bench.core.readiness.restore(true, true);
+    bench.ask("a");
+    bench.accepted();
+    bench.order(1, Command::Restart);
+    bench.ended_by_shim(2);
+    bench.started(3);
+    bench.now.mono += 2_000_000;
+    bench.step(Event::Tick);
+    assert_eq!(made(&bench, "a").len(), 3);
+    let cause = b"before it answered (restart)";
+    let names_it = |body: &[u8]| body.windows(cause.len()).any(|part| part == cause);
+    assert!(bench.disk.iter().any(|record| names_it(&record.body)));
 }

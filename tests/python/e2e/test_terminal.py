@@ -77,6 +77,14 @@ def test_a_line_that_is_not_ended_stands_alone_on_a_screen(shared, session, tmp_
     assert piped(shared, "exec", session, code) == (0, "50 %", "")
 
 
+def test_what_has_no_text_is_shown_by_its_summary(shared, session):
+    code = "import plotly.express as px\npx.bar(x=[1], y=[2], title='Sales')"
+    ended, out, _ = piped(shared, "exec", session, code)
+    assert ended == 0 and "[plotly figure 'Sales'" in out, out
+    ended, out, _ = piped(shared, "exec", session, "from IPython.display import Markdown\nMarkdown('# Title')")
+    assert (ended, out) == (0, "# Title\n"), out
+
+
 def test_a_plot_is_shown_or_saved(shared, session, tmp_path):
     exec_plot = command(shared, "exec", session, PLOT)
     ended, rest = Terminal(exec_plot, tmp_path).end()

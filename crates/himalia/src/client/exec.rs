@@ -270,8 +270,8 @@ impl Run<'_> {
             "stdout" => self.console.print(Stream::Out, text)?,
             "stderr" | "gap" => self.console.print(Stream::Err, text)?,
             _ if is_output => {
-                let shown = event["data"]["text/plain"].as_str().unwrap_or("<no text>");
-                self.console.value(shown)?;
+                let shown = event["summary"].as_str().or(event["data"]["text/plain"].as_str());
+                self.console.value(shown.unwrap_or("<no text>"))?;
                 self.plot(event).await?;
             }
             // `error`: of a gateway of an earlier version.

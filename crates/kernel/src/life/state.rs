@@ -176,6 +176,8 @@ impl Life {
     pub(super) fn restarting(&mut self) {
         self.phase = Phase::Restarting;
         self.crashes = 0;
+        // That of a crash before is not why this process ends.
+        self.reason = None;
     }
 
     /// The next process is asked for by the engine.
