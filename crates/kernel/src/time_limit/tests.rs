@@ -12,6 +12,7 @@ use crate::event::{Answer, Claim, Command, CommandError, Event};
 use crate::life::Phase;
 use crate::life::records::LifecycleRecord;
 use crate::rules::Rules;
+use crate::sim::rng::Rng;
 
 const LIMIT: u64 = 60_000_000;
 const RUNG: u64 = 5_000_000;
@@ -186,6 +187,130 @@ fn the_time_of_an_execution_goes_on_under_another_gateway() {
             [Kind::Interrupt],
             "checkpoint: {with_checkpoint}"
         );
+    }
+}
+
+/// The kernel is busy with, or done with, a request of the client in this subshell, or in its main shell.
+fn status_in(bench: &mut Bench, link: u64, (msg_id, subshell): (&str, Option<&str>), state: &str) {
+    let parent = json!({
+        "msg_id": msg_id, "msg_type": "execute_request", "session": "client", "subshell_id": subshell,
+    });
+    let content = json!({ "execution_state": state });
+    bench.says_below(link, (Channel::Iopub, "status"), &parent, None, &content);
+}
+
+#[test]
+fn a_subshell_does_not_change_the_limit_of_the_cell_in_the_main_shell() {
+    let mut bench = Bench::running();
+    bench.core.set_rules(of_v1());
+    let begun = bench.now.mono;
+    bench.ask("cell");
+    status_in(&mut bench, 1, ("cell", None), "busy");
+    bench.now.mono += LIMIT / 2;
+    bench.now.wall += LIMIT / 2;
+    bench.ask("quick");
+    status_in(&mut bench, 2, ("quick", Some("s")), "busy");
+    status_in(&mut bench, 3, ("quick", Some("s")), "idle");
+    bench.orders.clear();
+    bench.now.mono = begun + LIMIT;
+    bench.step(Event::Tick);
+    assert_eq!(kinds(&mut bench), [Kind::Interrupt]);
+    bench.ask("late");
+    status_in(&mut bench, 4, ("late", Some("s")), "busy");
+    bench.now.mono = begun + LIMIT + RUNG - 1;
+    bench.step(Event::Tick);
+    assert!(kinds(&mut bench).is_empty());
+    bench.now.mono += 1;
+    bench.step(Event::Tick);
+    assert_eq!(kinds(&mut bench), [Kind::Interrupt]);
+}
+
+#[test]
+fn an_execution_of_a_subshell_ends_its_process_and_interrupts_no_other_one() {
+    let mut bench = Bench::running();
+    bench.core.set_rules(of_v1());
+    let begun = bench.now.mono;
+    bench.ask("long");
+    status_in(&mut bench, 1, ("long", Some("s")), "busy");
+    bench.now.mono += LIMIT - 1;
+    bench.now.wall += LIMIT - 1;
+    bench.ask("cell");
+    status_in(&mut bench, 2, ("cell", None), "busy");
+    bench.orders.clear();
+    for due in [LIMIT, LIMIT + RUNG] {
+        bench.now.mono = begun + due;
+        bench.step(Event::Tick);
+        assert!(kinds(&mut bench).is_empty(), "an interrupt would reach the cell");
+    }
+    bench.now.mono = begun + LIMIT + 2 * RUNG;
+    bench.step(Event::Tick);
+    assert_eq!(kinds(&mut bench), [Kind::Stop]);
+    let reason = bench.core.snapshot().reason.unwrap();
+    assert!(reason.ends_with("execution_timeout"), "{reason}");
+}
+
+/// Random executions in the main shell and in two subshells, under one gateway after the other: the next step is always due at the
+/// limit of the execution that began first.
+#[test]
+fn each_shell_has_the_time_of_its_own_execution() {
+    const SHELLS: [Option<&str>; 3] = [None, Some("a"), Some("b")];
+    for seed in 0..300 {
+        let mut rng = Rng::new(seed);
+        let mut bench = Bench::running();
+        bench.core.set_rules(of_v1());
+        // Name, number and start of the execution of each shell.
+        let mut runs: [Option<(String, u64, u64)>; 3] = Default::default();
+        let (mut link, mut not_before) = (0, 0);
+        for step in 0..40 {
+            let shell = rng.index(3);
+            match (rng.below(10), runs[shell].take()) {
+                (0, run) => {
+                    runs[shell] = run;
+                    if rng.percent(50) {
+                        bench.checkpoint = Some((bench.core.checkpoint(), bench.disk.len()));
+                    }
+                    bench.recover();
+                    bench.core.set_rules(of_v1());
+                    for lane in Lane::ALL {
+                        bench.hello(lane, KernelState::Running);
+                    }
+                    // The shim has time to report what ended meanwhile.
+                    not_before = bench.now.mono + 2_000_000;
+                }
+                (_, None) => {
+                    let name = format!("{step}");
+                    bench.ask(&name);
+                    let number = bench.take_sent().pop().unwrap().1;
+                    link += 1;
+                    status_in(&mut bench, link, (&name, SHELLS[shell]), "busy");
+                    runs[shell] = Some((name, number, bench.now.wall));
+                }
+                (1..5, Some((name, number, _))) => {
+                    let (reply, idle) = (rng.percent(80), rng.percent(80));
+                    // The reply or the idle may be lost.
+                    if reply || !idle {
+                        let epoch = bench.epoch;
+                        link += 1;
+                        let ok = json!({ "status": "ok" });
+                        let answers = (epoch == 1).then_some(number);
+                        bench.says(link, (Channel::Shell, "execute_reply"), &name, answers, &ok);
+                    }
+                    if idle {
+                        link += 1;
+                        status_in(&mut bench, link, (&name, SHELLS[shell]), "idle");
+                    }
+                }
+                (_, run) => runs[shell] = run,
+            }
+            let began = runs.iter().flatten().map(|(_, _, began)| *began).min();
+            let room = began.map_or(LIMIT, |began| began + LIMIT - bench.now.wall);
+            let due = began.map(|_| not_before.max(bench.now.mono + room));
+            let found = bench.core.stopwatch.deadline();
+            assert_eq!(found, due, "seed {seed}, step {step}: {runs:?}");
+            let passed = rng.below(room.min(LIMIT / 8));
+            bench.now.mono += passed;
+            bench.now.wall += passed;
+        }
     }
 }
 
