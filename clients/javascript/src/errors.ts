@@ -52,6 +52,8 @@ export class ApiError extends HimaliaError {
   readonly retryable: boolean;
   /** Seconds after which to try again. */
   readonly retryAfterS: number | null;
+  /** The HTTP status with which the server of a tool refused a call. */
+  readonly serverStatus: number | null;
   /** In the log of the gateway. */
   readonly requestId: string | null;
 
@@ -69,6 +71,7 @@ export class ApiError extends HimaliaError {
     this.field = problem.field ?? null;
     this.retryable = problem.retryable === true;
     this.retryAfterS = problem.retry_after_s ?? null;
+    this.serverStatus = problem.server_status ?? null;
     this.requestId = problem.request_id ?? null;
   }
 }

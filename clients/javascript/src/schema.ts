@@ -64,7 +64,7 @@ export interface ArtifactPage {
 export interface ArtifactReference {
   /** `sha256:` and 64 hexadecimal digits. */
   artifact: string;
-  /** The content of an image, within the budget `image_bytes`. */
+  /** The content of an image, within `image_bytes` and `image_pixels`. */
   base64?: string | null | undefined;
   /** Its length. */
   bytes: number;
@@ -1289,6 +1289,11 @@ export interface NewExecution {
   idempotency_key?: string | null | undefined;
   /** Bytes of images that a JSON response contains in base64; larger ones are addresses. Default 0. */
   image_bytes?: number | null | undefined;
+  /**
+   * Pixels on a side of these images; of a larger one the response contains the smaller copy (`preview`), if there is one. Default: any
+   * number.
+   */
+  image_pixels?: number | null | undefined;
   /** A kernel of the session; default: the first one. */
   kernel?: string | null | undefined;
   /** The language: that of the kernel, or `bash` if the kernel runs `himalia_kernel`. Default: that of the kernel. */
@@ -1967,10 +1972,15 @@ export interface Problem {
   reason?: string | null | undefined;
   /** The id of the request, as in the header `X-Request-Id` and in the gateway's log. */
   request_id?: string | null | undefined;
-  /** Seconds after which to try again, as in the header `Retry-After`: for every retryable problem. */
+  /**
+   * Seconds after which to try again, as in the header `Retry-After`: for every retryable problem, and for a failed call of a tool
+   * whose server named them.
+   */
   retry_after_s?: number | null | undefined;
   /** Whether the same call may succeed later. */
   retryable: boolean;
+  /** The HTTP status with which the server of a tool refused the call: 300 to 599. */
+  server_status?: number | null | undefined;
   /** The ended session. */
   session?: KernelId | null | undefined;
   status: number;
@@ -2137,7 +2147,7 @@ export interface RunOf {
  * How far a run is.
  * - `running`: It waits or runs.
  * - `succeeded`: It has returned outputs that fit the schema.
- * - `failed`: It has not: `violations` or the execution say why.
+ * - `failed`: It has not: `violations`, the error of the execution, or `reason` say why.
  */
 export type RunStatus = "running" | "succeeded" | "failed";
 
@@ -2590,6 +2600,8 @@ export interface SkillRun {
   id: string;
   /** What `main` returned. Null until then. */
   outputs: unknown;
+  /** Why it failed, if neither `violations` nor an exception of its code explain it. */
+  reason: string | null;
   skill: RunOf;
   status: RunStatus;
   /** What is wrong with the outputs. */
@@ -2634,6 +2646,8 @@ export interface StartedSkillRun {
   id: string;
   /** What `main` returned. Null until then. */
   outputs: unknown;
+  /** Why it failed, if neither `violations` nor an exception of its code explain it. */
+  reason: string | null;
   skill: RunOf;
   status: RunStatus;
   /** What is wrong with the outputs. */
@@ -3454,6 +3468,8 @@ export interface Operations {
       query?: {
         /** Bytes of images that the response contains in base64; larger ones are addresses. Default 0. */
         image_bytes?: number | undefined;
+        /** Pixels on a side of these images; of a larger one the smaller copy (`preview`), if there is one. Default: any number. */
+        image_pixels?: number | undefined;
         /** Seconds that the response waits for the end, or for a prompt; default 0. */
         wait_s?: number | undefined;
       };

@@ -44,6 +44,8 @@ export interface WaitOptions extends CallOptions {
   check?: boolean | undefined;
   /** Bytes of images that the result contains in base64. */
   imageBytes?: number | undefined;
+  /** Pixels on a side of these images. */
+  imagePixels?: number | undefined;
 }
 
 /** A session of a gateway. Its variables live until it ends, whatever happens to this object. */
@@ -117,8 +119,15 @@ export class Session {
   }
 
   /** An execution as it is now, or after at most `waitS` seconds. */
-  execution(id: string, options: CallOptions & { imageBytes?: number | undefined } = {}): Promise<Execution> {
-    const query = { image_bytes: options.imageBytes ?? IMAGE_BYTES, wait_s: options.waitS };
+  execution(
+    id: string,
+    options: CallOptions & { imageBytes?: number | undefined; imagePixels?: number | undefined } = {}
+  ): Promise<Execution> {
+    const query = {
+      image_bytes: options.imageBytes ?? IMAGE_BYTES,
+      image_pixels: options.imagePixels,
+      wait_s: options.waitS
+    };
     return this.transport.call('get_execution', { path: { execution_id: id }, query }, options);
   }
 
@@ -282,6 +291,7 @@ function stepOf(timeoutS: number | null | undefined): number {
 function submitted(code: string, submission: Submission, options: WaitOptions): NewExecution {
   return {
     image_bytes: options.imageBytes ?? IMAGE_BYTES,
+    image_pixels: options.imagePixels,
     allow_stdin: options.onInput !== undefined,
     idempotency_key: newKey(),
     ...submission,

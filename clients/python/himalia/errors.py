@@ -62,7 +62,8 @@ class ApiError(HimaliaError):
     """A request that the gateway refused.
 
     `code` is a stable word, `status` the HTTP status, `field` the name of an invalid member or parameter, and `retryable` whether
-    the same request may succeed later, after `retry_after_s` seconds. `problem` is the whole problem document (RFC 9457), and
+    the same request may succeed later, after `retry_after_s` seconds. `server_status` is the HTTP status with which the server of a
+    tool refused a call. `problem` is the whole problem document (RFC 9457), and
     `request_id` is in the log of the gateway.
     """
 
@@ -74,6 +75,7 @@ class ApiError(HimaliaError):
         self.field: str | None = problem.get("field")
         self.retryable: bool = bool(problem.get("retryable"))
         self.retry_after_s: float | None = problem.get("retry_after_s")
+        self.server_status: int | None = problem.get("server_status")
         self.request_id: str | None = problem.get("request_id")
         super().__init__(f"{self.code}: {self.detail}" if self.detail else self.code)
 

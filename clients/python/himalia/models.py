@@ -18,7 +18,7 @@ _ENDED = frozenset({"ok", "error", "timeout", "interrupted", "kernel_died", "oom
 
 @dataclass(frozen=True)
 class Image:
-    """An image that code has displayed. `content` is `None` if it exceeded `image_bytes`: then read `artifact`."""
+    """An image that code has displayed. `content` is `None` if it exceeded `image_bytes` or `image_pixels`: then read `artifact`."""
 
     media_type: str
     artifact: str
@@ -53,7 +53,10 @@ class Output:
 
     @property
     def images(self) -> list[Image]:
-        """Its images, in each format that the code has made."""
+        """Its images, in each format that the code has made, or the smaller copy of an image that exceeded `image_pixels`."""
+        preview = self.raw.get("preview")
+        if preview and "base64" in preview:
+            return [_image("image/png", preview)]
         return [_image(kind, value) for kind, value in self.data.items() if kind.startswith("image/") and isinstance(value, dict)]
 
     @classmethod

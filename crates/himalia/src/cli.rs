@@ -503,7 +503,7 @@ pub(crate) struct ExecArgs {
     /// Save plots into this directory
     #[arg(long, value_name = "DIR")]
     pub(crate) plots: Option<PathBuf>,
-    /// Interrupt the code after this run time: 90, 10m
+    /// Interrupt the code after this run time: 90, 10m. Code that ignores three interrupts continues, and the command ends with 124
     #[arg(long, value_name = "TIME")]
     pub(crate) timeout: Option<Seconds>,
     /// Run the code only in this kernel process

@@ -84,6 +84,8 @@ pub(crate) enum Detail {
     Ended(EndedSession),
     /// The quota that is exhausted.
     Quota(Quota),
+    /// The HTTP status with which the server of a tool refused a call.
+    ServerStatus(u16),
 }
 
 /// A quota that is exhausted.
@@ -319,7 +321,12 @@ impl From<EngineError> for ApiError {
             EngineError::Files { code: why, .. } => Self::new(file_status(why), code, message),
             EngineError::Tool(error) => {
                 let status = StatusCode::from_u16(error.code.status());
-                Self::new(status.unwrap_or(StatusCode::BAD_GATEWAY), code, message)
+                Self {
+                    detail: error
+                        .server_status
+                        .map(|status| Box::new(Detail::ServerStatus(status))),
+                    ..Self::new(status.unwrap_or(StatusCode::BAD_GATEWAY), code, message)
+                }
             }
             EngineError::KeyReused => {
                 Self::new(StatusCode::UNPROCESSABLE_ENTITY, code, message).at("idempotency_key")

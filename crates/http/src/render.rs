@@ -166,7 +166,8 @@ pub(crate) struct Problem {
     deprecated_code: Option<&'static str>,
     /// Whether the same call may succeed later.
     retryable: bool,
-    /// Seconds after which to try again, as in the header `Retry-After`: for every retryable problem.
+    /// Seconds after which to try again, as in the header `Retry-After`: for every retryable problem, and for a failed call of a tool
+    /// whose server named them.
     #[serde(skip_serializing_if = "Option::is_none")]
     retry_after_s: Option<u32>,
     /// The invalid member or parameter.
@@ -191,6 +192,9 @@ pub(crate) struct Problem {
     /// The quota that is exhausted.
     #[serde(skip_serializing_if = "Option::is_none")]
     quota: Option<Quota>,
+    /// The HTTP status with which the server of a tool refused the call: 300 to 599.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    server_status: Option<u16>,
     /// The end of the kernel's standard error, for a failed start.
     #[serde(skip_serializing_if = "Option::is_none")]
     stderr: Option<String>,
@@ -237,6 +241,10 @@ impl From<&ApiError> for Problem {
             reason: over.map(|over| over.cause.clone()),
             quota: match detail {
                 Some(Detail::Quota(quota)) => Some(quota.clone()),
+                _ => None,
+            },
+            server_status: match detail {
+                Some(Detail::ServerStatus(status)) => Some(*status),
                 _ => None,
             },
             stderr: error.stderr.clone(),

@@ -74,17 +74,27 @@ impl Bench {
     pub(super) fn says(
         &mut self,
         link: u64,
-        (channel, msg_type): (Channel, &str),
+        message: (Channel, &str),
         msg_id: &str,
+        answers: Option<u64>,
+        content: &Value,
+    ) {
+        let parent = json!({ "msg_id": msg_id, "msg_type": "execute_request", "session": "client" });
+        self.says_below(link, message, &parent, answers, content);
+    }
+
+    /// The same below a request with this header.
+    pub(super) fn says_below(
+        &mut self,
+        link: u64,
+        (channel, msg_type): (Channel, &str),
+        parent: &Value,
         answers: Option<u64>,
         content: &Value,
     ) {
         let parts = Parts {
             header: format!(r#"{{"msg_id":"k","msg_type":"{msg_type}","session":"kernel"}}"#).into(),
-            parent_header: format!(
-                r#"{{"msg_id":"{msg_id}","msg_type":"execute_request","session":"client"}}"#
-            )
-            .into(),
+            parent_header: parent.to_string().into(),
             metadata: "{}".into(),
             content: content.to_string().into(),
             buffers: Vec::new(),

@@ -1,7 +1,7 @@
 //! A kernel's state as a segment of its journal begins with it, so that recovery reads one segment.
 
 use himalia_model::ExecutionState;
-use himalia_shim_protocol::{Lane, PerLane, RequestId};
+use himalia_shim_protocol::{Lane, PerLane};
 use serde::{Deserialize, Serialize};
 
 use super::activity::Activity;
@@ -14,6 +14,7 @@ use super::network::NetworkTotals;
 use super::prompts::open::Prompts;
 use super::requests::checkpoint::RequestsCheckpoint;
 use super::returned::Returned;
+use super::time_limit::stopwatch::Executing;
 use super::tool_calls::ToolCalls;
 
 /// The state as of a place in the journal. JSON; unknown fields of later versions are ignored.
@@ -29,9 +30,11 @@ struct Checkpoint {
     replied: bool,
     heard: bool,
     stored: PerLane<u64>,
-    /// The execution under way.
+    /// The execution under way in the main shell.
     #[serde(default)]
     executing: Option<Executing>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    executing_in_subshells: Vec<Executing>,
     #[serde(default)]
     executions: Executions,
     #[serde(default)]
@@ -46,17 +49,11 @@ struct Checkpoint {
     returned: Returned,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
-struct Executing {
-    id: RequestId,
-    /// Microseconds since 1970.
-    began: u64,
-}
-
 impl Core {
     /// The state for [`himalia_journal::Journal::roll`]. Only while [`Core::is_written`].
     pub(crate) fn checkpoint(&self) -> Vec<u8> {
         let (replied, heard) = self.readiness.checkpoint();
+        let (executing, executing_in_subshells) = self.stopwatch.checkpoint();
         let checkpoint = Checkpoint {
             life: self.life.checkpoint(),
             requests: self.requests.checkpoint(&self.outbox),
@@ -69,10 +66,8 @@ impl Core {
                 now: self.outbox.position(Lane::Now),
                 data: self.outbox.position(Lane::Data),
             },
-            executing: self
-                .stopwatch
-                .running()
-                .map(|(id, began)| Executing { id, began }),
+            executing,
+            executing_in_subshells,
             executions: self.executions.for_checkpoint(self.now.mono, self.now.wall),
             names: self.names.clone(),
             network: self.network,
@@ -99,9 +94,9 @@ impl Core {
         self.prompts = checkpoint.prompts;
         self.tool_calls = checkpoint.tool_calls;
         self.returned = checkpoint.returned.into();
-        if let Some(Executing { id, began }) = checkpoint.executing {
-            self.stopwatch.began(id, began);
-        }
+        let executing = checkpoint.executing.into_iter();
+        self.stopwatch
+            .restore(executing.chain(checkpoint.executing_in_subshells));
         self.executions = checkpoint.executions;
         self.readiness.restore(checkpoint.replied, checkpoint.heard);
         self.requests.restore(checkpoint.requests);
@@ -128,7 +123,8 @@ mod tests {
             "exit": exit, "stopped": true, "told_from_outside": true, "moving": true, "processes_before": 1,
             "loss": {"files": true, "secrets": [], "kernels": [], "branches": []},
             "state": 512, "last_activity": 5, "kernel_session": "s", "replied": true, "heard": false,
-            "stored": {"now": 1, "data": 2}, "executing": {"id": {"epoch": 1, "number": 4}, "began": 6}, "open": [],
+            "stored": {"now": 1, "data": 2}, "executing": {"id": {"epoch": 1, "number": 4}, "began": 6},
+            "executing_in_subshells": [{"id": {"epoch": 1, "number": 5}, "began": 7, "subshell": "s"}], "open": [],
             "unaccepted": [], "secret_asked": true, "executions": {
                 "queue": [], "current": null, "recent": [], "last_incarnation": 1, "served": 2,
             },

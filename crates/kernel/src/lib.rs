@@ -86,6 +86,7 @@ pub use requests::kind::{RequestKind, parent_key};
 pub use returned::Returned;
 pub use rules::Rules;
 pub use synthetic::notice;
+pub use time_limit::TIMED_OUT;
 pub use tool_calls::{
     Callee, ModelCallTotals, ToolCallBegin, ToolCallEnd, ToolCallRecord, ToolCallTotals, ToolLimit,
     ToolOutcome,

@@ -1,5 +1,7 @@
 //! Messages of the kernel: numbered by the shim, journaled with what was learnt from their headers.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use himalia_journal::NewRecord;
 use himalia_model::ExecutionState;
@@ -72,6 +74,11 @@ pub mod word {
 pub(super) fn asking_execution(meta: &RecordMeta) -> Option<u64> {
     let asks = meta.channel == Some(Channel::Stdin) && !meta.synthetic;
     asks.then(|| execution_of(meta.owner)).flatten()
+}
+
+/// The subshell whose request a message of the kernel has as its parent; `None` for the main shell.
+pub(super) fn subshell_of(frame: &Frame) -> Option<Cow<'_, str>> {
+    header::string_field(frame.parent_header(), "subshell_id")
 }
 
 impl Core {
@@ -213,7 +220,7 @@ impl Core {
             && origin.incarnation == self.life.incarnation()
             && let Some(id) = key.and_then(|key| self.requests.execution_below(key))
         {
-            self.execution_began(id);
+            self.execution_began(id, subshell_of(frame).as_deref());
             self.requests.began(id, self.now.wall);
             meta.set_request_id(id);
             meta.word |= word::BEGAN;
@@ -282,6 +289,7 @@ impl Core {
         }
         meta.word = word::REPLY | (u32::from(done) * word::DONE);
         if kind == RequestKind::Execute {
+            self.stopwatch.ended(id);
             self.disk.execution_ended(self.now.mono);
             self.names.replied(origin.incarnation, frame.metadata());
         }

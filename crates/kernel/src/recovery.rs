@@ -1,7 +1,7 @@
 //! From a journal back to a kernel's state: a checkpoint and the records after it.
 //!
-//! Folding reads the records' fixed fields; bodies are parsed for the few lifecycle records, and for the names of variables in
-//! replies.
+//! Folding reads the records' fixed fields; bodies are parsed for the few lifecycle records, for the names of variables in replies, and
+//! for the subshells of executions.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use himalia_wire::{Channel, Limits};
 use super::core::{Core, Settings};
 use super::event::Now;
 use super::life::records::LifecycleRecord;
-use super::messages::word;
+use super::messages::{subshell_of, word};
 use super::meta::{RecordKind, RecordMeta};
 use super::requests::kind::RequestKind;
 use super::shim::outbox::Outbox;
@@ -109,14 +109,15 @@ impl Core {
             self.activity.state = state;
         }
         if meta.word & word::BEGAN != 0 {
-            self.stopwatch.began(id, record.at_micros);
+            let frame = Frame::parse(record.body.clone(), &Limits::KERNEL).ok();
+            let subshell = frame.as_ref().and_then(subshell_of);
+            self.stopwatch.began(id, record.at_micros, subshell.as_deref());
         }
-        if meta.word & word::IDLE != 0 {
+        let replied = reply.is_some_and(|reply| reply.kind == RequestKind::Execute);
+        if replied || meta.word & word::IDLE != 0 {
             self.stopwatch.ended(id);
         }
-        if reply.is_some_and(|reply| reply.kind == RequestKind::Execute)
-            && let Ok(frame) = Frame::parse(record.body.clone(), &Limits::KERNEL)
-        {
+        if replied && let Ok(frame) = Frame::parse(record.body.clone(), &Limits::KERNEL) {
             self.names.replied(meta.incarnation, frame.metadata());
         }
         if meta.incarnation == self.life.incarnation() && !meta.synthetic {

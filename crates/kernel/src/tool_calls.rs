@@ -346,7 +346,7 @@ impl Core {
         let requests = &self.requests;
         let counts = &mut self.tool_calls.executions;
         counts.retain(|id, _| requests.get(*id).is_some());
-        let busy = self.stopwatch.running().map(|(id, _)| id);
+        let busy = self.stopwatch.running();
         requests.oldest_execution().max(busy)
     }
 

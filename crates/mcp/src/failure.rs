@@ -84,6 +84,9 @@ impl Failure {
             Self::Engine(EngineError::KernelStart { stderr_tail, .. }) if !stderr_tail.is_empty() => {
                 shown["stderr"] = stderr_tail.clone().into();
             }
+            Self::Engine(EngineError::Tool(error)) if error.server_status.is_some() => {
+                shown["server_status"] = error.server_status.into();
+            }
             _ => {}
         }
         shown

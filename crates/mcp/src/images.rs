@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use himalia_engine::{ArtifactReference, EngineError, ExecutionId, ExecutionResult, IMAGE_KINDS};
+use himalia_engine::{ArtifactReference, EngineError, ExecutionId, ExecutionResult, IMAGE_KINDS, exceeds};
 use rmcp::model::{ContentBlock, Resource};
 use serde_json::{Map, Value};
 
@@ -28,17 +28,13 @@ pub(crate) async fn of(call: &Call, result: &ExecutionResult, mut budget: u64) -
     let (mut shown, mut images) = (Shown::default(), 0);
     for output in &result.outputs {
         let has_summary = output.summary.is_some();
-        let preview = output.preview.as_ref();
-        let preview = preview.and_then(|preview| ArtifactReference::read("image/png", preview));
         for one in choose(&output.data, has_summary) {
             if shown.content.len() == LINKS {
                 return shown;
             }
-            let copy = if is_large(one.size) { preview } else { Some(one) };
-            let copy = copy.filter(|copy| {
-                let shows = IMAGE_KINDS.contains(&copy.kind) && !is_large(copy.size);
-                shows && copy.bytes <= budget && images < IMAGES
-            });
+            let copy = one.within(output.preview.as_ref(), IMAGE_PIXELS);
+            let copy = copy
+                .filter(|copy| IMAGE_KINDS.contains(&copy.kind) && copy.bytes <= budget && images < IMAGES);
             let mut label = format!("{}, {} bytes", kind_and_size(&one), one.bytes);
             let content = match copy {
                 Some(copy) => content(call, result.id, copy.sha256)
@@ -57,7 +53,7 @@ pub(crate) async fn of(call: &Call, result: &ExecutionResult, mut budget: u64) -
                 }
                 shown.lines.push(format!("[image {images}: {label}]"));
             } else {
-                if is_large(one.size) {
+                if exceeds(one.size, IMAGE_PIXELS) {
                     let _ = write!(label, ", more than {IMAGE_PIXELS} pixels on a side");
                 }
                 let link = Resource::new(&uri, label.clone())
@@ -97,11 +93,6 @@ fn choose(data: &Map<String, Value>, has_summary: bool) -> Vec<ArtifactReference
         .collect()
 }
 
-/// Returns true if models refuse the image, or if hosts do that scale it down themselves.
-pub(crate) fn is_large(size: Option<(u64, u64)>) -> bool {
-    size.is_some_and(|(width, height)| width.max(height) > IMAGE_PIXELS)
-}
-
 /// `image/png 640x480`, or the media type alone.
 fn kind_and_size(one: &ArtifactReference<'_>) -> String {
     match one.size {
@@ -135,11 +126,5 @@ mod tests {
             choose(html.as_object().unwrap(), true).is_empty(),
             "its summary is enough"
         );
-    }
-
-    #[test]
-    fn an_image_is_large_by_its_longer_side() {
-        assert!(!is_large(None) && !is_large(Some((2000, 2000))));
-        assert!(is_large(Some((8576, 351))) && is_large(Some((351, 2001))));
     }
 }

@@ -483,6 +483,8 @@ impl EngineError {
             // Until a session ends, or data that is not kept any longer is removed.
             Self::KernelLimit { .. } => Some(5),
             Self::DiskFull { .. } => Some(10),
+            // By the tool's server, also for a call that the gateway does not say to be retryable.
+            Self::Tool(error) if error.retry_after.is_some() => error.retry_after,
             other => other.retryable().then_some(1),
         }
     }

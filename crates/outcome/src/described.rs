@@ -31,7 +31,7 @@ pub(crate) struct Reference {
     /// Of an image, in pixels.
     #[serde(skip_serializing_if = "Option::is_none")]
     height: Option<u64>,
-    /// The content of an image, within the budget `image_bytes`.
+    /// The content of an image, within `image_bytes` and `image_pixels`.
     #[serde(skip_serializing_if = "Option::is_none")]
     base64: Option<String>,
 }

@@ -43,6 +43,6 @@ pub use mark::Mark;
 pub use outputs::{MAX_OUTPUTS, Output, Truncated};
 pub use page::Page;
 pub use prompt::{MAX_PROMPT_CHARS, is_bidi_control, shown as shown_prompt};
-pub use reference::{ArtifactReference, IMAGE_KINDS, image_of};
+pub use reference::{ArtifactReference, IMAGE_KINDS, exceeds, image_of};
 pub use reply::{KernelUsage, Notes, Replied, VariableChanges, WrittenFiles};
 pub use screen::{Screen, Sink};

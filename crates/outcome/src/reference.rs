@@ -35,6 +35,20 @@ impl<'a> ArtifactReference<'a> {
             .into_iter()
             .find_map(|kind| Self::read(kind, data.get(kind)?))
     }
+
+    /// Itself if it has at most so many pixels on a side, or else its `preview`, the smaller copy that the kernel has made, if that has.
+    pub fn within(self, preview: Option<&'a Value>, pixels: u64) -> Option<Self> {
+        if !exceeds(self.size, pixels) {
+            return Some(self);
+        }
+        let copy = Self::read("image/png", preview?)?;
+        (!exceeds(copy.size, pixels)).then_some(copy)
+    }
+}
+
+/// Whether an image of this width and height has more than so many pixels on a side.
+pub fn exceeds(size: Option<(u64, u64)>, pixels: u64) -> bool {
+    size.is_some_and(|(width, height)| width.max(height) > pixels)
 }
 
 /// The kind of an image that clients show, by how it begins, and its width and height in pixels.
@@ -85,6 +99,25 @@ mod tests {
         assert_eq!((best.kind, best.size), ("image/jpeg", Some((4, 5))));
         assert_eq!(ArtifactReference::best_image(&Map::new()), None);
     }
+
+    #[test]
+    fn an_image_is_bounded_by_its_longer_side() {
+        assert!(!exceeds(None, 2000) && !exceeds(Some((2000, 2000)), 2000));
+        assert!(exceeds(Some((8576, 351)), 2000) && exceeds(Some((351, 2001)), 2000));
+    }
+
+    #[test]
+    fn an_image_that_is_too_large_has_a_smaller_copy_or_none() {
+        let image = |sha256, width| json!({"artifact": sha256, "bytes": 3, "width": width, "height": 5});
+        let (large, preview) = (image("sha256:aa", 3000), image("sha256:bb", 1000));
+        let large = ArtifactReference::read("image/jpeg", &large).unwrap();
+        let shown = |preview, pixels| large.within(preview, pixels).map(|one| (one.kind, one.sha256));
+        assert_eq!(shown(Some(&preview), 3000), Some(("image/jpeg", "aa")));
+        assert_eq!(shown(Some(&preview), 2000), Some(("image/png", "bb")));
+        assert_eq!(shown(Some(&preview), 999), None);
+        assert_eq!(shown(None, 2000), None);
+    }
+
     #[test]
     fn an_image_is_known_by_how_it_begins() {
         let gif = b"GIF89a\x03\x00\x02\x00rest";

@@ -8,6 +8,7 @@ import struct
 import sys
 import termios
 import threading
+import time
 import weakref
 from functools import partial
 
@@ -114,34 +115,42 @@ class BoundedOutStream(OutStream):
                 (_, event), *_ = readable.poll()
                 with self._taking:
                     # Nothing is left where a cell that ended has taken it.
-                    if _waiting(self._fid):
-                        self._take(_CHUNK)
-                    elif event & select.POLLHUP:
-                        return
+                    data = self._take(_CHUNK) if _waiting(self._fid) else b""
+                if data:
+                    self._copy(data)
+                elif event & select.POLLHUP:
+                    return
         except Exception:
             self._exc = sys.exc_info()
 
     def _take(self, limit):
-        """Write what comes by the descriptor next; returns its bytes."""
+        """Write what comes by the descriptor next; returns it."""
         data = os.read(self._fid, limit)
+        text = self._decoder.decode(data) if self._should_watch else ""
+        if text:
+            self.write(text)
+        return data
+
+    def _copy(self, data):
+        """To where the descriptor led before."""
         if self._should_watch:
-            text = self._decoder.decode(data)
-            if text:
-                self.write(text)
             os.write(self._original_stdstream_copy, data)
-        return len(data)
 
     def take_written(self):
         """Write what is in the pipe by now, and no more: something in the background may write for ever."""
         if not self._should_watch or os.getpid() != self._master_pid:
             return
-        # The thread may be waiting for a reader with it, for any time.
-        if not self._taking.acquire(timeout=_FLUSH_WAIT_S):
-            return
+        budget, give_up_at = self.pub_thread.budget, time.monotonic() + _WRITE_WAIT_S
+        # The thread has it while it writes what it has read, which belongs to this cell: it is waited for, unless it waits for a reader.
+        while not self._taking.acquire(timeout=_FLUSH_WAIT_S):
+            if budget.unsent > BULK_LIMIT or time.monotonic() >= give_up_at:
+                return
         try:
             left = _waiting(self._fid)
-            while left > 0 and self.pub_thread.budget.unsent <= BULK_LIMIT:
-                left -= self._take(min(left, _CHUNK))
+            while left > 0 and budget.unsent <= BULK_LIMIT:
+                data = self._take(min(left, _CHUNK))
+                self._copy(data)
+                left -= len(data)
         finally:
             self._taking.release()
 

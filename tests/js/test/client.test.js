@@ -81,6 +81,22 @@ test('errors have types, and code that fails is a result', () => inSession(async
   assert.deepEqual(seen, ['unauthenticated']);
 }));
 
+const STUBBORN = 'import time\nfor _ in range(300):\n  try: time.sleep(1)\n  except BaseException: pass';
+
+test('code that ignores interrupts is not waited for, and a restart ends it', () => inSession(async session => {
+  const result = await session.execute(STUBBORN, { timeout_s: 1 });
+  assert.deepEqual([result.status, result.stuck.execution], ['running', result.id]);
+  const behind = await session.execute('1', { timeout_s: 1 });
+  assert.deepEqual([behind.status, behind.behind, behind.stuck.execution], ['queued', result.id, result.id]);
+  await session.restart();
+  assert.equal(client.resultText(await session.execute('1 + 1')), '2');
+  for (const on_timeout of ['restart', 'kill']) {
+    const ended = await session.execute(STUBBORN, { timeout_s: 1, on_timeout });
+    assert.deepEqual([ended.status, ended.death.cause], ['kernel_died', 'execution_timeout']);
+    assert.equal(client.resultText(await session.execute('1 + 1')), '2');
+  }
+}));
+
 test('a stream, images and questions', () => inSession(async session => {
   const names = (await collected(session.stream("print('a'); 1 + 1"))).map(event => event.event);
   assert.deepEqual(names.filter(name => name !== 'queued'), ['started', 'stdout', 'result', 'done']);

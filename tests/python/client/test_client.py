@@ -64,6 +64,16 @@ def test_a_plot_is_in_the_result(session, tmp_path):
         without.save(tmp_path / "none.png")
 
 
+def test_an_image_with_too_many_pixels_is_a_smaller_copy(session):
+    code = "import matplotlib.pyplot as plt\nplt.figure(figsize=(30, 2), dpi=100)\nplt.plot([1, 2])\nplt.show()"
+    [whole] = session.execute(code, image_bytes=4 << 20).images
+    assert whole.width > 2000 and whole.content is not None
+    [copy] = session.execute(code, image_bytes=4 << 20, image_pixels=2000).images
+    assert copy.width <= 2000 and copy.content.startswith(b"\x89PNG") and copy.artifact != whole.artifact
+    [none] = session.execute(code, image_bytes=4 << 20, image_pixels=100).images
+    assert (none.content, none.width) == (None, whole.width)
+
+
 def test_a_stream_has_each_event_once(session):
     events = list(session.stream("import sys\nfor i in range(3):\n    print(i)\nprint('to stderr', file=sys.stderr)\n'value'"))
     printed = "".join(event.text for event in events if event.event == "stdout")

@@ -60,6 +60,19 @@ def test_an_image_and_a_run_that_takes_too_long(pool):
     assert inline(pool, "plots", "y")["result"] == 1
 
 
+def test_a_run_that_ignores_interrupts_is_not_waited_for(gateway, pool):
+    stubborn = "import time\nfor _ in range(300):\n  try: time.sleep(1)\n  except BaseException: pass"
+    stuck = inline(pool, "stubborn", stubborn, timeoutInSeconds=1)
+    assert stuck["status"] == "Failure" and "The code ignores interrupts" in stuck["stderr"], stuck
+    [session] = gateway.http.get("v1/sessions", params={"label": "azure-identifier=stubborn"}).json()["sessions"]
+    runs = gateway.http.get(f"v1/sessions/{session['id']}/executions").json()["executions"]
+    [run] = [one["id"] for one in runs if one["status"] == "running"]
+    behind = inline(pool, "stubborn", "1", timeoutInSeconds=1)
+    assert behind["status"] == "Failure" and f"waits for {run}" in behind["stderr"] and "restart" in behind["stderr"], behind
+    assert gateway.http.post(f"v1/sessions/{session['id']}/restart").status_code == 200
+    assert inline(pool, "stubborn", "1")["result"] == 1
+
+
 def test_later_versions_and_shell_commands(pool):
     ran = pool.post("/executions", params=asked("later", LATER), json={"code": "print('a'); 1 + 1"}).json()
     assert ran["status"] == "Succeeded"

@@ -1,6 +1,8 @@
 """Real clients, and plain ones in each framing and with each form of the token."""
 
+import json
 import os
+import signal
 import subprocess
 import sys
 import uuid
@@ -11,6 +13,7 @@ import httpx
 import nbformat
 import pytest
 from channels import SUBPROTOCOL, Channels
+from waiting import eventually
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
@@ -79,6 +82,34 @@ def test_nbclient_ends_when_a_cell_kills_the_kernel(shared, tmp_path):
         timeout=50,
     )
     assert done.returncode != 0 and "KernelDied" in done.stderr, done.stderr[-3000:]
+
+
+def test_papermill_ends_when_the_kernel_is_killed_while_a_cell_runs(shared, tmp_path):
+    codes = ("print(6 * number)", "import os, time\nprint(os.getpid(), flush=True)\nopen(told, 'w').write(str(os.getpid()))\ntime.sleep(600)", "print('never')")
+    cells = [nbformat.v4.new_code_cell(code) for code in codes]
+    cells.insert(0, nbformat.v4.new_code_cell("number, told = 0, ''", metadata={"tags": ["parameters"]}))
+    kernelspec = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    book = nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": kernelspec})
+    nbformat.write(book, tmp_path / "in.ipynb")
+    told = tmp_path / "told"
+    before = len(shared.http.get("api/kernels").json())
+    parameters = json.dumps({"number": 7, "told": str(told)})
+    run = subprocess.Popen(
+        [sys.executable, SUPPORT / "papermill_run.py", tmp_path / "in.ipynb", tmp_path / "out.ipynb", parameters],
+        env=gateway_settings(shared),
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        eventually(lambda: told.exists() and told.read_text(), "the cell runs", 60)
+        os.kill(int(told.read_text()), signal.SIGKILL)
+        _, errors = run.communicate(timeout=60)
+    finally:
+        run.kill()
+    assert run.returncode != 0 and "KernelDied" in errors, errors[-3000:]
+    texts = [output["text"] for cell in nbformat.read(tmp_path / "out.ipynb", as_version=4).cells for output in cell.get("outputs", ()) if "text" in output]
+    assert texts[-2:] == ["42\n", told.read_text() + "\n"] and "never\n" not in texts, texts
+    assert len(shared.http.get("api/kernels").json()) == before
 
 
 @pytest.mark.parametrize("framing", ["v1", "legacy"])

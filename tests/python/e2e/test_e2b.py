@@ -41,6 +41,18 @@ def test_output_is_streamed_and_results_have_their_forms(sandbox):
     assert "1 / 0" in failed.error.traceback and len(errors) == 1
 
 
+def test_code_that_ignores_interrupts_is_named_to_the_next_caller(sandbox, served):
+    stubborn = "import time\nfor _ in range(300):\n  try: time.sleep(1)\n  except BaseException: pass"
+    with pytest.raises(e2b.TimeoutException):
+        sandbox.run_code(stubborn, timeout=1)
+    [run] = served.http.get(f"v1/sessions/{sandbox.sandbox_id}/executions").json()["executions"]
+    behind = sandbox.run_code("1")
+    assert behind.error.name == "ExecutionStuck", behind
+    assert f"waits for {run['id']}" in behind.error.value and "restart" in behind.error.value, behind.error.value
+    sandbox.restart_code_context(sandbox.sandbox_id)
+    assert sandbox.run_code("1").text == "1"
+
+
 def test_an_image_is_in_the_result(sandbox):
     drawn = sandbox.run_code("import matplotlib.pyplot as plt\nplt.plot([1, 2, 3])\nplt.show()")
     (figure,) = drawn.results

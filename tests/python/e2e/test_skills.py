@@ -103,7 +103,7 @@ def test_what_is_wrong_with_a_skill_is_named(shared):
 
 def test_a_run_is_an_execution_of_a_session_that_ends_with_it(shared, skill):
     done = run(shared, inputs={"month": "x", "limit": 5})
-    assert (done["status"], done["outputs"], done["violations"]) == ("succeeded", {"total": 10}, [])
+    assert (done["status"], done["outputs"], done["violations"], done["reason"]) == ("succeeded", {"total": 10}, [], None)
     assert done["skill"] == {"name": "reconcile", "version": "1.0.0", "digest": skill["digest"]}
     assert done["execution"]["text"] == "at work\n"
     session = done["execution"]["session"]
@@ -153,10 +153,32 @@ def test_a_run_can_be_waited_for_and_its_time_is_bounded(shared):
     assert begun.status_code == 202 and begun.json()["status"] == "running", begun.text
     where = begun.headers["location"]
     ended = shared.http.get(where[where.index("v1/") :], params={"wait_s": 60}).json()
-    assert (ended["status"], ended["execution"]["status"]) == ("failed", "timeout")
+    assert (ended["status"], ended["execution"]["status"], ended["execution"].get("death")) == ("failed", "timeout", None)
     assert shared.http.delete("v1/skills/reconcile").status_code == 204
     gone = shared.http.get(f"v1/executions/{ended['id']}/skill")
     assert gone.status_code == 200, "nothing is to be checked"
+
+
+STUBBORN = """
+import time
+
+def main():
+    end = time.monotonic() + 300
+    while time.monotonic() < end:
+        try: time.sleep(1)
+        except BaseException: pass
+"""
+
+
+def test_a_run_that_ignores_interrupts_is_ended(shared):
+    quick = {"inputs": {"type": "object"}, "outputs": True, "tests": [], "timeout_s": 1}
+    assert publish(shared, main=STUBBORN, **quick).status_code == 201
+    reply = shared.http.post("v1/skills/reconcile/runs", json={"wait_s": 60}, timeout=120)
+    ended = reply.json()
+    assert (reply.status_code, ended["status"], ended["execution"]["status"]) == (200, "failed", "kernel_died"), ended
+    assert ended["execution"]["death"]["cause"] == "execution_timeout"
+    assert "ignored interrupts" in ended["reason"] and "timeout_s" in ended["reason"]
+    assert shared.http.delete("v1/skills/reconcile").status_code == 204
 
 
 def test_instructions_are_the_folder_of_an_agent(shared):

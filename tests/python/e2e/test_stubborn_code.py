@@ -1,9 +1,11 @@
 """Code that ignores interrupts: its callers, and those behind it, are answered within the time that they have named."""
 
 import json
+import subprocess
 import time
 
 import pytest
+from terminal import command
 
 STUBBORN = """
 import time
@@ -72,6 +74,20 @@ def test_code_that_is_detached_is_answered_at_its_time(shared, session):
     reply, took = post(shared, session, {"code": STUBBORN, "timeout_s": 0.5, "on_timeout": "detach"})
     assert (reply.status_code, reply.json()["detached"]) == (202, True)
     assert took < 30
+
+
+def test_the_command_line_does_not_wait_for_it(shared, session):
+    def run(code, *options):
+        argv = command(shared, "exec", session, code, "--timeout", "1", *options)
+        return subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=100, check=False)
+
+    stuck = run(STUBBORN, "--json")
+    result = json.loads(stuck.stdout)
+    assert (stuck.returncode, result["status"], result["stuck"]["execution"]) == (124, "running", result["id"]), stuck
+    behind = run("1")
+    own = behind.stderr.rpartition("/v1/executions/")[2].strip()
+    assert behind.returncode == 124 and f"waits for {result['id']}" in behind.stderr and own not in ("", result["id"]), behind
+    assert shared.http.get(f"v1/executions/{own}").json()["status"] == "queued"
 
 
 def test_output_that_is_no_unicode_loses_nothing_around_it(shared, session):

@@ -74,6 +74,18 @@ def main(all, more=0, log=None):
         {"type": "object", "properties": {"total": {"type": "integer"}}, "required": ["total"]},
     ),
 }
+SKILLS["stubborn"] = (
+    """
+import time
+def main(month, log=None):
+    end = time.monotonic() + 300
+    while time.monotonic() < end:
+        try: time.sleep(1)
+        except BaseException: pass
+""",
+    SKILLS["fetch"][1],
+    SKILLS["fetch"][2],
+)
 MONTH = {"type": "object", "properties": {"month": {"type": "string"}, "log": {"type": "string"}}, "required": ["month"]}
 
 
@@ -268,6 +280,15 @@ def test_a_step_is_tried_again_only_where_it_says_so(skilled, tmp_path):
     assert [(one["attempt"], one["status"]) for one in attempts] == [(1, "failed"), (2, "succeeded")]
     assert attempts[0]["session"] != attempts[1]["session"]
     assert log.read_text() == "double 3\n" * 3
+
+
+def test_a_step_that_ignores_interrupts_is_ended(skilled):
+    steps = [step("stay", "stubborn", inputs={"month": {"value": "x"}}, timeout_s=1), step("then", "double", after=["stay"], inputs={"id": {"value": 1}})]
+    assert publish(skilled.http, name="stays", inputs=OPEN, steps=steps, outputs={}).status_code == 201
+    run = start(skilled.http, {}, "stays", wait_s=100)
+    assert (run["status"], run["error"]["code"], run["error"]["step"]) == ("failed", "timeout", "stay"), run
+    assert "ignored interrupts" in run["error"]["message"]
+    assert [one["status"] for one in run["steps"]] == ["failed", "skipped"]
 
 
 APPROVAL = [

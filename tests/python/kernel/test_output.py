@@ -245,8 +245,9 @@ def test_a_process_that_a_cell_forks_ends_with_the_cell(kernel):
 
 
 def test_what_children_have_written_belongs_to_the_cell_that_ran_them(kernel):
-    code = "import os, subprocess, sys\nos.environ['PYTHONUNBUFFERED'] = '1'\n"
-    code += "from joblib import Parallel, delayed\n_ = Parallel(n_jobs=2)(delayed(print)(f'line {n}') for n in range(6))"
+    # One write for each line: of two processes that write at once, only whole writes are kept apart.
+    code = "import os, subprocess\nfrom joblib import Parallel, delayed\n"
+    code += "_ = Parallel(n_jobs=2)(delayed(os.write)(1, f'line {n}\\n'.encode()) for n in range(6))"
     for _ in range(3):
         _, out, _ = kernel.run(code)
         assert sorted(out.split("\n")) == ["", *(f"line {n}" for n in range(6))]
@@ -257,3 +258,43 @@ def test_what_children_have_written_belongs_to_the_cell_that_ran_them(kernel):
             if message["msg_type"] == "stream":
                 printed[message["content"]["name"]] = printed.get(message["content"]["name"], "") + message["content"]["text"]
         assert printed == {"stdout": f"out {n}\nlast", "stderr": f"err {n}\n"}
+
+
+SLOW_READER = """
+import os, sys, threading
+
+class Lock:
+    # Knows whether the end of the cell waits for it a second time.
+    def __init__(self, lock):
+        self.lock, self.waits = lock, []
+    def acquire(self, *args, **options):
+        if threading.current_thread() is threading.main_thread():
+            self.waits.append(1)
+            len(self.waits) == 2 and again.set()
+        return self.lock.acquire(*args, **options)
+    def release(self):
+        self.lock.release()
+    def __enter__(self):
+        self.acquire()
+    def __exit__(self, *_):
+        self.release()
+
+class Slow:
+    def decode(self, data):
+        has_read.set()
+        again.wait(10)
+        sys.stdout._decoder = decoder
+        return decoder.decode(data)
+
+has_read, again, decoder = threading.Event(), threading.Event(), sys.stdout._decoder
+sys.stdout._taking, sys.stdout._decoder = Lock(sys.stdout._taking), Slow()
+os.write(1, b"mine")
+assert has_read.wait(10)
+"""
+
+
+def test_what_was_read_when_a_cell_ends_belongs_to_that_cell(kernel):
+    """The thread that reads the descriptor has the text, and is slow: the end of the cell waits for it."""
+    _, out, _ = kernel.run(SLOW_READER)
+    assert out == "mine"
+    assert kernel.run("print('next')")[1] == "next\n"

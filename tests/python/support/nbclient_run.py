@@ -4,14 +4,8 @@ environment. Arguments: notebook in, notebook out."""
 import sys
 
 import nbformat
-from jupyter_server.gateway.managers import GatewayKernelManager
 from nbclient import NotebookClient
-
-
-class Manager(GatewayKernelManager):
-    """The manager as nbclient makes it: without arguments, and with a gateway client of the environment's settings."""
-
-    client_class = "jupyter_server.gateway.managers.GatewayKernelClient"
+from nbclient_manager import Manager
 
 
 def main():

@@ -70,7 +70,7 @@ class Session:
 
         `on_input` is called with an `InputRequest` when the code asks, and returns the answer. `check` raises `CodeError` unless the code
         ended well. `options` are the members of the request: `language`, `timeout_s`, `on_timeout`, `text_chars`, `image_bytes`,
-        `store_history`, `expect_incarnation`, `max_failures`, `env`, `cwd`, `metadata`, `idempotency_key`. A lost connection neither stops the
+        `image_pixels`, `store_history`, `expect_incarnation`, `max_failures`, `env`, `cwd`, `metadata`, `idempotency_key`. A lost connection neither stops the
         code nor runs it twice. Code that ignores interrupts is not waited for without `wait_s`: the result is unfinished, and has `stuck`.
 
         >>> session.execute("import pandas as pd; df = pd.read_csv('data.csv'); df.head()")  # doctest: +SKIP
@@ -82,7 +82,7 @@ class Session:
         first = longest if wait_s is None else min(wait_s, longest)
         raw = self._transport.call("POST", f"{self._path}/executions", body={**body, "wait_s": first}, wait_s=first, repeat=True)
         left = None if wait_s is None else wait_s - first
-        return self._wait(Execution.of(raw), left, step, on_input, check, body["image_bytes"])
+        return self._wait(Execution.of(raw), left, step, on_input, check, _images(body))
 
     def start(self, code: str, **options: Any) -> Execution:
         """Runs code without waiting for it. `options` are those of `execute`."""
@@ -97,13 +97,15 @@ class Session:
         on_input: Answer | None = None,
         check: bool = False,
         image_bytes: int = IMAGE_BYTES,
+        image_pixels: int | None = None,
     ) -> Execution:
         """Waits for the end of an execution, at most `wait_s` seconds, and returns it as it is then."""
-        found = execution if isinstance(execution, Execution) else self._execution(execution, 0, image_bytes)
-        return self._wait(found, wait_s, WAIT_S, on_input, check, image_bytes)
+        images = _images({"image_bytes": image_bytes, "image_pixels": image_pixels})
+        found = execution if isinstance(execution, Execution) else self._execution(execution, 0, images)
+        return self._wait(found, wait_s, WAIT_S, on_input, check, images)
 
     def _wait(
-        self, found: Execution, left: float | None, step_s: float, on_input: Answer | None, check: bool, image_bytes: int
+        self, found: Execution, left: float | None, step_s: float, on_input: Answer | None, check: bool, images: dict[str, int]
     ) -> Execution:
         while not found.ended:
             if found.input is not None:
@@ -114,7 +116,7 @@ class Session:
             elif found.stuck if left is None else left <= 0:
                 break
             step = step_s if left is None else max(0.0, min(left, WAIT_S))
-            found = self._execution(found.id, step, image_bytes)
+            found = self._execution(found.id, step, images)
             left = None if left is None else left - step
         return found.check() if check and found.ended else found
 
@@ -241,8 +243,8 @@ class Session:
             if part.num_rows == 0 or offset >= page.matched or offset == limit:
                 return _frames.joined(parts), index_columns
 
-    def _execution(self, execution_id: str, wait_s: float, image_bytes: int) -> Execution:
-        params: dict[str, Any] = {"image_bytes": image_bytes, **({"wait_s": wait_s} if wait_s > 0 else {})}
+    def _execution(self, execution_id: str, wait_s: float, images: dict[str, int]) -> Execution:
+        params: dict[str, Any] = {**images, **({"wait_s": wait_s} if wait_s > 0 else {})}
         return Execution.of(self._transport.call("GET", f"/v1/executions/{execution_id}", params=params, wait_s=wait_s))
 
     @staticmethod
@@ -254,6 +256,11 @@ class Session:
     def _part(options: dict[str, Any], filters: list[dict[str, Any]] | None) -> list[tuple[str, str]]:
         params = [(name, str(value).lower() if isinstance(value, bool) else str(value)) for name, value in options.items() if value is not None]
         return params + [("filter", json.dumps(condition)) for condition in filters or []]
+
+
+def _images(options: dict[str, Any]) -> dict[str, int]:
+    """What a request says of the images in its response."""
+    return {name: options[name] for name in ("image_bytes", "image_pixels") if options.get(name) is not None}
 
 
 def _id(execution: Execution | str) -> str:

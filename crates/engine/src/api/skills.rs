@@ -23,8 +23,8 @@ use serde_json::{Map, Value};
 use super::Commands;
 pub(crate) use inside::Inside;
 pub(super) use prepared::PreparedRun;
-pub(super) use run::STEP_MEMBER;
 pub use run::{BegunRun, RunSkill, SkillRun, SkillRunStatus, SkillStep};
+pub(super) use run::{STEP_MEMBER, end_without_outputs};
 
 /// Versions of skills of an owner.
 pub const MAX_SKILL_VERSIONS: usize = 1000;

@@ -379,7 +379,8 @@ impl<S: Sink + Clone> Follower<S> {
                 (self.behind, self.stuck) = (behind, stuck);
                 (self.ahead, self.created, self.incarnation) = (ahead, record.at_micros, meta.incarnation);
                 (self.turn, self.client, self.metadata) = (turn, submission.client, submission.metadata);
-                Some(Kind::Queued { position: ahead })
+                let stuck = self.stuck().map(Kind::Stuck);
+                Some(stuck.unwrap_or(Kind::Queued { position: ahead }))
             }
             ExecutionRecord::Sent { replaced, .. } => {
                 (self.sent, self.ahead, self.began) = (true, 0, None);

@@ -247,13 +247,17 @@ impl Run<'_> {
 
     /// Shows one event; the exit code with the last one.
     async fn event(&mut self, event: &Value) -> anyhow::Result<Option<ExitCode>> {
-        if let Some(id) = event["execution"].as_str() {
+        // `execution`: of a gateway of an earlier version. In `stuck` it is the one that ignores interrupts.
+        let named = event["execution_id"].as_str();
+        if let Some(id) = named.or(event["execution"].as_str()) {
             self.path = format!("/v1/executions/{id}");
         }
         self.seq = event["seq"].as_u64().unwrap_or(self.seq);
         let word = event["event"].as_str().unwrap_or_default();
-        if word == "done" {
-            return self.done(&event["result"]).map(Some);
+        match word {
+            "done" => return self.done(&event["result"]).map(Some),
+            "stuck" => return self.stuck(event).await.map(Some),
+            _ => {}
         }
         if word == "input_request" {
             self.ask(event)?;
@@ -283,9 +287,6 @@ impl Run<'_> {
             "queued" if event["position"].as_u64().unwrap_or(0) > 0 => {
                 self.console.say(&format!("waits behind {}", event["position"]))?;
             }
-            "stuck" => self
-                .console
-                .say(&clean(event["hint"].as_str().unwrap_or_default()))?,
             "started" if event["replaced"].is_object() => {
                 let cause = clean(event["replaced"]["cause"].as_str().unwrap_or("unknown"));
                 let gone = gone(&event["replaced"]["variables_lost"]);
@@ -338,6 +339,22 @@ impl Run<'_> {
             409 => self.console.say("it does not wait for an answer any more"),
             _ => bail!("{}", reply.problem()),
         }
+    }
+
+    /// Code that ignores interrupts is not waited for, nor is it behind which this execution waits.
+    async fn stuck(&mut self, event: &Value) -> anyhow::Result<ExitCode> {
+        self.keyboard.show();
+        if self.quiet {
+            let reply = self.client.get(&self.path).await?;
+            let result = super::expect(&reply, 200)?;
+            self.console.print(Stream::Out, &format!("{result:#}\n"))?;
+        } else {
+            self.console.end_line()?;
+            self.console
+                .say(&clean(event["hint"].as_str().unwrap_or_default()))?;
+            self.console.say(&format!("it continues as {}", self.path))?;
+        }
+        Ok(ExitCode::from(TIMED_OUT))
     }
 
     fn done(&mut self, result: &Value) -> anyhow::Result<ExitCode> {

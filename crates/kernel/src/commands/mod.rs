@@ -31,7 +31,7 @@ impl Core {
             Command::TellRunning => {
                 let answer = Answer::Running {
                     execution: self.executions.sent(),
-                    request: self.stopwatch.running().map(|(id, _)| id),
+                    request: self.stopwatch.running(),
                 };
                 out.push(Effect::Done(waiter, Ok(answer)));
                 Ok(false)

@@ -1,4 +1,5 @@
-//! The limit on the time of every execution, native or of a client: it is interrupted twice, then its process is ended.
+//! The limit on the time of every execution, native or of a client: it is interrupted twice, then its process is ended. An execution in
+//! a subshell is not interrupted, since that would interrupt the main shell. Its process ends at the same time.
 
 pub(super) mod stopwatch;
 #[cfg(test)]
@@ -14,7 +15,7 @@ use super::rules::Rules;
 use stopwatch::Step;
 
 /// The cause of death of a process that did not stop in time.
-pub(super) const TIMED_OUT: &str = "execution_timeout";
+pub const TIMED_OUT: &str = "execution_timeout";
 
 impl Core {
     /// Other rules hold from now on.
@@ -26,8 +27,8 @@ impl Core {
 
     /// The kernel works on an execution now. Time counts from here, not from when the request was sent: it may have waited
     /// behind others.
-    pub(super) fn execution_began(&mut self, id: RequestId) {
-        self.stopwatch.began(id, self.now.wall);
+    pub(super) fn execution_began(&mut self, id: RequestId, subshell: Option<&str>) {
+        self.stopwatch.began(id, self.now.wall, subshell);
         self.stopwatch.limit(self.rules.execution, self.now);
     }
 

@@ -1,6 +1,10 @@
-//! The execution under way, by whomever it was asked for, and how long it has been.
+//! The executions under way, by whomever they were asked for, and how long they have been: one in the main shell, and one in each
+//! subshell ([JEP 91](https://jupyter.org/enhancement-proposals/91-kernel-subshells/kernel-subshells.html)).
+
+use std::collections::BTreeMap;
 
 use himalia_shim_protocol::RequestId;
+use serde::{Deserialize, Serialize};
 
 use crate::event::Now;
 
@@ -8,6 +12,10 @@ use crate::event::Now;
 const STEP_INTERVAL: u64 = 5_000_000;
 /// Interrupts before the process is ended.
 const INTERRUPTS: u8 = 2;
+/// Subshells whose executions are timed. Executions of others have no limit.
+const MAX_SUBSHELLS: usize = 64;
+/// Bytes of the id of a subshell that is timed.
+const MAX_SUBSHELL_ID: usize = 256;
 
 /// What is done about an execution that takes too long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,10 +24,12 @@ pub(super) enum Step {
     Kill,
 }
 
-/// The execution under way.
+/// The executions under way.
 #[derive(Debug, Default)]
 pub(crate) struct Stopwatch {
-    running: Option<Timed>,
+    main: Option<Timed>,
+    /// By the ids of the subshells.
+    subshells: BTreeMap<Box<str>, Timed>,
     /// The stop of a process that was not replaced is under way: its end is not the kernel's.
     stopping: bool,
 }
@@ -31,42 +41,97 @@ struct Timed {
     began: u64,
     /// When the next step is due, monotonic; `None` without a limit.
     due: Option<u64>,
-    interrupts: u8,
+    /// Steps that were due. The first ones are interrupts, which are sent for the main shell only: they do not reach subshells.
+    steps: u8,
+}
+
+/// An execution under way, in a checkpoint.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Executing {
+    id: RequestId,
+    /// Microseconds since 1970.
+    began: u64,
+    /// `None`: in the main shell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    subshell: Option<Box<str>>,
 }
 
 impl Stopwatch {
-    /// The kernel works on a request since this time, microseconds since 1970. A limit is set by [`Self::limit`].
-    pub(crate) fn began(&mut self, id: RequestId, began: u64) {
-        self.running = Some(Timed {
+    /// The kernel works on a request since this time, microseconds since 1970, in its main shell or in the subshell with this id.
+    /// A shell works on one at a time. A limit is set by [`Self::limit`].
+    pub(crate) fn began(&mut self, id: RequestId, began: u64, subshell: Option<&str>) {
+        if self.all().any(|timed| timed.id == id) {
+            return;
+        }
+        let timed = Timed {
             id,
             began,
             due: None,
-            interrupts: 0,
-        });
+            steps: 0,
+        };
+        let Some(subshell) = subshell else {
+            self.main = Some(timed);
+            return;
+        };
+        let has_room = self.subshells.len() < MAX_SUBSHELLS || self.subshells.contains_key(subshell);
+        if has_room && subshell.len() <= MAX_SUBSHELL_ID {
+            self.subshells.insert(subshell.into(), timed);
+        }
     }
 
-    /// A request is done. `true` if it was the one under way.
+    /// A request is done. `true` if it was under way.
     pub(crate) fn ended(&mut self, id: RequestId) -> bool {
-        self.running.take_if(|timed| timed.id == id).is_some()
+        let before = self.subshells.len();
+        self.subshells.retain(|_, timed| timed.id != id);
+        self.main.take_if(|timed| timed.id == id).is_some() || self.subshells.len() < before
     }
 
     /// The process is another one.
     pub(crate) fn reset(&mut self) {
-        self.running = None;
+        self.main = None;
+        self.subshells.clear();
     }
 
     pub(crate) fn is_running(&self) -> bool {
-        self.running.is_some()
+        self.main.is_some() || !self.subshells.is_empty()
     }
 
-    /// The execution under way and since when, microseconds since 1970.
-    pub(crate) fn running(&self) -> Option<(RequestId, u64)> {
-        self.running.as_ref().map(|timed| (timed.id, timed.began))
+    /// The execution under way in the main shell.
+    pub(crate) fn running(&self) -> Option<RequestId> {
+        self.main.as_ref().map(|timed| timed.id)
+    }
+
+    /// For a checkpoint: in the main shell, in subshells.
+    pub(crate) fn checkpoint(&self) -> (Option<Executing>, Vec<Executing>) {
+        let executing = |timed: &Timed, subshell: Option<&str>| Executing {
+            id: timed.id,
+            began: timed.began,
+            subshell: subshell.map(Box::from),
+        };
+        let main = self.main.as_ref().map(|timed| executing(timed, None));
+        let subshells = self.subshells.iter();
+        let subshells = subshells.map(|(subshell, timed)| executing(timed, Some(subshell)));
+        (main, subshells.collect())
+    }
+
+    /// From a checkpoint.
+    pub(crate) fn restore(&mut self, executing: impl IntoIterator<Item = Executing>) {
+        for one in executing {
+            self.began(one.id, one.began, one.subshell.as_deref());
+        }
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Timed> {
+        self.main.iter().chain(self.subshells.values())
+    }
+
+    fn all_mut(&mut self) -> impl Iterator<Item = &mut Timed> {
+        self.main.iter_mut().chain(self.subshells.values_mut())
     }
 
     /// Nothing is done before this time, monotonic.
     pub(crate) fn not_before(&mut self, mono: u64) {
-        if let Some(due) = self.running.as_mut().and_then(|timed| timed.due.as_mut()) {
+        for due in self.all_mut().filter_map(|timed| timed.due.as_mut()) {
             *due = mono.max(*due);
         }
     }
@@ -80,12 +145,14 @@ impl Stopwatch {
         self.stopping
     }
 
+    /// Sets the limit of all whose time is not up.
     pub(super) fn limit(&mut self, limit: Option<u64>, now: Now) {
-        let Some(timed) = &mut self.running else { return };
-        timed.due = limit.map(|limit| {
-            let passed = now.wall.saturating_sub(timed.began);
-            now.mono.saturating_add(limit.saturating_sub(passed))
-        });
+        for timed in self.all_mut().filter(|timed| timed.steps == 0) {
+            timed.due = limit.map(|limit| {
+                let passed = now.wall.saturating_sub(timed.began);
+                now.mono.saturating_add(limit.saturating_sub(passed))
+            });
+        }
     }
 
     /// A stop is complete. `true` if it was the one that an execution without end had asked for.
@@ -95,15 +162,23 @@ impl Stopwatch {
 
     /// When the next step is due, monotonic microseconds.
     pub(crate) fn deadline(&self) -> Option<u64> {
-        self.running.as_ref().and_then(|timed| timed.due)
+        self.all().filter_map(|timed| timed.due).min()
     }
 
-    /// What is to be done about a request that takes too long; the next step comes after a while.
+    /// The next thing to do about a request that takes too long, if it is due; the step after it comes after a while.
     pub(super) fn next_step(&mut self, mono: u64) -> Option<(RequestId, Step)> {
-        let timed = self.running.as_mut()?;
-        timed.due = Some(mono + STEP_INTERVAL);
-        timed.interrupts += 1;
-        let kill = timed.interrupts > INTERRUPTS;
-        Some((timed.id, if kill { Step::Kill } else { Step::Interrupt }))
+        let in_main = self.running();
+        let is_due = |timed: &&mut Timed| timed.due.is_some_and(|due| due <= mono);
+        for timed in self.all_mut().filter(is_due) {
+            timed.due = Some(mono + STEP_INTERVAL);
+            timed.steps += 1;
+            if timed.steps > INTERRUPTS {
+                return Some((timed.id, Step::Kill));
+            }
+            if in_main == Some(timed.id) {
+                return Some((timed.id, Step::Interrupt));
+            }
+        }
+        None
     }
 }

@@ -189,6 +189,65 @@ fn the_time_of_an_execution_goes_on_under_another_gateway() {
     }
 }
 
+/// The kernel is busy with, or done with, a request of the client in this subshell, or in its main shell.
+fn status_in(bench: &mut Bench, link: u64, (msg_id, subshell): (&str, Option<&str>), state: &str) {
+    let parent = json!({
+        "msg_id": msg_id, "msg_type": "execute_request", "session": "client", "subshell_id": subshell,
+    });
+    let content = json!({ "execution_state": state });
+    bench.says_below(link, (Channel::Iopub, "status"), &parent, None, &content);
+}
+
+#[test]
+fn a_subshell_does_not_change_the_limit_of_the_cell_in_the_main_shell() {
+    let mut bench = Bench::running();
+    bench.core.set_rules(of_v1());
+    let begun = bench.now.mono;
+    bench.ask("cell");
+    status_in(&mut bench, 1, ("cell", None), "busy");
+    bench.now.mono += LIMIT / 2;
+    bench.now.wall += LIMIT / 2;
+    bench.ask("quick");
+    status_in(&mut bench, 2, ("quick", Some("s")), "busy");
+    status_in(&mut bench, 3, ("quick", Some("s")), "idle");
+    bench.orders.clear();
+    bench.now.mono = begun + LIMIT;
+    bench.step(Event::Tick);
+    assert_eq!(kinds(&mut bench), [Kind::Interrupt]);
+    bench.ask("late");
+    status_in(&mut bench, 4, ("late", Some("s")), "busy");
+    bench.now.mono = begun + LIMIT + RUNG - 1;
+    bench.step(Event::Tick);
+    assert!(kinds(&mut bench).is_empty());
+    bench.now.mono += 1;
+    bench.step(Event::Tick);
+    assert_eq!(kinds(&mut bench), [Kind::Interrupt]);
+}
+
+#[test]
+fn an_execution_of_a_subshell_ends_its_process_and_interrupts_no_other_one() {
+    let mut bench = Bench::running();
+    bench.core.set_rules(of_v1());
+    let begun = bench.now.mono;
+    bench.ask("long");
+    status_in(&mut bench, 1, ("long", Some("s")), "busy");
+    bench.now.mono += LIMIT - 1;
+    bench.now.wall += LIMIT - 1;
+    bench.ask("cell");
+    status_in(&mut bench, 2, ("cell", None), "busy");
+    bench.orders.clear();
+    for due in [LIMIT, LIMIT + RUNG] {
+        bench.now.mono = begun + due;
+        bench.step(Event::Tick);
+        assert!(kinds(&mut bench).is_empty(), "an interrupt would reach the cell");
+    }
+    bench.now.mono = begun + LIMIT + 2 * RUNG;
+    bench.step(Event::Tick);
+    assert_eq!(kinds(&mut bench), [Kind::Stop]);
+    let reason = bench.core.snapshot().reason.unwrap();
+    assert!(reason.ends_with("execution_timeout"), "{reason}");
+}
+
 #[test]
 fn an_execution_that_ended_under_no_gateway_is_not_taken_for_one_without_end() {
     let mut bench = Bench::running();

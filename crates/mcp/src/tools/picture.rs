@@ -2,14 +2,14 @@
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use himalia_engine::{KernelId, image_of};
+use himalia_engine::{KernelId, exceeds, image_of};
 use rmcp::model::{CallToolResult, ContentBlock};
 use serde_json::json;
 
 use super::files::take;
 use crate::call::Call;
 use crate::failure::Failure;
-use crate::{images, limits, result};
+use crate::{limits, result};
 
 /// Image content, if the file begins as an image, is within the budget of images, and has not too many pixels. `beginning`: its first
 /// bytes; `total`: how many there are.
@@ -34,7 +34,7 @@ pub(super) async fn of(
     else {
         return Ok(None);
     };
-    if images::is_large(Some((width, height))) {
+    if exceeds(Some((width, height)), limits::IMAGE_PIXELS) {
         return Ok(None);
     }
     let text = format!("[image {path}: {kind} {width}x{height}, {total} bytes]");

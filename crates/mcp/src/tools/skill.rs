@@ -186,6 +186,9 @@ fn why(run: &SkillRun) -> String {
     if let Some(error) = &run.execution.error {
         let _ = writeln!(text, "{}: {}", error.name, error.value);
     }
+    if let Some(reason) = run.reason() {
+        let _ = writeln!(text, "{reason}");
+    }
     let status = json!(run.execution.status);
     let _ = write!(
         text,

@@ -397,6 +397,7 @@ fn shown(run: &SkillRun) -> Value {
         "execution_status": execution.status,
         "outputs": run.outputs,
         "violations": violations.collect::<Vec<_>>(),
+        "reason": run.reason(),
         "error": error,
         "text": &text[from..],
         "artifacts": execution.artifacts,

@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use himalia_executions::{Execute, ExecutionFeed, ExecutionId, ExecutionResult, Submitted, Until};
+use himalia_executions::{
+    Death, Execute, ExecutionFeed, ExecutionId, ExecutionResult, ExecutionStatus, Submitted, Until,
+};
 use himalia_journal::may_block;
-use himalia_kernel::ToolOutcome;
+use himalia_kernel::{OnTimeout, TIMED_OUT, ToolOutcome};
 use himalia_model::network::AllowList;
 use himalia_model::{
     Action, EngineError, KernelId, Object, Origin, Principal, Session, SessionInfo, SkillAccess,
@@ -103,6 +105,35 @@ pub struct SkillRun {
     pub violations: Vec<Violation>,
     /// The execution that it is.
     pub execution: ExecutionResult,
+}
+
+impl SkillRun {
+    /// Why it has failed, if neither an exception nor `violations` explain it.
+    pub fn reason(&self) -> Option<&'static str> {
+        let is_explained = self.execution.error.is_some() || !self.violations.is_empty();
+        let failed = self.status == SkillRunStatus::Failed && !is_explained;
+        failed.then(|| end_without_outputs(&self.execution).1)
+    }
+}
+
+/// How an execution has ended that gave no outputs: the code of a step's failure, and its text.
+pub(in crate::api) fn end_without_outputs(execution: &ExecutionResult) -> (&'static str, &'static str) {
+    let timed_out = |death: &Death| death.cause == TIMED_OUT;
+    match execution.status {
+        ExecutionStatus::Error => ("error", "the skill has raised an exception"),
+        ExecutionStatus::Timeout => ("timeout", "it took longer than its timeout_s"),
+        ExecutionStatus::KernelDied if execution.death.as_ref().is_some_and(timed_out) => (
+            "timeout",
+            "it took longer than its timeout_s and ignored interrupts, so that its process was ended; let code that catches \
+             exceptions raise KeyboardInterrupt",
+        ),
+        ExecutionStatus::Interrupted => ("interrupted", "it was interrupted"),
+        ExecutionStatus::KernelDied => ("kernel_died", "the process of its kernel has ended"),
+        ExecutionStatus::OomKilled => ("out_of_memory", "it needed more memory than it may have"),
+        ExecutionStatus::Ok | ExecutionStatus::Queued | ExecutionStatus::Running => {
+            ("no_outputs", "it has returned nothing that can be read")
+        }
+    }
 }
 
 impl Commands {
@@ -356,6 +387,8 @@ impl Commands {
         let execute = Execute {
             code,
             timeout: Some(wanted.timeout.map_or(of_skill, |time| time.min(of_skill))),
+            // Code that ignores interrupts does not keep its caller waiting: the session is of this run only.
+            on_timeout: OnTimeout::Restart,
             client: wanted.client,
             // The session is of one run.
             key: wanted
@@ -569,6 +602,7 @@ impl NotedRun {
             let wrong = run.violations.first()?;
             Some(format!("the outputs do not fit: {} {}", wrong.path, wrong.text))
         });
+        let reason = reason.or_else(|| run.reason().map(str::to_owned));
         self.0.end(outcome, reason, run.outputs.as_ref()).await;
     }
 }

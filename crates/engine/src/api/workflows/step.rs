@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use himalia_executions::{ExecutionId, ExecutionStatus, Until};
+use himalia_executions::{ExecutionId, Until};
 use himalia_model::{EngineError, KernelId, Principal, SessionId};
 use himalia_skills::address;
 use himalia_store::{Location, Lookup, ReplicaRecord, WorkflowRunRecord};
@@ -17,7 +17,7 @@ use tokio::time::{Instant, sleep};
 use super::driver::Report;
 use super::runs::LOOK;
 use crate::api::Commands;
-use crate::api::skills::{RunSkill, STEP_MEMBER, SkillRun, SkillRunStatus, SkillStep};
+use crate::api::skills::{RunSkill, STEP_MEMBER, SkillRun, SkillRunStatus, SkillStep, end_without_outputs};
 
 /// How long an attempt waits for room for its session, or for its session to be reached.
 const PATIENCE: Duration = Duration::from_mins(10);
@@ -354,19 +354,12 @@ fn outcome(run: SkillRun) -> Outcome {
             .collect();
         return failed("bad_outputs", &texts.join("; "), true);
     }
-    let error = run.execution.error.as_ref();
-    let text = error.map_or_else(String::new, |error| format!("{}: {}", error.name, error.value));
-    let (code, otherwise) = match run.execution.status {
-        ExecutionStatus::Error => ("error", "the skill has raised an exception"),
-        ExecutionStatus::Timeout => ("timeout", "it took longer than it may"),
-        ExecutionStatus::Interrupted => ("interrupted", "it was interrupted"),
-        ExecutionStatus::KernelDied => ("kernel_died", "the process of its kernel has ended"),
-        ExecutionStatus::OomKilled => ("out_of_memory", "it needed more memory than it may have"),
-        ExecutionStatus::Ok | ExecutionStatus::Queued | ExecutionStatus::Running => {
-            ("no_outputs", "it has returned nothing that can be read")
-        }
+    let (code, otherwise) = end_without_outputs(&run.execution);
+    let text = match &run.execution.error {
+        Some(error) => format!("{}: {}", error.name, error.value),
+        None => otherwise.to_owned(),
     };
-    failed(code, if text.is_empty() { otherwise } else { &text }, true)
+    failed(code, &text, true)
 }
 
 #[cfg(test)]

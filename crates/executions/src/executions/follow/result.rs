@@ -214,7 +214,10 @@ mod tests {
         assert_eq!((waits.result().behind, waits.result().stuck), (None, None));
         // One that comes later, which then ignores interrupts itself.
         let mut waits = follower();
-        waits.record(&execution(5, 0, &submitted(Some(3), true)));
+        let (event, _) = waits.tell(&execution(5, 0, &submitted(Some(3), true)));
+        assert!(
+            matches!(event.unwrap().kind, crate::ExecutionEventKind::Stuck(stuck) if stuck.execution == id(3))
+        );
         assert!(waits.is_notified());
         let sent = ExecutionRecord::Sent {
             attempt: 1,

@@ -109,7 +109,7 @@ pub(crate) async fn create(
         execute,
         background,
         wait,
-        image_bytes,
+        images: bounds,
         kernel,
     } = wanted.read(key)?;
     let kernel = kernel_id(&app, &principal, &id, kernel.as_deref())?;
@@ -118,7 +118,7 @@ pub(crate) async fn create(
     let taken = taken.map_err(|error| of_session(error, &id))?;
     let answer = if background {
         let result = app.engine().execution(&principal, taken.id).await?;
-        let made = images::answer(&app, &principal, result, image_bytes, |result| result).await?;
+        let made = images::answer(&app, &principal, result, bounds, |result| result).await?;
         Either::One(SoFar(WithStatus(StatusCode::ACCEPTED, made)))
     } else {
         match form {
@@ -126,7 +126,7 @@ pub(crate) async fn create(
                 let feed = app.engine().watch_execution(&principal, taken.id).await?;
                 let result = patient(&app, feed, wait).await?;
                 let status = status_of(&result);
-                let made = images::answer(&app, &principal, result, image_bytes, |result| result).await?;
+                let made = images::answer(&app, &principal, result, bounds, |result| result).await?;
                 Either::One(SoFar(WithStatus(status, made)))
             }
             Form::Events(framing) => {
@@ -255,6 +255,8 @@ pub(crate) struct Looked {
     wait_s: Option<Wait<WAIT_MOST>>,
     /// Bytes of images that the response contains in base64; larger ones are addresses. Default 0.
     image_bytes: Option<Whole<0, { images::MOST }>>,
+    /// Pixels on a side of these images; of a larger one the smaller copy (`preview`), if there is one. Default: any number.
+    image_pixels: Option<Whole<1, { images::MOST_PIXELS }>>,
 }
 
 /// `GET /v1/executions/{id}?wait_s=`: 200 with the result, and where it comes from. With `wait_s` it responds when the
@@ -263,7 +265,11 @@ pub(crate) async fn show(
     State(app): State<App>,
     Caller(principal): Caller,
     Path(id): Path<String>,
-    Parameters(Looked { wait_s, image_bytes }): Parameters<Looked>,
+    Parameters(Looked {
+        wait_s,
+        image_bytes,
+        image_pixels,
+    }): Parameters<Looked>,
 ) -> Result<Made<Shown>, ApiError> {
     let id = execution_id(&id)?;
     if let Some(Wait(wait)) = wait_s.filter(|Wait(wait)| !wait.is_zero()) {
@@ -272,13 +278,16 @@ pub(crate) async fn show(
     }
     let shown = app.engine().execution_with_provenance(&principal, id);
     let (result, provenance) = shown.await?;
-    let budget = image_bytes.map_or(0, |Whole(bytes)| bytes);
+    let bounds = images::Bounds {
+        bytes: image_bytes.map_or(0, |Whole(bytes)| bytes),
+        pixels: image_pixels.map(|Whole(pixels)| pixels),
+    };
     let shown = |result| Shown {
         result,
         provenance,
         returned_chars: app.engine().returned_about(&principal, id),
     };
-    images::answer(&app, &principal, result, budget, shown).await
+    images::answer(&app, &principal, result, bounds, shown).await
 }
 
 /// A part of the text of an execution, whole characters.

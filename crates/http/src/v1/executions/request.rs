@@ -32,8 +32,8 @@ pub(super) struct Requested {
     pub(super) background: bool,
     /// How long one JSON answer waits.
     pub(super) wait: Patience,
-    /// Bytes of images in one JSON answer.
-    pub(super) image_bytes: u64,
+    /// Images in one JSON answer.
+    pub(super) images: images::Bounds,
     /// Absent: the first one.
     pub(super) kernel: Option<String>,
 }
@@ -102,6 +102,9 @@ pub(crate) struct NewExecution {
     text_chars: Option<Whole<0, { MAX_TEXT_CHARS as u64 }>>,
     /// Bytes of images that a JSON response contains in base64; larger ones are addresses. Default 0.
     image_bytes: Option<Whole<0, { images::MOST }>>,
+    /// Pixels on a side of these images; of a larger one the response contains the smaller copy (`preview`), if there is one. Default: any
+    /// number.
+    image_pixels: Option<Whole<1, { images::MOST_PIXELS }>>,
     #[schemars(extend("deprecated" = true))]
     budget: Option<Budget>,
     /// Whether the code may ask for input; default false.
@@ -190,7 +193,10 @@ impl NewExecution {
             metadata: self.metadata,
         };
         Ok(Requested {
-            image_bytes: self.image_bytes.map_or(0, |Whole(bytes)| bytes),
+            images: images::Bounds {
+                bytes: self.image_bytes.map_or(0, |Whole(bytes)| bytes),
+                pixels: self.image_pixels.map(|Whole(pixels)| pixels),
+            },
             execute,
             background,
             wait,
@@ -236,7 +242,7 @@ mod tests {
             );
         }
         let pictures = requested(r#"{"code": "x", "image_bytes": 5}"#);
-        assert_eq!((pictures.image_bytes, pictures.execute), (5, plain.execute));
+        assert_eq!((pictures.images.bytes, pictures.execute), (5, plain.execute));
         let one = requested(r#"{"code": "x", "timeout_s": 0.007, "text_chars": 9}"#);
         let old = requested(r#"{"code": "x", "timeout_ms": 7, "budget": {"text_chars": 9}}"#);
         assert_eq!(one.execute, old.execute);

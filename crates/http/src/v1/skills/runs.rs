@@ -54,7 +54,7 @@ enum RunStatus {
     Running,
     /// It has returned outputs that fit the schema.
     Succeeded,
-    /// It has not: `violations` or the execution say why.
+    /// It has not: `violations`, the error of the execution, or `reason` say why.
     Failed,
 }
 
@@ -101,6 +101,8 @@ pub(crate) struct ShownRun {
     outputs: Option<Value>,
     /// What is wrong with the outputs.
     violations: Vec<SchemaViolation>,
+    /// Why it failed, if neither `violations` nor an exception of its code explain it.
+    reason: Option<&'static str>,
     /// The execution, with its text and its error.
     execution: ExecutionResult,
 }
@@ -116,6 +118,7 @@ impl From<SkillRun> for ShownRun {
         };
         Self {
             id: run.execution.id,
+            reason: run.reason(),
             skill: RunOf {
                 name: text("name"),
                 version: text("version"),

@@ -62,7 +62,7 @@ def _failed(run):
     elif run["violations"]:
         reason = f"the outputs of {name} do not fit its schema"
     else:
-        reason = f"{name} has no outputs: its execution is {run['execution_status']}"
+        reason = f"{name} has no outputs: {run.get('reason') or run['execution_status']}"
     return SkillFailed(
         reason,
         "skill_failed",
