@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Counts slices by a range, such as `text[from..to]`, in the code of each crate: they panic where a length is not the expected one.
+"""Counts slices by a range, such as `text[from..to]`, and subtractions with a length, such as `text.len() - 4`, in the code of each crate: they panic,
+or wrap around, where a length is not the expected one.
 
-`tests/slices.py` fails if a crate has more of them than its bound below; if it has fewer, lower the bound. `get`, `split_at_checked`, `split_once`
-and `strip_prefix` do not panic. `tests/slices.py CRATE...` lists the places of crates.
+`tests/slices.py` fails if a crate has more of them than its bounds below; if it has fewer, lower the bound. `get`, `split_at_checked`, `split_once`
+and `strip_prefix` do not panic, nor do `checked_sub` and `saturating_sub`. `tests/slices.py CRATE...` lists the places of crates.
 
-Only ranges count. An index by an enum or by a member of JSON cannot be wrong as a length can, and clippy's `indexing_slicing` would report these
+Only ranges and subtractions with `len()` count. An index by an enum or by a member of JSON cannot be wrong as a length can, and clippy's `indexing_slicing` would report these
 too. Whole ranges (`[..]`) do not panic.
 """
 
@@ -42,6 +43,24 @@ BOUNDS = {
     "tools": 3,
 }
 
+# Crates that may have subtractions with a length, in the same way: the same function has compared the two, or has added before what it takes away.
+LENGTHS = {
+    "connect": 1,
+    "egress": 1,
+    "http": 3,
+    "journal": 2,
+    "kernel": 2,
+    "link": 1,
+    "otlp": 1,
+    "sandbox": 1,
+    "shim": 1,
+    "shim-protocol": 4,
+    "testkit": 1,
+    "tool-servers": 1,
+    "tools": 1,
+}
+
+LENGTH = re.compile(r"\.len\(\)\s*-(?![>])|(?<![-=])-=?\s*[\w.()&]*\.len\(\)")
 SLICE = re.compile(r"[\w)\]?]\[([^\[\]]*\.\.[^\[\]]*)\]")
 STRING = re.compile(r'b?r#"(?:.|\n)*?"#|b?"(?:\\.|[^"\\])*"', re.S)
 TESTS = re.compile(r"#\[cfg\(test\)\]\n(?:pub(?:\(\w+\))? )?mod \w+ \{")
@@ -64,34 +83,48 @@ def slices(text):
                 yield number, line.strip()
 
 
+def lengths(text):
+    """The lines and texts of subtractions with a length."""
+    for number, line in enumerate(code(text).split("\n"), 1):
+        if LENGTH.search(line):
+            yield number, line.strip()
+
+
+KINDS = [("slices by a range", slices, BOUNDS, "BOUNDS"), ("subtractions with a length", lengths, LENGTHS, "LENGTHS")]
+
+
 def is_test(path):
     """Whether a file is compiled for tests only."""
     return path.name.endswith("tests.rs") or "tests" in path.parts or "sim" in path.parts or path.name in ("sim.rs", "bench.rs")
 
 
-def places(crate):
+def places(crate, find):
     """The places in a crate."""
     for path in sorted((ROOT / "crates" / crate / "src").rglob("*.rs")):
         if not is_test(path):
-            for number, line in slices(path.read_text()):
+            for number, line in find(path.read_text()):
                 yield f"{path.relative_to(ROOT)}:{number}: {line}"
 
 
 def check():
     """The problems."""
     for directory in sorted((ROOT / "crates").iterdir()):
-        crate, found = directory.name, list(places(directory.name))
-        bound = BOUNDS.get(crate, 0)
-        if len(found) > bound:
-            yield f"{crate}: {len(found)} slices by a range, and {bound} are allowed:\n  " + "\n  ".join(found)
-        elif len(found) < bound:
-            print(f"{crate}: {len(found)} slices by a range are left; lower its bound of {bound} in tests/slices.py")
+        for what, find, bounds, name in KINDS:
+            crate, found = directory.name, list(places(directory.name, find))
+            bound = bounds.get(crate, 0)
+            if len(found) > bound:
+                yield f"{crate}: {len(found)} {what}, and {bound} are allowed:\n  " + "\n  ".join(found)
+            elif len(found) < bound:
+                print(f"{crate}: {len(found)} {what} are left; lower its bound of {bound} in {name} of tests/slices.py")
 
 
 def self_check():
     """The rule finds what it is for."""
     cut = "fn f() {\n    encoded[start..end].to_vec()\n}\n"
     assert [line for _, line in slices(cut)] == ["encoded[start..end].to_vec()"]
+    for length in ["end.len() - 2", "total - (text.len())", "left - tail.len() as u64", "self.bytes -= body.len();", "self.len() -1"]:
+        assert list(lengths(length)), length
+    assert not list(lengths("fn f() -> usize { a.len() }\nlet x = -1; // a.len() - 1\na.len().saturating_sub(b.len());\nmatch a.len() {\n 1 => b }"))
     assert not list(slices('// text[1..]\nlet a = &b[..];\nlet c = "x[1..2]";\nfor [a, ..] in x {}\nlet [first, ..] = y;\n'))
 
 
@@ -99,7 +132,8 @@ if __name__ == "__main__":
     self_check()
     if sys.argv[1:]:
         for name in sys.argv[1:]:
-            print(*places(name.removeprefix("crates/").rstrip("/")), sep="\n")
+            for _, find, _, _ in KINDS:
+                print(*places(name.removeprefix("crates/").rstrip("/"), find), sep="\n")
     else:
         problems = list(check())
         print(*problems, sep="\n", end="\n" if problems else "")

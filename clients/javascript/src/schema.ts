@@ -367,7 +367,7 @@ export interface Disk {
   limit: number | null;
   /** Logs and artifacts of living sessions. */
   live: number;
-  /** Rows in the database: skills, workflows, schedules and webhooks, and what their runs got and returned. */
+  /** Rows in the database: skills, workflows, schedules and webhooks, what their runs got and returned, credentials and access tokens. */
   rows: number;
 }
 
@@ -2133,6 +2133,14 @@ export interface Replaced {
   sandbox_lost?: SandboxLoss | null | undefined;
   /** What was in it, from kernels that tell. */
   variables_lost: LostVariables | null;
+}
+
+/** A revoked token. */
+export interface RevokedToken {
+  /** How many workflow runs were cancelled because the token had started them. */
+  stopped: number;
+  /** The ids of these runs. */
+  stopped_workflow_runs: string[];
 }
 
 /** Which skill runs. */
@@ -4435,7 +4443,7 @@ export interface Operations {
         token_id: string;
       };
     };
-    result: undefined;
+    result: RevokedToken;
   };
   /** List tools that are approved for later sessions */
   list_tool_approvals: {

@@ -33,9 +33,9 @@ use uuid::Uuid;
 
 use crate::api::{
     AskedRun, BegunRun, Commands, DeliveriesOf, DeliveryInfo, Drain, NewCredential, NewSecrets, NewTrigger,
-    PromptPage, PromptPlace, RunFilter, RunInfo, RunSkill, RunUntil, RunView, SessionUsage, SkillInfo,
-    SkillRun, StartRun, StartedRun, StartedTriggerRun, StepView, ToolApproval, TriggerChange, TriggerInfo,
-    TriggerKind, TriggerRunInfo, WorkflowInfo,
+    PromptPage, PromptPlace, RevokedToken, RunFilter, RunInfo, RunSkill, RunUntil, RunView, SessionUsage,
+    SkillInfo, SkillRun, StartRun, StartedRun, StartedTriggerRun, StepView, ToolApproval, TriggerChange,
+    TriggerInfo, TriggerKind, TriggerRunInfo, WorkflowInfo,
 };
 use crate::audit::{Audit, Effect, Subject};
 use crate::cost::{CommandRow, Cost};
@@ -326,13 +326,14 @@ commands! {
         /// Makes an access token, of the principal's tenant, or for the operator of any: with its text, which is nowhere else. Its scope and
         /// its expiry are within those of the principal. [`EngineError::Forbidden`], [`EngineError::BadRequest`] on `tenant`, `caller`,
         /// `description` or `expires_in_s`; [`EngineError::Conflict`] when there are too many.
-        Change(Rows) create_token(new: NewToken) -> (AccessToken, String), Subject::Gateway;
-        /// Revokes an access token: its next request is refused, and what its holder has open is ended.
-        Change(Rows) revoke_token(id: Uuid) -> (), Subject::Gateway;
+        Change(Rows, Disk) create_token(new: NewToken) -> (AccessToken, String), Subject::Gateway;
+        /// Revokes an access token: its next request is refused, what its holder has open is ended, and the workflow runs that it has started
+        /// are cancelled.
+        Change(Rows) revoke_token(id: Uuid) -> RevokedToken, Subject::Gateway;
         /// Sets a credential of the principal's tenant, or for the operator of any, in the place of the one of its name. All requests
         /// after this use it. [`EngineError::Forbidden`], [`EngineError::BadRequest`] on `name` or a member; [`EngineError::Conflict`] for
         /// one of the configuration, or when there are too many; [`EngineError::Unsupported`] where none can be stored.
-        Change(Rows) set_credential(name: &str, new: NewCredential) -> CredentialInfo, Subject::Credential(name);
+        Change(Rows, Disk) set_credential(name: &str, new: NewCredential) -> CredentialInfo, Subject::Credential(name);
         /// Begins the grant of a person for a credential of kind `oauth2`: the page of the authorization server, from which the browser comes
         /// back to `redirect_uri`. [`EngineError::NotFound`], [`EngineError::BadRequest`] on `redirect_uri`; [`EngineError::Conflict`] if
         /// there is nothing to grant, or the server cannot be used; [`EngineError::Unavailable`] if it is not reached.

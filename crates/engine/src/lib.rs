@@ -19,10 +19,10 @@ pub use api::{
     MAX_OPEN_CALLBACKS, MAX_OPEN_RUNS, MAX_RUNS, MAX_RUNS_IN_PROGRESS, MAX_SKILL_VERSIONS, MAX_SKILLS_BYTES,
     MAX_TOOL_APPROVALS, MAX_TRIGGER_NAME, MAX_TRIGGER_RUNS, MAX_TRIGGERS, MAX_WEBHOOK_BYTES,
     MAX_WORKFLOW_VERSIONS, MAX_WORKFLOWS_BYTES, NewCredential, NewSecrets, NewTrigger, PROMPT_PAGE_BYTES,
-    PromptPage, PromptPlace, RunFilter, RunInfo, RunSkill, RunTarget, RunUntil, RunView, Runnable, Search,
-    SessionUsage, SkillInfo, SkillRun, SkillRunStatus, SkillStep, StartRun, StartedRun, StartedTriggerRun,
-    StepState, StepView, Times, ToolApproval, TriggerChange, TriggerInfo, TriggerKind, TriggerRunInfo,
-    TriggerRunStatus, WebhookMessage, WorkflowInfo,
+    PromptPage, PromptPlace, RevokedToken, RunFilter, RunInfo, RunSkill, RunTarget, RunUntil, RunView,
+    Runnable, Search, SessionUsage, SkillInfo, SkillRun, SkillRunStatus, SkillStep, StartRun, StartedRun,
+    StartedTriggerRun, StepState, StepView, Times, ToolApproval, TriggerChange, TriggerInfo, TriggerKind,
+    TriggerRunInfo, TriggerRunStatus, WebhookMessage, WorkflowInfo,
 };
 pub use audit::{Audit, AuditRecord, AuditSink, AuditTarget, Door, Effect};
 pub use cost::{CommandRow, Cost};
@@ -87,7 +87,7 @@ pub use himalia_workflows::{
 };
 pub use tokens::{
     IssuedTokens, MAX_DESCRIPTION_CHARS, MAX_SIGN_INS, MAX_SIGN_INS_OF_PERSON, MAX_TOKEN_LIFETIME,
-    MAX_TOKENS, MAX_TOKENS_OF_OWNER, TOKEN_PREFIX,
+    MAX_TOKENS, MAX_TOKENS_OF_OWNER, TOKEN_PREFIX, issued_mark, issued_of_mark,
 };
 // What facades say and show of sandboxes.
 pub use himalia_kernel::{Language, LostVariables, OnTimeout, Replaced, STOP_TIME, SandboxLoss, StopReason};

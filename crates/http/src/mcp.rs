@@ -28,6 +28,8 @@ pub(crate) async fn answer(
     let (mut parts, body) = request.into_parts();
     let bytes = body::whole(&app, &parts.headers, body).await?;
     parts.extensions.insert(principal);
+    // The service works in tasks of its own.
+    parts.extensions.insert(tracing::Span::current());
     let request = http::Request::from_parts(parts, Body::from(bytes));
     let mut response = match service.oneshot(request).await {
         Ok(response) => response,

@@ -12,7 +12,7 @@ use uuid::Uuid;
 use crate::app::App;
 use crate::{routes, traced};
 
-const HEADER: HeaderName = HeaderName::from_static("x-request-id");
+pub(crate) const HEADER: HeaderName = HeaderName::from_static("x-request-id");
 /// Characters of an id that a client gives.
 const MAX_CHARS: usize = 64;
 
@@ -22,7 +22,7 @@ pub(crate) struct RequestId(String);
 
 impl RequestId {
     /// The client's, if it is 1 to 64 letters, digits, `.`, `_` and `-`; else a new one.
-    fn of(request: &Request) -> Self {
+    pub(crate) fn of(request: &Request) -> Self {
         let mut given = request.headers().get_all(HEADER).iter();
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
         let sane = |text: &&str| (1..=MAX_CHARS).contains(&text.len()) && text.bytes().all(plain);
@@ -36,6 +36,11 @@ impl RequestId {
 
     pub(crate) fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// The span of its log lines. Of every level, so that each line that is written has it.
+    pub(crate) fn span(&self) -> tracing::Span {
+        tracing::error_span!("request", id = self.as_str())
     }
 }
 
@@ -72,9 +77,7 @@ pub(crate) async fn identify(State(app): State<App>, mut request: Request, next:
     if let Some(traced) = &mut traced {
         traced.set("himalia.request.id", id.as_str().to_owned());
     }
-    // Of every level, so that each line that is written has it.
-    let span = tracing::error_span!("request", id = id.as_str());
-    let mut response = next.run(request).instrument(span).await;
+    let mut response = next.run(request).instrument(id.span()).await;
     let route = response.extensions_mut().remove::<Route>().map(Route::path);
     if let Some(traced) = &mut traced {
         traced::answered(traced, method, route, response.status().as_u16());

@@ -62,7 +62,7 @@ impl WriteQueue {
     pub fn push_with<E>(&mut self, encode: impl FnOnce(&mut BytesMut) -> Result<(), E>) -> Result<(), E> {
         let before = self.tail.len();
         let encoded = encode(&mut self.tail);
-        self.bytes += self.tail.len() - before;
+        self.bytes += self.tail.len().saturating_sub(before);
         encoded
     }
 

@@ -75,7 +75,7 @@ fn artifacts(text: &mut String, kept: &[ArtifactFile], omitted: Option<&OmittedA
             text,
             &format!(
                 "[{} more artifacts: files(op=\"list\") in the directory artifacts]",
-                kept.len() - FILES_SHOWN
+                kept.len().saturating_sub(FILES_SHOWN)
             ),
         );
     }

@@ -1,6 +1,5 @@
 //! Implements the server trait of the SDK.
 
-use std::any::Any;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
@@ -16,6 +15,7 @@ use rmcp::transport::streamable_http_server::session::never::NeverSessionManager
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 use tokio_util::sync::CancellationToken;
+use tracing::{Instrument as _, Span};
 
 use crate::call::{Call, principal};
 use crate::failure::Failure;
@@ -30,7 +30,7 @@ Analyse in stages: load once, then look, then compute. Long work: background=tru
 pub type Service = StreamableHttpService<Server, NeverSessionManager>;
 
 /// The endpoint over an engine. The request's extensions must hold the [`Principal`](himalia_engine::Principal) on whose
-/// behalf it comes; host and origin must have been checked. When `shutdown` is cancelled, calls that wait are answered with
+/// behalf it comes; host and origin must have been checked. Log lines are in the [`Span`] of the extensions. When `shutdown` is cancelled, calls that wait are answered with
 /// what there is.
 pub fn service(engine: Engine, shutdown: CancellationToken) -> Service {
     let config = StreamableHttpServerConfig::default()
@@ -76,13 +76,17 @@ impl ServerHandler for Server {
     ) -> Result<ListToolsResult, ErrorData> {
         // A model does not read of a tool that has nothing to give.
         let principal = principal(&context)?;
-        let skills = self.engine.skills(&principal, None).await;
-        let workflows = self.engine.workflows(&principal).await;
-        Ok(ListToolsResult::with_all_items(tools::all(tools::There {
-            skills: skills.is_ok_and(|skills| !skills.is_empty()),
-            workflows: workflows.is_ok_and(|workflows| !workflows.is_empty()),
-            upstream: self.engine.has_tools(),
-        })))
+        let there = guarded("the list of tools", span_of(&context), async {
+            let skills = self.engine.skills(&principal, None).await;
+            let workflows = self.engine.workflows(&principal).await;
+            tools::There {
+                skills: skills.is_ok_and(|skills| !skills.is_empty()),
+                workflows: workflows.is_ok_and(|workflows| !workflows.is_empty()),
+                upstream: self.engine.has_tools(),
+            }
+        });
+        let there = there.await.map_err(internal)?;
+        Ok(ListToolsResult::with_all_items(tools::all(there)))
     }
 
     async fn call_tool(
@@ -102,9 +106,14 @@ impl ServerHandler for Server {
         let is_counted = may_return.is_ok();
         let answer = match may_return {
             Ok(()) => {
-                let run = AssertUnwindSafe(async move { (tool.run)(call).await }).catch_unwind();
-                run.await
-                    .unwrap_or_else(|panic| Err(panicked(tool.name, &*panic)))
+                let name = format!("the tool {}", tool.name);
+                guarded(
+                    &name,
+                    span_of(&call.context),
+                    async move { (tool.run)(call).await },
+                )
+                .await
+                .unwrap_or_else(|panicked| Err(Failure::Engine(panicked)))
             }
             Err(error) => Err(Failure::Engine(error)),
         };
@@ -139,15 +148,31 @@ impl ServerHandler for Server {
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
         let principal = principal(&context)?;
-        let read = resources::read(&self.engine, &principal, &request.uri).await?;
-        Ok(read.into())
+        let read = resources::read(&self.engine, &principal, &request.uri);
+        let read = guarded("the read of a resource", span_of(&context), read).await;
+        Ok(read.map_err(internal)??.into())
     }
 }
 
-/// The failure of a tool that panics. Without it the client would wait for a result that does not come.
-fn panicked(tool: &str, panic: &(dyn Any + Send)) -> Failure {
-    let context = format!("the tool {tool} panicked; the gateway's log has the reason");
-    Failure::Engine(EngineError::internal(context, panic_text(panic)))
+/// Runs what answers a request, in the span of its log lines. The SDK has a task for it: without an answer in place of a panic, the client
+/// would wait for a result that does not come.
+async fn guarded<T>(what: &str, span: Span, run: impl Future<Output = T>) -> Result<T, EngineError> {
+    let run = AssertUnwindSafe(run).catch_unwind().instrument(span.clone());
+    run.await.map_err(|panic| {
+        let context = format!("{what} panicked; the gateway's log has the reason");
+        span.in_scope(|| EngineError::internal(context, panic_text(&*panic)))
+    })
+}
+
+/// The span of the log lines of a request, as the mount has given it.
+fn span_of(context: &RequestContext<RoleServer>) -> Span {
+    let parts = context.extensions.get::<http::request::Parts>();
+    let span = parts.and_then(|parts| parts.extensions.get::<Span>());
+    span.cloned().unwrap_or_else(Span::none)
+}
+
+fn internal(error: EngineError) -> ErrorData {
+    ErrorData::internal_error(error.to_string(), None)
 }
 
 /// Characters that a model gets: of the text, or of the structured content if that is longer, since clients may show either.
@@ -157,4 +182,24 @@ fn chars(result: &CallToolResult) -> u64 {
     let structured = result.structured_content.as_ref().map(ToString::to_string);
     let structured = structured.map_or(0, |json| json.chars().count());
     text.max(structured) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_panics_is_answered() {
+        let cut = async {
+            let empty = std::hint::black_box(Vec::<u8>::new());
+            empty[2]
+        };
+        let error = guarded("the tool cut", Span::none(), cut).await.unwrap_err();
+        assert!(matches!(error, EngineError::Internal { .. }), "{error:?}");
+        assert!(error.to_string().contains("the tool cut panicked"), "{error}");
+        assert_eq!(
+            guarded("the tool cut", Span::none(), async { 7 }).await.unwrap(),
+            7
+        );
+    }
 }

@@ -539,7 +539,7 @@ const LISTED: usize = 20;
 /// The names that there are, as the end of a message.
 fn listed(names: &[String]) -> String {
     let shown: Vec<&str> = names.iter().take(LISTED).map(String::as_str).collect();
-    let more = names.len() - shown.len();
+    let more = names.len().saturating_sub(shown.len());
     match (shown.as_slice(), more) {
         ([], _) => String::new(),
         (shown, 0) => format!("; there are: {}", shown.join(", ")),

@@ -98,7 +98,7 @@ impl Excerpt {
             (first_chars(&kept, first), last_chars(&kept, last))
         };
         let (head, tail) = (head.to_owned(), tail.to_owned());
-        let bytes_omitted = bytes_total - (head.len() + tail.len()) as u64;
+        let bytes_omitted = bytes_total.saturating_sub((head.len() + tail.len()) as u64);
         Shown {
             head,
             tail,

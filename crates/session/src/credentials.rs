@@ -25,14 +25,12 @@ use himalia_model::credential::{
     ConfiguredCredential, CredentialDefinition, CredentialInfo, CredentialKind, CredentialSettings,
     check_credential_name,
 };
-use himalia_model::network::PrivateAddresses;
-use himalia_model::{Clock, EngineError, OPERATOR, Session};
-use himalia_oauth::Transport;
+use himalia_model::{Clock, EngineConfig, EngineError, OPERATOR, Session};
 use himalia_store::{CredentialRecord, PutCredential, Store};
 
 pub(crate) use tokens::FromHere;
 pub use tokens::{GrantAnswer, StartedGrant};
-use tokens::{Key, Parts, TokenKeeper, TokenRecord};
+use tokens::{Key, Parts, TokenKeeper, TokenRecord, Transports};
 
 /// Credentials of one owner in the store.
 pub const MAX_CREDENTIALS_OF_OWNER: usize = 256;
@@ -49,17 +47,17 @@ pub struct Credentials {
 
 /// How authorization servers are reached, and who else asks them.
 pub(crate) struct TokenSettings {
-    pub(crate) transport: Arc<dyn Transport>,
+    pub(crate) transports: Transports,
     pub(crate) metrics: TokenRequests,
     /// Whether other replicas write to the store.
     pub(crate) is_shared: bool,
 }
 
 impl TokenSettings {
-    /// From this process, with these addresses beside the public ones.
-    pub(crate) fn new(exceptions: Vec<PrivateAddresses>, metrics: TokenRequests, is_shared: bool) -> Self {
+    /// From this process.
+    pub(crate) fn new(config: &EngineConfig, metrics: TokenRequests, is_shared: bool) -> Self {
         Self {
-            transport: Arc::new(FromHere::new(exceptions)),
+            transports: Transports::new(config),
             metrics,
             is_shared,
         }
@@ -90,7 +88,7 @@ impl Credentials {
             keys: keys.clone(),
             configured: Arc::clone(&configured),
             clock: clock.clone(),
-            transport: tokens.transport,
+            transports: tokens.transports,
             metrics: tokens.metrics,
             is_shared: tokens.is_shared,
         });

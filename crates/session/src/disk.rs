@@ -17,7 +17,7 @@ pub struct DiskUse {
     pub live: u64,
     /// The same of sessions that have ended.
     pub ended: u64,
-    /// Rows of skills, workflows, triggers, and of what runs of these got and returned.
+    /// Rows of skills, workflows, triggers, of what runs of these got and returned, of credentials and of access tokens.
     pub rows: u64,
 }
 

@@ -83,8 +83,7 @@ impl SessionManager {
         let metrics = Metrics::new();
         let (store, shared_logs) = open_store(&config, &metrics).await?;
         let store: Arc<dyn Store> = Arc::new(Measured::new(store, metrics.store().clone()));
-        let private = config.private_addresses.clone();
-        let tokens = TokenSettings::new(private, metrics.tokens().clone(), store.is_shared());
+        let tokens = TokenSettings::new(&config, metrics.tokens().clone(), store.is_shared());
         let credentials = Credentials::new(store.clone(), &config.credentials, config.clock.clone(), tokens)?;
         credentials.seal_again().await?;
         let egress = egress(&config).await?;

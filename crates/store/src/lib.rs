@@ -273,7 +273,7 @@ pub trait Store: Debug + Send + Sync + 'static {
     /// A definition by its address, as long as a workflow or a run of its owner has it.
     fn workflow_definition(&self, owner: String, digest: String) -> StoreFuture<'_, Option<String>>;
 
-    /// Bytes of an owner's rows: of skills, workflows, triggers, and their runs and deliveries.
+    /// Bytes of an owner's rows: of skills, workflows, triggers, their runs and deliveries, credentials and access tokens.
     fn owner_bytes(&self, owner: String) -> StoreFuture<'_, i64>;
 
     /// Adds a run of a workflow, which this process has then, if its owner has fewer than the quota and none has its key. Where the quota of
@@ -288,6 +288,9 @@ pub trait Store: Debug + Send + Sync + 'static {
 
     /// One run of a workflow, of any owner.
     fn workflow_run(&self, id: String) -> StoreFuture<'_, Option<WorkflowRunRecord>>;
+
+    /// The run of an owner with this idempotency key.
+    fn workflow_run_of(&self, owner: String, key: String) -> StoreFuture<'_, Option<WorkflowRunRecord>>;
 
     /// Runs of an owner, the latest first.
     fn workflow_runs(
@@ -372,6 +375,12 @@ pub trait Store: Debug + Send + Sync + 'static {
 
     /// The run of a trigger with this key.
     fn trigger_run_of(&self, trigger: Uuid, key: String) -> StoreFuture<'_, Option<TriggerRun>>;
+
+    /// Whether a message has answered a prompt of a webhook before.
+    fn has_prompt_answer(&self, hook: Uuid, message: String) -> StoreFuture<'_, bool>;
+
+    /// Notes that a message has answered a prompt of a webhook. Deleted with its webhook, or by [`Store::forget_trigger_runs`].
+    fn note_prompt_answer(&self, hook: Uuid, message: String, micros: i64) -> StoreFuture<'_, ()>;
 
     /// The latest runs of a trigger, the latest first.
     fn trigger_runs(&self, trigger: Uuid, most: i64) -> StoreFuture<'_, Vec<TriggerRun>>;

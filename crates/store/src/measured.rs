@@ -138,6 +138,7 @@ timed! {
     fn has_callback_room(owner: String, kind: String, quota: CallbackQuota) -> bool;
     fn forget_callbacks(kind: String, before: i64) -> usize;
     fn workflow_run(id: String) -> Option<WorkflowRunRecord>;
+    fn workflow_run_of(owner: String, key: String) -> Option<WorkflowRunRecord>;
     fn workflow_runs(owner: String, filter: WorkflowRunFilter) -> Vec<WorkflowRunBrief>;
     fn step_prompts(filter: StepPromptFilter) -> Vec<StepPromptRecord>;
     fn step_prompt(run: String, step: String) -> Option<StepPromptRecord>;
@@ -163,6 +164,8 @@ timed! {
     fn add_trigger_run(run: TriggerRun) -> Option<TriggerRun>;
     fn trigger_run(id: Uuid) -> Option<TriggerRun>;
     fn trigger_run_of(trigger: Uuid, key: String) -> Option<TriggerRun>;
+    fn has_prompt_answer(hook: Uuid, message: String) -> bool;
+    fn note_prompt_answer(hook: Uuid, message: String, micros: i64) -> ();
     fn trigger_runs(trigger: Uuid, most: i64) -> Vec<TriggerRun>;
     fn last_trigger_runs(owner: Option<String>, kind: String) -> Vec<TriggerRun>;
     fn open_trigger_runs(micros: i64, most: FairBatch) -> Vec<OpenRun>;

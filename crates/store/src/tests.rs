@@ -111,6 +111,7 @@ macro_rules! with_contract {
             owners_take_turns_in_what_is_due
             a_run_is_in_one_hand_until_that_process_is_gone
             a_callback_is_added_with_its_run_and_goes_with_it
+            a_message_that_has_answered_a_prompt_is_known_to_its_webhook_alone
             what_was_used_adds_up_over_replicas_and_is_forgotten
             each_thing_is_found_with_the_replica_that_has_it
         );

@@ -137,7 +137,7 @@ fn within(lines: &[(String, String)], budget: usize) -> String {
     let mut used = 0;
     for (number, line) in all.iter().enumerate() {
         let line = cut_line(line, share);
-        let more = format!("… {} more", all.len() - number);
+        let more = format!("… {} more", all.len().saturating_sub(number));
         let length = line.chars().count() + 1;
         if used + length + more.chars().count() > budget {
             made.push_str(&more);

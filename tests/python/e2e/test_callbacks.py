@@ -182,7 +182,7 @@ def test_a_callback_is_its_tenants_and_outlives_the_token_of_the_caller(gateway,
         missing = evil.get(f"v1/runs/{run['id']}/deliveries")
         assert (missing.status_code, missing.json()["code"]) == (404, "callback_not_found"), missing.text
         assert acme.get(f"v1/runs/{run['id']}/deliveries").status_code == 200
-    assert gateway.http.delete(f"v1/tokens/{token}").status_code == 204
+    assert gateway.http.delete(f"v1/tokens/{token}").status_code == 200
     assert posted(receiver, runs[0])["status"] == "succeeded"
     # A run of a workflow ends with the token, and its callback says so.
     ended = posted(receiver, runs[1])

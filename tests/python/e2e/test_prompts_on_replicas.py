@@ -48,6 +48,19 @@ def replicas(tmp_path, postgres, kernel_python, receiver):
     orders.close()
 
 
+def answer(replica, hook, prompt):
+    """Answer a prompt by a signed message at a replica."""
+    body = json.dumps({"prompt": prompt, "value": "Ada"}).encode()
+    message, stamp = f"msg_{uuid.uuid4().hex}", str(int(time.time()))
+    signed = {
+        "webhook-id": message,
+        "webhook-timestamp": stamp,
+        "webhook-signature": signature(hook["answer_secret"], message, stamp, body),
+    }
+    url = f"http://{replica.listen}/hooks/{hook['id']}/prompts/{prompt}"
+    return httpx.post(url, content=body, headers=signed, trust_env=False, timeout=60)
+
+
 def test_what_waits_anywhere_is_listed_and_answered_at_each_replica(replicas, receiver):
     first, second = replicas.all
     hook = second.http.post("v1/prompt-webhooks", json={"name": "people", "url": receiver.url}).json()
@@ -65,18 +78,20 @@ def test_what_waits_anywhere_is_listed_and_answered_at_each_replica(replicas, re
     for prompt, replica in zip(prompts, replicas.all, strict=True):
         elsewhere = next(one for one in replicas.all if one is not replica)
         for at in (elsewhere, replica):
-            body = json.dumps({"prompt": prompt["id"], "value": "Ada"}).encode()
-            message, stamp = f"msg_{uuid.uuid4().hex}", str(int(time.time()))
-            signed = {
-                "webhook-id": message,
-                "webhook-timestamp": stamp,
-                "webhook-signature": signature(hook["answer_secret"], message, stamp, body),
-            }
-            url = f"http://{at.listen}{told()[prompt['id']]['answer']}"
-            reply = httpx.post(url, content=body, headers=signed, trust_env=False, timeout=60)
+            assert told()[prompt["id"]]["answer"] == f"/hooks/{hook['id']}/prompts/{prompt['id']}"
+            reply = answer(at, hook, prompt["id"])
             assert reply.status_code == (200 if at is elsewhere else 409), reply.text
         assert replica.http.get(f"v1/prompts/{prompt['id']}").json()["answered_by"] == "operator"
     eventually(lambda: listed(first) == listed(second) == [], "nothing waits", 60)
+    # A webhook answers what was posted to it: not a password, at whichever replica the answer comes.
+    code = {"code": "import getpass; getpass.getpass('Word? ')", "background": True, "allow_stdin": True}
+    first.http.post(f"v1/sessions/{sessions[0]}/executions", json=code).raise_for_status()
+    [password] = eventually(lambda: listed(second), "a password is asked", 60)
+    assert password["password"] is True
+    for at in replicas.all:
+        refused = answer(at, hook, password["id"])
+        assert refused.status_code == 404 and "prompt" in refused.text.lower(), refused.text
+    assert listed(first) == [password] and len(receiver.seen) == 2
 
 
 def test_an_approval_counts_at_all_replicas_until_it_is_revoked(replicas):

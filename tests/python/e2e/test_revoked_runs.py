@@ -85,7 +85,8 @@ def test_no_attempt_follows_the_end_of_its_token(gateway):
     eventually(lambda: [one for one in attempts(gateway, failing) if one["status"] == "failed"], "it fails", 60)
     for run in (asking, other):
         eventually(lambda run=run: [step["status"] for step in shown(gateway, run)["steps"]][-1] == "waiting", "it asks", 60)
-    assert gateway.http.delete(f"v1/tokens/{token}").status_code == 204
+    revoked = gateway.http.delete(f"v1/tokens/{token}").json()
+    assert (revoked["stopped"], sorted(revoked["stopped_workflow_runs"])) == (2, sorted([failing, asking])), revoked
     for run in (failing, asking):
         assert_revoked(gateway, run)
     assert [one["status"] for one in attempts(gateway, failing) if one["status"] in ("running", "delayed")] == []

@@ -317,7 +317,7 @@ def test_an_approval_is_answered_once_and_a_rejection_ends_the_run(skilled):
     made = skilled.http.post("v1/tokens", json={"caller": "ci", "scope": "execute"}).json()
     with client_with(skilled, made["token"]) as ci:
         assert answer(ci, run, "sign", "approve").status_code == 403
-    assert skilled.http.delete(f"v1/tokens/{made['id']}").status_code == 204
+    assert skilled.http.delete(f"v1/tokens/{made['id']}").status_code == 200
     replies = []
     both = [threading.Thread(target=lambda v=value: replies.append(answer(skilled.http, run, "sign", v))) for value in ["approve", "approve"]]
     for one in both:
@@ -624,7 +624,7 @@ def test_a_client_that_cannot_ask_learns_how_to_answer(signed, scope):
             assert json.loads(text(done)) == {"answer": "pay"}, text(done)
 
     run(works)
-    assert signed.http.delete(f"v1/tokens/{made['id']}").status_code == 204
+    assert signed.http.delete(f"v1/tokens/{made['id']}").status_code == 200
 
 
 def test_another_replica_goes_on_with_a_run(tmp_path, postgres, kernel_python):

@@ -3,6 +3,7 @@
 use himalia_model::credential::{CredentialDefinition, CredentialFields, CredentialInfo};
 use himalia_model::{Action, EngineError, Object, Principal};
 use himalia_session::{CredentialValue, GivenSecrets, GrantAnswer, StartedGrant};
+use zeroize::Zeroizing;
 
 use super::Commands;
 
@@ -29,6 +30,7 @@ impl Commands {
         let definition = CredentialDefinition::try_from(new.definition).map_err(|reason| bad(&reason))?;
         let value = CredentialValue::new(definition.kind(), new.secrets);
         let value = value.map_err(|reason| bad(&reason))?;
+        let _room = self.room(&owner, stored_bytes(&definition, &value)?).await?;
         let credentials = &self.inner.credentials;
         credentials
             .set((&owner, name), definition, &value, principal.name())
@@ -114,6 +116,14 @@ impl Commands {
             )),
         }
     }
+}
+
+/// Bytes of a credential in the database, but for those that sealing adds.
+fn stored_bytes(definition: &CredentialDefinition, value: &CredentialValue) -> Result<usize, EngineError> {
+    let not_written = |error| EngineError::internal("cannot write a credential", error);
+    let definition = serde_json::to_vec(definition).map_err(not_written)?;
+    let value = Zeroizing::new(serde_json::to_vec(value).map_err(not_written)?);
+    Ok(definition.len().saturating_add(value.len()))
 }
 
 /// A reason that begins with the name of its member.

@@ -40,6 +40,7 @@ pub use sandboxes::SessionUsage;
 pub use skills::{
     BegunRun, MAX_SKILL_VERSIONS, MAX_SKILLS_BYTES, RunSkill, SkillInfo, SkillRun, SkillRunStatus, SkillStep,
 };
+pub use tokens::RevokedToken;
 pub use tool_approvals::{MAX_TOOL_APPROVALS, ToolApproval};
 pub(crate) use triggers::Triggers;
 pub use triggers::{

@@ -422,10 +422,6 @@ impl Commands {
         self.allow_kind(principal, kind)?;
         let record = self.find_trigger(principal, kind, text).await?;
         let deleted = self.inner.store().delete_trigger(record.id).await;
-        if kind == TriggerKind::Prompts {
-            let answers = self.inner.store().delete_trigger(answers::answers_of(&record));
-            answers.await.map_err(stored)?;
-        }
         if deleted.map_err(stored)? {
             return Ok(());
         }

@@ -45,6 +45,8 @@ pub const MAX_SIGN_INS: usize = 10_000;
 
 /// Who makes sign-ins. No principal has this name.
 const PROVIDER: &str = "oidc";
+/// The beginning of each [`issued_mark`].
+const ISSUED: &str = "issued-";
 /// Random bytes of a token, written as twice as many hexadecimal digits.
 const RANDOM_BYTES: usize = 32;
 /// Changes that wait for the one before.
@@ -174,18 +176,23 @@ impl AccessTokens {
             .collect()
     }
 
+    /// The owner of a token that the principal sees. Any other one is not found.
+    pub(crate) fn owner_of(&self, principal: &Principal, id: Uuid) -> Result<String, EngineError> {
+        let issued = Arc::clone(&self.issued.borrow());
+        let owner = issued.record(id).map(|record| record.owner.clone());
+        owner
+            .filter(|owner| principal.sees(owner))
+            .ok_or_else(|| absent(id))
+    }
+
     /// Revokes one; one that the principal does not see is not found.
     pub(crate) async fn revoke(&self, principal: &Principal, id: Uuid) -> Result<(), EngineError> {
-        let issued = Arc::clone(&self.issued.borrow());
-        let known = issued.record(id);
-        if !known.is_some_and(|record| principal.sees(&record.owner)) {
-            return Err(absent(id));
-        }
+        self.owner_of(principal, id)?;
         self.order(|answer| Order::Revoke { id, answer }).await
     }
 
     /// Whose a new token is: its maker's, or the operator chooses a tenant.
-    fn owner(&self, maker: &Principal, tenant: Option<&str>) -> Result<String, EngineError> {
+    pub(crate) fn owner(&self, maker: &Principal, tenant: Option<&str>) -> Result<String, EngineError> {
         match tenant {
             None => Ok(maker.owner().to_owned()),
             Some(tenant) if tenant == maker.owner() => Ok(tenant.to_owned()),
@@ -210,6 +217,16 @@ impl AccessTokens {
         self.orders.send(order(answer)).await.map_err(|_| stopped())?;
         answered.await.map_err(|_| stopped())?
     }
+}
+
+/// The name under which a token that was made at run time is stored with what it starts. It reveals nothing of the token.
+pub fn issued_mark(id: Uuid) -> String {
+    format!("{ISSUED}{}", id.simple())
+}
+
+/// The id of the token with this [`issued_mark`]; `None` for a token of the configuration.
+pub fn issued_of_mark(mark: &str) -> Option<Uuid> {
+    Uuid::try_parse(mark.strip_prefix(ISSUED)?).ok()
 }
 
 /// Whether a row is a sign-in of a person.

@@ -3,13 +3,16 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use himalia_engine::TriggerKind::Schedule;
 use himalia_engine::{
-    AskedRun, COMMANDS, Cost, Draft, Drain, Engine, EngineError, Execute, ForkKernel, KernelId, Missed,
-    NewSession, NewTrigger, Overlap, RunSkill, RunTarget, Skill, StartRun, StartSession, Times,
-    TriggerChange, WorkflowDefinition,
+    AskedRun, COMMANDS, CallTool, Cost, CredentialKeys, Draft, Drain, Engine, EngineConfig, EngineError,
+    Execute, ForkKernel, GivenSecrets, KernelId, Missed, NewCredential, NewSession, NewToken, NewTrigger,
+    Overlap, RunSkill, RunTarget, Scope, SecretText, Skill, SkillRunStatus, StartRun, StartSession, Times,
+    ToolErrorCode, ToolServerConfig, ToolServerFields, TriggerChange, WorkflowDefinition,
 };
+use himalia_testkit::assert_eventually;
 use serde_json::{Map, Value, json};
 
 use crate::common::{TestEngine, op, settled, start, stop};
@@ -70,7 +73,6 @@ const BOUNDED: &[(&str, &[&str])] = &[
         "as many rows as an owner may have, or a page",
         &[
             "approve_always",
-            "create_token",
             "credentials",
             "deliveries",
             "open_prompts",
@@ -88,13 +90,7 @@ const BOUNDED: &[(&str, &[&str])] = &[
     ),
     (
         "the caller manages credentials, of which an owner has a bounded number of bounded size",
-        &[
-            "begin_grant",
-            "delete_credential",
-            "end_grant",
-            "finish_grant",
-            "set_credential",
-        ],
+        &["begin_grant", "delete_credential", "end_grant", "finish_grant"],
     ),
     (
         "it deletes rows of its owner",
@@ -161,6 +157,78 @@ fn longer() -> TriggerChange {
     }
 }
 
+fn run_with_key() -> RunSkill {
+    RunSkill {
+        key: Some("k".into()),
+        callback: Some("http://127.0.0.1:1/results".into()),
+        ..RunSkill::default()
+    }
+}
+
+fn start_with_key() -> StartRun {
+    StartRun {
+        key: Some("k".into()),
+        callback: Some("http://127.0.0.1:1/results".into()),
+        ..StartRun::default()
+    }
+}
+
+fn asked_with_key() -> AskedRun {
+    AskedRun {
+        key: Some("k".into()),
+        ..AskedRun::default()
+    }
+}
+
+fn token(description: &str) -> NewToken {
+    NewToken {
+        tenant: None,
+        caller: "ci".into(),
+        scope: Scope::Read,
+        description: description.into(),
+        lifetime: None,
+    }
+}
+
+fn credential() -> NewCredential {
+    let definition = json!({"kind": "bearer", "hosts": ["https://api.example.org"]});
+    NewCredential {
+        tenant: None,
+        definition: serde_json::from_value(definition).unwrap(),
+        secrets: GivenSecrets {
+            value: Some(SecretText::new("abcdef".into())),
+            ..GivenSecrets::default()
+        },
+    }
+}
+
+/// With a server of tools whose one tool takes a list, ended sessions that are kept, and secrets that are stored.
+fn settings(config: &mut EngineConfig) {
+    let description = config.data_dir.join("tools.json");
+    let schema = json!({
+        "type": "object", "required": ["all"],
+        "properties": {"all": {"type": "array", "items": {"type": "string", "maxLength": 1}}},
+    });
+    let body = json!({"required": true, "content": {"application/json": {"schema": schema}}});
+    let operation =
+        json!({"operationId": "take", "requestBody": body, "responses": {"200": {"description": "d"}}});
+    let described = json!({
+        "openapi": "3.1.0", "info": {"title": "t", "version": "1"}, "servers": [{"url": "http://127.0.0.1:1/"}],
+        "paths": {"/take": {"post": operation}},
+    });
+    std::fs::write(&description, described.to_string()).unwrap();
+    let fields = ToolServerFields {
+        openapi: Some(description.to_str().unwrap().to_owned()),
+        description: Some("d".into()),
+        ..ToolServerFields::default()
+    };
+    config.tool_servers = vec![ToolServerConfig::new("lists", fields).unwrap()];
+    config.defaults.tools.tools = vec!["lists.*".parse().unwrap()];
+    config.defaults.tools.write = vec!["lists.*".parse().unwrap()];
+    config.retention.time = Duration::from_hours(1);
+    config.credentials.keys = Some(CredentialKeys("ab".repeat(32)));
+}
+
 /// Turns that the operator was given so far.
 fn turns(engine: &Engine) -> u64 {
     let all = engine.budgets(&op()).unwrap();
@@ -189,7 +257,7 @@ async fn with_history(engine: &Engine) -> (KernelId, u64) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn commands_with_a_turn_take_one_and_those_that_store_are_refused_without_room() {
-    let mut place = TestEngine::new();
+    let mut place = TestEngine::with(settings);
     let fake = himalia_testkit::binaries::fake_kernel().unwrap();
     place.kernelspec(
         "fake",
@@ -208,23 +276,52 @@ async fn commands_with_a_turn_take_one_and_those_that_store_are_refused_without_
             result
         }};
     }
-    engine.publish_skill(&who, &skill("plain")).await.unwrap();
+    let (plain, _) = engine.publish_skill(&who, &skill("plain")).await.unwrap();
+    let named = json!({"name": "plain", "version": "1.0.0", "digest": plain.digest});
     takes!(publish_workflow(workflow("1.0.0"))).unwrap();
     takes!(run_workflow("asks", StartRun::default())).unwrap();
     takes!(create_trigger(Schedule, schedule("yearly"))).unwrap();
     takes!(change_trigger(Schedule, "yearly", longer())).unwrap();
     takes!(draft_skill(kernel, &[seq], Draft::default())).ok();
-    let begun = takes!(run_skill("plain", RunSkill::default())).unwrap();
+    let begun = takes!(run_skill("plain", run_with_key())).unwrap();
     settled(&engine, &who, begun.id).await;
-    // The kernel of this test returns no outputs: they are none that could be checked.
-    engine.skill_run(&who, begun.id).await.unwrap();
-    let others = ["skill_run", "call_tool"];
-    taking.extend(others);
+    // The kernel of this test runs no Python: an execution that is marked as a run displays what a skill returns.
+    let shown = Execute {
+        code: "display application/vnd.himalia.skill+json {\"outputs\": {}}".into(),
+        metadata: Map::from_iter([("skill".to_owned(), named)]),
+        ..Execute::default()
+    };
+    let shown = engine.execute(&who, kernel, shown).await.unwrap();
+    settled(&engine, &who, shown.id).await;
+    let run = takes!(skill_run(shown.id)).unwrap();
+    assert_eq!(run.status, SkillRunStatus::Succeeded);
+    assert_eventually!(engine.tool_servers(&who, kernel).await.unwrap().servers[0].ready);
+    let long = CallTool {
+        tool: "lists.take".into(),
+        arguments: Map::from_iter([("all".to_owned(), vec!["two"; 10_000].into())]),
+        timeout_s: None,
+        approval: None,
+        approval_key: None,
+        line: None,
+    };
+    let refused = takes!(call_tool(kernel, long));
+    assert!(
+        matches!(&refused, Err(EngineError::Tool(error)) if error.code == ToolErrorCode::InvalidArguments),
+        "{refused:?}"
+    );
     assert_eq!(taking, with_cost(Cost::Turn));
+    let flow = engine.run_workflow(&who, "asks", start_with_key()).await.unwrap();
+    let asked = engine
+        .run_trigger(&who, Schedule, "yearly", asked_with_key())
+        .await
+        .unwrap();
 
     engine.drain(&who, Drain::KeepKernels).await.unwrap();
     drop(engine);
-    place.change = |config| config.min_free_bytes = u64::MAX;
+    place.change = |config| {
+        settings(config);
+        config.min_free_bytes = u64::MAX;
+    };
     let engine = place.open().await;
     let mut storing = BTreeSet::new();
     macro_rules! refused {
@@ -263,6 +360,27 @@ async fn commands_with_a_turn_take_one_and_those_that_store_are_refused_without_
     refused!(put_session(session()));
     refused!(create_session(jupyter));
     refused!(fork_kernel(kernel, ForkKernel::default()));
+    refused!(create_token(token("another")));
+    refused!(set_credential("another", credential()));
     assert_eq!(storing, with_cost(Cost::Disk));
+
+    // A start that is repeated stores nothing: its run is found.
+    let again = engine.run_skill(&who, "plain", run_with_key()).await.unwrap();
+    assert_eq!((again.id, again.repeated), (begun.id, true));
+    assert!(again.callback_secret.is_some());
+    let again = engine.run_workflow(&who, "asks", start_with_key()).await.unwrap();
+    assert_eq!((&again.id, again.is_new), (&flow.id, false));
+    assert!(again.callback_secret.is_some() && again.callback_secret == flow.callback_secret);
+    let other = StartRun {
+        version: Some("1.0.0".into()),
+        ..start_with_key()
+    };
+    let reused = engine.run_workflow(&who, "asks", other).await;
+    assert!(matches!(reused, Err(EngineError::KeyReused)), "{reused:?}");
+    let again = engine
+        .run_trigger(&who, Schedule, "yearly", asked_with_key())
+        .await
+        .unwrap();
+    assert_eq!((again.run.id, again.is_new), (asked.run.id, false));
     stop(engine).await;
 }

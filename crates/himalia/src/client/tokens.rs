@@ -3,7 +3,6 @@
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use anyhow::bail;
 use serde_json::{Value, json};
 
 use super::{array, connect, encoded, expect, print, show};
@@ -36,13 +35,23 @@ pub(super) async fn call(command: TokenCommand) -> anyhow::Result<ExitCode> {
         }
         TokenCommand::Revoke { tokens, gateway } => {
             let client = connect(&gateway)?;
+            let mut stopped = Vec::new();
             for token in &tokens {
                 let reply = client.delete(&format!("/v1/tokens/{}", encoded(token))).await?;
-                if reply.status != 204 {
-                    bail!("{}", reply.problem());
-                }
+                let mut revoked = expect(&reply, 200)?;
+                stopped.append(
+                    revoked["stopped_workflow_runs"]
+                        .as_array_mut()
+                        .unwrap_or(&mut Vec::new()),
+                );
             }
-            print(gateway.json, &json!({ "revoked": tokens }), |_| String::new())
+            let body = json!({ "revoked": tokens, "stopped_workflow_runs": stopped });
+            print(gateway.json, &body, |body| {
+                let stopped = array(&body["stopped_workflow_runs"])
+                    .iter()
+                    .filter_map(Value::as_str);
+                stopped.map(|run| format!("stopped {run}\n")).collect()
+            })
         }
     }
 }

@@ -105,8 +105,9 @@ settings! {
         /// Address that sessions with network = "allow" may reach although it is not public, if their list names a host that
         /// has it: 10.1.2.3, 10.1.0.0/16, or one port as 127.0.0.1:8080; may be repeated
         private_addresses("ADDRESS", long = "private-address", value_delimiter = ','): Vec<String>;
-        /// Address that callbacks and prompts may be posted to although it is not public: 10.1.2.3, 10.1.0.0/16, or one port as
-        /// 127.0.0.1:8080; may be repeated. Each caller with the scope execute can have something posted there
+        /// Address that callbacks and prompts may be posted to, and where authorization servers of tenants' credentials may be,
+        /// although it is not public: 10.1.2.3, 10.1.0.0/16, or one port as 127.0.0.1:8080; may be repeated. Each caller with the
+        /// scope execute can have something posted there
         callback_addresses("ADDRESS", long = "callback-address", value_delimiter = ','): Vec<String>;
         /// What one session with network = "allow" may send to and receive from hosts as long as it lives
         network_session_bytes("SIZE"): ByteSize, or "no limit";

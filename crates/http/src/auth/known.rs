@@ -2,14 +2,10 @@
 
 use std::sync::Arc;
 
-use himalia_engine::{IssuedTokens, Principal};
-use uuid::Uuid;
+use himalia_engine::{IssuedTokens, Principal, issued_mark, issued_of_mark};
 
 use super::token::hash;
 use super::tokens::{Shown, Tokens};
-
-/// What the mark of a token that was made at run time begins with. The rest is its id, which tells nothing of it.
-const ISSUED: &str = "issued-";
 
 /// Whom tokens stand for, at one moment.
 #[derive(Clone, Debug)]
@@ -96,15 +92,11 @@ impl Known {
 
     /// Whose token a mark is of.
     pub(crate) fn marked(&self, mark: &str) -> Option<&Principal> {
-        match mark.strip_prefix(ISSUED) {
-            Some(id) => self.issued.holder(Uuid::try_parse(id).ok()?, self.now),
+        match issued_of_mark(mark) {
+            Some(id) => self.issued.holder(id, self.now),
             None => self.configured.marked(mark),
         }
     }
-}
-
-fn issued_mark(id: Uuid) -> String {
-    format!("{ISSUED}{}", id.simple())
 }
 
 #[cfg(test)]

@@ -317,7 +317,7 @@ impl Events {
                 self.torn = Some(Torn { id });
             }
             // The last byte may be the first of two line breaks.
-            let part = self.buffer.split_to(self.buffer.len() - 1).freeze();
+            let part = self.buffer.split_to(self.buffer.len().saturating_sub(1)).freeze();
             self.searched = 0;
             return Some(Taken::Events(part));
         }

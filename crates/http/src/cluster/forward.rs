@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 
 use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::Request;
-use axum::http::{Extensions, HeaderMap, HeaderName, Method, Uri, Version, header};
+use axum::http::{Extensions, HeaderMap, HeaderName, HeaderValue, Method, Uri, Version, header};
 use axum::response::Response;
 use himalia_engine::Principal;
 use himalia_relay::{HEADER, SendError};
@@ -21,7 +21,7 @@ use crate::body;
 use crate::error::ApiError;
 use crate::listen::Peer;
 use crate::mounted::OwnBody;
-use crate::request_id::RequestId;
+use crate::request_id::{self, RequestId};
 
 /// Bodies up to this are kept, so that they can be sent again.
 const KEPT_BYTES: u64 = 64 << 10;
@@ -101,6 +101,12 @@ impl Trip {
             }
         }
         headers.remove(HEADER);
+        // The owner logs under the same id.
+        if let Some(id) = parts.extensions.get::<RequestId>()
+            && let Ok(value) = HeaderValue::from_str(id.as_str())
+        {
+            headers.insert(request_id::HEADER, value);
+        }
         let uri = without_token(&parts.uri);
         Ok(Self {
             method: parts.method,

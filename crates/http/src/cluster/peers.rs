@@ -12,11 +12,12 @@ use himalia_engine::Principal;
 use himalia_relay::{HEADER, Statement};
 use hyper::body::Incoming;
 use tower::ServiceExt as _;
+use tracing::Instrument as _;
 
 use super::{Repeatable, attach, not_an_owner, starts};
 use crate::app::App;
 use crate::mounted::OwnBody;
-use crate::request_id::{self, Route};
+use crate::request_id::{self, RequestId, Route};
 use crate::{caught, render, traced};
 
 /// The principal of a request that a peer relayed, or that this replica serves for a client that it has relayed before.
@@ -65,6 +66,9 @@ async fn respond(app: App, inside: Router, mut request: Request) -> Response {
         tracing::warn!("a peer states a principal that this version does not know");
         return StatusCode::INTERNAL_SERVER_ERROR.into_response();
     };
+    let id = RequestId::of(&request);
+    let log = id.span();
+    request.extensions_mut().insert(id);
     let method = request_id::method(request.method());
     let parent = traced::named(request.headers()).or_else(|| principal.trace());
     let mut span = traced::begin(app.engine().traces(), &mut request, method, parent);
@@ -74,7 +78,7 @@ async fn respond(app: App, inside: Router, mut request: Request) -> Response {
     };
     request.extensions_mut().insert(Relayed(principal));
     let reads = request.method().is_safe();
-    let mut response = match inside.oneshot(request).await {
+    let mut response = match inside.oneshot(request).instrument(log).await {
         Ok(response) => response,
         Err(never) => match never {},
     };

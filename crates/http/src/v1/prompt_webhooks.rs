@@ -1,15 +1,16 @@
 //! `/v1/prompt-webhooks`: URLs to which prompts are posted. `/hooks/{webhook_id}/prompts/{prompt_id}` takes signed answers.
 
 use axum::Json;
+use axum::body::Body;
 use axum::extract::{Path, Request, State};
 use axum::response::{IntoResponse, Response};
 use himalia_engine::{
-    DeliveriesOf, EngineError, MAX_ANSWER_BYTES, MAX_CALLBACK_URL, MAX_TRIGGER_NAME, NewTrigger, Principal,
-    PromptName, TriggerInfo, TriggerKind, WebhookMessage,
+    DeliveriesOf, EngineError, MAX_ANSWER_BYTES, MAX_CALLBACK_URL, MAX_TRIGGER_NAME, NewTrigger, PromptName,
+    TriggerInfo, TriggerKind, WebhookMessage,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, json};
+use serde_json::Map;
 use uuid::Uuid;
 
 use super::answers::{Empty, ShownOnce, With};
@@ -224,29 +225,18 @@ async fn received(
         let reason = format!("must be the prompt of the path, {prompt}");
         return Err(EngineError::bad_request("prompt", reason).into());
     }
-    let name = prompt.parse()?;
+    let name: PromptName = prompt.parse()?;
+    if let PromptName::Kernel(id) = name {
+        let message = Request::from_parts(parts, Body::from(body));
+        let elsewhere = answer_elsewhere(app, &signer.principal, id, message).await?;
+        if elsewhere.is_some() {
+            return Ok(elsewhere);
+        }
+    }
     app.engine().check_answer(&signer, &name).await?;
-    let response = answered(app, &signer.principal, &name, given.value).await?;
-    if response.status().is_success()
-        && let Err(error) = app.engine().note_answer(signer).await
-    {
+    let answered = app.engine().answer(&signer.principal, &name, given.value).await?;
+    if let Err(error) = app.engine().note_answer(signer).await {
         tracing::warn!(%error, "the id of an answer is not remembered");
     }
-    Ok(Some(response))
-}
-
-/// Answers it where it is.
-async fn answered(
-    app: &App,
-    principal: &Principal,
-    name: &PromptName,
-    value: String,
-) -> Result<Response, ApiError> {
-    if let PromptName::Kernel(id) = name
-        && let Some(response) = answer_elsewhere(app, principal, *id, &json!({ "value": value })).await?
-    {
-        return Ok(response);
-    }
-    let answered = app.engine().answer(principal, name, value).await?;
-    Ok(Json(answered).into_response())
+    Ok(Some(Json(answered).into_response()))
 }

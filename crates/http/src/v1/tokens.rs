@@ -2,12 +2,14 @@
 
 use axum::Json;
 use axum::extract::{Path, State};
-use himalia_engine::{AccessToken, MAX_DESCRIPTION_CHARS, MAX_PRINCIPAL_CHARS, NewToken, Scope};
+use himalia_engine::{
+    AccessToken, MAX_DESCRIPTION_CHARS, MAX_PRINCIPAL_CHARS, MAX_RUNS_IN_PROGRESS, NewToken, Scope,
+};
 use himalia_wire::build::timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::answers::{Empty, ShownOnce, With};
+use super::answers::{ShownOnce, With};
 use super::input::{Cursor, Limit, Members, PAGE_MOST, Parameters, by_id, limit, page};
 use super::session_json::{Seconds, seconds};
 use crate::app::App;
@@ -100,6 +102,17 @@ pub(crate) struct Wanted {
     limit: Option<Limit>,
 }
 
+/// A revoked token.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "RevokedToken")]
+pub(crate) struct Revoked {
+    /// How many workflow runs were cancelled because the token had started them.
+    stopped: usize,
+    /// The ids of these runs.
+    #[schemars(extend("maxItems" = MAX_RUNS_IN_PROGRESS))]
+    stopped_workflow_runs: Vec<String>,
+}
+
 /// Its cursors.
 const LIST: char = 't';
 
@@ -148,12 +161,15 @@ pub(crate) async fn list(
     Ok(Json(Tokens { tokens, next }))
 }
 
-/// `DELETE /v1/tokens/{token_id}`: 204 once it is refused; what it has open ends.
+/// `DELETE /v1/tokens/{token_id}`: 200 once it is refused; what it has open ends, and the workflow runs that it has started.
 pub(crate) async fn revoke(
     State(app): State<App>,
     Caller(principal): Caller,
     Path(id): Path<String>,
-) -> Result<Empty<204>, ApiError> {
-    by_id(id, async |id| app.engine().revoke_token(&principal, id).await).await?;
-    Ok(Empty)
+) -> Result<Json<Revoked>, ApiError> {
+    let revoked = by_id(id, async |id| app.engine().revoke_token(&principal, id).await).await?;
+    Ok(Json(Revoked {
+        stopped: revoked.workflow_runs.len(),
+        stopped_workflow_runs: revoked.workflow_runs,
+    }))
 }

@@ -2,6 +2,10 @@
 #![allow(clippy::unwrap_used, reason = "a test ends by panicking")]
 
 mod channels;
+#[allow(unreachable_pub, reason = "the other suite has it too")]
+#[path = "../suite/common/log.rs"]
+mod log;
+mod panics;
 mod requests;
 mod routes;
 mod starts;

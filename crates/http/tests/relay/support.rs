@@ -1,16 +1,19 @@
 //! Replicas, who has what, and a network between them that can be cut.
 
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use axum::body::Body;
+use axum::http::{Request, Response};
 use futures_util::future::BoxFuture;
 use himalia_engine::{
     Drain, Engine, EngineConfig, EngineError, PoolConfig, PoolStatus, Principal, Sought, Template,
 };
-use himalia_http::{Cluster, Directory, HttpConfig, Listeners, Location, Peers, serve};
+use himalia_http::{Cluster, Directory, HttpConfig, Listeners, Location, Mounted, Peers, serve};
 use himalia_relay::{Authority, Peer, Pool};
 use himalia_sandbox::{LocalConfig, LocalProvisioner};
 use himalia_testkit::binaries;
@@ -24,6 +27,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+use tower::service_fn;
 
 pub(crate) const TOKEN: &str = "the-token-of-the-tests";
 
@@ -129,6 +133,14 @@ pub(crate) struct Replica {
     shutdown: CancellationToken,
     served: JoinHandle<()>,
     _dirs: Dirs,
+}
+
+/// The text of the panic of [`panics`].
+pub(crate) const PANICS: &str = "canary of a panic";
+
+/// What is mounted at `/mcp`.
+async fn panics(_: Request<Body>) -> Result<Response<Body>, Infallible> {
+    panic!("{PANICS}")
 }
 
 /// Of data, sandboxes and kernelspecs.
@@ -269,6 +281,7 @@ async fn replica(name: &str, pool: Option<u32>, authority: &Authority, board: &B
         engine: engine.clone(),
     };
     let mut http = HttpConfig::new(TOKEN);
+    http.mcp = Some(Mounted::new(service_fn(panics)));
     http.cluster = Some(Cluster::new(Arc::new(view), pool.clone()));
     let clients = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = clients.local_addr().unwrap();

@@ -7,9 +7,11 @@ use std::convert::Infallible;
 
 use axum::body::{Body, to_bytes};
 use axum::http::{Request, Response};
-use common::{Gateway, TOKEN};
+use common::{Gateway, Reply, TOKEN};
 use himalia_engine::Principal;
 use himalia_http::Mounted;
+use himalia_testkit::patience::within;
+use tokio::io::AsyncWriteExt as _;
 use tower::service_fn;
 
 /// Answers with the name of the principal and the body, as an error.
@@ -25,6 +27,12 @@ async fn echo(request: Request<Body>) -> Result<Response<Body>, Infallible> {
         String::from_utf8_lossy(&body)
     );
     Ok(Response::builder().status(400).body(Body::from(text)).unwrap())
+}
+
+/// The same for a request that says so; for any other one it panics.
+async fn calm(request: Request<Body>) -> Result<Response<Body>, Infallible> {
+    assert!(request.headers().contains_key("x-calm"), "canary of a panic");
+    echo(request).await
 }
 
 #[tokio::test]
@@ -50,6 +58,24 @@ async fn it_gets_who_calls_and_answers_in_its_own_words() {
     let refused = gateway.bare("POST", "/mcp", &foreign, "hello").await;
     assert_eq!(refused.status, 403, "as MCP demands");
     assert!(!String::from_utf8_lossy(&refused.body).contains("says"));
+}
+
+#[tokio::test]
+async fn a_service_that_panics_is_answered_and_the_connection_stays() {
+    let gateway = Gateway::with(|config| config.mcp = Some(Mounted::new(service_fn(calm)))).await;
+    let mut stream = gateway.connect().await;
+    for (more, status) in [("", 500), ("", 500), ("x-calm: yes\r\n", 400)] {
+        let head = format!(
+            "POST /mcp HTTP/1.1\r\nHost: x\r\nAuthorization: token {TOKEN}\r\nX-Request-Id: mine.1\r\nContent-Length: 5\r\n{more}\r\nhello"
+        );
+        stream.write_all(head.as_bytes()).await.unwrap();
+        let reply = within("an answer", Reply::read(&mut stream)).await.unwrap();
+        assert_eq!(
+            (reply.status, reply.header("x-request-id")),
+            (status, Some("mine.1"))
+        );
+        assert!(!String::from_utf8_lossy(&reply.body).contains("canary"));
+    }
 }
 
 #[tokio::test]

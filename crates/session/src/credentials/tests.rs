@@ -33,7 +33,7 @@ impl TestStore {
             configured,
         };
         let metrics = himalia_metrics::Metrics::new();
-        let tokens = TokenSettings::new(Vec::new(), metrics.tokens().clone(), false);
+        let tokens = TokenSettings::new(&EngineConfig::new("/nowhere"), metrics.tokens().clone(), false);
         Credentials::new(self.store.clone(), &settings, Clock::default(), tokens).unwrap()
     }
 }

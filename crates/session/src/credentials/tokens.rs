@@ -5,7 +5,7 @@
 //! new tokens      refresh (refresh.rs): claimed in the store, got, written, and only then used
 //! a person        begin_grant, finish_grant, end_grant (grant.rs)
 //! what is kept    TokenRecord (record.rs), sealed in the row of the credential (kept.rs)
-//! where to        FromHere (transport.rs) -> Outbound (crate egress);  the protocol is crate oauth
+//! where to        Transports: who wrote the addresses decides -> FromHere (transport.rs) -> Outbound (crate egress);  the protocol is crate oauth
 //! ```
 
 mod flights;
@@ -25,14 +25,13 @@ use himalia_credentials::{Credential, KeyRing, KnownSecrets, SourceError, Unusab
 use himalia_metrics::TokenRequests;
 use himalia_model::credential::{ConfiguredCredential, TokenInfo};
 use himalia_model::{Clock, EngineError};
-use himalia_oauth::Transport;
 use himalia_store::{CredentialRecord, Store};
 use parking_lot::Mutex;
 use tokio::time::timeout;
 
 pub use grant::{GrantAnswer, StartedGrant};
 pub(super) use record::TokenRecord;
-pub(crate) use transport::FromHere;
+pub(crate) use transport::{FromHere, Transports};
 
 use flights::Flights;
 use kept::Kept;
@@ -54,7 +53,7 @@ pub(super) struct TokenKeeper {
     keys: Option<Arc<KeyRing>>,
     configured: Arc<BTreeMap<(String, String), ConfiguredCredential>>,
     clock: Clock,
-    transport: Arc<dyn Transport>,
+    transports: Transports,
     metrics: TokenRequests,
     /// Identifies this process in claims.
     process: String,
@@ -70,7 +69,7 @@ pub(super) struct Parts {
     pub(super) keys: Option<Arc<KeyRing>>,
     pub(super) configured: Arc<BTreeMap<(String, String), ConfiguredCredential>>,
     pub(super) clock: Clock,
-    pub(super) transport: Arc<dyn Transport>,
+    pub(super) transports: Transports,
     pub(super) metrics: TokenRequests,
     pub(super) is_shared: bool,
 }
@@ -82,7 +81,7 @@ impl TokenKeeper {
             keys: parts.keys,
             configured: parts.configured,
             clock: parts.clock,
-            transport: parts.transport,
+            transports: parts.transports,
             metrics: parts.metrics,
             process: uuid::Uuid::new_v4().to_string(),
             is_shared: parts.is_shared,

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use himalia_kernelspecs::check_variables;
 use himalia_model::credential::MAX_CREDENTIALS_OF_TEMPLATE;
 use himalia_model::{
-    EngineConfig, EngineError, FilesMode, LlmPolicy, MAX_LLMS_OF_TEMPLATE, MAX_TOOL_PATTERNS,
-    ProvisionerChoice, SessionLimits, Spend, Template, ToolServerKind,
+    EngineConfig, EngineError, FilesMode, LlmConfig, LlmPolicy, MAX_LLMS_OF_TEMPLATE, MAX_TOOL_PATTERNS,
+    OPERATOR, ProvisionerChoice, SessionLimits, Spend, Template, TenantLimits, ToolServerKind,
 };
 use himalia_sandbox::Network;
 
@@ -43,6 +43,7 @@ pub(crate) fn check(config: &EngineConfig, provisioners: &Provisioners) -> Resul
     }
     for (name, tenant) in &config.tenants {
         check_lists(config, &tenant.networks, &tenant.images)
+            .and_then(|()| check_day_of_models(config, name, tenant))
             .map_err(|reason| EngineError::bad_request("tenants", format!("{name}.{reason}")))?;
     }
     check_programs(config).map_err(|reason| EngineError::bad_request("tool_servers", reason))?;
@@ -194,10 +195,7 @@ fn check_models(config: &EngineConfig, template: &Template) -> Result<(), String
                 "model_spend needs the prices of {name:?}: input_price and output_price"
             ));
         }
-        let has_price = model
-            .prices
-            .is_some_and(|prices| prices.spend(0, 1_000_000) > Spend::default());
-        if limits.spend.is_some() && has_price && model.max_output_tokens.is_none() {
+        if limits.spend.is_some() && costs_without_bound(model) {
             return Err(format!(
                 "model_spend needs max_output_tokens of {name:?}: an answer that is left early may cost as much"
             ));
@@ -208,6 +206,35 @@ fn check_models(config: &EngineConfig, template: &Template) -> Result<(), String
         return Err("models has a name twice".to_owned());
     }
     Ok(())
+}
+
+/// Models that sessions of a tenant may call, if what these cost in a day is bounded: the cost of each call is known before it is sent.
+fn check_day_of_models(config: &EngineConfig, name: &str, tenant: &TenantLimits) -> Result<(), String> {
+    if tenant.day.model_spend.is_none() {
+        return Ok(());
+    }
+    let templates = config.templates.values().chain([&config.defaults]);
+    let named: BTreeSet<&String> = templates.flat_map(|one| &one.models.models).collect();
+    let callable =
+        |model: &&LlmConfig| named.contains(&model.name) && (model.owner == OPERATOR || model.owner == name);
+    match config
+        .models
+        .iter()
+        .filter(callable)
+        .find(|one| costs_without_bound(one))
+    {
+        None => Ok(()),
+        Some(model) => Err(format!(
+            "model_spend_per_day needs max_output_tokens of {:?}: an answer without a bound may cost more than the day has left",
+            model.name
+        )),
+    }
+}
+
+/// Whether the output of a model has a price, and no bound.
+fn costs_without_bound(model: &LlmConfig) -> bool {
+    let price = model.prices.map(|prices| prices.spend(0, 1_000_000));
+    price.is_some_and(|price| price > Spend::default()) && model.max_output_tokens.is_none()
 }
 
 /// A dotted name of Python identifiers, ASCII ones.
@@ -244,7 +271,7 @@ mod tests {
     use std::sync::Arc;
     use std::time::Duration;
 
-    use himalia_model::PoolConfig;
+    use himalia_model::{LlmFields, PoolConfig};
     use himalia_sandbox::{Isolation, ProvisionerKind};
 
     use super::*;
@@ -262,6 +289,42 @@ mod tests {
         change(&mut template);
         config.templates.insert("a".to_owned(), template);
         check(&config, &local()).map_or_else(|error| error.to_string(), |()| String::new())
+    }
+
+    #[test]
+    fn a_day_of_money_needs_the_most_tokens_of_answers_that_cost() {
+        let checked = |owner: &str, output_price: f64, most: Option<u64>| {
+            let fields = LlmFields {
+                url: Some("http://a.test/v1".to_owned()),
+                tenant: (owner != OPERATOR).then(|| owner.to_owned()),
+                input_price: Some(1.0),
+                output_price: Some(output_price),
+                max_output_tokens: most,
+                ..LlmFields::default()
+            };
+            let mut config = EngineConfig::new("/nowhere");
+            config.models = vec![LlmConfig::new("big", fields).unwrap()];
+            config.defaults.models = Box::new(LlmPolicy {
+                models: vec!["big".to_owned()],
+                ..LlmPolicy::default()
+            });
+            let mut bank = TenantLimits::default();
+            bank.day.model_spend = Spend::of_units(1.0);
+            config.tenants = [
+                ("bank".to_owned(), bank),
+                ("free".to_owned(), TenantLimits::default()),
+            ]
+            .into();
+            check(&config, &local()).map_err(|error| error.to_string())
+        };
+        for owner in [OPERATOR, "bank"] {
+            let refused = checked(owner, 2.0, None).unwrap_err();
+            let wanted = "bank.model_spend_per_day needs max_output_tokens of \"big\"";
+            assert!(refused.contains(wanted), "{refused}");
+            assert_eq!(checked(owner, 2.0, Some(100)), Ok(()));
+            assert_eq!(checked(owner, 0.0, None), Ok(()));
+        }
+        assert_eq!(checked("free", 2.0, None), Ok(()), "the bank may not call it");
     }
 
     #[test]

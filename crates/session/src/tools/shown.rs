@@ -90,7 +90,7 @@ fn part(value: &Value, schema: Option<&Value>, bounds: Bounds) -> Value {
                 .map(|one| part(one, of_items, below))
                 .collect();
             if all.len() > parts {
-                shown.push(format!("… {} more", all.len() - parts).into());
+                shown.push(format!("… {} more", all.len().saturating_sub(parts)).into());
             }
             shown.into()
         }
@@ -106,7 +106,10 @@ fn part(value: &Value, schema: Option<&Value>, bounds: Bounds) -> Value {
                 shown.insert(cut(name, string), value);
             }
             if members.len() > parts {
-                shown.insert("…".to_owned(), format!("{} more", members.len() - parts).into());
+                shown.insert(
+                    "…".to_owned(),
+                    format!("{} more", members.len().saturating_sub(parts)).into(),
+                );
             }
             shown.into()
         }

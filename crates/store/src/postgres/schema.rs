@@ -8,10 +8,12 @@ use super::failure::Failure;
 use crate::StoreError;
 
 /// The schema version that this code writes.
-pub(super) const SCHEMA_VERSION: i64 = 15;
+pub(super) const SCHEMA_VERSION: i64 = 16;
 
 /// Step `n` brings version `n` to `n + 1`. A released step never changes; a change is a new step.
-const MIGRATIONS: &[&str] = &[V1, V2, V3, V4, V5, V6, V7, V8, V9, V10, V11, V12, V13, V14, V15];
+const MIGRATIONS: &[&str] = &[
+    V1, V2, V3, V4, V5, V6, V7, V8, V9, V10, V11, V12, V13, V14, V15, V16,
+];
 
 /// "HIMA": held while a schema is made or changed, so that replicas that start at once do it once.
 const LOCK: i64 = 0x4849_4d41;
@@ -408,6 +410,21 @@ const V15: &str = "
 ALTER TABLE himalia.tool_approvals ADD COLUMN definition text NOT NULL DEFAULT '';
 ";
 
+/// Messages that have answered prompts of a webhook, in a table of their own; credentials and access tokens count as bytes of their owner.
+const V16: &str = concat!(
+    "
+CREATE TABLE himalia.prompt_answers (
+    trigger_id      uuid NOT NULL,
+    message         text NOT NULL,
+    answered_micros bigint NOT NULL,
+    PRIMARY KEY (trigger_id, message)
+);
+DELETE FROM himalia.trigger_runs run WHERE NOT EXISTS (SELECT 1 FROM himalia.triggers one WHERE one.id = run.trigger_id);
+",
+    counted!("credentials" as "credentials": "definition" "sealed"),
+    counted!("access_tokens" as "tokens": "caller" "description" "created_by"),
+);
+
 /// Applies the steps that are missing, all in one transaction and under an advisory lock, so that a crash leaves the earlier version
 /// or the newest. `database` is named in errors.
 pub(super) async fn migrate(client: &mut Client, database: &str) -> Result<(), Failure> {
@@ -455,6 +472,6 @@ pub(super) async fn migrate(client: &mut Client, database: &str) -> Result<(), F
 }
 
 const _: () = assert!(
-    MIGRATIONS.len() == 15 && SCHEMA_VERSION == 15,
+    MIGRATIONS.len() == 16 && SCHEMA_VERSION == 16,
     "a step and its version come together"
 );

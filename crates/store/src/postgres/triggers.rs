@@ -54,6 +54,7 @@ WITH gone AS (
     WHERE id = $3 AND EXISTS (SELECT 1 FROM himalia.replicas WHERE name = $1 AND epoch = $2)
     RETURNING id),
 runs AS (DELETE FROM himalia.trigger_runs WHERE trigger_id IN (SELECT id FROM gone)),
+answers AS (DELETE FROM himalia.prompt_answers WHERE trigger_id IN (SELECT id FROM gone)),
 told AS (DELETE FROM himalia.deliveries WHERE trigger_id IN (SELECT id FROM gone))
 SELECT id FROM gone";
 
@@ -121,6 +122,10 @@ const FORGET_DELIVERIES: &str = "
 DELETE FROM himalia.deliveries WHERE NOT EXISTS (SELECT 1 FROM himalia.trigger_runs run WHERE run.id = run_id)
   AND EXISTS (SELECT 1 FROM himalia.replicas WHERE name = $1 AND epoch = $2)";
 
+const FORGET_ANSWERS: &str = "
+DELETE FROM himalia.prompt_answers WHERE answered_micros < $3
+  AND EXISTS (SELECT 1 FROM himalia.replicas WHERE name = $1 AND epoch = $2)";
+
 const ONE_DELIVERY: &str = "SELECT * FROM himalia.deliveries WHERE id = $1";
 
 const DELIVERIES: &str = "
@@ -154,7 +159,7 @@ fn claimant(me: &Me) -> String {
 
 impl PostgresStore {
     /// Changes rows by one statement, whose first two parameters are this process; gives back how many.
-    async fn changed<F>(&self, sql: &'static str, params: F) -> Result<u64, StoreError>
+    pub(super) async fn changed<F>(&self, sql: &'static str, params: F) -> Result<u64, StoreError>
     where
         F: FnOnce(&Me) -> Vec<Box<dyn tokio_postgres::types::ToSql + Send + Sync>> + Send + 'static,
     {
@@ -464,6 +469,8 @@ impl PostgresStore {
         let forgotten = self.changed(FORGET_RUNS, move |_| vec![Box::new(keep), Box::new(before)]);
         let forgotten = forgotten.await?;
         self.changed(FORGET_DELIVERIES, |_| Vec::new()).await?;
+        self.changed(FORGET_ANSWERS, move |_| vec![Box::new(before)])
+            .await?;
         Ok(usize::try_from(forgotten).unwrap_or(usize::MAX))
     }
 

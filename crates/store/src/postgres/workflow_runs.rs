@@ -65,6 +65,8 @@ const PRESENT: &str = "SELECT id, start_print FROM himalia.workflow_runs WHERE o
 
 const ONE: &str = "SELECT * FROM himalia.workflow_runs WHERE id = $1";
 
+const OF_KEY: &str = "SELECT * FROM himalia.workflow_runs WHERE owner = $1 AND start_key = $2";
+
 const LIST: &str = "
 SELECT id, owner, workflow, version, digest, status, error, started_by, cancelled_by, created_micros, ended_micros
 FROM himalia.workflow_runs WHERE owner = $1 AND ($2::text IS NULL OR workflow = $2) AND ($3::text IS NULL OR status = $3)
@@ -225,16 +227,19 @@ impl PostgresStore {
         self.any_worker()?
             .run(move |link| async move {
                 let rows = link.query(ONE, &[&id]).await?;
-                let record = |row: &Row| -> Result<WorkflowRunRecord, Failure> {
-                    Ok(WorkflowRunRecord {
-                        brief: brief(row)?,
-                        principal: row.try_get("principal")?,
-                        start_key: row.try_get("start_key")?,
-                        start_print: row.try_get("start_print")?,
-                        inputs: row.try_get("inputs")?,
-                        outputs: row.try_get("outputs")?,
-                    })
-                };
+                rows.first().map(record).transpose()
+            })
+            .await
+    }
+
+    pub(super) async fn do_workflow_run_of(
+        &self,
+        owner: String,
+        key: String,
+    ) -> Result<Option<WorkflowRunRecord>, StoreError> {
+        self.any_worker()?
+            .run(move |link| async move {
+                let rows = link.query(OF_KEY, &[&owner, &key]).await?;
                 rows.first().map(record).transpose()
             })
             .await
@@ -437,6 +442,17 @@ impl PostgresStore {
             })
             .await
     }
+}
+
+fn record(row: &Row) -> Result<WorkflowRunRecord, Failure> {
+    Ok(WorkflowRunRecord {
+        brief: brief(row)?,
+        principal: row.try_get("principal")?,
+        start_key: row.try_get("start_key")?,
+        start_print: row.try_get("start_print")?,
+        inputs: row.try_get("inputs")?,
+        outputs: row.try_get("outputs")?,
+    })
 }
 
 fn brief(row: &Row) -> Result<WorkflowRunBrief, Failure> {

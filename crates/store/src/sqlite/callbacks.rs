@@ -48,10 +48,10 @@ impl SqliteStore {
                 .execute(params![kind, before])?;
             if forgotten > 0 {
                 for dependent in [
-                    "DELETE FROM deliveries WHERE created_micros < ?1 AND trigger_id NOT IN (SELECT id FROM triggers)",
-                    "DELETE FROM trigger_runs WHERE due_micros < ?1 AND trigger_id NOT IN (SELECT id FROM triggers)",
+                    "DELETE FROM deliveries WHERE trigger_id NOT IN (SELECT id FROM triggers)",
+                    "DELETE FROM trigger_runs WHERE trigger_id NOT IN (SELECT id FROM triggers)",
                 ] {
-                    transaction.prepare_cached(dependent)?.execute([before])?;
+                    transaction.prepare_cached(dependent)?.execute([])?;
                 }
             }
             Ok(forgotten)

@@ -21,6 +21,7 @@ mod kernels;
 mod meta;
 mod open;
 mod owner_bytes;
+mod prompt_answers;
 mod replicas;
 mod schema;
 mod skills;
@@ -443,6 +444,10 @@ impl Store for SqliteStore {
         Box::pin(self.do_workflow_run(id))
     }
 
+    fn workflow_run_of(&self, owner: String, key: String) -> StoreFuture<'_, Option<WorkflowRunRecord>> {
+        Box::pin(self.do_workflow_run_of(owner, key))
+    }
+
     fn workflow_runs(
         &self,
         owner: String,
@@ -550,6 +555,14 @@ impl Store for SqliteStore {
 
     fn trigger_run_of(&self, trigger: Uuid, key: String) -> StoreFuture<'_, Option<TriggerRun>> {
         Box::pin(self.do_trigger_run_of(trigger, key))
+    }
+
+    fn has_prompt_answer(&self, hook: Uuid, message: String) -> StoreFuture<'_, bool> {
+        Box::pin(self.do_has_prompt_answer(hook, message))
+    }
+
+    fn note_prompt_answer(&self, hook: Uuid, message: String, micros: i64) -> StoreFuture<'_, ()> {
+        Box::pin(self.do_note_prompt_answer(hook, message, micros))
     }
 
     fn trigger_runs(&self, trigger: Uuid, most: i64) -> StoreFuture<'_, Vec<TriggerRun>> {

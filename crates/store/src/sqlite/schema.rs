@@ -8,11 +8,11 @@ use super::failure::Failure;
 pub(super) const APPLICATION_ID: i64 = 0x4849_4d41;
 
 /// The schema version that this code writes (`PRAGMA user_version`).
-pub const SCHEMA_VERSION: i64 = 21;
+pub const SCHEMA_VERSION: i64 = 22;
 
 /// Step `n` brings version `n` to `n + 1`. A released step never changes; a change is a new step.
 pub(super) const MIGRATIONS: &[&str] = &[
-    V1, V2, V3, V4, V5, V6, V7, V8, V9, V10, V11, V12, V13, V14, V15, V16, V17, V18, V19, V20, V21,
+    V1, V2, V3, V4, V5, V6, V7, V8, V9, V10, V11, V12, V13, V14, V15, V16, V17, V18, V19, V20, V21, V22,
 ];
 
 const V1: &str = "
@@ -409,6 +409,21 @@ const V21: &str = "
 ALTER TABLE tool_approvals ADD COLUMN definition TEXT NOT NULL DEFAULT '';
 ";
 
+/// Messages that have answered prompts of a webhook, in a table of their own; credentials and access tokens count as bytes of their owner.
+const V22: &str = concat!(
+    "
+CREATE TABLE prompt_answers (
+    trigger_id      TEXT NOT NULL,
+    message         TEXT NOT NULL,
+    answered_micros INTEGER NOT NULL,
+    PRIMARY KEY (trigger_id, message)
+) STRICT, WITHOUT ROWID;
+DELETE FROM trigger_runs WHERE trigger_id NOT IN (SELECT id FROM triggers);
+",
+    counted!("credentials" as "credentials": "definition" "sealed"),
+    counted!("access_tokens" as "tokens": "caller" "description" "created_by"),
+);
+
 /// The schema version of an open file.
 pub(super) fn version(connection: &Connection) -> Result<i64, rusqlite::Error> {
     connection.pragma_query_value(None, "user_version", |row| row.get(0))
@@ -438,6 +453,6 @@ pub(super) fn migrate(connection: &mut Connection, steps: &[&str]) -> Result<(),
 }
 
 const _: () = assert!(
-    MIGRATIONS.len() == 21 && SCHEMA_VERSION == 21,
+    MIGRATIONS.len() == 22 && SCHEMA_VERSION == 22,
     "a step and its version come together"
 );

@@ -171,6 +171,7 @@ impl SqliteStore {
             for dependent in [
                 "DELETE FROM deliveries WHERE trigger_id = ?1",
                 "DELETE FROM trigger_runs WHERE trigger_id = ?1",
+                "DELETE FROM prompt_answers WHERE trigger_id = ?1",
             ] {
                 transaction.prepare_cached(dependent)?.execute([&id])?;
             }
@@ -321,6 +322,9 @@ impl SqliteStore {
     pub(super) async fn do_forget_trigger_runs(&self, keep: i64, before: i64) -> Result<usize, StoreError> {
         self.write(move |transaction| {
             let forgotten = transaction.prepare_cached(FORGET_RUNS)?.execute([keep, before])?;
+            transaction
+                .prepare_cached("DELETE FROM prompt_answers WHERE answered_micros < ?1")?
+                .execute([before])?;
             transaction
                 .prepare_cached("DELETE FROM deliveries WHERE run_id NOT IN (SELECT id FROM trigger_runs)")?
                 .execute([])?;

@@ -106,17 +106,20 @@ impl SqliteStore {
     pub(super) async fn do_workflow_run(&self, id: String) -> Result<Option<WorkflowRunRecord>, StoreError> {
         self.read(move |connection| {
             let mut select = connection.prepare_cached("SELECT * FROM workflow_runs WHERE id = ?1")?;
-            let row = select.query_row([&id], |row| {
-                Ok(WorkflowRunRecord {
-                    brief: brief(row)?,
-                    principal: row.get("principal")?,
-                    start_key: row.get("start_key")?,
-                    start_print: row.get("start_print")?,
-                    inputs: row.get("inputs")?,
-                    outputs: row.get("outputs")?,
-                })
-            });
-            Ok(row.optional()?)
+            Ok(select.query_row([&id], record).optional()?)
+        })
+        .await
+    }
+
+    pub(super) async fn do_workflow_run_of(
+        &self,
+        owner: String,
+        key: String,
+    ) -> Result<Option<WorkflowRunRecord>, StoreError> {
+        self.read(move |connection| {
+            let mut select = connection
+                .prepare_cached("SELECT * FROM workflow_runs WHERE owner = ?1 AND start_key = ?2")?;
+            Ok(select.query_row([&owner, &key], record).optional()?)
         })
         .await
     }
@@ -291,6 +294,17 @@ fn owner_of_mine(transaction: &Transaction<'_>, run: &str, epoch: i64) -> Result
     Ok(select
         .query_row(params![run, epoch], |row| row.get(0))
         .optional()?)
+}
+
+fn record(row: &Row<'_>) -> Result<WorkflowRunRecord, rusqlite::Error> {
+    Ok(WorkflowRunRecord {
+        brief: brief(row)?,
+        principal: row.get("principal")?,
+        start_key: row.get("start_key")?,
+        start_print: row.get("start_print")?,
+        inputs: row.get("inputs")?,
+        outputs: row.get("outputs")?,
+    })
 }
 
 fn brief(row: &Row<'_>) -> Result<WorkflowRunBrief, rusqlite::Error> {

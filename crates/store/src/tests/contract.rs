@@ -925,6 +925,16 @@ pub(crate) async fn a_run_of_a_workflow_is_its_process_and_an_answer_counts_once
         id: "r1".into(),
         print: "print of r1".into(),
     };
+    let of_key = async |owner: &str, key: &str| {
+        let found = a.workflow_run_of(owner.into(), key.into()).await.unwrap();
+        found.map(|record| (record.brief.id, record.start_print))
+    };
+    assert_eq!(
+        of_key("acme", "k").await,
+        Some(("r1".into(), "print of r1".into()))
+    );
+    assert_eq!(of_key("other", "k").await.unwrap().0, "r9");
+    assert_eq!(of_key("acme", "l").await, None);
     assert_eq!(
         a.add_workflow_run(workflow_run("r3", "acme", 3, Some("k")), quota, None)
             .await
@@ -1186,8 +1196,38 @@ pub(crate) async fn bytes_of_rows_are_counted_by_owner<P: Fixture>() {
     let of_row = i64::try_from(row.key.len()).unwrap() + 30;
     assert!(a.change_trigger_run(row, false, Some(delivery)).await.unwrap());
     assert_eq!(held("acme").await, before + of_trigger + of_row + 70);
-    // All goes, and nothing is left; others keep theirs, and the next process knows the same.
     assert!(a.delete_trigger(Uuid::from_u128(1)).await.unwrap());
+    assert_eq!(held("acme").await, before);
+    // Access tokens and credentials.
+    let token = TokenRecord {
+        id: Uuid::from_u128(5),
+        hash: [5; 32],
+        owner: "acme".into(),
+        caller: "ci".into(),
+        scope: "read".into(),
+        description: "d".repeat(40),
+        created_by: "acme/ada".into(),
+        created_micros: 1,
+        expires_micros: None,
+    };
+    a.insert_token(token).await.unwrap();
+    assert_eq!(held("acme").await, before + 50);
+    for bytes in [7_u8, 9] {
+        let record = CredentialRecord {
+            owner: "acme".into(),
+            name: "x".into(),
+            definition: "{}".into(),
+            key_id: "k".into(),
+            sealed: vec![0; bytes.into()],
+            set_by: "acme/ada".into(),
+            set_micros: 1,
+        };
+        a.put_credential(record, PutCredential::Always).await.unwrap();
+        assert_eq!(held("acme").await, before + 52 + i64::from(bytes));
+    }
+    // All goes, and nothing is left; others keep theirs, and the next process knows the same.
+    assert!(a.delete_token(Uuid::from_u128(5)).await.unwrap());
+    assert!(a.delete_credential("acme".into(), "x".into()).await.unwrap());
     assert_eq!(held("acme").await, before);
     a.delete_workflow("acme".into(), "monthly".into(), None)
         .await
@@ -1388,12 +1428,7 @@ pub(crate) async fn a_callback_is_added_with_its_run_and_goes_with_it<P: Fixture
     };
     assert!(store.end_workflow_run("r1".into(), end).await.unwrap());
     assert_eq!(store.forget_workflow_runs(11).await.unwrap(), 1);
-    // A row without a trigger, as of a message that was answered, is another's business while it is new.
-    let noted = trigger_run(99, 98, 150);
-    assert_eq!(store.add_trigger_run(noted.clone()).await.unwrap(), None);
     assert_eq!(forget(100).await.unwrap(), 1);
-    let found = store.trigger_run_of(noted.trigger, noted.key.clone());
-    assert_eq!(found.await.unwrap(), Some(noted));
     assert_eq!(ids("acme").await, [0_u128; 0]);
     // That of another owner has a run that continues.
     assert_eq!(ids("other").await, [4]);
@@ -1744,4 +1779,29 @@ pub(crate) async fn a_run_is_in_one_hand_until_that_process_is_gone<P: Fixture>(
         "the other one has not ended"
     );
     assert_eq!(store.delivery(told.id).await.unwrap(), None);
+}
+
+pub(crate) async fn a_message_that_has_answered_a_prompt_is_known_to_its_webhook_alone<P: Fixture>() {
+    let place = P::new().await;
+    let store = place.open("main").await;
+    let known = async |hook: u128, message: &str| {
+        let found = store
+            .has_prompt_answer(Uuid::from_u128(hook), message.into())
+            .await;
+        found.unwrap()
+    };
+    for hook in [1, 2] {
+        let record = trigger(hook, "acme", &format!("t{hook}"));
+        store.insert_trigger(record, 9).await.unwrap();
+    }
+    for (hook, message, micros) in [(1, "a", 10), (1, "a", 11), (1, "b", 20), (2, "b", 20)] {
+        let noting = store.note_prompt_answer(Uuid::from_u128(hook), message.into(), micros);
+        noting.await.unwrap();
+    }
+    assert!(known(1, "a").await && known(1, "b").await && known(2, "b").await);
+    assert!(!known(2, "a").await);
+    store.forget_trigger_runs(5, 15).await.unwrap();
+    assert!(!known(1, "a").await && known(1, "b").await);
+    assert!(store.delete_trigger(Uuid::from_u128(1)).await.unwrap());
+    assert!(!known(1, "b").await && known(2, "b").await);
 }

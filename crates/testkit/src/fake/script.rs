@@ -1,5 +1,7 @@
 //! The commands that the fake kernel understands.
 
+use serde_json::{Map, Value};
+
 /// The commands, for `--help` and for people who write tests.
 pub const HELP: &str = "\
 Commands of the fake kernel, one per line of code; `#` begins a comment:
@@ -7,7 +9,7 @@ Commands of the fake kernel, one per line of code; `#` begins a comment:
   eprint TEXT           the same on stderr
   raw-stderr TEXT       a line on the process's own stderr
   count N [BYTES]       N stream messages, `0` to `N-1`, each padded to BYTES
-  display MIME BYTES    display_data with so much data
+  display MIME BYTES    display_data with so much data, or with this JSON object
   result TEXT           execute_result with text/plain
   clear                 clear_output
   binary N BYTES        comm_msg with N buffers of BYTES each
@@ -40,7 +42,7 @@ pub enum Step {
     Print { name: &'static str, text: String },
     RawStderr(String),
     Count { messages: u64, bytes: usize },
-    Display { mime: String, bytes: usize },
+    Display { mime: String, data: Value },
     Result(String),
     Clear,
     Binary { buffers: usize, bytes: usize },
@@ -100,7 +102,10 @@ fn command(line: &str) -> Option<Step> {
         },
         "display" => Step::Display {
             mime: word(first)?,
-            bytes: second.parse().ok()?,
+            data: match second.parse() {
+                Ok(bytes) => "d".repeat(bytes).into(),
+                Err(_) => serde_json::from_str::<Map<String, Value>>(second).ok()?.into(),
+            },
         },
         "result" => Step::Result(rest.to_owned()),
         "clear" => Step::Clear,

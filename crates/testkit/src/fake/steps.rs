@@ -38,8 +38,8 @@ impl Shell {
             Step::Print { name, text } => self.iopub.stream(parent, name, &format!("{text}\n")).await,
             Step::RawStderr(text) => eprintln!("{text}"),
             Step::Count { messages, bytes } => self.count_to(messages, bytes, parent).await?,
-            Step::Display { mime, bytes } => {
-                let data = json!({ "data": { mime: "d".repeat(bytes) }, "metadata": {}, "transient": {} });
+            Step::Display { mime, data } => {
+                let data = json!({ "data": { mime: data }, "metadata": {}, "transient": {} });
                 self.publish("display_data", parent, &data).await;
             }
             Step::Result(text) => {

@@ -8,10 +8,10 @@ use himalia_model::{EngineError, Principal};
 use himalia_store::TriggerRecord;
 use uuid::Uuid;
 
-use super::definition::{Detail, TriggerKind, TriggerRunStatus, stored};
+use super::definition::{TriggerKind, stored};
+use super::runner;
 use super::runner::KEPT;
 use super::webhooks::WebhookMessage;
-use super::{new_run, runner};
 use crate::Engine;
 use crate::api::Commands;
 
@@ -63,11 +63,12 @@ impl Engine {
         }))
     }
 
-    /// Checks that a prompt was posted to the webhook of a signer, and that the message did not answer one before.
+    /// Checks that a prompt was posted to the webhook of a signer, and that the message did not answer one before. The replica that has the
+    /// kernel of the prompt checks it.
     pub async fn check_answer(&self, signer: &AnswerSigner, prompt: &PromptName) -> Result<(), EngineError> {
         let store = self.commands.inner.store();
-        let used = store.trigger_run_of(answers_of(&signer.record), signer.message.clone());
-        if used.await.map_err(stored)?.is_some() {
+        let used = store.has_prompt_answer(signer.record.id, signer.message.clone());
+        if used.await.map_err(stored)? {
             return Err(EngineError::Conflict {
                 reason: "a message with this webhook-id has answered a prompt before".to_owned(),
             });
@@ -83,13 +84,11 @@ impl Engine {
         let AnswerSigner {
             record, message, now, ..
         } = signer;
-        let mut detail = Detail::new(TriggerRunStatus::Succeeded);
-        detail.ended_micros = Some(now);
-        let mut run = new_run(&record, Uuid::new_v4(), message, now, &detail)?;
-        run.trigger = answers_of(&record);
-        let adding = self.commands.inner.store().add_trigger_run(run);
-        adding.await.map_err(stored)?;
-        Ok(())
+        let store = self.commands.inner.store();
+        store
+            .note_prompt_answer(record.id, message, now)
+            .await
+            .map_err(stored)
     }
 }
 
@@ -109,16 +108,8 @@ impl Commands {
                 let kept = i64::try_from(KEPT.as_secs()).unwrap_or(i64::MAX);
                 Ok(!prompt.password && age >= kept)
             }
-            // The replica that has its kernel answers for it.
-            Err(EngineError::NotFound { .. }) => {
-                Ok(matches!(name, PromptName::Kernel(_)) && self.inner.store().is_shared())
-            }
+            Err(EngineError::NotFound { .. }) => Ok(false),
             Err(error) => Err(error),
         }
     }
-}
-
-/// Under which trigger messages are remembered that have answered prompts of a webhook.
-pub(super) fn answers_of(record: &TriggerRecord) -> Uuid {
-    Uuid::from_u128(!record.id.as_u128())
 }

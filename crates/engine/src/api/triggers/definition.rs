@@ -90,6 +90,11 @@ impl Holder {
         self.mark.is_some()
     }
 
+    /// Whether what it has started ends with the token of this mark.
+    pub(in crate::api) fn ends_with(&self, mark: &str) -> bool {
+        self.name != OPERATOR && self.mark.as_deref() == Some(mark)
+    }
+
     /// The principal, if its token counts. The operator's own one is replaced at will, and counts always.
     pub(super) fn principal(&self, marked: &dyn Fn(&str) -> Option<Principal>) -> Option<Principal> {
         if self.name == OPERATOR {

@@ -159,6 +159,11 @@ impl Commands {
     ) -> Result<BegunRun, EngineError> {
         let adding = async {
             let id = ClientRun::Skill(run.id);
+            if run.repeated
+                && let Some(secret) = self.callback_secret(id).await?
+            {
+                return Ok(Some(secret));
+            }
             let (new, secret) = self
                 .new_callback(principal, RunTarget::skill(skill), url, id)
                 .await?;

@@ -27,11 +27,16 @@ pub(super) async fn add(
     if prompt.password {
         return Ok(());
     }
+    let store = commands.inner.store();
+    let known = store.trigger_run_of(record.id, prompt.id.to_string());
+    if known.await.map_err(stored)?.is_some() {
+        return Ok(());
+    }
     let mut detail = Detail::new(TriggerRunStatus::Due);
     detail.outputs = Some(shown(prompt.clone())?);
     let run = new_run(record, Uuid::new_v4(), prompt.id.to_string(), now, &detail)?;
     let _room = commands.room(&record.owner, run.detail.len()).await?;
-    let adding = commands.inner.store().add_trigger_run(run);
+    let adding = store.add_trigger_run(run);
     adding.await.map(drop).map_err(stored)
 }
 

@@ -137,6 +137,13 @@ impl Commands {
                 reason: "the webhook is switched off".to_owned(),
             });
         }
+        let known = self
+            .inner
+            .store()
+            .trigger_run_of(record.id, message.id.to_owned());
+        if let Some(known) = known.await.map_err(stored)? {
+            return run_info(&known);
+        }
         let mut inputs: Map<String, Value> = serde_json::from_slice(message.body)
             .map_err(|_| EngineError::bad_request("body", "expected an object as JSON"))?;
         // What the webhook says is not its sender's choice.
@@ -148,7 +155,12 @@ impl Commands {
         let open = self.inner.store().count_open_trigger_runs(record.id).await;
         let full = usize::try_from(open.map_err(stored)?).unwrap_or(0) >= super::MAX_OPEN_RUNS;
         if full {
-            return self.known_message(record, &run.key).await;
+            return Err(EngineError::OverBudget {
+                what: "runs",
+                reason: format!("{} runs of this webhook have not ended", super::MAX_OPEN_RUNS),
+                gateways: false,
+                retry_after: RETRY_S,
+            });
         }
         let _room = self.room(&record.owner, run.detail.len()).await?;
         let there = self.inner.store().add_trigger_run(run.clone()).await;
@@ -157,22 +169,6 @@ impl Commands {
         }
         self.triggers.wake();
         run_info(&run)
-    }
-
-    /// The run of a message that came before; there is no place for another one.
-    async fn known_message(&self, record: &TriggerRecord, key: &str) -> Result<TriggerRunInfo, EngineError> {
-        let most = i64::try_from(super::MAX_TRIGGER_RUNS).unwrap_or(i64::MAX);
-        let runs = self.inner.store().trigger_runs(record.id, most).await;
-        let found = runs.map_err(stored)?.into_iter().find(|run| run.key == key);
-        match found {
-            Some(run) => run_info(&run),
-            None => Err(EngineError::OverBudget {
-                what: "runs",
-                reason: format!("{} runs of this webhook have not ended", super::MAX_OPEN_RUNS),
-                gateways: false,
-                retry_after: RETRY_S,
-            }),
-        }
     }
 
     /// Seals the secrets of a trigger for its id and its owner.

@@ -269,9 +269,9 @@ impl Commands {
                         effects
                     }
                 },
-                () = wake.notified() => self.signals(id, &mut run).await?,
+                () = wake.notified() => self.signals(id, &mut run, &mut attempts.without_rights).await?,
                 // Another replica may have written an answer.
-                _ = looks.tick(), if self.inner.store().is_shared() => self.signals(id, &mut run).await?,
+                _ = looks.tick(), if self.inner.store().is_shared() => self.signals(id, &mut run, &mut attempts.without_rights).await?,
                 () = tick => run.tick(self.now_micros()),
             };
             while attempts.tasks.try_join_next().is_some() {}
@@ -316,8 +316,8 @@ impl Commands {
         Ok(())
     }
 
-    /// What others have written of a run: answers, and that it is to end.
-    async fn signals(&self, id: &str, run: &mut Run) -> Result<Vec<Effect>, Stop> {
+    /// What others have written of a run: answers, and that it is to end, `without_rights` if its token is not valid any more.
+    async fn signals(&self, id: &str, run: &mut Run, without_rights: &mut bool) -> Result<Vec<Effect>, Stop> {
         let record = self.inner.store().workflow_run(id.to_owned()).await?;
         let record = record
             .filter(|record| record.brief.status == RUNNING)
@@ -330,7 +330,8 @@ impl Commands {
                 effects.extend(run.answered(&given.step, &given.answer, &given.by, now));
             }
         }
-        if record.brief.cancelled_by.is_some() {
+        if let Some(by) = record.brief.cancelled_by {
+            *without_rights |= by == GATEWAY;
             effects.extend(run.cancel(now));
         }
         Ok(effects)

@@ -107,6 +107,19 @@ impl Commands {
         }
         let print = address(asked);
         let key = key.map(|key| address(json!([principal.name(), key])));
+        let has_callback = wanted.callback.is_some();
+        if let Some(key) = &key {
+            // Before room, a turn or its workflow is asked for: it was begun.
+            let known = self
+                .inner
+                .store()
+                .workflow_run_of(principal.owner().to_owned(), key.clone());
+            if let Some(known) = known.await.map_err(stored)? {
+                return self
+                    .begun_before(known.brief.id, &known.start_print, &print, has_callback)
+                    .await;
+            }
+        }
         let id = Uuid::new_v4();
         let (callback, secret) = match &wanted.callback {
             Some(url) => {
@@ -135,21 +148,31 @@ impl Commands {
                     callback_secret: secret,
                 })
             }
-            Some(held) if held == print => {
-                // Its caller may not have got the first response.
-                let run = uuid_of_run(&id).filter(|_| secret.is_some());
-                let callback_secret = match run {
-                    Some(run) => self.callback_secret(ClientRun::Workflow(run)).await?,
-                    None => None,
-                };
-                Ok(StartedRun {
-                    id,
-                    is_new: false,
-                    callback_secret,
-                })
-            }
-            Some(_) => Err(EngineError::KeyReused),
+            Some(held) => self.begun_before(id, &held, &print, has_callback).await,
         }
+    }
+
+    /// The run that an earlier request with the same key has begun.
+    async fn begun_before(
+        &self,
+        id: String,
+        held: &str,
+        print: &str,
+        has_callback: bool,
+    ) -> Result<StartedRun, EngineError> {
+        if held != print {
+            return Err(EngineError::KeyReused);
+        }
+        // Its caller may not have got the first response.
+        let callback_secret = match uuid_of_run(&id).filter(|_| has_callback) {
+            Some(run) => self.callback_secret(ClientRun::Workflow(run)).await?,
+            None => None,
+        };
+        Ok(StartedRun {
+            id,
+            is_new: false,
+            callback_secret,
+        })
     }
 
     /// The run of a workflow that is another run, with this id: it is begun once, and found after that.

@@ -1,12 +1,16 @@
 //! The caller who started a run, as it is stored: what it is and may do, and by which token. A run ends with the rights of its token.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use himalia_model::{EngineError, Principal, Via};
+use himalia_store::{RUNNING, WorkflowRunFilter};
 use himalia_workflows::{Effect, Failure, Run};
 use serde::{Deserialize, Serialize};
 use tokio::time::sleep;
 
+use super::records::json_of;
+use super::{MAX_RUNS_IN_PROGRESS, stored};
 use crate::api::Commands;
 use crate::api::triggers::Holder;
 
@@ -56,6 +60,50 @@ impl Commands {
         !starter.holder.is_bound() || self.principal_of(owner, &starter.holder).is_ok()
     }
 
+    /// The runs in progress of an owner that end with a token, by its mark.
+    pub(in crate::api) async fn runs_of_token(
+        &self,
+        owner: &str,
+        mark: &str,
+    ) -> Result<Vec<String>, EngineError> {
+        let store = self.inner.store();
+        let filter = WorkflowRunFilter {
+            workflow: None,
+            status: Some(RUNNING.to_owned()),
+            after: None,
+            limit: MAX_RUNS_IN_PROGRESS.into(),
+        };
+        let running = store.workflow_runs(owner.to_owned(), filter).await;
+        let mut found = Vec::new();
+        for run in running.map_err(stored)? {
+            if let Some(record) = store.workflow_run(run.id).await.map_err(stored)? {
+                let starter: Starter = json_of(&record.principal)?;
+                if starter.holder.ends_with(mark) {
+                    found.push(record.brief.id);
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// Cancels runs whose token was revoked; those that the gateway has cancelled for that, now or a moment before.
+    pub(in crate::api) async fn stop_without_token(
+        &self,
+        runs: BTreeSet<String>,
+    ) -> Result<Vec<String>, EngineError> {
+        let store = self.inner.store();
+        let mut stopped = Vec::new();
+        for id in runs {
+            let cancelling = store.cancel_workflow_run(id.clone(), GATEWAY.to_owned());
+            cancelling.await.map_err(stored)?;
+            self.workflows.wake(&id);
+            let record = store.workflow_run(id).await.map_err(stored)?;
+            let by_gateway = record.filter(|one| one.brief.cancelled_by.as_deref() == Some(GATEWAY));
+            stopped.extend(by_gateway.map(|record| record.brief.id));
+        }
+        Ok(stopped)
+    }
+
     /// Cancels a run whose starter may run nothing any more, in the store and in what is done next. Whether it did.
     pub(super) async fn end_without_rights(
         &self,
@@ -77,7 +125,7 @@ impl Commands {
             .inner
             .store()
             .cancel_workflow_run(id.to_owned(), GATEWAY.to_owned());
-        cancelling.await.map_err(super::stored)?;
+        cancelling.await.map_err(stored)?;
         effects.retain(|effect| !matches!(effect, Effect::Start(..)));
         effects.extend(run.cancel(self.now_micros()));
         Ok(true)

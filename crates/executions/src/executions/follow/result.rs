@@ -25,7 +25,7 @@ impl Follower<Excerpt> {
             bytes_total: text.bytes_total,
             bytes_shown: text.bytes_shown(),
             from: text.head.len() as u64,
-            to: text.bytes_total - text.tail.len() as u64,
+            to: text.bytes_total.saturating_sub(text.tail.len() as u64),
         });
         let more = truncated.map_or_else(String::new, |cut| {
             let (id, offset) = (self.id, cut.from);

@@ -70,7 +70,11 @@ impl Item {
             Self::KernelSession(text) => put(KERNEL_SESSION, None, text),
             Self::Closed(closed) => {
                 let reason = REASONS.iter().position(|reason| reason == closed);
-                put(CLOSED, Some(reason.unwrap_or(REASONS.len() - 1) as u64), b"");
+                put(
+                    CLOSED,
+                    Some(reason.unwrap_or(REASONS.len().saturating_sub(1)) as u64),
+                    b"",
+                );
             }
         }
     }

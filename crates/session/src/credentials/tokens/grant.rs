@@ -163,7 +163,8 @@ impl TokenKeeper {
             ("redirect_uri", pending.redirect_uri.as_str()),
             ("code_verifier", pending.verifier.expose()),
         ];
-        let got = in_time(pending.client.tokens(&*self.transport, &pending.server, &grant)).await;
+        let transport = self.transport(&self.grantable(key).await?);
+        let got = in_time(pending.client.tokens(transport, &pending.server, &grant)).await;
         self.metrics.ended(match &got {
             Ok(_) => "got",
             Err(EngineError::Unavailable { .. }) => "failed",
@@ -217,7 +218,7 @@ impl TokenKeeper {
                     let id = kept.oauth().and_then(OAuth::client_id);
                     own_client(id.unwrap_or_default(), before.client_secret.clone(), server)
                 });
-                let revoked = in_time(client.revoke(&*self.transport, server, token)).await;
+                let revoked = in_time(client.revoke(self.transport(&kept), server, token)).await;
                 if let Err(error) = revoked {
                     tracing::warn!(owner = key.owner, name = key.name, %error, "the authorization server has not revoked a grant");
                 }
@@ -239,7 +240,7 @@ impl TokenKeeper {
 
     /// The server, and the gateway as its client.
     async fn client_for(&self, kept: &Kept, redirect_uri: &str) -> Result<(Server, Client), OAuthError> {
-        let transport = &*self.transport;
+        let transport = self.transport(kept);
         let Some(oauth) = kept.oauth() else {
             return Err(OAuthError::refused("invalid_request", None));
         };

@@ -4,6 +4,7 @@
 use himalia_credentials::{Credential, CredentialValue};
 use himalia_model::EngineError;
 use himalia_model::credential::{CredentialDefinition, CredentialInfo, CredentialKind, OAuth};
+use himalia_oauth::Transport;
 use himalia_store::{CredentialRecord, PutCredential};
 use zeroize::Zeroizing;
 
@@ -45,6 +46,11 @@ impl Kept {
 }
 
 impl TokenKeeper {
+    /// How the authorization server of a credential is reached.
+    pub(super) fn transport(&self, kept: &Kept) -> &dyn Transport {
+        self.transports.of(&kept.set_by)
+    }
+
     /// What is kept of a credential with tokens; `None`: there is no such credential.
     pub(super) async fn read(&self, key: &Key) -> Result<Option<Kept>, EngineError> {
         let found = self

@@ -77,7 +77,7 @@ impl TokenKeeper {
     /// Asks the authorization server.
     async fn ask(&self, oauth: &OAuth, kept: &Kept) -> Result<Tokens, OAuthError> {
         let record = &kept.record;
-        let transport = &*self.transport;
+        let transport = self.transport(kept);
         let server = match &record.server {
             Some(server) => server.clone(),
             None => discover(transport, oauth).await?,

@@ -4,12 +4,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use himalia_credentials::{CredentialSource as _, SecretText};
-use himalia_model::TimeSource;
 use himalia_model::credential::{CredentialDefinition, CredentialKeys, CredentialSettings, TokenState};
-use himalia_oauth::Sent;
+use himalia_model::network::PrivateAddresses;
+use himalia_model::{EngineConfig, TimeSource};
+use himalia_oauth::{Sent, Transport};
 use himalia_store::SqliteStore;
 use http::{Request, Response};
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use url::Url;
 
@@ -176,7 +179,7 @@ impl World {
             configured: Vec::new(),
         };
         let tokens = TokenSettings {
-            transport: Arc::clone(&self.server) as Arc<dyn Transport>,
+            transports: Transports::all(&(Arc::clone(&self.server) as Arc<dyn Transport>)),
             metrics: himalia_metrics::Metrics::new().tokens().clone(),
             is_shared,
         };
@@ -549,4 +552,83 @@ async fn browsers_come_back_to_addresses_that_keep_the_code_secret() {
         .await
         .unwrap_err();
     assert!(matches!(nothing, EngineError::Conflict { .. }), "{nothing}");
+}
+
+/// A server at an address of this machine that gives a token for each request, and counts them.
+async fn local_server() -> (std::net::SocketAddr, Arc<AtomicU64>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let (address, asked) = (listener.local_addr().unwrap(), Arc::<AtomicU64>::default());
+    let count = Arc::clone(&asked);
+    tokio::spawn(async move {
+        let body = json!({"access_token": "access", "expires_in": 100}).to_string();
+        let head = format!(
+            "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+            body.len()
+        );
+        while let Ok((mut stream, _)) = listener.accept().await {
+            count.fetch_add(1, Ordering::SeqCst);
+            let mut seen = Vec::new();
+            while !String::from_utf8_lossy(&seen).contains("grant_type=client_credentials")
+                && stream.read_buf(&mut seen).await.unwrap() > 0
+            {}
+            stream
+                .write_all(format!("{head}{body}").as_bytes())
+                .await
+                .unwrap();
+        }
+    });
+    (address, asked)
+}
+
+#[tokio::test]
+async fn the_address_of_a_tenants_authorization_server_needs_an_allowance_for_tenants() {
+    let (address, asked) = local_server().await;
+    let ask = async |change: fn(&mut EngineConfig, PrivateAddresses), set_by: &str| {
+        let mut config = EngineConfig::new("/nowhere");
+        change(&mut config, address.to_string().parse().unwrap());
+        let world = World::new();
+        let metrics = himalia_metrics::Metrics::new();
+        let tokens = TokenSettings::new(&config, metrics.tokens().clone(), false);
+        let settings = CredentialSettings {
+            keys: Some(CredentialKeys("11".repeat(32))),
+            configured: Vec::new(),
+        };
+        let gateway = Credentials::new(world.store.clone(), &settings, Clock::default(), tokens);
+        let gateway = Arc::new(gateway.unwrap());
+        let definition = json!({
+            "kind": "oauth2", "hosts": ["api.test"], "grant": "client_credentials", "client_id": "c",
+            "token_url": format!("http://{address}/token"),
+        });
+        let definition: CredentialDefinition = serde_json::from_value(definition).unwrap();
+        let value = CredentialValue {
+            value: SecretText::new(String::new()),
+            session_token: None,
+            client_secret: Some(SecretText::new("s3cret-of-c".to_owned())),
+        };
+        gateway
+            .set(("acme", "api"), definition, &value, set_by)
+            .await
+            .unwrap();
+        token(&gateway).await
+    };
+    let for_sessions = |config: &mut EngineConfig, address| config.private_addresses = vec![address];
+    let for_tenants = |config: &mut EngineConfig, address| config.callback_addresses = vec![address];
+    for (change, set_by) in [
+        (
+            for_sessions as fn(&mut EngineConfig, PrivateAddresses),
+            "acme/ada",
+        ),
+        (for_tenants, "operator"),
+    ] {
+        let refused = ask(change, set_by).await.unwrap_err();
+        assert!(refused.contains("loopback address"), "{set_by}: {refused}");
+    }
+    assert_eq!(asked.load(Ordering::SeqCst), 0, "nothing is sent");
+    for (change, set_by) in [
+        (for_tenants as fn(&mut EngineConfig, PrivateAddresses), "acme/ada"),
+        (for_sessions, "operator"),
+        (for_sessions, "operator/ci"),
+    ] {
+        assert_eq!(ask(change, set_by).await.as_deref(), Ok("access"), "{set_by}");
+    }
 }

@@ -3,16 +3,55 @@
 use bytes::Bytes;
 use himalia_egress::Outbound;
 use himalia_model::network::PrivateAddresses;
+use himalia_model::{EngineConfig, OPERATOR};
 use himalia_oauth::{MAX_RESPONSE_BYTES, Sent, Transport};
 use http::header::{ACCEPT_ENCODING, USER_AGENT};
 use http::{HeaderValue, Request, Response};
 use http_body_util::{BodyExt as _, Full, Limited};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::OnceCell;
 use tokio::time::timeout;
 
 /// Longest time for a request and its response.
 const REQUEST_TIME: Duration = Duration::from_secs(20);
+
+/// Who wrote the addresses of an authorization server decides which ones that are not public may be reached.
+#[derive(Clone)]
+pub(crate) struct Transports {
+    operator: Arc<dyn Transport>,
+    tenant: Arc<dyn Transport>,
+}
+
+impl Transports {
+    /// From this process. The operator's credentials reach `private_addresses`, as sessions do whose templates the operator wrote. A tenant
+    /// chooses the addresses of its credentials as those of its callbacks, without the allow list of a template: `callback_addresses`.
+    pub(crate) fn new(config: &EngineConfig) -> Self {
+        Self {
+            operator: Arc::new(FromHere::new(config.private_addresses.clone())),
+            tenant: Arc::new(FromHere::new(config.callback_addresses.clone())),
+        }
+    }
+
+    /// For a credential that this caller has set; empty: one of the configuration.
+    pub(super) fn of(&self, set_by: &str) -> &dyn Transport {
+        let owner = set_by.split('/').next().unwrap_or_default();
+        if owner.is_empty() || owner == OPERATOR {
+            &*self.operator
+        } else {
+            &*self.tenant
+        }
+    }
+
+    /// One for all.
+    #[cfg(test)]
+    pub(super) fn all(one: &Arc<dyn Transport>) -> Self {
+        Self {
+            operator: Arc::clone(one),
+            tenant: Arc::clone(one),
+        }
+    }
+}
 
 /// Reaches them from this process. The certificates of the machine are read at the first request.
 pub(crate) struct FromHere {
