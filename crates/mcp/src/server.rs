@@ -158,3 +158,21 @@ fn chars(result: &CallToolResult) -> u64 {
     let structured = structured.map_or(0, |json| json.chars().count());
     text.max(structured) as u64
 }
+
+#[cfg(test)]
+mod tests {
+    use rmcp::model::ContentBlock;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_result_counts_by_what_is_longer_its_text_or_its_structure() {
+        let mut result = CallToolResult::success(vec![ContentBlock::text("äbc")]);
+        assert_eq!(chars(&result), 3);
+        result.structured_content = Some(json!([1, 2, 3]));
+        assert_eq!(chars(&result), 7);
+        result.structured_content = Some(json!(1));
+        assert_eq!(chars(&result), 3);
+    }
+}
