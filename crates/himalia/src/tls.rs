@@ -169,6 +169,28 @@ mod tests {
     }
 
     #[test]
+    fn a_key_that_others_may_write_is_refused() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let made = Made::new();
+        let (cert, key) = pair();
+        made.write(&cert, &key);
+        let with = |mode: u32| {
+            fs::set_permissions(made.files().key, fs::Permissions::from_mode(mode)).unwrap();
+            read(&made.files()).map(drop).map_err(|error| error.to_string())
+        };
+        for mode in [0o400, 0o600, 0o640, 0o644] {
+            assert_eq!(with(mode), Ok(()), "{mode:o}");
+        }
+        for mode in [0o620, 0o602, 0o666] {
+            let refused = with(mode).unwrap_err();
+            assert!(
+                refused.starts_with("tls_key: others than its owner may write"),
+                "{refused}"
+            );
+        }
+    }
+
+    #[test]
     fn what_is_wrong_is_said_with_its_setting() {
         let made = Made::new();
         let ((cert, key), (other, _)) = (pair(), pair());

@@ -139,6 +139,33 @@ mod tests {
         );
     }
 
+    /// What is logged while a token file with this mode is read.
+    fn logged(mode: u32) -> String {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("t");
+        fs::write(&path, "s3cret").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        let log = dir.path().join("log");
+        let subscriber = tracing_subscriber::fmt()
+            .with_writer(fs::File::create(&log).unwrap())
+            .finish();
+        tracing::subscriber::with_default(subscriber, || read(&path).unwrap());
+        fs::read_to_string(log).unwrap()
+    }
+
+    #[test]
+    fn a_token_that_others_than_the_group_can_use_is_warned_of() {
+        for mode in [0o400, 0o600, 0o440, 0o640] {
+            assert_eq!(logged(mode), "", "{mode:o}");
+        }
+        for mode in [0o644, 0o660, 0o602] {
+            assert!(
+                logged(mode).contains("other users can use the token file"),
+                "{mode:o}"
+            );
+        }
+    }
+
     #[test]
     fn a_token_file_may_end_in_a_newline_and_must_hold_something() {
         let dir = tempfile::tempdir().unwrap();

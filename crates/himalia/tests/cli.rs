@@ -5,6 +5,7 @@
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Output, Stdio};
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
@@ -148,6 +149,20 @@ fn beyond_loopback_it_refuses_to_start_without_a_token() {
     );
     let said = refused(2, &["serve"], &[("HIMALIA_LISTEN", "192.0.2.1:1")]);
     assert!(said.starts_with("himalia: listen: "), "{said}");
+}
+
+#[test]
+fn it_refuses_to_start_in_a_directory_that_others_write_to() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    let data = dir.path().to_str().unwrap();
+    // An address of which no machine has anything: nothing is listened on, whatever becomes of the directory.
+    let args = ["serve", "--data-dir", data, "--listen", "192.0.2.1:1"];
+    let said = refused(1, &args, &[("HIMALIA_TOKEN", "the-token-of-a-test-0123456789")]);
+    assert!(
+        said.starts_with("himalia: data_dir: other users may write to"),
+        "{said}"
+    );
 }
 
 #[test]

@@ -150,6 +150,35 @@ fn an_answer_is_of_the_client_that_is_asked_or_names_the_question() {
     }
 }
 
+/// Other kernels send names of files as they are.
+#[test]
+fn a_message_that_is_no_unicode_is_kept_as_text() {
+    let mut bench = Bench::running();
+    bench.ask("a");
+    let parts = Parts {
+        header: r#"{"msg_id":"m","msg_type":"stream","session":"kernel"}"#.into(),
+        parent_header: r#"{"msg_id":"a","msg_type":"execute_request","session":"client"}"#.into(),
+        metadata: "{}".into(),
+        content: (&b"{\"name\":\"stdout\",\"text\":\"a\\udcffb\xffc\"}"[..]).into(),
+        buffers: Vec::new(),
+    };
+    let message = ToGateway::Message {
+        kernel: 1,
+        link: 1,
+        origin: Origin {
+            incarnation: 1,
+            answers: None,
+        },
+        frame: v1::encode(Channel::Iopub, &parts),
+    };
+    bench.step(Event::Shim(Lane::Data, message));
+    let stored = bench.disk.last().unwrap();
+    assert_eq!(stored.kind, RecordKind::Message as u8);
+    let frame = Frame::parse(stored.body.clone(), &Limits::KERNEL).unwrap();
+    let content: Value = serde_json::from_slice(frame.content()).unwrap();
+    assert_eq!(content["text"], "a\u{fffd}b\u{fffd}c");
+}
+
 /// Messages that the gateway made in the kernel's name for a request: type, owner, status or state.
 fn made(bench: &Bench, msg_id: &str) -> Vec<(String, u64, String)> {
     let records = bench.disk.iter();

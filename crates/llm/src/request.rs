@@ -287,6 +287,15 @@ mod tests {
     }
 
     #[test]
+    fn a_member_that_is_not_known_is_not_sent() {
+        let body = json!({"messages": [], "service_tier": "priority"});
+        let config = config("m", json!({"url": "http://a.test/v1"}));
+        let refused = read(&body).unwrap().prepare(&config).err();
+        let refused = refused.and_then(|error| error.param);
+        assert_eq!(refused.as_deref(), Some("service_tier"));
+    }
+
+    #[test]
     fn files_and_deep_texts_count() {
         let input = |body: Value| {
             let (_, prepared) = sent(&body, json!({"url": "http://a.test/v1"}));

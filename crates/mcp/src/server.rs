@@ -186,6 +186,9 @@ fn chars(result: &CallToolResult) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use rmcp::model::ContentBlock;
+    use serde_json::json;
+
     use super::*;
 
     #[tokio::test]
@@ -201,5 +204,15 @@ mod tests {
             guarded("the tool cut", Span::none(), async { 7 }).await.unwrap(),
             7
         );
+    }
+
+    #[test]
+    fn a_result_counts_by_what_is_longer_its_text_or_its_structure() {
+        let mut result = CallToolResult::success(vec![ContentBlock::text("äbc")]);
+        assert_eq!(chars(&result), 3);
+        result.structured_content = Some(json!([1, 2, 3]));
+        assert_eq!(chars(&result), 7);
+        result.structured_content = Some(json!(1));
+        assert_eq!(chars(&result), 3);
     }
 }

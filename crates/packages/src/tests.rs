@@ -33,6 +33,11 @@ struct Server {
 
 impl Server {
     async fn new() -> Self {
+        Self::with(&format!("content-length: {SIZE}\r\n")).await
+    }
+
+    /// With these lines in the head of its response.
+    async fn with(lines: &str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let server = Self {
             address: listener.local_addr().unwrap(),
@@ -40,15 +45,14 @@ impl Server {
             more: Arc::default(),
         };
         let (asked, more) = (Arc::clone(&server.asked), Arc::clone(&server.more));
+        let head = format!("HTTP/1.1 200 OK\r\n{lines}connection: close\r\n\r\n");
         tokio::spawn(async move {
             loop {
                 let (mut stream, _) = listener.accept().await.unwrap();
                 asked.fetch_add(1, Ordering::SeqCst);
-                let more = Arc::clone(&more);
+                let (more, head) = (Arc::clone(&more), head.clone());
                 tokio::spawn(async move {
                     let _ = stream.read(&mut [0; 4096]).await.unwrap();
-                    let head =
-                        format!("HTTP/1.1 200 OK\r\ncontent-length: {SIZE}\r\nconnection: close\r\n\r\n");
                     stream.write_all(head.as_bytes()).await.unwrap();
                     stream.write_all(&file()[..SIZE / 2]).await.unwrap();
                     more.notified().await;
@@ -184,6 +188,19 @@ async fn an_address_that_is_not_public_is_refused() {
         "{denial}"
     );
     assert_eq!(server.asked.load(Ordering::SeqCst), 0);
+}
+
+/// Its host does not say how long it is.
+#[tokio::test]
+async fn a_file_that_outgrows_its_room_is_given_up() {
+    let (server, dir) = (Server::with("").await, tempfile::tempdir().unwrap());
+    let downloads = Arc::new(Downloads::new(Blobs::open(dir.path(), SIZE as u64).unwrap()));
+    let (url, fetch) = (server.url(), server.fetch());
+    let reading = downloads.get(ME, &digest(), &url, &fetch).await.unwrap();
+    server.more.notify_one();
+    assert!(read(reading).await.unwrap_err().len() < SIZE);
+    let kept: Vec<_> = std::fs::read_dir(dir.path()).unwrap().collect();
+    assert!(kept.is_empty(), "{kept:?}");
 }
 
 #[tokio::test]

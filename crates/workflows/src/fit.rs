@@ -350,6 +350,26 @@ mod tests {
     }
 
     #[test]
+    fn nothing_is_certain_that_was_not_checked() {
+        let source = json!({"enum": (0..100).collect::<Vec<_>>()});
+        let schema = json!({"type": "string"});
+        let compiled = Schema::new(&schema).unwrap();
+        let part = compiled.root();
+        let found = |steps: u64| {
+            super::misfit(
+                &source,
+                Target {
+                    schema: &schema,
+                    part,
+                },
+                &mut Steps::new(steps),
+            )
+        };
+        assert_eq!(found(10), None);
+        assert!(found(10_000).is_some());
+    }
+
+    #[test]
     fn a_member_is_known_unknown_or_absent() {
         let schema = json!({"type": "object", "properties": {"a": {"type": "string"}}});
         assert_eq!(member(&schema, "a"), Member::Known(&json!({"type": "string"})));

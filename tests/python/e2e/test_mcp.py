@@ -6,6 +6,7 @@ import json
 import struct
 import subprocess
 import threading
+import time
 
 import anyio
 import httpx
@@ -411,8 +412,11 @@ def test_code_that_ignores_interrupts_is_not_waited_for(shared):
     async def stubborn():
         async with agent(shared) as client:
             code = "import time\nfor _ in range(300):\n  try: time.sleep(1)\n  except BaseException: pass"
+            began = time.monotonic()
             ran = await client.call_tool("execute", {"session": session, "code": code, "timeout_s": 1})
             result = whole(ran)
+            # The wait of a call that names none is 50 s.
+            assert time.monotonic() - began < 40
             assert result["status"] == "running" and result["stuck"]["execution"] == result["id"]
             assert "[hint: The code ignores interrupts" in text(ran), text(ran)
             behind = await client.call_tool("execute", {"session": session, "code": "1", "timeout_s": 1})

@@ -131,6 +131,8 @@ def test_what_was_posted_is_answered_after_a_kill_and_posted_once(gateway, recei
     # A password is typed by a person: it is asked in the list, and not posted.
     password = eventually(lambda: gateway.http.get("v1/prompts").json()["prompts"], "the password is asked", 60)
     assert password[0]["password"] is True
+    not_posted = {"answer": f"/hooks/{hook['id']}/prompts/{password[0]['id']}"}
+    assert answer(gateway, hook, not_posted, "word").status_code == 404
     question = gateway.http.post(f"v1/sessions/{session}/prompts", json={"text": "And then?"}).json()
     eventually(lambda: len(receiver.seen) > 1, "the next one is posted", 60)
     assert [one["prompt"]["id"] for one in told(receiver)] == [data["prompt"]["id"], question["id"]]

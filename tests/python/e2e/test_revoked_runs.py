@@ -100,3 +100,17 @@ def test_a_run_is_not_continued_by_the_next_gateway_without_its_token(gateway):
     gateway.config_file.write_text(f'[tenants.acme]\ntokens = {{ other = "another-{TOKEN}" }}\n')
     gateway.start()
     assert_revoked(gateway, run)
+
+
+def test_a_run_that_a_schedule_has_started_ends_with_the_token_of_its_maker(gateway):
+    leaked, token = token_of(gateway, "ada")
+    schedule = {"name": "yearly", "cron": "0 0 1 1 *", "target": {"workflow": "again"}, "inputs": {"fails": False}}
+    with client_with(gateway, leaked) as http:
+        made = http.post("v1/schedules", json=schedule)
+        assert made.status_code == 201, made.text
+        asked = http.post("v1/schedules/yearly/runs", json={})
+        assert asked.status_code == 202, asked.text
+        [run] = eventually(lambda: http.get("v1/workflow-runs").json()["runs"], lambda: http.get("v1/schedules/yearly/runs").text, 60)
+    eventually(lambda: [step["status"] for step in shown(gateway, run["id"])["steps"]][-1] == "waiting", "it asks", 60)
+    assert gateway.http.delete(f"v1/tokens/{token}").status_code == 204
+    assert_revoked(gateway, run["id"])

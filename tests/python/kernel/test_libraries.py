@@ -61,17 +61,23 @@ def test_characters_that_no_font_has_cause_one_short_warning(kernel):
 
 
 def test_a_font_of_the_system_is_used_for_what_the_chosen_one_lacks(kernel):
+    # A font of another name, where systems have their users' fonts.
     code = """
-from himalia_kernel import libraries
+import matplotlib, os
+from fontTools.ttLib import TTFont
+font = TTFont(f'{matplotlib.get_data_path()}/fonts/ttf/STIXGeneral.ttf')
+for record in font['name'].names:
+    if record.nameID in (1, 4, 16):
+        font['name'].setName('WenQuanYi Micro Hei', record.nameID, record.platformID, record.platEncID, record.langID)
+os.makedirs(os.path.expanduser('~/.fonts'))
+font.save(os.path.expanduser('~/.fonts/Eastern.ttf'))
+import matplotlib.pyplot as plt
 from matplotlib import font_manager
-known = font_manager.fontManager
-known.ttflist.append(font_manager.FontEntry(fname=known.findfont('STIXGeneral'), name='WenQuanYi Micro Hei', style='normal', weight=400, size='scalable'))
-libraries._find_east_asian_font(font_manager)
-import matplotlib.pyplot as plt, os
 plt.rcParams['font.sans-serif'] = ['DejaVu Sans']
-[os.path.basename(str(getattr(one, 'path', one))).split('.')[0] for one in known._find_fonts_by_props(font_manager.FontProperties(family=['sans-serif']))]
+found = font_manager.fontManager._find_fonts_by_props(font_manager.FontProperties(family=['sans-serif']))
+[os.path.basename(str(getattr(one, 'path', one))).split('.')[0] for one in found]
 """
-    assert ran(kernel, code)[0][-1]["text/plain"] == "['DejaVuSans', 'STIXGeneral']"
+    assert ran(kernel, code)[0][-1]["text/plain"] == "['DejaVuSans', 'Eastern']"
 
 
 def test_bars_of_notebooks_end_with_their_last_state(kernel):

@@ -217,6 +217,16 @@ def test_characters_of_several_bytes_are_whole_wherever_their_bytes_are_parted(k
     assert shown(kernel, "os.write(1, b'a\\xe2\\x82b\\xffEND\\n')") == "a\ufffdb\ufffd"
 
 
+def test_the_end_of_a_cell_takes_what_was_written_and_not_read_yet(kernel):
+    """The thread that reads the descriptors finds nothing here, as if it always came too late."""
+    code = "import os, threading\nfrom himalia_kernel import stream\nwaiting = stream._waiting\n"
+    code += "stream._waiting = lambda pipe: waiting(pipe) if threading.current_thread() is threading.main_thread() else 0"
+    assert kernel.run(code)[0]["status"] == "ok"
+    for number in range(3):
+        reply, out, _ = kernel.run(f"_ = os.write(1, b'written {number}\\n')")
+        assert (reply["status"], out) == ("ok", f"written {number}\n")
+
+
 def test_halves_of_surrogate_pairs_are_replaced_and_nothing_is_lost(kernel):
     reply, out, _ = kernel.run("print('first'); print('n\\udcff'); print('a\\ud800b'); print('\\ud83d\\ude00'); print('last')")
     assert (reply["status"], out) == ("ok", "first\nn\ufffd\na\ufffdb\n😀\nlast\n")

@@ -460,6 +460,19 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_page_of_prompts_continues_if_one_of_its_parts_does() {
+        let parts = [
+            br#"{"prompts":[{"id":"prm_a","created":"2026-01-01"}],"next":"x"}"#.as_slice(),
+            br#"{"prompts":[]}"#,
+        ];
+        let parts = parts.map(part);
+        let asked = (&HeaderMap::new(), &Uri::from_static("/?limit=3"));
+        let response = united(List::Prompts, asked, &parts, &[]).unwrap();
+        let all: Value = serde_json::from_str(&text(response).await).unwrap();
+        assert_eq!(all["next"], prompts::next_of("0000000000 2026-01-01 prm_a"));
+    }
+
+    #[tokio::test]
     async fn a_page_of_prompts_has_low_turns_first_and_is_in_order_of_time() {
         let parts = [
             br#"{"prompts":[{"id":"prm_b","created":"2026-01-02","turn":1},{"id":"prm_c","created":"2026-01-04"}]}"#

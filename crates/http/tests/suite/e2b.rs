@@ -2,37 +2,48 @@
 #![allow(clippy::unwrap_used, reason = "a test ends by panicking")]
 
 use crate::common;
+use crate::tenants::fixture;
 
 use std::convert::Infallible;
 
 use axum::body::Body;
 use axum::http::{Request, Response};
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD_NO_PAD;
 use common::{Gateway, TOKEN};
-use himalia_engine::Principal;
-use himalia_http::{E2b, Mounted, SandboxTokens, Token};
+use himalia_engine::{Principal, TenantLimits};
+use himalia_http::{E2b, HttpConfig, Mounted, SandboxTokens, Token};
+use serde_json::json;
+use sha2::{Digest as _, Sha256};
 use tower::service_fn;
 
 const ADA: &str = "the-token-of-ada";
 
-/// Responds with who calls, what for, and the token of the sandbox `mine` for the caller.
+/// Responds with who calls, what for, and the token of the named sandbox, or of `mine`, for the caller.
 async fn echo(request: Request<Body>) -> Result<Response<Body>, Infallible> {
     let principal = request.extensions().get::<Principal>().unwrap();
+    let sandbox = request.headers().get("e2b-sandbox-id");
+    let sandbox = sandbox.map_or("mine", |id| id.to_str().unwrap());
     let tokens = SandboxTokens::new(b"secret");
     let text = format!(
         "{} {} {}",
         principal.name(),
         request.uri(),
-        tokens.issue(principal, "mine").unwrap()
+        tokens.issue(principal, sandbox).unwrap()
     );
     Ok(Response::new(Body::from(text)))
 }
 
+fn serve_e2b(config: &mut HttpConfig) {
+    config.e2b = Some(E2b {
+        service: Mounted::new(service_fn(echo)),
+        tokens: SandboxTokens::new(b"secret"),
+    });
+}
+
 async fn gateway() -> Gateway {
     Gateway::with(|config| {
-        config.e2b = Some(E2b {
-            service: Mounted::new(service_fn(echo)),
-            tokens: SandboxTokens::new(b"secret"),
-        });
+        serve_e2b(config);
         let ada = Principal::of_tenant("acme", "ada").unwrap();
         config.tokens.add(Token::new(ADA), ada).unwrap();
     })
@@ -119,6 +130,49 @@ async fn signatures_of_a_peer_that_guesses_are_not_looked_at() {
         gateway.bare("GET", "/e2b/v2/sandboxes", &[&key], "").await.status,
         200
     );
+}
+
+/// A signature is compared with the tokens of all sandboxes as long as these are few pairs, and else with those of the sandbox that it
+/// names.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_signature_without_its_sandbox_is_compared_with_few_tokens() {
+    let (gateway, engine) = fixture::gateway_over(
+        |config| drop(config.tenants.insert("acme".into(), TenantLimits::default())),
+        |config| {
+            serve_e2b(config);
+            for n in 0..30 {
+                let one = Principal::of_tenant("acme", &format!("one-{n}")).unwrap();
+                config
+                    .tokens
+                    .add(Token::new(&format!("the-token-of-{n}")), one)
+                    .unwrap();
+            }
+        },
+    )
+    .await;
+    let start = async || {
+        let made = fixture::made(&gateway, ADA, "POST", "/v1/sessions", json!({})).await;
+        made["id"].as_str().unwrap().to_owned()
+    };
+    let first = start().await;
+    let key = format!("X-API-KEY: {ADA}");
+    let named = format!("E2b-Sandbox-Id: {first}");
+    let shown = gateway.bare("GET", "/e2b/health", &[&key, &named], "").await;
+    let shown = String::from_utf8(shown.body).unwrap();
+    let signed = format!("a:read::{}", shown.rsplit(' ').next().unwrap());
+    let signature = BASE64_STANDARD_NO_PAD.encode(Sha256::digest(signed));
+    let encoded: String = signature.bytes().map(|byte| format!("%{byte:02X}")).collect();
+    let path = format!("/files?path=a&signature=v1_{encoded}");
+    let status = async |path: &str| gateway.bare("GET", path, &[], "").await.status;
+    assert_eq!(status(&path).await, 200);
+    let second = start().await;
+    assert_eq!(status(&path).await, 401);
+    assert_eq!(status(&format!("{path}&sandbox={first}")).await, 200);
+    assert_eq!(status(&format!("{path}&sandbox={second}")).await, 401);
+    // Nor is one that fits looked at, of a peer that has shown too many others.
+    while status("/files?path=a&signature=v1_AAAA").await != 429 {}
+    assert_eq!(status(&format!("{path}&sandbox={first}")).await, 429);
+    fixture::stop(engine).await;
 }
 
 #[tokio::test]

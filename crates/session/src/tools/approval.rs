@@ -206,3 +206,112 @@ pub(super) fn definition_of(tool: &ToolDefinition, server: Option<&ToolServerCon
     });
     hex::encode(Sha256::digest(all.to_string()))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::time::Duration;
+
+    use himalia_model::{AllowedCallers, HttpUrl};
+
+    use super::*;
+
+    fn url(text: &str) -> HttpUrl {
+        HttpUrl::parse(text).unwrap()
+    }
+
+    fn server(name: &str, kind: ToolServerKind) -> ToolServerConfig {
+        ToolServerConfig {
+            name: name.to_owned(),
+            kind,
+            description: String::new(),
+            credential: None,
+            owner: "operator".to_owned(),
+            callers: AllowedCallers::default(),
+            call_time: Duration::from_secs(1),
+            reply_bytes: 1,
+        }
+    }
+
+    fn mcp(address: &str) -> ToolServerKind {
+        ToolServerKind::Mcp { url: url(address) }
+    }
+
+    fn openapi(description: &str, base: Option<&str>) -> ToolServerKind {
+        ToolServerKind::OpenApi {
+            description: DescriptionSource::Url(url(description)),
+            base_url: base.map(url),
+        }
+    }
+
+    /// An approval is of what its person knew: whatever changes of it makes another definition.
+    #[test]
+    fn a_tool_that_changes_has_another_definition() {
+        let tool = ToolDefinition {
+            name: "pay".to_owned(),
+            input_schema: json!({"type": "object"}),
+            ..ToolDefinition::default()
+        };
+        let at = server("bank", mcp("https://bank.test/mcp"));
+        let changed = [
+            ToolDefinition {
+                name: "refund".to_owned(),
+                ..tool.clone()
+            },
+            ToolDefinition {
+                description: "Pays twice.".to_owned(),
+                ..tool.clone()
+            },
+            ToolDefinition {
+                input_schema: json!({"type": "object", "required": ["to"]}),
+                ..tool.clone()
+            },
+            ToolDefinition {
+                output_schema: Some(json!({})),
+                ..tool.clone()
+            },
+            ToolDefinition {
+                place: "POST /pay".to_owned(),
+                ..tool.clone()
+            },
+        ];
+        let places = [
+            server("other", mcp("https://bank.test/mcp")),
+            server("bank", mcp("https://evil.test/mcp")),
+            server("bank", openapi("https://bank.test/api", None)),
+            server("bank", openapi("https://evil.test/api", None)),
+            server(
+                "bank",
+                openapi("https://bank.test/api", Some("https://evil.test/")),
+            ),
+        ];
+        let mut all = vec![definition_of(&tool, Some(&at)), definition_of(&tool, None)];
+        all.extend(changed.iter().map(|tool| definition_of(tool, Some(&at))));
+        all.extend(places.iter().map(|at| definition_of(&tool, Some(at))));
+        assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), all.len(), "{all:?}");
+        assert_eq!(all[0], definition_of(&tool.clone(), Some(&at.clone())));
+    }
+
+    #[test]
+    fn an_approved_call_is_of_its_tool_its_definition_and_its_arguments() {
+        let digest_of = |tool: &str, definition: &str, arguments: &Value| {
+            digest(&Wanted {
+                tool,
+                definition: definition.to_owned(),
+                arguments,
+                schema: None,
+                mask: None,
+                key: None,
+            })
+        };
+        let first = digest_of("bank.pay", "1", &json!({"to": "ada"}));
+        assert_eq!(first, digest_of("bank.pay", "1", &json!({"to": "ada"})));
+        for other in [
+            digest_of("bank.refund", "1", &json!({"to": "ada"})),
+            digest_of("bank.pay", "2", &json!({"to": "ada"})),
+            digest_of("bank.pay", "1", &json!({"to": "eve"})),
+        ] {
+            assert_ne!(first, other);
+        }
+    }
+}

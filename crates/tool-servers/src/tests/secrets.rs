@@ -42,6 +42,37 @@ async fn telltale() -> Raw {
     .await
 }
 
+/// A server that answers with a part of its reply, or says that it has several.
+async fn sending_parts() -> Raw {
+    calls(&["part", "parts"], |request, mut stream| {
+        Box::pin(async move {
+            let told = request.headers.get("authorization").cloned().unwrap_or_default();
+            let (status, kind) = match request.tool().unwrap().as_str() {
+                "part" => ("206 Partial Content", "application/json"),
+                _ => ("200 OK", "multipart/byteranges; boundary=x"),
+            };
+            let header = format!("content-type: {kind}\r\n");
+            respond(&mut stream, status, &header, &told.as_bytes()[..10]).await;
+        })
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_secret_is_not_read_in_parts_of_an_answer() {
+    let server = sending_parts().await;
+    let source = Arc::new(Source::default());
+    *source.all.lock().unwrap() = vec![credential(
+        json!({"kind": "bearer", "hosts": [server.url]}),
+        SECRET,
+    )];
+    let servers = ready_with(&source, &server.url).await;
+    for tool in ["part", "parts"] {
+        let error = call(&servers, "a", tool).await.unwrap_err().to_string();
+        assert!(error.contains("the response is a part"), "{error}");
+    }
+}
+
 async fn ready_with(source: &Arc<Source>, url: &str) -> crate::ToolServers {
     let fields = json!({"url": url, "credential": "api"});
     let servers = start_with(vec![config("a", fields)], Arc::clone(source));

@@ -64,7 +64,11 @@ fn violations_and_their_texts_are_bounded() {
     // The first eight of very many, with a text that is cut in time.
     let schema = json!({"items": {"enum": ["x".repeat(60_000)]}});
     let value: Value = (0..40_000).collect::<Vec<_>>().into();
-    assert_eq!(Schema::new(&schema).unwrap().violations(&value).len(), 8);
+    let (schema, mut steps) = (Schema::new(&schema).unwrap(), Steps::of(&value));
+    let most = steps.left();
+    let found = run::violations(&schema.0, schema.0.root, &value, &mut steps);
+    assert_eq!(found.len(), 8);
+    assert!(most - steps.left() < 1000, "the rest is not looked at");
 }
 
 #[test]
@@ -208,6 +212,22 @@ fn a_schema_that_doubles_below_members_is_given_up_at_a_number_of_steps() {
     assert_eq!(not.violations(&deep(60))[0].rule, "steps");
 }
 
+/// References and levels of the value multiply: a check that went down all of them would need more stack than a thread has.
+#[test]
+fn a_check_goes_down_a_bounded_number_of_levels() {
+    let mut defs: Map<_, _> = (1..=50)
+        .map(|at| (format!("a{at}"), json!({"$ref": format!("#/$defs/a{}", at - 1)})))
+        .collect();
+    defs.insert(
+        "a0".to_owned(),
+        json!({"properties": {"c": {"$ref": "#/$defs/a50"}}}),
+    );
+    let schema = Schema::new(&json!({"$ref": "#/$defs/a50", "$defs": defs})).unwrap();
+    let deep = |levels: usize| (0..levels).fold(json!({}), |inner, _| json!({"c": inner}));
+    assert_eq!(schema.violations(&deep(5)), []);
+    assert_eq!(schema.violations(&deep(12))[0].rule, "steps");
+}
+
 #[test]
 fn a_number_is_a_multiple_as_its_decimal_digits_say() {
     for (number, of, is_multiple) in [
@@ -279,6 +299,19 @@ fn patterns_are_linear_and_few() {
         .collect();
     assert!(!schema.violations(&json!(text)).is_empty());
     assert!(begun.elapsed() < Duration::from_secs(10));
+}
+
+#[test]
+fn the_patterns_of_a_server_that_are_beyond_the_bound_are_left_to_it() {
+    let properties: Map<_, _> = (0..100)
+        .map(|at| (format!("p{at:02}"), json!({"pattern": format!("^a{at}$")})))
+        .collect();
+    let schema = Schema::of_server(&json!({"properties": properties})).unwrap();
+    let wrong = |name: &str| schema.violations(&json!({name: "x"})).len();
+    assert_eq!(
+        (wrong("p00"), wrong("p63"), wrong("p64"), wrong("p99")),
+        (1, 1, 0, 0)
+    );
 }
 
 #[test]

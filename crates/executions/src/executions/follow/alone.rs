@@ -61,3 +61,33 @@ fn alone(channel: Channel, parts: &Parts, text_chars: usize) -> himalia_outcome:
 fn output(channel: Channel, parts: &Parts, text_chars: usize) -> Option<Output> {
     alone(channel, parts, text_chars).outputs.pop()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_that_cannot_be_read_is_a_gap() {
+        let event = |channel: Channel, kind: &str, content: &'static str| {
+            let parts = Parts {
+                header: format!(r#"{{"msg_id":"m","msg_type":"{kind}","session":"kernel"}}"#).into(),
+                parent_header: "{}".into(),
+                metadata: "{}".into(),
+                content: content.into(),
+                buffers: Vec::new(),
+            };
+            event_of(channel, &parts, 100)
+        };
+        let Some(Kind::Gap { text }) = event(Channel::Iopub, "stream", "[") else {
+            panic!("it is no gap");
+        };
+        assert_eq!(text, UNREADABLE);
+        assert!(matches!(
+            event(Channel::Iopub, "stream", r#"{"text": "a"}"#),
+            Some(Kind::Stdout { text }) if text == "a"
+        ));
+        // One of another kind, or channel, is no output.
+        assert!(event(Channel::Iopub, "status", "{}").is_none());
+        assert!(event(Channel::Shell, "execute_reply", "[").is_none());
+    }
+}

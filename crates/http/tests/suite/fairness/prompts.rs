@@ -13,6 +13,11 @@ use crate::tenants::fixture::{ADA, EVE, made, stop};
 
 /// Publishes a workflow of steps that ask a person, and starts it so often.
 async fn ask(gateway: &Arc<Gateway>, token: &str, steps: usize, runs: usize) {
+    ask_with(gateway, token, (steps, runs), "secret sauce").await;
+}
+
+/// The same with this input, which each step shows.
+async fn ask_with(gateway: &Arc<Gateway>, token: &str, (steps, runs): (usize, usize), input: &str) {
     let steps: Vec<Value> = (0..steps)
         .map(|n| json!({ "id": format!("s{n}"), "approval": { "text": "May it?" }, "inputs": { "x": { "from": "inputs.x" } } }))
         .collect();
@@ -28,7 +33,7 @@ async fn ask(gateway: &Arc<Gateway>, token: &str, steps: usize, runs: usize) {
     )
     .await;
     for _ in 0..runs {
-        let start = json!({ "inputs": { "x": "secret sauce" } });
+        let start = json!({ "inputs": { "x": input } });
         made(gateway, token, "POST", "/v1/workflows/asks/runs", start).await;
     }
 }
@@ -100,6 +105,39 @@ async fn a_flood_of_prompts_does_not_hide_those_of_others() {
         let reply = get(&gateway, EVE, &format!("/v1/prompts?{bad}")).await;
         assert_eq!(reply.status, 400, "{bad}: {reply:?}");
     }
+    stop(engine).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_prompts_of_a_session_do_not_hide_those_of_others() {
+    let (gateway, engine) = place(Share::default()).await;
+    for (token, count) in [(EVE, 12), (ADA, 1)] {
+        let session = made(&gateway, token, "POST", "/v1/sessions", json!({})).await;
+        let path = format!("/v1/sessions/{}/prompts", session["id"].as_str().unwrap());
+        for _ in 0..count {
+            made(&gateway, token, "POST", &path, json!({ "text": "May it?" })).await;
+        }
+    }
+    let [ada] = <[String; 1]>::try_from(all(&gateway, ADA, 10).await).unwrap();
+    let first = page(&gateway, TOKEN, "limit=5").await;
+    assert!(ids(&first).contains(&ada), "{first}");
+    assert_eq!(all(&gateway, TOKEN, 5).await.len(), 13);
+    stop(engine).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_of_prompts_has_a_bounded_length() {
+    let (gateway, engine) = place(Share::default()).await;
+    let input = "x".repeat(15_000);
+    ask_with(&gateway, EVE, (100, 3), &input).await;
+    assert_eventually!(all(&gateway, EVE, 1000).await.len() == 300);
+    let first = page(&gateway, EVE, "limit=1000").await;
+    let found = ids(&first).len();
+    assert!(
+        found > 200 && found * input.len() <= 4 << 20,
+        "{found} of 300 in a page"
+    );
+    assert!(first["next"].is_string());
     stop(engine).await;
 }
 

@@ -39,6 +39,14 @@ pub(crate) async fn gateway() -> (Gateway, Engine) {
 
 /// The same with other settings.
 pub(crate) async fn gateway_with(adjust: impl FnOnce(&mut EngineConfig)) -> (Gateway, Engine) {
+    gateway_over(adjust, |_| {}).await
+}
+
+/// The same with other settings of the engine, and of what it is served by.
+pub(crate) async fn gateway_over(
+    adjust: impl FnOnce(&mut EngineConfig),
+    adjust_http: impl FnOnce(&mut HttpConfig),
+) -> (Gateway, Engine) {
     let private = std::fs::Permissions::from_mode(0o700);
     let mut builder = tempfile::Builder::new();
     let dir = builder
@@ -66,7 +74,11 @@ pub(crate) async fn gateway_with(adjust: impl FnOnce(&mut EngineConfig)) -> (Gat
     config.orphan_ttl = Some(Duration::from_secs(30));
     adjust(&mut config);
     let engine = Engine::open(config, Arc::new(provisioner)).await.unwrap();
-    (Gateway::over(engine.clone(), dir, callers).await, engine)
+    let serving = Gateway::over(engine.clone(), dir, |config| {
+        callers(config);
+        adjust_http(config);
+    });
+    (serving.await, engine)
 }
 
 pub(crate) async fn stop(engine: Engine) {
