@@ -9,8 +9,7 @@ use std::sync::Arc;
 
 use himalia_engine::Elsewhere;
 use himalia_sandbox::{
-    BoxFuture, LocalConfig, LocalProvisioner, NamespacesProvisioner, Provisioner,
-    SandboxError,
+    BoxFuture, LocalConfig, LocalProvisioner, NamespacesProvisioner, Provisioner, SandboxError,
 };
 use serde::{Deserialize, Serialize};
 use tokio::sync::Mutex;

@@ -12,8 +12,8 @@ use std::sync::Arc;
 use anyhow::{Context as _, bail};
 use himalia_engine::Provisioners;
 use himalia_sandbox::{
-    CgroupRoot, Isolation, LocalConfig, LocalProvisioner, NamespacesConfig,
-    NamespacesProvisioner, Provisioner, TryOutFailure, try_out,
+    CgroupRoot, Isolation, LocalConfig, LocalProvisioner, NamespacesConfig, NamespacesProvisioner,
+    Provisioner, TryOutFailure, try_out,
 };
 
 use crate::config::Config;

@@ -8,7 +8,10 @@ pub(crate) use himalia_otlp::Collector;
 use super::ConfigError;
 
 /// The collector of OpenTelemetry, with the headers of a file.
-pub(super) fn collector(endpoint: Option<String>, headers: Option<PathBuf>) -> Result<Option<Collector>, ConfigError> {
+pub(super) fn collector(
+    endpoint: Option<String>,
+    headers: Option<PathBuf>,
+) -> Result<Option<Collector>, ConfigError> {
     let Some(endpoint) = endpoint else {
         return match headers {
             None => Ok(None),

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 
+use object_store::ObjectStore;
 use object_store::local::LocalFileSystem;
 use object_store::path::Path as Key;
 use object_store::prefix::PrefixStore;
-use object_store::ObjectStore;
 
 #[cfg_attr(not(feature = "object-store"), path = "url/bucket_absent.rs")]
 mod bucket;
