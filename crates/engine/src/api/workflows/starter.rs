@@ -7,6 +7,7 @@ use himalia_workflows::{Effect, Failure, Run};
 use serde::{Deserialize, Serialize};
 use tokio::time::sleep;
 
+use super::records;
 use crate::api::Commands;
 use crate::api::triggers::Holder;
 
@@ -31,6 +32,18 @@ impl Starter {
             holder: Holder::of(principal),
         };
         serde_json::to_string(&starter).map_err(|error| EngineError::internal("a principal", error))
+    }
+
+    /// What was written. Earlier versions wrote the principal alone, which is bound to no token.
+    pub(super) fn read(text: &str) -> Result<Self, EngineError> {
+        let alone = |error| match records::json_of::<Principal>(text) {
+            Ok(principal) => Ok(Self {
+                holder: Holder::of(&principal),
+                principal,
+            }),
+            Err(_) => Err(error),
+        };
+        records::json_of(text).or_else(alone)
     }
 }
 
