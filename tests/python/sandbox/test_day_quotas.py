@@ -27,6 +27,7 @@ url = "{orders}"
 url = "{models}/v1"
 input_price = 1
 output_price = 10
+max_output_tokens = 100
 
 [templates.busy]
 kernelspec = "python3"

@@ -185,6 +185,15 @@ fn check_models(config: &EngineConfig, template: &Template) -> Result<(), String
     if models.len() > MAX_LLMS_OF_TEMPLATE {
         return Err(format!("models are more than {MAX_LLMS_OF_TEMPLATE}"));
     }
+    let mut tenants = config.tenants.iter();
+    let cap = match (
+        limits.spend,
+        tenants.find(|(_, tenant)| tenant.day.model_spend.is_some()),
+    ) {
+        (Some(_), _) => Some("model_spend".to_owned()),
+        (None, Some((tenant, _))) => Some(format!("model_spend_per_day of the tenant {tenant}")),
+        (None, None) => None,
+    };
     for name in models {
         let Some(model) = config.models.iter().find(|model| model.name == *name) else {
             return Err(format!("models has {name:?}, which is not in [models]"));
@@ -197,9 +206,9 @@ fn check_models(config: &EngineConfig, template: &Template) -> Result<(), String
         let has_price = model
             .prices
             .is_some_and(|prices| prices.spend(0, 1_000_000) > Spend::default());
-        if limits.spend.is_some() && has_price && model.max_output_tokens.is_none() {
+        if let (Some(cap), true, None) = (&cap, has_price, model.max_output_tokens) {
             return Err(format!(
-                "model_spend needs max_output_tokens of {name:?}: an answer that is left early may cost as much"
+                "{cap} needs max_output_tokens of {name:?}: an answer that is left early may cost as much"
             ));
         }
     }
@@ -244,8 +253,9 @@ mod tests {
     use std::sync::Arc;
     use std::time::Duration;
 
-    use himalia_model::PoolConfig;
+    use himalia_model::{LlmConfig, PoolConfig, TenantLimits};
     use himalia_sandbox::{Isolation, ProvisionerKind};
+    use serde_json::json;
 
     use super::*;
     use crate::testing::StubProvisioner;
@@ -262,6 +272,36 @@ mod tests {
         change(&mut template);
         config.templates.insert("a".to_owned(), template);
         check(&config, &local()).map_or_else(|error| error.to_string(), |()| String::new())
+    }
+
+    #[test]
+    fn a_cap_of_spend_needs_a_bound_of_answers() {
+        let refused = |bound: Option<u64>, of_tenant: bool| {
+            let fields = json!({"url": "http://a.test/v1", "input_price": 1, "output_price": 1, "max_output_tokens": bound});
+            let model = LlmConfig::new("m", serde_json::from_value(fields).unwrap()).unwrap();
+            let mut config = EngineConfig::new("/nowhere");
+            config.models = vec![model];
+            let mut template = Template::default();
+            template.models.models = vec!["m".to_owned()];
+            let spend = Spend::of_units(1.0);
+            if of_tenant {
+                let mut tenant = TenantLimits::default();
+                tenant.day.model_spend = spend;
+                config.tenants.insert("acme".to_owned(), tenant);
+            } else {
+                template.models.limits.spend = spend;
+            }
+            config.templates.insert("a".to_owned(), template);
+            check(&config, &local()).map_or_else(|error| error.to_string(), |()| String::new())
+        };
+        assert!(refused(None, false).contains("model_spend needs max_output_tokens of \"m\""));
+        assert!(
+            refused(None, true).contains("model_spend_per_day of the tenant acme needs max_output_tokens")
+        );
+        assert_eq!(
+            (refused(Some(9), false), refused(Some(9), true)),
+            Default::default()
+        );
     }
 
     #[test]
