@@ -381,14 +381,14 @@ commands! {
         /// Runs of the tenant's workflows, the latest first.
         Look(Rows) workflow_runs(filter: RunFilter) -> Vec<RunInfo>, Subject::Gateway;
         /// A run with its steps, when that has happened which is waited for, or after this time.
-        Look(Rows) workflow_run(id: &str, wait: Duration, until: RunUntil) -> RunView, Subject::WorkflowRun(id);
+        Look(Rows, Turn) workflow_run(id: &str, wait: Duration, until: RunUntil) -> RunView, Subject::WorkflowRun(id);
         /// A step of a run with all its attempts; of a step with a list also what this item got and returned.
-        Look(Rows) workflow_step(id: &str, step: &str, item: u32) -> StepView, Subject::WorkflowRun(id);
+        Look(Rows, Turn) workflow_step(id: &str, step: &str, item: u32) -> StepView, Subject::WorkflowRun(id);
         /// Ends a run, and what of it runs. It may continue for a moment after this. Nothing changes if it has ended.
-        Change(Rows) cancel_workflow_run(id: &str) -> RunView, Subject::WorkflowRun(id);
+        Change(Rows, Turn) cancel_workflow_run(id: &str) -> RunView, Subject::WorkflowRun(id);
         /// Answers a step that waits for a person, once: [`EngineError::Conflict`] if it does not wait. Needs the scope `admin`: a caller who
         /// runs code may not approve what that code does.
-        Change(Rows) answer_workflow_step(id: &str, step: &str, value: String) -> RunView, Subject::WorkflowRun(id);
+        Change(Rows, Turn) answer_workflow_step(id: &str, step: &str, value: String) -> RunView, Subject::WorkflowRun(id);
         /// Adds a trigger, which starts runs as its maker. [`EngineError::Conflict`] if there is one of this name, or too many.
         Change(Turn, Disk) create_trigger(kind: TriggerKind, new: NewTrigger) -> (TriggerInfo, NewSecrets), Subject::Gateway;
         /// Changes a trigger, by its id or name. Unless it is only switched off, it runs as who changes it from now on.

@@ -7,6 +7,7 @@
 
 use axum::body::{Body, Bytes, to_bytes};
 use axum::http::{HeaderMap, StatusCode, header};
+use himalia_wire::{MAX_JSON_MEMORY, json_memory};
 use serde_json::{Map, Value};
 use tokio::time::timeout;
 
@@ -55,6 +56,17 @@ pub(crate) async fn within(
     refuse_encoding(headers)?;
     let read = timeout(app.config().body_timeout, to_bytes(body, limit));
     match read.await {
+        Ok(Ok(bytes)) if json_memory(&bytes) > MAX_JSON_MEMORY => {
+            let message = format!(
+                "the request body has so many small values that they would take more than {} MiB of memory",
+                MAX_JSON_MEMORY >> 20
+            );
+            Err(ApiError::new(
+                StatusCode::PAYLOAD_TOO_LARGE,
+                "body_too_large",
+                message,
+            ))
+        }
         Ok(Ok(bytes)) => Ok(bytes),
         Ok(Err(error)) => Err(unreadable(&error, limit)),
         Err(_) => {

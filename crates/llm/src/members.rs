@@ -107,6 +107,17 @@ pub(crate) fn check(endpoint: LlmEndpoint, body: &Map<String, Value>) -> Result<
             "is not [\"text\"]: answers are texts",
         ));
     }
+    let is_own = |tool: &Value| {
+        let kind = tool.get("type").and_then(Value::as_str);
+        kind.is_none_or(|kind| kind == "function" || kind == "custom")
+    };
+    let tools = body.get("tools").and_then(Value::as_array);
+    if tools.is_some_and(|tools| !tools.iter().all(is_own)) {
+        return Err(LlmError::member(
+            "tools",
+            "has one whose type is neither \"function\" nor \"custom\": the server would run it, and what it costs is not known; leave it out",
+        ));
+    }
     Ok(())
 }
 
@@ -143,7 +154,11 @@ mod tests {
             refused(LlmEndpoint::Chat, &json!({"modalities": ["text", "audio"]})).as_deref(),
             Some("modalities")
         );
-        let usual = json!({"messages": [], "model": "m", "temperature": 0, "tools": [], "top_k": 5, "user": "u", "modalities": ["text"]});
+        for kind in ["web_search", "builtin_function", "Function"] {
+            let tools = json!({"messages": [], "tools": [{"type": "function"}, {"type": kind}]});
+            assert_eq!(refused(LlmEndpoint::Chat, &tools).as_deref(), Some("tools"));
+        }
+        let usual = json!({"messages": [], "model": "m", "temperature": 0, "tools": [{"type": "function"}], "top_k": 5, "user": "u", "modalities": ["text"]});
         assert_eq!(refused(LlmEndpoint::Chat, &usual), None);
         assert_eq!(
             refused(LlmEndpoint::Embeddings, &json!({"input": "x", "dimensions": 3})),

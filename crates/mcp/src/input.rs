@@ -203,12 +203,15 @@ fn with_arguments(mut message: String, prompt: &PromptInfo) -> String {
     message
 }
 
-/// JSON whose characters are all shown where they are: control characters, and those that change the order of others, are escapes.
+/// JSON whose characters are all shown where they are: control characters, those that are not seen, and those that change the order of
+/// others, are escapes.
 fn plain_json(json: &str) -> String {
     let mut text = String::with_capacity(json.len());
     for one in json.chars() {
-        if one.is_control() || is_bidi_control(one) || is_mark_of_order(one) {
-            let _ = write!(text, "\\u{:04x}", u32::from(one));
+        if one.is_control() || is_bidi_control(one) || is_unseen(one) {
+            for unit in one.encode_utf16(&mut [0; 2]) {
+                let _ = write!(text, "\\u{unit:04x}");
+            }
         } else {
             text.push(one);
         }
@@ -216,9 +219,10 @@ fn plain_json(json: &str) -> String {
     text
 }
 
-/// Marks that are not seen, and that may change the order in which others are shown.
-fn is_mark_of_order(one: char) -> bool {
-    matches!(one, '\u{200e}' | '\u{200f}' | '\u{61c}' | '\u{2028}' | '\u{2029}')
+/// Marks and separators that are not seen: another text looks the same. Some change the order in which others are shown.
+fn is_unseen(one: char) -> bool {
+    matches!(one, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}' | '\u{2029}'
+        | '\u{2060}'..='\u{2065}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}')
 }
 
 fn text_field() -> PrimitiveSchemaDefinition {
@@ -268,11 +272,12 @@ mod tests {
     #[test]
     fn arguments_are_shown_in_their_order() {
         let mut prompt = sign();
-        prompt.arguments = Some(json!({"to": "abc\u{202e}fed\u{2066}\u{200f}\u{9b}1m", "über": "ß"}));
+        prompt.arguments =
+            Some(json!({"to": "abc\u{202e}fed\u{2066}\u{200f}\u{9b}1m\u{200b}\u{e0041}", "über": "ß"}));
         let shown = with_arguments(String::new(), &prompt);
         assert_eq!(
             shown,
-            "\nArguments: {\"to\":\"abc\\u202efed\\u2066\\u200f\\u009b1m\",\"über\":\"ß\"}"
+            "\nArguments: {\"to\":\"abc\\u202efed\\u2066\\u200f\\u009b1m\\u200b\\udb40\\udc41\",\"über\":\"ß\"}"
         );
         let text = shown.trim_start_matches("\nArguments: ");
         assert_eq!(

@@ -1,6 +1,6 @@
 //! Folds messages into one result.
 
-use himalia_wire::{Channel, Parts, header};
+use himalia_wire::{Channel, MAX_JSON_MEMORY, Parts, header, json_memory};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value as Json};
@@ -17,6 +17,9 @@ use crate::screen::{Screen, Sink};
 
 /// Stands in the text in place of a message that cannot be read.
 pub const UNREADABLE: &str = "[himalia: a message of this kernel could not be read]\n";
+
+/// Bytes of memory that the values of a message may take. One that takes more is not read.
+const MAX_MEMORY: usize = 4 * MAX_JSON_MEMORY;
 
 /// What the code asks its user.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -173,8 +176,10 @@ impl<S: Sink> Fold<S> {
     /// The next message of the execution. What is returned is to be kept: the outcome refers to it.
     pub fn message(&mut self, channel: Channel, parts: &Parts) -> Vec<Artifact> {
         let mut artifacts = Vec::new();
-        let content = serde_json::from_slice::<Map<String, Json>>(&parts.content);
-        let (Ok(header), Ok(mut content)) = (header::peek(&parts.header), content) else {
+        let content = (json_memory(&parts.content) <= MAX_MEMORY)
+            .then(|| serde_json::from_slice::<Map<String, Json>>(&parts.content).ok())
+            .flatten();
+        let (Ok(header), Some(mut content)) = (header::peek(&parts.header), content) else {
             self.unreadable += 1;
             if channel == Channel::Iopub {
                 self.note(UNREADABLE);
@@ -276,6 +281,21 @@ mod tests {
             "stream",
             &json!({"name": "stdout", "text": text}),
         );
+    }
+
+    #[test]
+    fn a_message_that_takes_far_more_memory_than_bytes_is_not_read() {
+        let shown = |item: &str, count| {
+            let mut fold = Fold::new(100);
+            let mut message = build::message("kernel", "display_data", None, &json!({}));
+            let list = vec![item; count].join(",");
+            message.content =
+                format!(r#"{{"data": {{"application/json": [{list}]}}, "metadata": {{}}}}"#).into();
+            fold.message(Channel::Iopub, &message);
+            (fold.outcome().text.head, fold.outcome().outputs.len())
+        };
+        assert_eq!(shown("0.25", 100_000), (String::new(), 1));
+        assert_eq!(shown(r#"{"a":0}"#, 400_000), (UNREADABLE.to_owned(), 0));
     }
 
     #[test]

@@ -272,6 +272,11 @@ async fn what_cannot_be_used_is_named() {
     }
     let (status, error) = ask("POST", "/v1/calls", vec![b' '; MAX_BODY_BYTES + 1]).await;
     assert_eq!((status, &error["code"]), (413, &json!("request_too_large")));
+    // Of far less bytes, but a hundred times as many in memory.
+    let small = vec![r#"{"a":0}"#; 200_000].join(",");
+    let small = format!(r#"{{"tool": "a.b", "arguments": {{"x": [{small}]}}}}"#);
+    let (status, error) = ask("POST", "/v1/calls", small.into_bytes()).await;
+    assert_eq!((status, &error["code"]), (413, &json!("request_too_large")));
 }
 
 #[tokio::test]

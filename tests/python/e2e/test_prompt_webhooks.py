@@ -175,6 +175,9 @@ def test_who_runs_code_neither_silences_approvals_nor_sees_where_they_go(gateway
         [listed] = http[name].get("v1/prompt-webhooks").json()["webhooks"]
         [delivery] = http[name].get("v1/prompt-webhooks/people/deliveries").json()["deliveries"]
         assert (listed["url"], delivery["url"]) == (shown, shown)
+    retry = f"v1/deliveries/{delivery['id']}/retry"
+    retried = eventually(lambda: (sent := http["ada"].post(retry)).status_code != 429 and sent, "it may be tried again", 60)
+    assert retried.json()["url"] == receiver.url, retried.text
     http["ada"].delete(f"v1/sessions/{session}")
     assert http["boss"].delete("v1/prompt-webhooks/people").status_code == 204
 

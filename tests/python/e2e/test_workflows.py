@@ -1,9 +1,11 @@
 """Workflows on a gateway with real kernels: published, checked, run, answered, cancelled, and continued with after kills of the gateway."""
 
 import json
+import sqlite3
 import subprocess
 import threading
 import time
+from contextlib import closing
 
 import pytest
 from agents import agent, run, text
@@ -454,6 +456,24 @@ def test_an_approval_waits_across_a_kill_and_an_answer_is_kept(own):
     own.kill()
     own.start()
     assert answer(own.http, run, "sign", "reject").status_code == 409
+    done = ended(own.http, run)
+    assert (done["status"], done["outputs"]) == ("succeeded", {"by": "operator"}), done
+
+
+def test_a_step_that_an_earlier_version_began_asks_and_continues(own):
+    outputs = {"by": {"from": "steps.sign.outputs.by"}}
+    assert publish(own.http, steps=APPROVAL, outputs=outputs).status_code == 201
+    run = start(own.http, {"month": "x"})
+    waiting(own.http, run)
+    own.kill()
+    # Its rows had the principal alone, and no prompt.
+    with closing(sqlite3.connect(own.directory / "data" / "himalia.db")) as store, store:
+        store.execute("UPDATE workflow_runs SET principal = json_extract(principal, '$.principal')")
+        store.execute("UPDATE workflow_steps SET prompt = NULL, turn = 0, told = 0")
+    own.start()
+    [prompt] = eventually(lambda: open_steps(own.http), "the step asks", 60)
+    assert prompt["text"] == "Is it good?"
+    assert answer(own.http, run, "sign", "approve").status_code == 200
     done = ended(own.http, run)
     assert (done["status"], done["outputs"]) == ("succeeded", {"by": "operator"}), done
 

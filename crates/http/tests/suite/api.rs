@@ -225,6 +225,18 @@ async fn answers_of_the_jupyter_api_run_and_load_nothing_in_a_browser() {
 }
 
 #[tokio::test]
+async fn bodies_of_very_many_small_values() {
+    let gateway = Gateway::with(|_| ()).await;
+    for (count, status) in [(100, 400), (200_000, 413)] {
+        let body = format!(r#"{{"env": [{}]}}"#, vec![r#"{"a":0}"#; count].join(","));
+        assert_eq!(
+            gateway.call("POST", "/api/kernels", &[], &body).await.status,
+            status
+        );
+    }
+}
+
+#[tokio::test]
 async fn large_and_packed_bodies() {
     let gateway = Gateway::with(|config| config.body_bytes = 1000).await;
     let body = format!("{{\"name\": \"{}\"}}", "x".repeat(1000));

@@ -18,19 +18,20 @@ FROM himalia.workflow_steps WHERE ",
 }
 
 const OF_OWNER: &str = select!(
-    r#"status = 'waiting' AND owner = $1
+    r#"status = 'waiting' AND prompt IS NOT NULL AND owner = $1
     AND (begun_micros, run COLLATE "C", step COLLATE "C") > ($2, $3, $4)
 ORDER BY begun_micros, run COLLATE "C", step COLLATE "C" LIMIT $5"#
 );
 
 const OF_ALL: &str = select!(
-    r#"status = 'waiting' AND (turn, begun_micros, run COLLATE "C", step COLLATE "C") > ($1, $2, $3, $4)
+    r#"status = 'waiting' AND prompt IS NOT NULL AND (turn, begun_micros, run COLLATE "C", step COLLATE "C") > ($1, $2, $3, $4)
 ORDER BY turn, begun_micros, run COLLATE "C", step COLLATE "C" LIMIT $5"#
 );
 
 const ONE: &str = select!("run = $1 AND step = $2 AND prompt IS NOT NULL");
 
-const UNTOLD: &str = select!("status = 'waiting' AND NOT told ORDER BY turn, begun_micros LIMIT $1");
+const UNTOLD: &str =
+    select!("status = 'waiting' AND prompt IS NOT NULL AND NOT told ORDER BY turn, begun_micros LIMIT $1");
 
 const TELL: &str = "
 UPDATE himalia.workflow_steps SET told = true

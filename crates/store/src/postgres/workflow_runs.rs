@@ -93,7 +93,7 @@ SELECT mine.id, mine.owner, waiting.steps + row_number() OVER () - 1, new.* FROM
 ON CONFLICT (run, step, item, attempt) DO UPDATE SET status = excluded.status, outputs = excluded.outputs,
     error = excluded.error, session = excluded.session, execution = excluded.execution, answer = excluded.answer,
     answered_by = excluded.answered_by, due_micros = excluded.due_micros, begun_micros = excluded.begun_micros,
-    ended_micros = excluded.ended_micros
+    ended_micros = excluded.ended_micros, prompt = coalesce(held.prompt, excluded.prompt)
 WHERE held.status <> 'answered' OR excluded.answered_by IS NOT NULL";
 
 const IS_MINE: &str = "

@@ -9,11 +9,11 @@ const COLUMNS: &str =
     "run, step, owner, turn, prompt, status, begun_micros, due_micros, answer, answered_by, error";
 
 const OF_OWNER: &str = "
-FROM workflow_steps WHERE status = 'waiting' AND owner = ?1 AND (begun_micros, run, step) > (?2, ?3, ?4)
+FROM workflow_steps WHERE status = 'waiting' AND prompt IS NOT NULL AND owner = ?1 AND (begun_micros, run, step) > (?2, ?3, ?4)
 ORDER BY begun_micros, run, step LIMIT ?5";
 
 const OF_ALL: &str = "
-FROM workflow_steps WHERE status = 'waiting' AND (turn, begun_micros, run, step) > (?1, ?2, ?3, ?4)
+FROM workflow_steps WHERE status = 'waiting' AND prompt IS NOT NULL AND (turn, begun_micros, run, step) > (?1, ?2, ?3, ?4)
 ORDER BY turn, begun_micros, run, step LIMIT ?5";
 
 impl SqliteStore {
@@ -59,7 +59,7 @@ impl SqliteStore {
     ) -> Result<Vec<StepPromptRecord>, StoreError> {
         self.read(move |connection| {
             let mut select = connection.prepare_cached(&format!(
-                "SELECT {COLUMNS} FROM workflow_steps WHERE status = 'waiting' AND told = 0
+                "SELECT {COLUMNS} FROM workflow_steps WHERE status = 'waiting' AND prompt IS NOT NULL AND told = 0
                  ORDER BY turn, begun_micros LIMIT ?1"
             ))?;
             let rows = select.query_map([most], read)?;

@@ -25,7 +25,7 @@ FROM workflow_runs WHERE owner = :owner AND (:workflow IS NULL OR workflow = :wo
     AND (:created IS NULL OR created_micros < :created OR (created_micros = :created AND id < :id))
 ORDER BY created_micros DESC, id DESC LIMIT :limit";
 
-/// A prompt and its turn stay as they were written first.
+/// A prompt and its turn stay as they were written first. Steps that an earlier version began have none yet.
 const PUT_STEP: &str = "
 INSERT INTO workflow_steps (run, owner, step, item, attempt, status, outputs, error, session, execution, answer, answered_by,
     due_micros, begun_micros, ended_micros, prompt, turn)
@@ -35,7 +35,7 @@ VALUES (:run, :owner, :step, :item, :attempt, :status, :outputs, :error, :sessio
 ON CONFLICT (run, step, item, attempt) DO UPDATE SET status = excluded.status, outputs = excluded.outputs,
     error = excluded.error, session = excluded.session, execution = excluded.execution, answer = excluded.answer,
     answered_by = excluded.answered_by, due_micros = excluded.due_micros, begun_micros = excluded.begun_micros,
-    ended_micros = excluded.ended_micros";
+    ended_micros = excluded.ended_micros, prompt = coalesce(workflow_steps.prompt, excluded.prompt)";
 
 impl SqliteStore {
     /// What a run of this process has in its row.

@@ -1,6 +1,7 @@
 //! Patterns of schemas. Each is an automaton whose states are made as a text needs them: linear in the text, in a bounded memory.
 
 use std::collections::HashMap;
+use std::fmt::Write as _;
 use std::sync::OnceLock;
 
 use regex_automata::hybrid::dfa::{Cache, Config, DFA};
@@ -127,7 +128,8 @@ fn compile(pattern: &str) -> Result<DFA, &'static str> {
         .map_err(|_| "takes too much memory: shorten its repetitions and classes")
 }
 
-/// The pattern, if its groups are those of linear ones, with the word boundaries of ECMAScript, which know ASCII letters alone.
+/// The pattern, if its groups are those of linear ones, with the word boundaries of ECMAScript, which know ASCII letters alone, and with
+/// control characters by number.
 fn with_ascii_words(pattern: &str) -> Result<String, &'static str> {
     let mut made = String::with_capacity(pattern.len());
     let (mut in_class, mut letters) = (false, pattern.chars());
@@ -135,10 +137,17 @@ fn with_ascii_words(pattern: &str) -> Result<String, &'static str> {
         let rest = letters.as_str();
         match letter {
             '\\' => {
-                let boundary = rest.starts_with('b') && !in_class;
-                made.push_str(if boundary { "(?-u:\\" } else { "\\" });
-                made.extend(letters.next());
-                made.push_str(if boundary { ")" } else { "" });
+                let next = letters.next();
+                let control = letters.clone().next().filter(char::is_ascii_alphabetic);
+                match (next, control) {
+                    (Some('b'), _) if !in_class => made.push_str(r"(?-u:\b)"),
+                    // One at a time, they would be found by reading the whole pattern again.
+                    (Some('c'), Some(letter)) => {
+                        letters.next();
+                        let _ = write!(made, "\\x{{{:x}}}", u32::from(letter) % 32);
+                    }
+                    _ => made.extend(['\\'].into_iter().chain(next)),
+                }
                 continue;
             }
             '[' => in_class = true,

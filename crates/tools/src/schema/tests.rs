@@ -280,6 +280,7 @@ fn patterns_are_linear_and_few() {
         (r"^[(?]x$", "?x", "x"),
         (r"\bword\b", "ein schönes word", "schönwords"),
         (r"\bword\b", "éword", "aword"),
+        (r"^[\cj\x20]\cI$", "\n\t", "jI"),
     ] {
         let schema = Schema::new(&pattern(good)).unwrap();
         assert_eq!(schema.violations(&json!(fits)), [], "{good}");

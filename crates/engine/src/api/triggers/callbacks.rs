@@ -134,7 +134,12 @@ fn told(record: &DeliveryRecord) -> Result<Posting, EngineError> {
     serde_json::from_str(&record.detail).map_err(|error| EngineError::internal("reading a delivery", error))
 }
 
-fn info(record: &DeliveryRecord, trigger: &TriggerRecord) -> Result<DeliveryInfo, EngineError> {
+/// As a principal sees it.
+fn info(
+    principal: &Principal,
+    record: &DeliveryRecord,
+    trigger: &TriggerRecord,
+) -> Result<DeliveryInfo, EngineError> {
     let told = told(record)?;
     Ok(DeliveryInfo {
         id: record.id,
@@ -143,7 +148,7 @@ fn info(record: &DeliveryRecord, trigger: &TriggerRecord) -> Result<DeliveryInfo
         } else {
             record.run.to_string()
         },
-        url: told.url,
+        url: shown_url(principal, trigger, told.url),
         state: told.state,
         attempts: told.attempts,
         next_micros: record.next_micros,
@@ -321,12 +326,7 @@ impl Commands {
         let most = i64::try_from(MAX_DELIVERIES).unwrap_or(i64::MAX);
         let all = self.inner.store().deliveries(record.id, most).await;
         let all = all.map_err(stored)?;
-        let shown = |one| {
-            let mut found = info(one, &record)?;
-            found.url = shown_url(principal, &record, found.url);
-            Ok(found)
-        };
-        all.iter().map(shown).collect()
+        all.iter().map(|one| info(principal, one, &record)).collect()
     }
 
     pub(crate) async fn redeliver(
@@ -359,6 +359,6 @@ impl Commands {
             });
         }
         self.triggers.wake();
-        info(&record, &trigger)
+        info(principal, &record, &trigger)
     }
 }

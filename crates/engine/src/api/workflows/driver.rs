@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use himalia_model::{EngineError, Principal};
 use himalia_session::Room;
-use himalia_store::{RUNNING, ReplicaRecord, StepsWritten, StoreError, WorkflowRunEnd, WorkflowRunRecord};
+use himalia_store::{
+    RUNNING, ReplicaRecord, StepsWritten, StoreError, WAITING, WorkflowRunEnd, WorkflowRunRecord,
+};
 use himalia_workflows::{AttemptId, AttemptStatus, Effect, End, Failure, Outcome, Run, RunStatus};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc, watch};
@@ -222,13 +224,22 @@ impl Commands {
             .filter(|record| record.brief.status == RUNNING)
             .ok_or(Stop::Over)?;
         let steps = self.inner.store().workflow_steps(id.to_owned()).await?;
-        let starter: Starter = records::json_of(&record.principal).map_err(Stop::Store)?;
+        let starter = Starter::read(&record.principal).map_err(Stop::Store)?;
         let principal = &starter.principal;
         self.tokens_known(&starter).await;
         self.workflows.set_starter(id, &starter);
         let workflow = self.workflow_of(&record.brief).await.map_err(Stop::Store)?;
+        let unasked: HashSet<String> = steps
+            .iter()
+            .filter(|step| step.status == WAITING && step.prompt.is_none())
+            .map(|step| step.step.clone())
+            .collect();
         let mut run = records::run(workflow, &record, steps).map_err(Stop::Store)?;
         let mut begun = run.begin(self.now_micros(), record.brief.cancelled_by.is_some());
+        // Earlier versions wrote no prompts.
+        let asks = run.attempts().filter(|one| unasked.contains(&one.place.step));
+        let asks = asks.filter(|one| one.status == AttemptStatus::Waiting);
+        begun.extend(asks.map(|one| Effect::Write(Box::new(one.clone()))));
         attempts.without_rights = record.brief.cancelled_by.as_deref() == Some(GATEWAY)
             || self
                 .end_without_rights(id, &starter, &mut run, &mut begun)

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use himalia_journal::may_block;
 use himalia_model::{Action, EngineError, Object, Principal};
 use himalia_skills::address;
 use himalia_store::{
@@ -314,9 +315,12 @@ impl Commands {
         self.allow(principal, Action::Read, Object::Workflows)?;
         let due = Some(Instant::now() + wait);
         let record = self.await_run(principal, id, due, until).await?;
+        // What its steps returned is read into memory, whatever of it is shown.
+        let _turn = self.inner.budget.turn(principal).await?;
         let steps = self.inner.store().workflow_steps(id.to_owned());
         let workflow = self.workflow_of(&record.brief).await?;
-        view::run(workflow, record, steps.await.map_err(stored)?)
+        let steps = steps.await.map_err(stored)?;
+        may_block(|| view::run(workflow, record, steps))
     }
 
     /// A run that has ended, and what it returned.
@@ -383,9 +387,11 @@ impl Commands {
     ) -> Result<StepView, EngineError> {
         self.allow(principal, Action::Read, Object::Workflows)?;
         let record = self.seen_run(principal, id).await?;
+        let _turn = self.inner.budget.turn(principal).await?;
         let steps = self.inner.store().workflow_steps(id.to_owned());
         let workflow = self.workflow_of(&record.brief).await?;
-        let found = view::step(workflow, &record, steps.await.map_err(stored)?, step, item)?;
+        let steps = steps.await.map_err(stored)?;
+        let found = may_block(|| view::step(workflow, &record, steps, step, item))?;
         found.ok_or_else(|| no_step(step))
     }
 

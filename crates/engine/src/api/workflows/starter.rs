@@ -9,7 +9,7 @@ use himalia_workflows::{Effect, Failure, Run};
 use serde::{Deserialize, Serialize};
 use tokio::time::sleep;
 
-use super::records::json_of;
+use super::json_of;
 use super::{MAX_RUNS_IN_PROGRESS, stored};
 use crate::api::Commands;
 use crate::api::triggers::Holder;
@@ -35,6 +35,18 @@ impl Starter {
             holder: Holder::of(principal),
         };
         serde_json::to_string(&starter).map_err(|error| EngineError::internal("a principal", error))
+    }
+
+    /// What was written. Earlier versions wrote the principal alone, which is bound to no token.
+    pub(super) fn read(text: &str) -> Result<Self, EngineError> {
+        let alone = |error| match json_of::<Principal>(text) {
+            Ok(principal) => Ok(Self {
+                holder: Holder::of(&principal),
+                principal,
+            }),
+            Err(_) => Err(error),
+        };
+        json_of(text).or_else(alone)
     }
 }
 
