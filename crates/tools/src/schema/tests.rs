@@ -302,6 +302,38 @@ fn patterns_are_linear_and_few() {
     assert!(begun.elapsed() < Duration::from_secs(10));
 }
 
+/// Letters `a` and `b` without an order, for which some patterns need very many states.
+fn mixed(length: usize) -> String {
+    let mut state = 1_u32;
+    let next = || {
+        state ^= state << 13;
+        state ^= state >> 17;
+        state ^= state << 5;
+        if state & 1 == 0 { 'a' } else { 'b' }
+    };
+    std::iter::repeat_with(next).take(length).collect()
+}
+
+#[test]
+fn states_that_are_made_again_are_counted_and_end_a_check() {
+    let mut patterns = pattern::Patterns::default();
+    let number = patterns.add("(a+)+[ab]{100}(x|y)*c$");
+    patterns.build().unwrap();
+    let search = |length: usize, steps: &mut Steps| {
+        pattern::Matching::default().is_match(&patterns, number, &mixed(length), steps)
+    };
+    // It is given up however many steps there are.
+    assert_eq!(search(128 << 10, &mut Steps::new(u64::MAX)), Err(steps::Spent));
+    // A text whose search is not given up takes steps for the states that were made again.
+    let took = |length: usize| {
+        let mut steps = Steps::new(u64::MAX);
+        let found = search(length, &mut steps);
+        (found == Ok(false)).then(|| u64::MAX - steps.left())
+    };
+    let most = (1..=64).filter_map(|part| took(part << 7)).max();
+    assert!(most.unwrap() >= 10_000, "{most:?}");
+}
+
 #[test]
 fn the_patterns_of_a_server_that_are_beyond_the_bound_are_left_to_it() {
     let properties: Map<_, _> = (0..100)
