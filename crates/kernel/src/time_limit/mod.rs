@@ -29,7 +29,7 @@ impl Core {
     /// behind others.
     pub(super) fn execution_began(&mut self, id: RequestId, subshell: Option<&str>) {
         self.stopwatch.began(id, self.now.wall, subshell);
-        self.stopwatch.limit(self.rules.execution, self.now);
+        self.stopwatch.limit_new(self.rules.execution, self.now);
     }
 
     /// When the limit is exceeded, monotonic microseconds. Without a connection the end of the execution may not be known.

@@ -56,6 +56,15 @@ pub(crate) struct Executing {
     subshell: Option<Box<str>>,
 }
 
+impl Timed {
+    fn limit(&mut self, limit: Option<u64>, now: Now) {
+        self.due = limit.map(|limit| {
+            let passed = now.wall.saturating_sub(self.began);
+            now.mono.saturating_add(limit.saturating_sub(passed))
+        });
+    }
+}
+
 impl Stopwatch {
     /// The kernel works on a request since this time, microseconds since 1970, in its main shell or in the subshell with this id.
     /// A shell works on one at a time. A limit is set by [`Self::limit`].
@@ -148,10 +157,14 @@ impl Stopwatch {
     /// Sets the limit of all whose time is not up.
     pub(super) fn limit(&mut self, limit: Option<u64>, now: Now) {
         for timed in self.all_mut().filter(|timed| timed.steps == 0) {
-            timed.due = limit.map(|limit| {
-                let passed = now.wall.saturating_sub(timed.began);
-                now.mono.saturating_add(limit.saturating_sub(passed))
-            });
+            timed.limit(limit, now);
+        }
+    }
+
+    /// Sets the limit of those that have none.
+    pub(super) fn limit_new(&mut self, limit: Option<u64>, now: Now) {
+        for timed in self.all_mut().filter(|timed| timed.due.is_none()) {
+            timed.limit(limit, now);
         }
     }
 

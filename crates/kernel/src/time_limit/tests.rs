@@ -2,7 +2,7 @@
 
 use himalia_shim_protocol::{
     ADD_LINK_SINCE, Bind, Bound, Event as ShimEvent, Fork, ForkFailed, ForkFailure, Forked, KernelState,
-    Kind, Lane, LinkAdded, PROTOCOL_MAX, RefusalKind, Refused, RequestId, Stopped,
+    Kind, Lane, LinkAdded, PROTOCOL_MAX, RefusalKind, Refused, RequestId, Stopped, ToGateway,
 };
 use himalia_wire::Channel;
 use serde_json::json;
@@ -12,6 +12,7 @@ use crate::event::{Answer, Claim, Command, CommandError, Event};
 use crate::life::Phase;
 use crate::life::records::LifecycleRecord;
 use crate::rules::Rules;
+use crate::sim::rng::Rng;
 
 const LIMIT: u64 = 60_000_000;
 const RUNG: u64 = 5_000_000;
@@ -246,6 +247,74 @@ fn an_execution_of_a_subshell_ends_its_process_and_interrupts_no_other_one() {
     assert_eq!(kinds(&mut bench), [Kind::Stop]);
     let reason = bench.core.snapshot().reason.unwrap();
     assert!(reason.ends_with("execution_timeout"), "{reason}");
+}
+
+/// Random executions in the main shell and in two subshells, under one gateway after the other: the next step is always due at the
+/// limit of the execution that began first.
+#[test]
+fn each_shell_has_the_time_of_its_own_execution() {
+    const SHELLS: [Option<&str>; 3] = [None, Some("a"), Some("b")];
+    for seed in 0..300 {
+        let mut rng = Rng::new(seed);
+        let mut bench = Bench::running();
+        bench.core.set_rules(of_v1());
+        // Name, number and start of the execution of each shell.
+        let mut runs: [Option<(String, u64, u64)>; 3] = Default::default();
+        let (mut link, mut not_before) = (0, 0);
+        for step in 0..40 {
+            let shell = rng.index(3);
+            match (rng.below(10), runs[shell].take()) {
+                (0, run) => {
+                    runs[shell] = run;
+                    if rng.percent(50) {
+                        bench.checkpoint = Some((bench.core.checkpoint(), bench.disk.len()));
+                    }
+                    bench.recover();
+                    bench.core.set_rules(of_v1());
+                    for lane in Lane::ALL {
+                        bench.hello(lane, KernelState::Running);
+                    }
+                    // The shim has time to report what ended meanwhile.
+                    not_before = bench.now.mono + 2_000_000;
+                }
+                (_, None) => {
+                    let name = format!("{step}");
+                    bench.ask(&name);
+                    let number = bench.take_sent().pop().unwrap().1;
+                    // What is not known to be accepted is sent again by the next gateway.
+                    let accepted = ToGateway::Accepted { kernel: 1, number };
+                    bench.step(Event::Shim(Lane::Data, accepted));
+                    link += 1;
+                    status_in(&mut bench, link, (&name, SHELLS[shell]), "busy");
+                    runs[shell] = Some((name, number, bench.now.wall));
+                }
+                (1..5, Some((name, number, _))) => {
+                    let (reply, idle) = (rng.percent(80), rng.percent(80));
+                    // The reply or the idle may be lost.
+                    if reply || !idle {
+                        let epoch = bench.epoch;
+                        link += 1;
+                        let ok = json!({ "status": "ok" });
+                        let answers = (epoch == 1).then_some(number);
+                        bench.says(link, (Channel::Shell, "execute_reply"), &name, answers, &ok);
+                    }
+                    if idle {
+                        link += 1;
+                        status_in(&mut bench, link, (&name, SHELLS[shell]), "idle");
+                    }
+                }
+                (_, run) => runs[shell] = run,
+            }
+            let began = runs.iter().flatten().map(|(_, _, began)| *began).min();
+            let room = began.map_or(LIMIT, |began| began + LIMIT - bench.now.wall);
+            let due = began.map(|_| not_before.max(bench.now.mono + room));
+            let found = bench.core.stopwatch.deadline();
+            assert_eq!(found, due, "seed {seed}, step {step}: {runs:?}");
+            let passed = rng.below(room.min(LIMIT / 8));
+            bench.now.mono += passed;
+            bench.now.wall += passed;
+        }
+    }
 }
 
 #[test]
