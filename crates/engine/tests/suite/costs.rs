@@ -9,8 +9,8 @@ use himalia_engine::TriggerKind::Schedule;
 use himalia_engine::{
     AskedRun, COMMANDS, CallTool, Cost, CredentialKeys, Draft, Drain, Engine, EngineConfig, EngineError,
     Execute, ForkKernel, GivenSecrets, KernelId, Missed, NewCredential, NewSession, NewToken, NewTrigger,
-    Overlap, RunSkill, RunTarget, RunUntil, Scope, SecretText, Skill, SkillRunStatus, StartRun, StartSession, Times,
-    ToolErrorCode, ToolServerConfig, ToolServerFields, TriggerChange, WorkflowDefinition,
+    Overlap, RunSkill, RunTarget, RunUntil, Scope, SecretText, Skill, SkillRunStatus, StartRun, StartSession,
+    Times, ToolErrorCode, ToolServerConfig, ToolServerFields, TriggerChange, WorkflowDefinition,
 };
 use himalia_testkit::assert_eventually;
 use serde_json::{Map, Value, json};
