@@ -9,7 +9,7 @@ use himalia_workflows::{Effect, Failure, Run};
 use serde::{Deserialize, Serialize};
 use tokio::time::sleep;
 
-use super::json_of;
+use super::records::json_of;
 use super::{MAX_RUNS_IN_PROGRESS, stored};
 use crate::api::Commands;
 use crate::api::triggers::Holder;
