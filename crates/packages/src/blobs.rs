@@ -1,4 +1,5 @@
-//! Files by their digests, on disk. What is used least recently goes when there are too many bytes.
+//! Files by their digests, on disk. The least recently used file goes when there are too many bytes. If the owner who needs room has more
+//! than its share, its own files go first, so that the files of others stay.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -33,6 +34,13 @@ struct State {
 struct Blob {
     size: u64,
     used: u64,
+    /// The only owner whose sessions have used it since the gateway started. `None`: there are several, or none is known.
+    owner: Option<String>,
+}
+
+/// Bytes of a cache of this size that one owner may have if others need room.
+fn share(limit: u64) -> u64 {
+    limit / 4 * 3
 }
 
 impl Blobs {
@@ -64,9 +72,9 @@ impl Blobs {
         };
         let mut state = this.state.lock();
         for (_, name, size) in found {
-            state.insert(name, size);
+            state.insert(name, size, None);
         }
-        let gone = state.shrink(limit);
+        let gone = state.shrink(limit, "", limit);
         drop(state);
         this.remove(gone);
         Ok(this)
@@ -78,14 +86,15 @@ impl Blobs {
         self.state.lock().bytes
     }
 
-    /// The file with this digest, and its size. Blocks.
-    pub(crate) fn open_file(&self, digest: &str) -> Option<(File, u64)> {
+    /// The file with this digest, and its size, for a session of this owner. Blocks.
+    pub(crate) fn open_file(&self, owner: &str, digest: &str) -> Option<(File, u64)> {
         let size = {
             let mut state = self.state.lock();
             state.clock += 1;
             let now = state.clock;
             let blob = state.all.get_mut(digest)?;
             blob.used = now;
+            blob.owner.take_if(|known| known != owner);
             blob.size
         };
         let file = File::open(self.dir.join(digest));
@@ -107,7 +116,7 @@ impl Blobs {
     /// There is no room, or the files of the owner that are coming would have more than three quarters of the cache.
     pub(crate) fn reserve(&self, owner: &str, from: u64, to: u64) -> Result<(), String> {
         let limit = self.limit;
-        let share = limit / 4 * 3;
+        let share = share(limit);
         let mut state = self.state.lock();
         let of_owner = state.coming.get(owner).copied().unwrap_or_default();
         let others = of_owner.saturating_sub(from);
@@ -128,7 +137,7 @@ impl Blobs {
             );
         }
         state.coming.insert(owner.to_owned(), others.saturating_add(to));
-        let gone = state.shrink(limit.saturating_sub(all));
+        let gone = state.shrink(limit.saturating_sub(all), owner, share);
         drop(state);
         self.remove(gone);
         Ok(())
@@ -151,18 +160,19 @@ impl Blobs {
     }
 
     /// Keeps a file, whose digest was computed from what was written. Blocks.
-    pub(crate) fn keep(&self, file: NamedTempFile, digest: String, size: u64) -> io::Result<()> {
+    pub(crate) fn keep(&self, file: NamedTempFile, owner: &str, digest: String, size: u64) -> io::Result<()> {
         // After a loss of power the file is whole, or not there.
         file.as_file().sync_all()?;
         let gone = {
             let mut state = self.state.lock();
             let others = state.coming();
-            state.shrink(self.limit.saturating_sub(size).saturating_sub(others))
+            let room = self.limit.saturating_sub(size).saturating_sub(others);
+            state.shrink(room, owner, share(self.limit).saturating_sub(size))
         };
         self.remove(gone);
         file.persist(self.dir.join(&digest))
             .map_err(|error| error.error)?;
-        self.state.lock().insert(digest, size);
+        self.state.lock().insert(digest, size, Some(owner.to_owned()));
         Ok(())
     }
 
@@ -186,12 +196,12 @@ impl State {
             .fold(0, |all, bytes| all.saturating_add(*bytes))
     }
 
-    fn insert(&mut self, digest: String, size: u64) {
+    fn insert(&mut self, digest: String, size: u64, owner: Option<String>) {
         self.forget(&digest);
         self.clock += 1;
         self.bytes += size;
         let used = self.clock;
-        self.all.insert(digest, Blob { size, used });
+        self.all.insert(digest, Blob { size, used, owner });
     }
 
     fn forget(&mut self, digest: &str) {
@@ -200,14 +210,32 @@ impl State {
         }
     }
 
-    /// Until there are at most so many bytes. Returns what is forgotten.
-    fn shrink(&mut self, bytes: u64) -> Vec<String> {
+    /// Until there are at most so many bytes. While the owner who needs room has more bytes than its share, its own files go. Returns the
+    /// digests of the files that are forgotten.
+    fn shrink(&mut self, bytes: u64, owner: &str, share: u64) -> Vec<String> {
+        let is_own = |blob: &Blob| blob.owner.as_deref() == Some(owner);
+        let own = self
+            .all
+            .values()
+            .filter(|blob| is_own(blob))
+            .map(|blob| blob.size);
+        let coming = self.coming.get(owner).copied().unwrap_or_default();
+        let mut of_owner = own.fold(coming, u64::saturating_add);
         let mut gone = Vec::new();
         while self.bytes > bytes {
-            let oldest = self.all.iter().min_by_key(|(_, blob)| blob.used);
-            let Some(oldest) = oldest.map(|(digest, _)| digest.clone()) else {
+            let kept = self
+                .all
+                .iter()
+                .filter(|(_, blob)| of_owner <= share || is_own(blob));
+            let oldest = kept.min_by_key(|(_, blob)| blob.used);
+            let oldest = oldest.or_else(|| self.all.iter().min_by_key(|(_, blob)| blob.used));
+            let Some((oldest, size)) = oldest.map(|(digest, blob)| {
+                let own = if is_own(blob) { blob.size } else { 0 };
+                (digest.clone(), own)
+            }) else {
                 break;
             };
+            of_owner = of_owner.saturating_sub(size);
             self.forget(&oldest);
             gone.push(oldest);
         }
@@ -225,14 +253,45 @@ mod tests {
         hex::encode([n; 32])
     }
 
-    fn keep(blobs: &Blobs, n: u8, size: usize) {
+    const ME: &str = "acme";
+
+    fn keep(blobs: &Blobs, owner: &str, n: u8, size: usize) {
         let mut file = blobs.begin().unwrap();
         file.write_all(&vec![n; size]).unwrap();
-        blobs.keep(file, name(n), size as u64).unwrap();
+        blobs.keep(file, owner, name(n), size as u64).unwrap();
     }
 
     fn has(blobs: &Blobs) -> Vec<u8> {
-        (0..10).filter(|n| blobs.open_file(&name(*n)).is_some()).collect()
+        (0..10)
+            .filter(|n| blobs.open_file(ME, &name(*n)).is_some())
+            .collect()
+    }
+
+    #[test]
+    fn an_owner_that_fetches_much_removes_its_own_files() {
+        let dir = tempfile::tempdir().unwrap();
+        let blobs = Blobs::open(dir.path(), 100).unwrap();
+        keep(&blobs, "other", 0, 20);
+        // Used by both: it is of neither.
+        keep(&blobs, ME, 1, 5);
+        assert!(blobs.open_file("other", &name(1)).is_some());
+        for n in 2..9 {
+            blobs.reserve(ME, 0, 40).unwrap();
+            blobs.release(ME, 40);
+            keep(&blobs, ME, n, 40);
+        }
+        assert_eq!((has(&blobs), blobs.bytes()), (vec![0, 1, 8], 65));
+        // A file that is coming needs the room of the own ones.
+        blobs.reserve(ME, 0, 70).unwrap();
+        assert_eq!(has(&blobs), [0, 1]);
+        blobs.release(ME, 70);
+        // Without others, an owner has all of it.
+        let dir = tempfile::tempdir().unwrap();
+        let blobs = Blobs::open(dir.path(), 100).unwrap();
+        for n in 0..4 {
+            keep(&blobs, ME, n, 25);
+        }
+        assert_eq!(blobs.bytes(), 100);
     }
 
     #[test]
@@ -240,10 +299,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let blobs = Blobs::open(dir.path(), 100).unwrap();
         for n in 0..3 {
-            keep(&blobs, n, 30);
+            keep(&blobs, ME, n, 30);
         }
-        assert!(blobs.open_file(&name(0)).is_some());
-        keep(&blobs, 3, 30);
+        assert!(blobs.open_file(ME, &name(0)).is_some());
+        keep(&blobs, ME, 3, 30);
         assert_eq!((has(&blobs), blobs.bytes()), (vec![0, 2, 3], 90));
         fs::write(dir.path().join("new-half"), "x").unwrap();
         let again = Blobs::open(dir.path(), 70).unwrap();
@@ -255,9 +314,9 @@ mod tests {
     fn a_file_that_was_cut_is_not_given() {
         let dir = tempfile::tempdir().unwrap();
         let blobs = Blobs::open(dir.path(), 100).unwrap();
-        keep(&blobs, 1, 30);
+        keep(&blobs, ME, 1, 30);
         fs::write(dir.path().join(name(1)), "short").unwrap();
-        assert!(blobs.open_file(&name(1)).is_none());
+        assert!(blobs.open_file(ME, &name(1)).is_none());
         assert_eq!((blobs.bytes(), fs::read_dir(dir.path()).unwrap().count()), (0, 0));
     }
 }

@@ -83,7 +83,7 @@ impl Downloads {
         url: &Url,
         fetch: &Fetch,
     ) -> Result<Reading, Denial> {
-        if let Some((file, bytes)) = self.kept(digest).await {
+        if let Some((file, bytes)) = self.kept(owner, digest).await {
             let (_, progress) = watch::channel(Progress::Whole {
                 file: Arc::new(file),
                 bytes,
@@ -142,9 +142,9 @@ impl Downloads {
         self.coming.lock().is_empty()
     }
 
-    async fn kept(&self, digest: &str) -> Option<(File, u64)> {
-        let (blobs, digest) = (Arc::clone(&self.blobs), digest.to_owned());
-        tokio::task::spawn_blocking(move || blobs.open_file(&digest))
+    async fn kept(&self, owner: &str, digest: &str) -> Option<(File, u64)> {
+        let (blobs, owner, digest) = (Arc::clone(&self.blobs), owner.to_owned(), digest.to_owned());
+        tokio::task::spawn_blocking(move || blobs.open_file(&owner, &digest))
             .await
             .ok()
             .flatten()
@@ -255,8 +255,8 @@ fn write(
         return Err(format!("has the SHA-256 {found}, and the index says {wanted}"));
     }
     // It counts as a kept one from here on.
-    drop(room);
-    blobs.keep(temporary, wanted, bytes).map_err(text)?;
+    let owner = room.end();
+    blobs.keep(temporary, &owner, wanted, bytes).map_err(text)?;
     tell.send_replace(Progress::Whole { file, bytes });
     Ok(())
 }

@@ -78,6 +78,11 @@ impl Room {
         }
     }
 
+    /// The bytes are free again. Returns the owner, who keeps the file.
+    pub(crate) fn end(self) -> String {
+        self.owner.clone()
+    }
+
     /// Has room for so many bytes in all. Files that are kept may go for it. Blocks.
     ///
     /// # Errors
@@ -133,7 +138,7 @@ mod tests {
         for number in 0..3_u8 {
             let mut file = blobs.begin().unwrap();
             file.write_all(&[number; 30]).unwrap();
-            blobs.keep(file, hex::encode([number; 32]), 30).unwrap();
+            blobs.keep(file, "acme", hex::encode([number; 32]), 30).unwrap();
         }
         let mut room = Room::new(&blobs, "acme");
         room.grow(45).unwrap();
@@ -141,7 +146,7 @@ mod tests {
         let mut file = blobs.begin().unwrap();
         file.write_all(&[9; 45]).unwrap();
         drop(room);
-        blobs.keep(file, hex::encode([9; 32]), 45).unwrap();
+        blobs.keep(file, "acme", hex::encode([9; 32]), 45).unwrap();
         assert_eq!(blobs.bytes(), 75);
     }
 
