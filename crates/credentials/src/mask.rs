@@ -3,13 +3,14 @@
 //! ```text
 //! a secret     Pattern (mask/pattern.rs): as text, as hexadecimal digits, as Base64 at any offset
 //! a character  forms (mask/forms.rs): as it is, percent-encoded, escaped as in JSON or JavaScript, as an entity of HTML
-//! a text       Mask (here), LiveMask (mask/live.rs): all patterns of some credentials
+//! a text       Mask (here), LiveMask (mask/live.rs): all patterns of some credentials, at the places where they may begin (mask/starts.rs)
 //! a stream     MaskStream (mask/stream.rs)
 //! ```
 
 mod forms;
 mod live;
 mod pattern;
+mod starts;
 mod stream;
 #[cfg(test)]
 mod tests;
@@ -23,6 +24,7 @@ pub use stream::MaskStream;
 
 use crate::Credential;
 use pattern::{Pattern, Places};
+use starts::Starts;
 
 /// What takes the place of each byte.
 const MASK: u8 = b'*';
@@ -30,8 +32,7 @@ const MASK: u8 = b'*';
 /// The secrets of credentials, to be found in responses. Each byte of one is overwritten, so that no length changes.
 pub struct Mask {
     patterns: Vec<Pattern>,
-    /// For each byte, the patterns that may begin with it.
-    by_first: Vec<Vec<usize>>,
+    starts: Starts,
 }
 
 impl Mask {
@@ -50,17 +51,8 @@ impl Mask {
             }
         }
         let patterns: Vec<Pattern> = patterns.into_iter().collect();
-        let begins = |byte: u8| {
-            let all = patterns.iter().enumerate();
-            let begun = all.filter(|(_, pattern)| pattern.may_begin_with(byte));
-            begun.map(|(number, _)| number).collect()
-        };
-        let by_first = if patterns.is_empty() {
-            Vec::new()
-        } else {
-            (0..=u8::MAX).map(begins).collect()
-        };
-        Self { patterns, by_first }
+        let starts = Starts::new(&patterns);
+        Self { patterns, starts }
     }
 
     /// Whether there is nothing to look for.
@@ -95,22 +87,15 @@ impl Mask {
     fn find(&self, text: &[u8], found: &mut Vec<Range<usize>>) -> usize {
         let mut places = Places::default();
         let mut open = 0;
-        for (at, byte) in text.iter().enumerate() {
-            let begun = self.by_first.get(usize::from(*byte));
-            for pattern in begun
-                .into_iter()
-                .flatten()
-                .filter_map(|number| self.patterns.get(*number))
-            {
-                let rest = text.get(at..).unwrap_or_default();
-                let match_here = pattern.at(rest, false, &mut places);
-                // Occurrences may overlap.
-                found.extend(match_here.length.map(|length| at..at.saturating_add(length)));
-                if match_here.is_open {
-                    open = open.max(rest.len());
-                }
+        self.starts.each(&self.patterns, text, |at, pattern| {
+            let rest = text.get(at..).unwrap_or_default();
+            let match_here = pattern.at(rest, false, &mut places);
+            // Occurrences may overlap.
+            found.extend(match_here.length.map(|length| at..at.saturating_add(length)));
+            if match_here.is_open {
+                open = open.max(rest.len());
             }
-        }
+        });
         open
     }
 }

@@ -14,9 +14,61 @@ pub(super) enum Begins {
     Otherwise,
 }
 
-/// The bytes that a form of a character may begin with, beside itself.
-pub(super) fn is_first(byte: u8, character: u8) -> bool {
-    matches!(byte, b'%' | b'\\' | b'&') || (byte == b'+' && character == b' ')
+/// The bytes that an escaped form of a character begins with.
+pub(super) const ESCAPES: [u8; 3] = [b'%', b'\\', b'&'];
+/// The bytes that an end of a line begins with, in addition to a backslash.
+pub(super) const LINE_ENDS: [u8; 2] = [b'\r', b'\n'];
+
+/// The bytes that stand for a character as they are.
+pub(super) fn plain_bytes(character: u8, any_case: bool) -> Vec<u8> {
+    let cases = [character.to_ascii_lowercase(), character.to_ascii_uppercase()];
+    let all = cases.into_iter().chain([b'+', character]);
+    all.filter(|byte| plain(&[*byte], character, any_case) == Begins::With(1))
+        .collect()
+}
+
+/// Bytes of a text that are enough to know which character an escaped form stands for.
+pub(super) const LONGEST: usize = 24;
+
+/// The only character that the escaped form at the beginning of a text may stand for. The text has at least [`LONGEST`] bytes. `None`: there is no
+/// such form, or it is an entity with a name.
+pub(super) fn unescaped(text: &[u8]) -> Option<u8> {
+    let hex = |high: u8, low: u8| {
+        let digit = |byte: u8| char::from(byte).to_digit(16);
+        u8::try_from(digit(high)? << 4 | digit(low)?).ok()
+    };
+    match text {
+        [b'%', high, low, ..]
+        | [b'\\', b'x' | b'X', high, low, ..]
+        | [b'\\', b'u' | b'U', b'0', b'0', high, low, ..] => hex(*high, *low),
+        [b'\\', next @ (b'"' | b'\'' | b'\\' | b'/'), ..] => Some(*next),
+        [b'&', b'#', rest @ ..] => {
+            let (radix, rest) = match rest {
+                [b'x' | b'X', rest @ ..] => (16, rest),
+                rest => (10, rest),
+            };
+            let zeros = rest.iter().take(ZEROS).take_while(|byte| **byte == b'0').count();
+            let digits = rest.get(zeros..)?.split(|byte| *byte == b';').next()?;
+            u8::from_str_radix(
+                std::str::from_utf8(digits.get(..digits.len().min(4))?).ok()?,
+                radix,
+            )
+            .ok()
+        }
+        _ => None,
+    }
+}
+
+/// Whether a character may have an entity with a name.
+pub(super) fn may_be_named(character: u8) -> bool {
+    !character.is_ascii_alphanumeric()
+}
+
+/// The bytes after the first one of an escaped form of a character.
+pub(super) fn second_bytes(escape: u8, character: u8) -> Vec<u8> {
+    (0..=u8::MAX)
+        .filter(|second| escaped(&[escape, *second], character) != Begins::Otherwise)
+        .collect()
 }
 
 /// The form of a character that a text begins with: as it is. Without `any_case`, letters are as they are.

@@ -63,12 +63,25 @@ impl Pattern {
             .filter(|pattern| pattern.characters.len() >= SHORTEST)
     }
 
-    /// Whether a text with it may begin with this byte.
-    pub(super) fn may_begin_with(&self, byte: u8) -> bool {
-        self.characters.first().is_some_and(|first| {
-            matches!(forms::plain(&[byte], *first, self.any_case), Begins::With(_))
-                || forms::is_first(byte, *first)
-        })
+    /// One of its characters, of which it has at least [`SHORTEST`].
+    pub(super) fn character(&self, number: usize) -> u8 {
+        self.characters.get(number).copied().unwrap_or_default()
+    }
+
+    /// Whether its letters may be of either case.
+    pub(super) fn any_case(&self) -> bool {
+        self.any_case
+    }
+
+    /// Whether lines may end within it.
+    pub(super) fn has_lines(&self) -> bool {
+        self.lines
+    }
+
+    /// Returns true if this byte may follow its first character.
+    pub(super) fn may_continue(&self, byte: u8) -> bool {
+        let is_plain = forms::plain(&[byte], self.character(1), self.any_case) != Begins::Otherwise;
+        is_plain || forms::ESCAPES.contains(&byte) || (self.lines && forms::LINE_ENDS.contains(&byte))
     }
 
     /// Whether a text begins with it.
