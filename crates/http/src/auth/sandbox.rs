@@ -177,10 +177,12 @@ impl Signed {
             }
             None => (app.engine().owners_of_few(COMPARED_UNNAMED)?, COMPARED_UNNAMED),
         };
-        pairs(&app.tokens(), sandboxes, most)?.into_iter().find_map(|(sandbox, mark)| {
-            let token = tokens.with_mark(&mark, &sandbox);
-            self.fits(&token).then_some((sandbox, token))
-        })
+        pairs(&app.tokens(), sandboxes, most)?
+            .into_iter()
+            .find_map(|(sandbox, mark)| {
+                let token = tokens.with_mark(&mark, &sandbox);
+                self.fits(&token).then_some((sandbox, token))
+            })
     }
 
     fn fits(&self, token: &str) -> bool {
@@ -190,11 +192,7 @@ impl Signed {
 }
 
 /// Each sandbox with the marks of the tokens that reach it. `None`: there are more than `most` pairs.
-fn pairs(
-    known: &Known,
-    sandboxes: Vec<(SessionId, String)>,
-    most: usize,
-) -> Option<Vec<(String, String)>> {
+fn pairs(known: &Known, sandboxes: Vec<(SessionId, String)>, most: usize) -> Option<Vec<(String, String)>> {
     let mut pairs = Vec::new();
     for (sandbox, owner) in sandboxes {
         let marks = known.marks(&owner);

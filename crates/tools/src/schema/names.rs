@@ -14,6 +14,10 @@ use crate::nearest::nearest;
 const TOLD: usize = 10;
 /// Names that are known, of which more are not gone through.
 const MAX_NAMES: usize = 2000;
+/// Bytes of a name that is compared with others.
+const MAX_COMPARED_NAME: usize = 128;
+/// Pairs of letters that are compared for one wrong name: about a millisecond.
+const MAX_COMPARED: usize = 50_000;
 
 /// Violations by members of arguments that are not known.
 pub(super) fn unknown(nodes: &Nodes, arguments: &Value) -> Vec<Violation> {
@@ -28,7 +32,7 @@ pub(super) fn unknown(nodes: &Nodes, arguments: &Value) -> Vec<Violation> {
 }
 
 fn violation(name: &str, names: &BTreeSet<&str>) -> Violation {
-    let like = nearest(name, names.iter().copied());
+    let like = like(name, names.iter().copied());
     let shown: String = name.chars().take(100).collect();
     let there = match (like.as_slice(), names.len()) {
         ([], 0) => "the tool takes no arguments".to_owned(),
@@ -44,6 +48,21 @@ fn violation(name: &str, names: &BTreeSet<&str>) -> Violation {
         rule: "additionalProperties".to_owned(),
         text: super::text::clip(&format!("there is no argument {shown:?}; {there}")),
     }
+}
+
+/// Names that are most likely meant by this one. Long names are like none, and of many names the first ones are compared.
+pub(super) fn like<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    if name.len() > MAX_COMPARED_NAME {
+        return Vec::new();
+    }
+    let mut left = MAX_COMPARED;
+    let short = names.filter(|other| other.len() <= MAX_COMPARED_NAME);
+    let few = short.take_while(|other| {
+        // The time to compare two names grows with both lengths.
+        left = left.saturating_sub((name.len() + 8) * (other.len() + 8));
+        left > 0
+    });
+    nearest(name, few)
 }
 
 /// All names that the schema knows. `None`: it names none, or says itself which others there may be.
