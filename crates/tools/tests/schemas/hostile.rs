@@ -120,7 +120,7 @@ pub(crate) fn worst() -> Vec<(&'static str, Value, Value)> {
         ),
         (
             "classes of letters",
-            patterns(16, &r"\p{L}".repeat(800)),
+            patterns(16, &r"\p{L}".repeat(600)),
             json!(letters),
         ),
         (
