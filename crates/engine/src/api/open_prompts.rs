@@ -186,8 +186,9 @@ mod tests {
             .collect()
         };
         let order = |turns: bool| -> Vec<u64> {
-            let first = places(one, &open(&[1, 2, 5]), turns);
-            let mut all: Vec<PromptPlace> = first.chain(places(other, &open(&[3, 4]), turns)).collect();
+            let (first, second) = (open(&[1, 2, 5]), open(&[3, 4]));
+            let first = places(one, &first, turns);
+            let mut all: Vec<PromptPlace> = first.chain(places(other, &second, turns)).collect();
             all.sort();
             let micros = all
                 .iter()
