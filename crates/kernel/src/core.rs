@@ -22,6 +22,7 @@ use super::life::Phase;
 use super::life::state::Life;
 use super::network::NetworkTotals;
 use super::prompts::open::Prompts;
+use super::prompts::prompt::OpenPrompt;
 use super::questions::open::Questions;
 use super::readiness::state::Readiness;
 use super::requests::state::Requests;
@@ -79,8 +80,8 @@ pub struct Snapshot {
     pub model_calls: ModelCallTotals,
     /// What was returned to models.
     pub returned: Arc<Returned>,
-    /// How many prompts to a person are open.
-    pub open_prompts: usize,
+    /// The prompts to a person that are open, in the order in which they were asked.
+    pub open_prompts: Vec<OpenPrompt>,
     /// The number of the latest of them. A later one has a larger number.
     pub latest_prompt: u64,
 }
@@ -361,7 +362,7 @@ impl Core {
             tool_calls: self.tool_calls.totals,
             model_calls: self.tool_calls.models,
             returned: Arc::clone(&self.returned),
-            open_prompts: self.prompts.count_open(),
+            open_prompts: self.prompts.open_ones(),
             latest_prompt: self.prompts.latest_open(),
             phase: self.life.phase(),
             state: self.state(),

@@ -78,8 +78,8 @@ pub use meta::{RecordKind, RecordMeta};
 pub use network::{NetworkOutcome, NetworkRecord, NetworkTotals};
 pub use prompts::open::{MAX_ENDED as MAX_ENDED_PROMPTS, MAX_OPEN as MAX_OPEN_PROMPTS};
 pub use prompts::prompt::{
-    APPROVE_ALWAYS, APPROVE_DENY, APPROVE_ONCE, APPROVE_SESSION, Prompt, PromptEnd, PromptKind, PromptRecord,
-    PromptStatus,
+    APPROVE_ALWAYS, APPROVE_DENY, APPROVE_ONCE, APPROVE_SESSION, OpenPrompt, Prompt, PromptEnd, PromptKind,
+    PromptRecord, PromptStatus,
 };
 pub use questions::question::{Question, Reply};
 pub use requests::kind::{RequestKind, parent_key};

@@ -58,7 +58,7 @@ impl Schema {
     /// # Errors
     /// The reason, with the place in the schema.
     pub fn new(schema: &Value) -> Result<Self, String> {
-        let mut nodes = compile::compile(schema)?;
+        let nodes = compile::compile(schema)?;
         nodes.patterns.build()?;
         Ok(Self(nodes))
     }

@@ -2,13 +2,16 @@
 //!
 //! The list of a principal who sees one owner is in the order of time. That of the operator is fair by owner: the first prompt of each owner
 //! comes before the second one of any ([`PromptPlace::turn`]).
+//!
+//! Where the prompts of a kernel are in the list is in its snapshot, so that a page asks only the kernels whose prompts it shows.
 
-use std::collections::BTreeMap;
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-use himalia_executions::{PromptInfo, PromptState};
-use himalia_kernel::{Answer, Command};
-use himalia_model::{Action, EngineError, Object, Principal};
+use himalia_executions::{PromptId, PromptInfo, PromptState};
+use himalia_kernel::{Answer, Command, OpenPrompt};
+use himalia_model::{Action, EngineError, KernelId, Object, Principal, from_micros};
 use himalia_session::SessionKernel;
 use time::OffsetDateTime;
 
@@ -82,34 +85,39 @@ impl Commands {
         let most = limit.saturating_add(1);
         let mut found = BTreeMap::new();
         for one in self.waiting_steps(principal, after, most).await? {
-            found.insert(one.place(), one);
+            found.insert(one.place(), Found::Step(Box::new(one)));
         }
-        for handle in self.asking(principal) {
-            let open = open_of(&handle).await;
-            for (prompt, place) in open.into_iter().zip(0_u32..) {
-                let turn = if principal.is_operator() { place } else { 0 };
-                let one = ListedPrompt { prompt, turn };
-                let place = one.place();
+        for handle in self.inner.registry.all() {
+            if handle.is_over() || !principal.sees(&handle.session().owner) {
+                continue;
+            }
+            let open = handle.snapshot.borrow().open_prompts.clone();
+            for place in places(handle.id(), &open, principal.is_operator()) {
                 if after.is_none_or(|after| place > *after) {
-                    found.insert(place, one);
+                    found.insert(place, Found::Kernel(Arc::clone(&handle)));
                 }
             }
             while found.len() > most {
                 found.pop_last();
             }
         }
-        Ok(page(found, limit))
+        Ok(page(found, limit).await)
     }
+}
 
-    /// The kernels that the principal sees and on whose behalf a person is asked.
-    fn asking(&self, principal: &Principal) -> Vec<Arc<SessionKernel>> {
-        let mut all = self.inner.registry.all();
-        all.retain(|handle| {
-            let asks = handle.snapshot.borrow().open_prompts > 0;
-            asks && !handle.is_over() && principal.sees(&handle.session().owner)
-        });
-        all
-    }
+/// A prompt of a page, before its text is read.
+enum Found {
+    Step(Box<ListedPrompt>),
+    Kernel(Arc<SessionKernel>),
+}
+
+/// The places of the open prompts of a kernel, without asking it.
+fn places(kernel: KernelId, open: &[OpenPrompt], turns: bool) -> impl Iterator<Item = PromptPlace> {
+    open.iter().zip(0_u32..).map(move |(one, turn)| PromptPlace {
+        turn: if turns { turn } else { 0 },
+        created: from_micros(one.at_micros),
+        id: PromptId { kernel, seq: one.seq }.to_string(),
+    })
 }
 
 /// The prompts of a kernel that are open. One that has ended meanwhile asks nothing any more.
@@ -122,15 +130,72 @@ pub(super) async fn open_of(handle: &SessionKernel) -> Vec<PromptInfo> {
     all.filter(|prompt| prompt.state == PromptState::Open).collect()
 }
 
-fn page(found: BTreeMap<PromptPlace, ListedPrompt>, limit: usize) -> PromptPage {
+/// Reads the prompts at these places. Only their kernels are asked, each of them once.
+async fn page(found: BTreeMap<PromptPlace, Found>, limit: usize) -> PromptPage {
     let (mut prompts, mut bytes, mut last) = (Vec::new(), 0_usize, None);
-    for (place, one) in found {
-        bytes = bytes.saturating_add(one.bytes());
-        if prompts.len() >= limit || (bytes > PROMPT_PAGE_BYTES && !prompts.is_empty()) {
+    let shown: HashSet<String> = found.keys().map(|place| place.id.clone()).collect();
+    let mut asked: HashMap<KernelId, HashMap<String, PromptInfo>> = HashMap::new();
+    for (number, (place, one)) in found.into_iter().enumerate() {
+        if number >= limit {
             return PromptPage { prompts, next: last };
         }
-        prompts.push(one);
+        let one = match one {
+            Found::Step(one) => Some(*one),
+            Found::Kernel(handle) => {
+                let all = match asked.entry(handle.id()) {
+                    Entry::Occupied(known) => known.into_mut(),
+                    Entry::Vacant(new) => {
+                        let open = open_of(&handle).await.into_iter();
+                        let named = open.map(|prompt| (prompt.id.to_string(), prompt));
+                        new.insert(named.filter(|(id, _)| shown.contains(id)).collect())
+                    }
+                };
+                // It may have ended meanwhile.
+                let prompt = all.remove(&place.id);
+                prompt.map(|prompt| ListedPrompt {
+                    prompt,
+                    turn: place.turn,
+                })
+            }
+        };
+        if let Some(one) = one {
+            bytes = bytes.saturating_add(one.bytes());
+            if bytes > PROMPT_PAGE_BYTES && !prompts.is_empty() {
+                return PromptPage { prompts, next: last };
+            }
+            prompts.push(one);
+        }
         last = Some(place);
     }
     PromptPage { prompts, next: None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_prompts_of_all_kernels_are_before_the_second_ones() {
+        let (one, other) = (KernelId::random(), KernelId::random());
+        let open = |times: &[u64]| -> Vec<OpenPrompt> {
+            let all = times.iter().zip(1..);
+            all.map(|(at_micros, seq)| OpenPrompt {
+                seq,
+                at_micros: *at_micros,
+            })
+            .collect()
+        };
+        let order = |turns: bool| -> Vec<u64> {
+            let (first, second) = (open(&[1, 2, 5]), open(&[3, 4]));
+            let first = places(one, &first, turns);
+            let mut all: Vec<PromptPlace> = first.chain(places(other, &second, turns)).collect();
+            all.sort();
+            let micros = all
+                .iter()
+                .map(|place| place.created.unix_timestamp_nanos() / 1000);
+            micros.map(|at| u64::try_from(at).unwrap_or_default()).collect()
+        };
+        assert_eq!(order(true), [1, 3, 2, 4, 5]);
+        assert_eq!(order(false), [1, 2, 3, 4, 5]);
+    }
 }

@@ -17,6 +17,7 @@ use tokio::sync::Semaphore;
 
 use super::SandboxTokens;
 use super::caller::wrong_token;
+use super::known::Known;
 use super::token::hash;
 use super::tokens::Shown;
 use crate::app::App;
@@ -176,24 +177,31 @@ impl Signed {
             }
             None => (app.engine().owners_of_few(COMPARED_UNNAMED)?, COMPARED_UNNAMED),
         };
-        let (known, mut pairs) = (app.tokens(), Vec::new());
-        for (sandbox, owner) in sandboxes {
-            let marks = known.marks(&owner);
-            if pairs.len() + marks.len() > most {
-                return None;
-            }
-            pairs.extend(marks.into_iter().map(|mark| (sandbox.to_string(), mark)));
-        }
-        pairs.into_iter().find_map(|(sandbox, mark)| {
-            let token = tokens.with_mark(&mark, &sandbox);
-            self.fits(&token).then_some((sandbox, token))
-        })
+        pairs(&app.tokens(), sandboxes, most)?
+            .into_iter()
+            .find_map(|(sandbox, mark)| {
+                let token = tokens.with_mark(&mark, &sandbox);
+                self.fits(&token).then_some((sandbox, token))
+            })
     }
 
     fn fits(&self, token: &str) -> bool {
         let expected = Sha256::digest(format!("{}{token}{}", self.allowed, self.expires));
         bool::from(expected.as_slice().ct_eq(&self.signature))
     }
+}
+
+/// Each sandbox with the marks of the tokens that reach it. `None`: there are more than `most` pairs.
+fn pairs(known: &Known, sandboxes: Vec<(SessionId, String)>, most: usize) -> Option<Vec<(String, String)>> {
+    let mut pairs = Vec::new();
+    for (sandbox, owner) in sandboxes {
+        let marks = known.marks(&owner);
+        if pairs.len() + marks.len() > most {
+            return None;
+        }
+        pairs.extend(marks.into_iter().map(|mark| (sandbox.to_string(), mark)));
+    }
+    Some(pairs)
 }
 
 /// The text of a header that is there once and not empty.
@@ -207,7 +215,9 @@ fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::auth::{Token, Tokens};
     use axum::body::Body;
+    use std::sync::Arc;
 
     #[test]
     fn the_control_plane_is_no_sandbox() {
@@ -258,6 +268,30 @@ mod tests {
             &past
         ));
         assert!(!fits(Method::GET, "path=a%2Fb.txt", "v1_???"));
+    }
+
+    #[test]
+    fn an_address_that_names_no_sandbox_is_compared_with_few_tokens() {
+        let mut known = Tokens::new(Token::new("of the operator"));
+        let compared = |known: &Tokens, count: usize, most: usize| {
+            let known = Known::new(Arc::new(known.clone()), Arc::default(), 0);
+            let sandboxes = (0..count).map(|_| (SessionId::random(), "acme".to_owned()));
+            pairs(&known, sandboxes.collect(), most).map(|pairs| pairs.len())
+        };
+        let unnamed = |known: &Tokens, count: usize| compared(known, count, COMPARED_UNNAMED);
+        // The operator's token reaches every sandbox.
+        assert_eq!(unnamed(&known, COMPARED_UNNAMED), Some(COMPARED_UNNAMED));
+        assert_eq!(unnamed(&known, COMPARED_UNNAMED + 1), None);
+        for number in 1..COMPARED_UNNAMED {
+            let caller = Principal::of_tenant("acme", &format!("c{number}")).unwrap();
+            known.add(Token::new(&format!("token {number}")), caller).unwrap();
+        }
+        assert_eq!(unnamed(&known, 1), Some(COMPARED_UNNAMED));
+        assert_eq!(unnamed(&known, 2), None);
+        let ada = Principal::of_tenant("acme", "ada").unwrap();
+        known.add(Token::new("one more"), ada).unwrap();
+        assert_eq!(unnamed(&known, 1), None);
+        assert_eq!(compared(&known, 1, COMPARED), Some(COMPARED_UNNAMED + 1));
     }
 
     #[test]

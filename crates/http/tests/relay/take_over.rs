@@ -50,6 +50,15 @@ async fn twins() -> (Replicas, String) {
     panic!("the starts of ten pairs have differed");
 }
 
+/// Two replicas, and a session `eda` of the second one.
+async fn of_second() -> (Replicas, Value) {
+    let replicas = Replicas::start(2).await;
+    let http = replicas.all[1].http();
+    let made = http.json("PUT", "/v1/sessions/eda", Some(&json!({}))).await;
+    let made = made.unwrap().expect(201).unwrap().json().unwrap();
+    (replicas, made)
+}
+
 /// The numbers of the next events, so many.
 async fn numbers(events: &mut Events, count: usize) -> Vec<u64> {
     let mut numbers = Vec::new();
@@ -159,15 +168,8 @@ async fn a_stream_of_an_execution_continues_when_its_own_replica_takes_over() {
 /// The code of the execution is not done twice: it hangs until it is interrupted, at its owner.
 #[tokio::test]
 async fn a_request_with_a_key_survives_the_loss_of_its_owner() {
-    let replicas = Replicas::start(2).await;
-    let [near, owner] = &replicas.all[..] else {
-        unreachable!()
-    };
-    let made = owner
-        .http()
-        .json("PUT", "/v1/sessions/eda", Some(&json!({})))
-        .await;
-    made.unwrap().expect(201).unwrap();
+    let (replicas, _) = of_second().await;
+    let (near, owner) = (&replicas.all[0], &replicas.all[1]);
     let path = "/v1/sessions/eda/executions";
     let long = "x".repeat(100_000);
     for (number, (header, member)) in [(Some("a"), None), (None, Some("b")), (None, None)]
@@ -214,15 +216,8 @@ async fn a_request_with_a_key_survives_the_loss_of_its_owner() {
 
 #[tokio::test]
 async fn the_put_of_a_session_survives_the_loss_of_its_owner() {
-    let replicas = Replicas::start(2).await;
-    let [near, owner] = &replicas.all[..] else {
-        unreachable!()
-    };
-    let made = owner
-        .http()
-        .json("PUT", "/v1/sessions/eda", Some(&json!({})))
-        .await;
-    let made = made.unwrap().expect(201).unwrap().json().unwrap();
+    let (replicas, made) = of_second().await;
+    let (near, owner) = (&replicas.all[0], &replicas.all[1]);
     // The replicas have a connection.
     near.http()
         .get("/v1/sessions/eda")

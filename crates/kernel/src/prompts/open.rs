@@ -8,7 +8,7 @@ use std::collections::{BTreeSet, VecDeque};
 use serde::{Deserialize, Serialize};
 
 use super::prompt::{
-    APPROVE_ALWAYS, APPROVE_ONCE, APPROVE_SESSION, Prompt, PromptEnd, PromptKind, PromptStatus,
+    APPROVE_ALWAYS, APPROVE_ONCE, APPROVE_SESSION, OpenPrompt, Prompt, PromptEnd, PromptKind, PromptStatus,
 };
 use crate::event::{Answer, CommandError, Effect};
 
@@ -112,9 +112,15 @@ impl Prompts {
         self.open.is_empty() && self.ended.is_empty()
     }
 
-    /// How many are open.
-    pub(crate) fn count_open(&self) -> usize {
-        self.open.len()
+    /// Those that are open, in the order in which they were asked.
+    pub(crate) fn open_ones(&self) -> Vec<OpenPrompt> {
+        let named = |one: &Open| OpenPrompt {
+            seq: one.status.seq,
+            at_micros: one.status.at_micros,
+        };
+        let mut all: Vec<OpenPrompt> = self.open.iter().map(named).collect();
+        all.sort_by_key(|one| one.seq);
+        all
     }
 
     /// The number of the latest one that is open; 0: none is.

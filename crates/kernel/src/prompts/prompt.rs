@@ -88,6 +88,15 @@ pub enum PromptKind {
     Input,
 }
 
+/// A prompt that is open, for lists of the prompts of many kernels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpenPrompt {
+    /// Number of its first record, which names it.
+    pub seq: u64,
+    /// When it was asked, microseconds since 1970, UTC.
+    pub at_micros: u64,
+}
+
 /// A prompt and what has become of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PromptStatus {

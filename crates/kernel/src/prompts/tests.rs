@@ -275,7 +275,7 @@ fn what_input_asks_is_a_prompt_that_is_answered_once() {
     let asked = &all[0];
     assert_eq!((asked.execution, asked.end.clone()), (Some(execution), None));
     assert_eq!(asked.prompt.text, "Name?[2J");
-    assert_eq!(play.bench.core.snapshot().open_prompts, 1);
+    assert_eq!(play.bench.core.snapshot().open_prompts.len(), 1);
     let seq = asked.seq;
     let done = answer(&mut play, seq, "Ada");
     let end = Some(PromptEnd::Answered {
@@ -298,7 +298,7 @@ fn what_input_asks_is_a_prompt_that_is_answered_once() {
     assert_eq!(order(&mut play, 24, input("Eve")), [(24, Ok(Answer::Done))]);
     assert_eq!(answer(&mut play, next, "Bob"), [(21, late)]);
     assert_eq!(values(&play), ["Ada", "Eve"]);
-    assert_eq!(play.bench.core.snapshot().open_prompts, 0);
+    assert_eq!(play.bench.core.snapshot().open_prompts, []);
 }
 
 #[test]

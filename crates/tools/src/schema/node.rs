@@ -45,7 +45,7 @@ pub(super) enum Node {
 #[derive(Debug)]
 pub(super) struct Choice {
     /// The values as [`canonical`](super::equal::canonical) texts.
-    pub(super) texts: HashSet<String>,
+    pub(super) texts: HashSet<Vec<u8>>,
     /// How a violation shows them.
     pub(super) shown: String,
 }

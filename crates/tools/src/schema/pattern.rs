@@ -3,10 +3,13 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::sync::OnceLock;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 
 use regex_automata::hybrid::dfa::{Cache, Config, DFA};
+use regex_automata::nfa::thompson::{self, NFA, WhichCaptures};
 use regex_automata::util::syntax;
-use regex_automata::{Anchored, Input, nfa::thompson};
+use regex_automata::{Anchored, Input};
 
 use super::steps::{Spent, Steps};
 
@@ -16,16 +19,22 @@ pub(super) const MAX_PATTERNS: usize = 64;
 const MAX_BYTES: usize = 4096;
 /// Bytes of the automaton of one.
 const MAX_COMPILED: usize = 128 << 10;
+/// Bytes of the automata of all patterns of a schema.
+const MAX_ALL_COMPILED: usize = 1 << 20;
+/// Classes of Unicode (`\p`) in one. Each is hundreds of ranges before it is compiled.
+const MAX_CLASSES: usize = 32;
 /// Bytes of the states of one, for one check.
 const MAX_STATES: usize = 64 << 10;
+/// Bytes of the states of all.
+const MAX_ALL_STATES: usize = 4 << 20;
 /// How often these may be made anew within one check.
 const MAX_CLEARED: usize = 16;
 /// Steps for each time.
 const CLEARED: usize = 10_000;
 /// Steps to make an automaton.
 const NEW: usize = 2000;
-/// Bytes of a text that are a step.
-const BYTES_OF_A_STEP: usize = 16;
+/// Bytes of a text, and of states, that are a step.
+const BYTES_OF_A_STEP: usize = 8;
 
 /// Why something is no pattern.
 const NONE: &str = "is no regular expression of ECMAScript, or has back-references";
@@ -35,6 +44,8 @@ const NONE: &str = "is no regular expression of ECMAScript, or has back-referenc
 pub(super) struct Patterns {
     all: Vec<Pattern>,
     numbers: HashMap<String, usize>,
+    /// Bytes of all automata that were made, and of those that were too large.
+    compiled: AtomicUsize,
 }
 
 #[derive(Debug)]
@@ -60,7 +71,7 @@ impl Patterns {
     }
 
     /// Makes all of them. Says which one cannot be checked, if one cannot.
-    pub(super) fn build(&mut self) -> Result<(), String> {
+    pub(super) fn build(&self) -> Result<(), String> {
         if self.all.len() > MAX_PATTERNS {
             return Err(format!(
                 "has {} different patterns, at most {MAX_PATTERNS} are allowed",
@@ -68,7 +79,7 @@ impl Patterns {
             ));
         }
         for pattern in &self.all {
-            let automaton = compile(&pattern.text).map_err(|reason| {
+            let automaton = self.compile(&pattern.text).map_err(|reason| {
                 let shown: String = pattern
                     .text
                     .chars()
@@ -88,7 +99,7 @@ impl Patterns {
 
     /// Bytes, at most.
     pub(super) fn weight(&self) -> usize {
-        self.all.len().min(MAX_PATTERNS) * MAX_COMPILED
+        (self.all.len().min(MAX_PATTERNS) * MAX_COMPILED).min(MAX_ALL_COMPILED + MAX_COMPILED)
     }
 
     fn is_new(&self, number: usize) -> bool {
@@ -101,8 +112,19 @@ impl Patterns {
         let pattern = self.all.get(number).filter(|_| number < MAX_PATTERNS)?;
         let made = pattern
             .automaton
-            .get_or_init(|| compile(&pattern.text).ok().map(Box::new));
+            .get_or_init(|| self.compile(&pattern.text).ok().map(Box::new));
         made.as_deref()
+    }
+
+    fn compile(&self, pattern: &str) -> Result<DFA, &'static str> {
+        let bytes = |made: &DFA| made.get_nfa().memory_usage();
+        if self.compiled.load(Relaxed) >= MAX_ALL_COMPILED {
+            return Err("takes too much memory together with the other patterns of the schema");
+        }
+        let made = compile(pattern);
+        let bytes = made.as_ref().map_or(MAX_COMPILED, bytes);
+        self.compiled.fetch_add(bytes, Relaxed);
+        made
     }
 }
 
@@ -111,12 +133,26 @@ fn compile(pattern: &str) -> Result<DFA, &'static str> {
         return Err("has more than 4096 bytes");
     }
     let pattern = with_ascii_words(pattern)?;
+    let classes = pattern.matches(r"\p").count() + pattern.matches(r"\P").count();
+    if classes > MAX_CLASSES {
+        return Err("has more than 32 classes of Unicode (\\p)");
+    }
     let syntax = syntax::Config::new().nest_limit(64);
     let translated = jsonschema_regex::to_rust_regex(&pattern).map_err(|()| NONE)?;
-    syntax::parse_with(&translated, &syntax).map_err(|_| NONE)?;
+    if translated.len() > MAX_BYTES {
+        return Err("has more than 4096 bytes when its classes are written out");
+    }
+    let parsed = syntax::parse_with(&translated, &syntax).map_err(|_| NONE)?;
+    let too_large = |_| "takes too much memory: shorten its repetitions and classes";
+    let automaton = NFA::compiler()
+        .configure(
+            thompson::Config::new()
+                .which_captures(WhichCaptures::None)
+                .nfa_size_limit(Some(MAX_COMPILED)),
+        )
+        .build_from_hir(&parsed)
+        .map_err(too_large)?;
     DFA::builder()
-        .syntax(syntax)
-        .thompson(thompson::Config::new().nfa_size_limit(Some(MAX_COMPILED)))
         .configure(
             Config::new()
                 .unicode_word_boundary(true)
@@ -124,8 +160,8 @@ fn compile(pattern: &str) -> Result<DFA, &'static str> {
                 .skip_cache_capacity_check(true)
                 .minimum_cache_clear_count(Some(MAX_CLEARED)),
         )
-        .build(&translated)
-        .map_err(|_| "takes too much memory: shorten its repetitions and classes")
+        .build_from_nfa(automaton)
+        .map_err(|_| NONE)
 }
 
 /// The pattern, if its groups are those of linear ones, with the word boundaries of ECMAScript, which know ASCII letters alone, and with
@@ -176,7 +212,10 @@ fn check_group(rest: &str) -> Result<(), &'static str> {
 
 /// The states of the patterns, within one check.
 #[derive(Default)]
-pub(super) struct Matching(HashMap<usize, Cache>);
+pub(super) struct Matching {
+    caches: HashMap<usize, Cache>,
+    bytes: usize,
+}
 
 impl Matching {
     /// Whether a text has a part that a pattern describes. One that cannot be checked here describes all.
@@ -194,11 +233,21 @@ impl Matching {
         let Some(automaton) = patterns.automaton(number) else {
             return Ok(true);
         };
-        let cache = self.0.entry(number).or_insert_with(|| automaton.create_cache());
-        let before = cache.clear_count();
+        let cache = self.caches.entry(number).or_insert_with(|| {
+            let cache = automaton.create_cache();
+            self.bytes += cache.memory_usage();
+            cache
+        });
+        let (cleared, bytes) = (cache.clear_count(), cache.memory_usage());
         let input = Input::new(text).anchored(Anchored::No).earliest(true);
         let found = automaton.try_search_fwd(cache, &input);
-        steps.take(cache.clear_count().saturating_sub(before) * CLEARED)?;
+        let cleared = cache.clear_count().saturating_sub(cleared);
+        let more = cache.memory_usage().saturating_sub(bytes);
+        self.bytes += more;
+        if self.bytes > MAX_ALL_STATES {
+            *self = Self::default();
+        }
+        steps.take(cleared * CLEARED + more / BYTES_OF_A_STEP)?;
         // It gives up at too many states, and at \B in a text that is not ASCII.
         found.map(|found| found.is_some()).map_err(|_| Spent)
     }

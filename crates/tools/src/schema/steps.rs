@@ -6,6 +6,8 @@ use serde_json::Value;
 pub(super) const LEAST: u64 = 250_000;
 /// Steps for each part of a large value.
 const FOR_EACH_PART: u64 = 4;
+/// Bytes of a name that are a step.
+const BYTES_OF_A_NAME: usize = 64;
 
 /// Steps that are left for checks. A step is a rule of a schema at a place of a value; long texts are several.
 #[derive(Debug)]
@@ -34,6 +36,11 @@ impl Steps {
     #[cfg(test)]
     pub(super) fn left(&self) -> u64 {
         self.0
+    }
+
+    /// For a name that is looked up.
+    pub(super) fn take_name(&mut self, name: &str) -> Result<(), Spent> {
+        self.take(1 + name.len() / BYTES_OF_A_NAME)
     }
 
     pub(super) fn take(&mut self, steps: usize) -> Result<(), Spent> {

@@ -220,7 +220,7 @@ fn of_numbers(words: &Words, rules: &mut Rules) -> Result<(), String> {
 
 fn choice(all: &[Value]) -> Choice {
     let mut free = Steps::new(u64::MAX);
-    let texts: HashSet<String> = all
+    let texts: HashSet<Vec<u8>> = all
         .iter()
         .filter_map(|one| canonical(one, &mut free).ok())
         .collect();

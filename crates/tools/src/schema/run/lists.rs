@@ -33,6 +33,7 @@ impl<'r> Run<'r> {
                 let mut texts = HashSet::new();
                 let mut fits = true;
                 for item in items {
+                    self.steps.take(1)?;
                     fits &= texts.insert(canonical(item, self.steps)?);
                     if !fits {
                         break;
@@ -95,6 +96,7 @@ impl<'r> Run<'r> {
             if self.quietly(id, item, path, self.fresh().as_mut())? {
                 fitting += 1;
                 if let Some(seen) = seen.as_deref_mut() {
+                    self.steps.take(1)?;
                     seen.items.insert(at);
                 }
             }

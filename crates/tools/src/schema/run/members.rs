@@ -1,7 +1,5 @@
 //! Rules for objects.
 
-use std::collections::BTreeSet;
-
 use serde_json::{Map, Value};
 
 use super::{Fits, Path, Run, Seen, length};
@@ -35,7 +33,7 @@ impl<'r> Run<'r> {
             Rule::DependentRequired(all) => {
                 let mut fits = true;
                 for (name, names) in all {
-                    self.steps.take(1)?;
+                    self.steps.take_name(name)?;
                     if members.contains_key(name) {
                         fits &= self.required(names.iter(), members, path, "dependentRequired")?;
                     }
@@ -58,7 +56,7 @@ impl<'r> Run<'r> {
         let mut fits = true;
         let nodes = self.nodes;
         for (name, value) in members {
-            self.steps.take(1)?;
+            self.steps.take_name(name)?;
             let below = Path::Member(path, name);
             let named = rule.named.get(name);
             let mut is_known = named.is_some();
@@ -84,6 +82,7 @@ impl<'r> Run<'r> {
                 };
             }
             if let (true, Some(seen)) = (is_known, seen.as_deref_mut()) {
+                self.steps.take(1)?;
                 seen.member(name);
             }
             if !fits && self.is_enough() {
@@ -96,6 +95,7 @@ impl<'r> Run<'r> {
     fn member_names(&mut self, id: Id, members: &Map<String, Value>, path: &Path<'_>) -> Fits {
         let mut fits = true;
         for name in members.keys() {
+            self.steps.take_name(name)?;
             let text = Value::from(name.as_str());
             let good = self.quietly(id, &text, path, self.fresh().as_mut())?;
             fits &= self.demand(good, path, "propertyNames", || {
@@ -117,7 +117,7 @@ impl<'r> Run<'r> {
     ) -> Fits {
         let mut fits = true;
         for name in names {
-            self.steps.take(1)?;
+            self.steps.take_name(name)?;
             fits &= self.demand(members.contains_key(name), path, rule, || {
                 format!("{} is a required property", json(&name.as_str().into()))
             })?;
@@ -138,7 +138,7 @@ impl<'r> Run<'r> {
     ) -> Fits {
         let mut fits = true;
         for (name, id) in all {
-            self.steps.take(1)?;
+            self.steps.take_name(name)?;
             if members.contains_key(name) {
                 fits &= self.check(*id, value, path, seen.as_deref_mut())?;
             }
@@ -157,7 +157,7 @@ impl<'r> Run<'r> {
         let nodes = self.nodes;
         let mut fits = true;
         for (name, value) in members {
-            self.steps.take(1)?;
+            self.steps.take_name(name)?;
             if seen.has_member(name) {
                 continue;
             }
