@@ -148,7 +148,10 @@ impl Run {
                 None
             }
             Outcome::Done(_) => {
-                let text = format!("the outputs of all steps have more than {MAX_RUN_BYTES} bytes as JSON");
+                let text = format!(
+                    "the outputs of all steps have more than {MAX_RUN_BYTES} bytes as JSON, where each item of a list counts at least 16 and each object 160: \
+                     write large results to a file or an artifact"
+                );
                 attempt.fail(Failure::new(TOO_LARGE, &text));
                 None
             }
@@ -534,10 +537,25 @@ impl Run {
     }
 }
 
+/// Bytes of a value as JSON, or a quarter of its bytes in memory: many small values take more there.
 fn bytes_of(value: Option<&Value>) -> usize {
     value.map_or(0, |value| {
-        bytes_within(value, usize::MAX).unwrap_or(usize::MAX / 4)
+        let written = bytes_within(value, usize::MAX).unwrap_or(usize::MAX / 4);
+        written.max(memory_of(value) / 4)
     })
+}
+
+/// Bytes that the lists and objects of a value take in memory, about. Its texts are not counted.
+fn memory_of(value: &Value) -> usize {
+    const VALUE: usize = 64;
+    match value {
+        Value::Array(items) => items.len() * VALUE + items.iter().map(memory_of).sum::<usize>(),
+        // The first member takes room for eleven.
+        Value::Object(members) => {
+            members.len().max(10) * VALUE + members.values().map(memory_of).sum::<usize>()
+        }
+        _ => 0,
+    }
 }
 
 #[cfg(test)]

@@ -14,10 +14,6 @@ use crate::nearest::{OF_ARGUMENT, nearest};
 const TOLD: usize = 10;
 /// Names that are known, of which more are not gone through.
 const MAX_NAMES: usize = 2000;
-/// Bytes of a name that is compared with others.
-const MAX_COMPARED_NAME: usize = 128;
-/// Pairs of letters that are compared for one wrong name: about a millisecond.
-const MAX_COMPARED: usize = 50_000;
 
 /// Violations by members of arguments that are not known.
 pub(super) fn unknown(nodes: &Nodes, arguments: &Value) -> Vec<Violation> {

@@ -241,6 +241,17 @@ fn what_is_too_large_fails() {
         end_of(&run.finished(&place("a", 0, 1), Outcome::Done(longer), 1)).code,
         TOO_LARGE
     );
+    // Many small values take more in memory than as text.
+    for small in [json!(0), json!({"a": 0})] {
+        let mut run = Run::new(
+            workflow(json!([{"id": "a", "skill": {"name": "s"}}]), json!({})),
+            Map::new(),
+        );
+        run.begin(0, false);
+        let many = Value::Array(vec![small; 600_000]);
+        let failure = end_of(&run.finished(&place("a", 0, 1), Outcome::Done(many), 1));
+        assert_eq!(failure.code, TOO_LARGE);
+    }
     let text = Failure::new("a", &format!("{}\u{0}\u{1b}", "x".repeat(3000))).message;
     assert_eq!(text.len(), 2000);
 }

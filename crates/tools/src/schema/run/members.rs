@@ -1,5 +1,7 @@
 //! Rules for objects.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value};
 
 use super::{Fits, Path, Run, Seen, length};

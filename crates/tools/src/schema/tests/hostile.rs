@@ -2,10 +2,7 @@
 
 use super::*;
 
-#[allow(
-    dead_code,
-    reason = "a module that the measurements of memory and time share"
-)]
+#[allow(dead_code, reason = "a module that the measurements of memory and time share")]
 #[path = "../../../tests/schemas/hostile.rs"]
 mod generated;
 
