@@ -85,7 +85,7 @@ impl ServerHandler for Server {
                 upstream: self.engine.has_tools(),
             }
         });
-        let there = there.await.map_err(internal)?;
+        let there = there.await.map_err(|error| internal(&error))?;
         Ok(ListToolsResult::with_all_items(tools::all(there)))
     }
 
@@ -150,7 +150,7 @@ impl ServerHandler for Server {
         let principal = principal(&context)?;
         let read = resources::read(&self.engine, &principal, &request.uri);
         let read = guarded("the read of a resource", span_of(&context), read).await;
-        Ok(read.map_err(internal)??.into())
+        Ok(read.map_err(|error| internal(&error))??.into())
     }
 }
 
@@ -171,7 +171,7 @@ fn span_of(context: &RequestContext<RoleServer>) -> Span {
     span.cloned().unwrap_or_else(Span::none)
 }
 
-fn internal(error: EngineError) -> ErrorData {
+fn internal(error: &EngineError) -> ErrorData {
     ErrorData::internal_error(error.to_string(), None)
 }
 

@@ -296,9 +296,12 @@ async fn commands_with_a_turn_take_one_and_those_that_store_are_refused_without_
     let run = takes!(skill_run(shown.id)).unwrap();
     assert_eq!(run.status, SkillRunStatus::Succeeded);
     assert_eventually!(engine.tool_servers(&who, kernel).await.unwrap().servers[0].ready);
+    // A check ends at the eighth violation: a long one has its violation at the end.
+    let mut all = vec!["t"; 20_000];
+    all.push("two");
     let long = CallTool {
         tool: "lists.take".into(),
-        arguments: Map::from_iter([("all".to_owned(), vec!["two"; 10_000].into())]),
+        arguments: Map::from_iter([("all".to_owned(), all.into())]),
         timeout_s: None,
         approval: None,
         approval_key: None,

@@ -50,7 +50,10 @@ pub(super) async fn call(command: TokenCommand) -> anyhow::Result<ExitCode> {
                 let stopped = array(&body["stopped_workflow_runs"])
                     .iter()
                     .filter_map(Value::as_str);
-                stopped.map(|run| format!("stopped {run}\n")).collect()
+                stopped
+                    .map(|run| format!("stopped {run}\n"))
+                    .collect::<Vec<_>>()
+                    .concat()
             })
         }
     }

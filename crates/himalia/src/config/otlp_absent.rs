@@ -8,6 +8,7 @@ use crate::features;
 #[derive(Clone, Debug)]
 pub(crate) enum Collector {}
 
+#[expect(clippy::needless_pass_by_value, reason = "as with the feature")]
 pub(super) fn collector(
     endpoint: Option<String>,
     _headers: Option<PathBuf>,

@@ -304,10 +304,10 @@ mod tests {
             };
             let mut config = EngineConfig::new("/nowhere");
             config.models = vec![LlmConfig::new("big", fields).unwrap()];
-            config.defaults.models = Box::new(LlmPolicy {
+            *config.defaults.models = LlmPolicy {
                 models: vec!["big".to_owned()],
                 ..LlmPolicy::default()
-            });
+            };
             let mut bank = TenantLimits::default();
             bank.day.model_spend = Spend::of_units(1.0);
             config.tenants = [

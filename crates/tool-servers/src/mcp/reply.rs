@@ -199,7 +199,7 @@ mod tests {
         ] {
             assert!(matches!(read(&result), Err(CallError::Failed(_))), "{result}");
         }
-        let many = json!({"structuredContent": vec![0; 1_000_001]});
+        let many = json!({"structuredContent": vec![0; 1_100_000]});
         assert!(matches!(read(&many), Err(CallError::TooLarge(_))));
     }
 }

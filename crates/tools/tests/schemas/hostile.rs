@@ -130,7 +130,7 @@ pub(crate) fn worst() -> Vec<(&'static str, Value, Value)> {
         ),
         (
             "classes of classes",
-            patterns(16, &format!("[{}]", r"\P{L}\p{N}".repeat(400))),
+            patterns(16, &format!("[{}]", r"\P{L}\p{N}".repeat(300))),
             json!(letters),
         ),
         (

@@ -229,7 +229,7 @@ impl Commands {
         self.tokens_known(&starter).await;
         self.workflows.set_starter(id, &starter);
         let workflow = self.workflow_of(&record.brief).await.map_err(Stop::Store)?;
-        let unasked: HashSet<String> = steps
+        let without_prompt: HashSet<String> = steps
             .iter()
             .filter(|step| step.status == WAITING && step.prompt.is_none())
             .map(|step| step.step.clone())
@@ -237,7 +237,9 @@ impl Commands {
         let mut run = records::run(workflow, &record, steps).map_err(Stop::Store)?;
         let mut begun = run.begin(self.now_micros(), record.brief.cancelled_by.is_some());
         // Earlier versions wrote no prompts.
-        let asks = run.attempts().filter(|one| unasked.contains(&one.place.step));
+        let asks = run
+            .attempts()
+            .filter(|one| without_prompt.contains(&one.place.step));
         let asks = asks.filter(|one| one.status == AttemptStatus::Waiting);
         begun.extend(asks.map(|one| Effect::Write(Box::new(one.clone()))));
         attempts.without_rights = record.brief.cancelled_by.as_deref() == Some(GATEWAY)

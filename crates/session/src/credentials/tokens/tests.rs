@@ -560,7 +560,7 @@ async fn local_server() -> (std::net::SocketAddr, Arc<AtomicU64>) {
     let (address, asked) = (listener.local_addr().unwrap(), Arc::<AtomicU64>::default());
     let count = Arc::clone(&asked);
     tokio::spawn(async move {
-        let body = json!({"access_token": "access", "expires_in": 100}).to_string();
+        let body = json!({"access_token": "an-access-token", "expires_in": 100}).to_string();
         let head = format!(
             "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
             body.len()
@@ -629,6 +629,10 @@ async fn the_address_of_a_tenants_authorization_server_needs_an_allowance_for_te
         (for_sessions, "operator"),
         (for_sessions, "operator/ci"),
     ] {
-        assert_eq!(ask(change, set_by).await.as_deref(), Ok("access"), "{set_by}");
+        assert_eq!(
+            ask(change, set_by).await.as_deref(),
+            Ok("an-access-token"),
+            "{set_by}"
+        );
     }
 }
