@@ -66,7 +66,7 @@ def test_a_token_counts_in_all_replicas_until_it_is_revoked(replicas):
     with client_with(replicas[1], made.json()["token"]) as client:
         eventually(lambda: client.get("v1/sessions").status_code == 200, "the token counts")
         path = f"v1/tokens/{made.json()['id']}"
-        eventually(lambda: replicas[2].http.delete(path).status_code == 204, "another replica knows the token")
+        eventually(lambda: replicas[2].http.delete(path).status_code == 200, "another replica knows the token")
         # 429 after too many unknown tokens, of which there were some above.
         eventually(lambda: client.get("v1/sessions").status_code in (401, 429), "the token is revoked")
 
