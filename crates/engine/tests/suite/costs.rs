@@ -192,7 +192,7 @@ fn credential() -> NewCredential {
         tenant: None,
         definition: serde_json::from_value(definition).unwrap(),
         secrets: GivenSecrets {
-            value: Some(SecretText::new("abcdef".into())),
+            value: Some(SecretText::new("not-a-secret".into())),
             ..GivenSecrets::default()
         },
     }
@@ -357,7 +357,11 @@ async fn commands_with_a_turn_take_one_and_those_that_store_are_refused_without_
         ..TriggerChange::default()
     };
     refused!(change_trigger(Schedule, "yearly", inputs));
-    refused!(run_trigger(Schedule, "yearly", AskedRun::default()));
+    let another = AskedRun {
+        overlap: Some(Overlap::Allow),
+        ..AskedRun::default()
+    };
+    refused!(run_trigger(Schedule, "yearly", another));
     refused!(start_kernel(StartSession::default()));
     refused!(start_session(StartSession::default()));
     refused!(put_session(session()));

@@ -135,7 +135,7 @@ pub(crate) fn worst() -> Vec<(&'static str, Value, Value)> {
         ),
         (
             "classes that are written out",
-            patterns(16, &r"\S".repeat(2000)),
+            patterns(16, &r"\S".repeat(1300)),
             json!(letters),
         ),
         ("repeated letters", patterns(64, r"\p{L}{3}"), json!(letters)),
