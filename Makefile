@@ -281,6 +281,11 @@ bench-tools: env ## calls of tools from code against the same requests without H
 	HIMALIA_BIN=$(HIMALIA) python3 tests/bench/tools.py --out docs/bench/tools.json
 	python3 tests/bench/readme.py --write
 
+.PHONY: bench-build
+bench-build: ensure-build ## `make demo` from nothing: wall and processor time, crates, lines, sizes; writes docs/bench and the table
+	python3 tests/bench/build.py --out docs/bench/build.json
+	python3 tests/bench/readme.py --write
+
 .PHONY: bench-wheel
 bench-wheel: wheel ## the seconds of `test-wheel`; writes docs/bench and the table
 	python3 tests/bench/wheel.py $(TARGET)/wheels/*.whl --out docs/bench/wheel.json

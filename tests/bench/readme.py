@@ -26,6 +26,8 @@ def blocks():
         yield "docs/performance.md", name, f"```text\n{table(made_from)}\n```\n\n{measured}"
     made_from = report("wheel")
     yield "docs/performance.md", "wheel", f"```text\n{tables.wheel(made_from)}\n```\n\nMeasured on {tables.origin(made_from)}"
+    made_from = report("build")
+    yield "docs/performance.md", "build", f"```text\n{tables.build(made_from)}\n```\n\nMeasured on {tables.origin(made_from)}"
     made_from = report("cluster")
     yield "docs/cluster.md", "cluster", f"```text\n{tables.cluster(made_from)}\n```\n\nMeasured on {tables.origin(made_from)}"
     yield "README.md", "summary", f"{tables.summary(gateway, sandboxes)}\n\nMeasured on {tables.origin(gateway)}"

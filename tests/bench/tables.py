@@ -82,6 +82,18 @@ def wheel(report):
     return "\n".join(lines)
 
 
+def build(report):
+    """The cost of `make demo` from nothing."""
+    sizes = ", ".join(f"{name} {size / 1e6:.0f} MB" for name, size in report["bytes"].items())
+    rows = [
+        ("wall time", f"{report['wall_s'] / 60:.1f} min"),
+        ("processor time", f"{report['cpu_s'] / 60:.1f} min"),
+        ("compilations", f"{report['compilations']}"),
+        ("lines of Rust of the product", f"{report['lines']:,}"),
+    ]
+    return "\n".join([f"{name:30}{value:>12}" for name, value in rows] + [f"programs: {sizes}"])
+
+
 def sandboxes(report):
     """The table of `make bench-sandboxes`, level by level."""
     return "\n\n".join("\n".join(level(name, rows)) for name, rows in report["levels"].items())
