@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use himalia_journal::may_block;
 use himalia_model::{EngineError, Principal};
 use himalia_session::Room;
 use himalia_store::{
@@ -235,7 +236,11 @@ impl Commands {
             .map(|step| step.step.clone())
             .collect();
         let mut run = records::run(workflow, &record, steps).map_err(Stop::Store)?;
-        let mut begun = run.begin(self.now_micros(), record.brief.cancelled_by.is_some());
+        // Outputs of up to 8 MiB are copied: in a turn, and on no thread that other tasks wait for.
+        let turn = self.inner.budget.turn(principal).await.map_err(Stop::Store)?;
+        let (now, is_cancelled) = (self.now_micros(), record.brief.cancelled_by.is_some());
+        let mut begun = may_block(|| run.begin(now, is_cancelled));
+        drop(turn);
         // Earlier versions wrote no prompts.
         let asks = run
             .attempts()
@@ -277,7 +282,8 @@ impl Commands {
                         attempts.elsewhere.remove(&place);
                         let (outcome, held) = self.with_room(&record.brief.owner, outcome).await;
                         room = held;
-                        let effects = run.finished(&place, outcome, self.now_micros());
+                        let now = self.now_micros();
+                        let effects = may_block(|| run.finished(&place, outcome, now));
                         over = Some(place);
                         effects
                     }
@@ -416,7 +422,11 @@ impl Commands {
                     if attempts.without_rights && end.status == RunStatus::Cancelled {
                         end.failure = Some(token_ended());
                     }
-                    let (end, _room) = self.end_with_room(&record.brief.owner, *end).await;
+                    let turn = self.inner.budget.turn(principal).await.map_err(Stop::Store)?;
+                    let now = self.now_micros();
+                    let end = may_block(|| records::end(*end, now));
+                    drop(turn);
+                    let (end, _room) = self.end_with_room(&record.brief.owner, end).await;
                     let status = end.status.clone();
                     if self.inner.store().end_workflow_run(id.clone(), end).await? {
                         tracing::info!(run = %id, workflow = record.brief.workflow, %status, "a run of a workflow has ended");
@@ -447,9 +457,7 @@ impl Commands {
     }
 
     /// The end of a run with room for its outputs, or as a failure if there is none for them.
-    async fn end_with_room(&self, owner: &str, end: End) -> (WorkflowRunEnd, Option<Room>) {
-        let now = self.now_micros();
-        let end = records::end(end, now);
+    async fn end_with_room(&self, owner: &str, end: WorkflowRunEnd) -> (WorkflowRunEnd, Option<Room>) {
         let bytes = end.outputs.as_ref().map_or(0, String::len);
         if bytes == 0 {
             return (end, None);
@@ -464,7 +472,7 @@ impl Commands {
                     step: None,
                     item: None,
                 };
-                (records::end(failed, now), None)
+                (records::end(failed, end.ended_micros), None)
             }
         }
     }
