@@ -1,5 +1,10 @@
 //! Bytes per second that a mask looks through: `cargo run --release -p himalia-credentials --example mask`.
 #![allow(clippy::print_stdout, reason = "the figures are the output")]
+#![allow(
+    clippy::cast_precision_loss,
+    clippy::format_push_string,
+    reason = "it only measures"
+)]
 
 use std::error::Error;
 use std::time::Instant;
