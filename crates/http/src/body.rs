@@ -7,7 +7,7 @@
 
 use axum::body::{Body, Bytes, to_bytes};
 use axum::http::{HeaderMap, StatusCode, header};
-use himalia_wire::{MAX_JSON_MEMORY, json_memory};
+use himalia_wire::{MAX_JSON_MEMORY, exceeds_json_memory};
 use serde_json::{Map, Value};
 use tokio::time::timeout;
 
@@ -56,7 +56,7 @@ pub(crate) async fn within(
     refuse_encoding(headers)?;
     let read = timeout(app.config().body_timeout, to_bytes(body, limit));
     match read.await {
-        Ok(Ok(bytes)) if json_memory(&bytes) > MAX_JSON_MEMORY => {
+        Ok(Ok(bytes)) if exceeds_json_memory(&bytes, MAX_JSON_MEMORY) => {
             let message = format!(
                 "the request body has so many small values that they would take more than {} MiB of memory",
                 MAX_JSON_MEMORY >> 20

@@ -44,7 +44,7 @@ pub use fork::{Branch, ForkFiles, ForkKernel, ForkPolicy, MAX_BRANCHES};
 pub use fork_error::{ForkError, Hazard};
 pub use held::HeldKernel;
 pub use himalia_sandbox::{DiskUse, Isolation};
-pub use himalia_wire::{MAX_JSON_MEMORY, json_memory};
+pub use himalia_wire::{MAX_JSON_MEMORY, exceeds_json_memory};
 pub use ids::{JupyterSessionId, KernelId, SessionId};
 pub use jupyter_session::{KernelRef, NewSession, SessionModel, SessionPatch};
 pub use kernel::{

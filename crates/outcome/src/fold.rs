@@ -1,6 +1,6 @@
 //! Folds messages into one result.
 
-use himalia_wire::{Channel, MAX_JSON_MEMORY, Parts, header, json_memory};
+use himalia_wire::{Channel, MAX_JSON_MEMORY, Parts, exceeds_json_memory, header};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value as Json};
@@ -176,7 +176,7 @@ impl<S: Sink> Fold<S> {
     /// The next message of the execution. What is returned is to be kept: the outcome refers to it.
     pub fn message(&mut self, channel: Channel, parts: &Parts) -> Vec<Artifact> {
         let mut artifacts = Vec::new();
-        let content = (json_memory(&parts.content) <= MAX_MEMORY)
+        let content = (!exceeds_json_memory(&parts.content, MAX_MEMORY))
             .then(|| serde_json::from_slice::<Map<String, Json>>(&parts.content).ok())
             .flatten();
         let (Ok(header), Some(mut content)) = (header::peek(&parts.header), content) else {

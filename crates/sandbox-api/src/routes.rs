@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use himalia_egress::Body;
-use himalia_model::{CallTool, MAX_JSON_MEMORY, json_memory};
+use himalia_model::{CallTool, MAX_JSON_MEMORY, exceeds_json_memory};
 use http::request::Parts;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::BodyExt as _;
@@ -218,7 +218,7 @@ pub(crate) async fn whole(mut body: Body) -> Result<Vec<u8>, Problem> {
         }
         whole.extend_from_slice(&data);
     }
-    if json_memory(&whole) > MAX_JSON_MEMORY {
+    if exceeds_json_memory(&whole, MAX_JSON_MEMORY) {
         let message = format!(
             "the request has so many small values that they would take more than {} MiB of memory",
             MAX_JSON_MEMORY >> 20

@@ -1,6 +1,6 @@
 //! JSON of servers, which takes more memory than it has bytes: `[0,0,0…` has two bytes for each value of 32.
 
-use himalia_model::{MAX_JSON_MEMORY, json_memory};
+use himalia_model::{MAX_JSON_MEMORY, exceeds_json_memory};
 use serde::de::DeserializeOwned;
 
 /// Why a text is not read.
@@ -31,7 +31,7 @@ impl std::fmt::Display for NotRead {
 /// # Errors
 /// [`NotRead`] says why, without a part of the text.
 pub fn parse<T: DeserializeOwned>(text: &[u8]) -> Result<T, NotRead> {
-    if json_memory(text) > MAX_JSON_MEMORY {
+    if exceeds_json_memory(text, MAX_JSON_MEMORY) {
         return Err(NotRead::TooMany);
     }
     serde_json::from_slice(text).map_err(|error| {

@@ -3,11 +3,17 @@
 /// Bytes of memory that the values of a request may take.
 pub const MAX_JSON_MEMORY: usize = 64 << 20;
 
-/// Bytes of memory that the lists, objects and members of a JSON text take, about, when they are read as values. Its texts are not counted:
-/// they take as much as they are long.
-pub fn json_memory(text: &[u8]) -> usize {
-    // The first member of an object takes room for eleven, the first item of a list for four.
-    const OBJECT: usize = 640;
+/// Bytes of memory of an object, whose first member takes room for eleven: the most that one byte of text can cost.
+const OBJECT: usize = 640;
+
+/// Returns true if the lists, objects and members of a JSON text take more than about `most` bytes of memory when they are read as values.
+/// Texts within it are not counted: they take as much as they are long. A short text is not looked through.
+pub fn exceeds_json_memory(text: &[u8], most: usize) -> bool {
+    text.len() > most / OBJECT && json_memory(text) > most
+}
+
+fn json_memory(text: &[u8]) -> usize {
+    // The first item of a list takes room for four.
     const LIST: usize = 128;
     const NEXT: usize = 64;
     let (mut bytes, mut in_text, mut escaped) = (0_usize, false, false);
@@ -45,5 +51,13 @@ mod tests {
             vec!["[1.5,2.5,3.5,4.5,5.5,6.5,7.5,8.5]"; 50_000].join(",")
         );
         assert!(json_memory(rows.as_bytes()) < MAX_JSON_MEMORY);
+    }
+
+    #[test]
+    fn the_shortest_text_that_takes_too_much_is_found() {
+        let objects = "{".repeat(100);
+        assert!(!exceeds_json_memory(objects.as_bytes(), 100 * OBJECT));
+        assert!(exceeds_json_memory(objects.as_bytes(), 100 * OBJECT - 1));
+        assert!(!exceeds_json_memory(&objects.as_bytes()[1..], 100 * OBJECT - 1));
     }
 }

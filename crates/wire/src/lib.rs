@@ -38,6 +38,6 @@ pub use channel::Channel;
 pub use connection::{ConnectionFile, Socket, Transport};
 pub use duplicate::DuplicateGuard;
 pub use error::{Error, Result};
-pub use json_memory::{MAX_JSON_MEMORY, json_memory};
+pub use json_memory::{MAX_JSON_MEMORY, exceeds_json_memory};
 pub use parts::{Limits, Parts};
 pub use signer::Signer;

@@ -237,10 +237,9 @@ impl Commands {
             .collect();
         let mut run = records::run(workflow, &record, steps).map_err(Stop::Store)?;
         // Outputs of up to 8 MiB are copied: in a turn, and on no thread that other tasks wait for.
-        let turn = self.inner.budget.turn(principal).await.map_err(Stop::Store)?;
-        let (now, is_cancelled) = (self.now_micros(), record.brief.cancelled_by.is_some());
-        let mut begun = may_block(|| run.begin(now, is_cancelled));
-        drop(turn);
+        let is_cancelled = record.brief.cancelled_by.is_some();
+        let begun = self.in_turn(principal, || Ok(run.begin(self.now_micros(), is_cancelled)));
+        let mut begun = begun.await.map_err(Stop::Store)?;
         // Earlier versions wrote no prompts.
         let asks = run
             .attempts()
@@ -422,10 +421,8 @@ impl Commands {
                     if attempts.without_rights && end.status == RunStatus::Cancelled {
                         end.failure = Some(token_ended());
                     }
-                    let turn = self.inner.budget.turn(principal).await.map_err(Stop::Store)?;
-                    let now = self.now_micros();
-                    let end = may_block(|| records::end(*end, now));
-                    drop(turn);
+                    let end = self.in_turn(principal, || Ok(records::end(*end, self.now_micros())));
+                    let end = end.await.map_err(Stop::Store)?;
                     let (end, _room) = self.end_with_room(&record.brief.owner, end).await;
                     let status = end.status.clone();
                     if self.inner.store().end_workflow_run(id.clone(), end).await? {
