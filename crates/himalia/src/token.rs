@@ -139,7 +139,7 @@ mod tests {
         );
     }
 
-    /// What is logged while a token file with this mode is read.
+    /// The log lines of a read of a token file with this mode.
     fn logged(mode: u32) -> String {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("t");

@@ -46,7 +46,7 @@ impl<'a> ArtifactReference<'a> {
     }
 }
 
-/// Whether an image of this width and height has more than so many pixels on a side.
+/// Returns true if an image of this width and height has more than so many pixels on a side.
 pub fn exceeds(size: Option<(u64, u64)>, pixels: u64) -> bool {
     size.is_some_and(|(width, height)| width.max(height) > pixels)
 }

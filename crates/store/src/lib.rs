@@ -376,7 +376,7 @@ pub trait Store: Debug + Send + Sync + 'static {
     /// The run of a trigger with this key.
     fn trigger_run_of(&self, trigger: Uuid, key: String) -> StoreFuture<'_, Option<TriggerRun>>;
 
-    /// Whether a message has answered a prompt of a webhook before.
+    /// Returns true if a message has answered a prompt of a webhook before.
     fn has_prompt_answer(&self, hook: Uuid, message: String) -> StoreFuture<'_, bool>;
 
     /// Notes that a message has answered a prompt of a webhook. Deleted with its webhook, or by [`Store::forget_trigger_runs`].

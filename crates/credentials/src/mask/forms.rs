@@ -59,7 +59,7 @@ pub(super) fn unescaped(text: &[u8]) -> Option<u8> {
     }
 }
 
-/// Whether a character may have an entity with a name.
+/// Returns true if a character may have an entity with a name.
 pub(super) fn may_be_named(character: u8) -> bool {
     !character.is_ascii_alphanumeric()
 }

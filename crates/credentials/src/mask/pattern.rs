@@ -14,9 +14,9 @@ const SHORTEST: usize = 6;
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Pattern {
     characters: Vec<u8>,
-    /// Whether its letters may be of either case.
+    /// The letters may be of either case.
     any_case: bool,
-    /// Whether lines may end within it.
+    /// Lines may end within the form.
     lines: bool,
 }
 
@@ -68,12 +68,12 @@ impl Pattern {
         self.characters.get(number).copied().unwrap_or_default()
     }
 
-    /// Whether its letters may be of either case.
+    /// The letters may be of either case.
     pub(super) fn any_case(&self) -> bool {
         self.any_case
     }
 
-    /// Whether lines may end within it.
+    /// Lines may end within the form.
     pub(super) fn has_lines(&self) -> bool {
         self.lines
     }

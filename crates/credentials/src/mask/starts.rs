@@ -32,7 +32,7 @@ pub(super) struct Starts {
     plain: Vec<Vec<usize>>,
     /// The same by the first character.
     first: Vec<Vec<usize>>,
-    /// Those whose first character may be an entity with a name.
+    /// Forms whose first character may be an entity with a name.
     named: Vec<usize>,
     all: Vec<usize>,
 }

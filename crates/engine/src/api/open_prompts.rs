@@ -3,7 +3,7 @@
 //! The list of a principal who sees one owner is in the order of time. That of the operator is fair by owner: the first prompt of each owner
 //! comes before the second one of any ([`PromptPlace::turn`]).
 //!
-//! Where the prompts of a kernel are in the list is in its snapshot, so that a page asks only the kernels whose prompts it shows.
+//! The snapshot of a kernel has the places of its prompts in the list, so that a page asks only the kernels whose prompts it shows.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap, HashSet};

@@ -198,7 +198,7 @@ fn credential() -> NewCredential {
     }
 }
 
-/// With a server of tools whose one tool takes a list, ended sessions that are kept, and secrets that are stored.
+/// Adds a server of tools whose one tool takes a list, keeps ended sessions, and stores secrets.
 fn settings(config: &mut EngineConfig) {
     let description = config.data_dir.join("tools.json");
     let schema = json!({

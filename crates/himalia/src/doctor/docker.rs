@@ -11,7 +11,7 @@ use crate::host_uids::HostUids;
 use crate::programs::SHIM;
 use crate::sandboxes;
 
-/// What makes gVisor known to Docker, in a form in which its sandboxes reach the gateway.
+/// The configuration that adds gVisor to Docker, in a form in which its sandboxes reach the gateway.
 const RUNSC: &str = r#"for it, install gVisor's runsc and add to /etc/docker/daemon.json, then restart Docker:
   {"runtimes": {"runsc": {"path": "/usr/local/bin/runsc", "runtimeArgs": ["--host-uds=open", "--oci-seccomp"]}}}"#;
 

@@ -112,7 +112,7 @@ impl Prompts {
         self.open.is_empty() && self.ended.is_empty()
     }
 
-    /// Those that are open, in the order in which they were asked.
+    /// The open prompts, in the order in which they were asked.
     pub(crate) fn open_ones(&self) -> Vec<OpenPrompt> {
         let named = |one: &Open| OpenPrompt {
             seq: one.status.seq,

@@ -93,7 +93,7 @@ pub enum PromptKind {
 pub struct OpenPrompt {
     /// Number of its first record, which names it.
     pub seq: u64,
-    /// When it was asked, microseconds since 1970, UTC.
+    /// The time of the question, in microseconds since 1970, UTC.
     pub at_micros: u64,
 }
 
@@ -102,7 +102,7 @@ pub struct OpenPrompt {
 pub struct PromptStatus {
     /// Number of its first record, which names it.
     pub seq: u64,
-    /// When it was asked, microseconds since 1970, UTC.
+    /// The time of the question, in microseconds since 1970, UTC.
     pub at_micros: u64,
     /// The native execution that waits for it, if one runs.
     pub execution: Option<u64>,

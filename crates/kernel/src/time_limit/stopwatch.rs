@@ -28,7 +28,7 @@ pub(super) enum Step {
 #[derive(Debug, Default)]
 pub(crate) struct Stopwatch {
     main: Option<Timed>,
-    /// By the ids of the subshells.
+    /// The executions by the ids of their subshells.
     subshells: BTreeMap<Box<str>, Timed>,
     /// The stop of a process that was not replaced is under way: its end is not the kernel's.
     stopping: bool,

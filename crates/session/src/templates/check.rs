@@ -231,7 +231,7 @@ fn check_day_of_models(config: &EngineConfig, name: &str, tenant: &TenantLimits)
     }
 }
 
-/// Whether the output of a model has a price, and no bound.
+/// Returns true if the output of a model has a price, and no bound.
 fn costs_without_bound(model: &LlmConfig) -> bool {
     let price = model.prices.map(|prices| prices.spend(0, 1_000_000));
     price.is_some_and(|price| price > Spend::default()) && model.max_output_tokens.is_none()

@@ -108,7 +108,7 @@ pub struct SkillRun {
 }
 
 impl SkillRun {
-    /// Why it has failed, if neither an exception nor `violations` explain it.
+    /// The reason of a failure that neither an exception nor `violations` explain.
     pub fn reason(&self) -> Option<&'static str> {
         let is_explained = self.execution.error.is_some() || !self.violations.is_empty();
         let failed = self.status == SkillRunStatus::Failed && !is_explained;
@@ -116,7 +116,7 @@ impl SkillRun {
     }
 }
 
-/// How an execution has ended that gave no outputs: the code of a step's failure, and its text.
+/// The end of an execution that gave no outputs: the code of a step's failure, and its text.
 pub(in crate::api) fn end_without_outputs(execution: &ExecutionResult) -> (&'static str, &'static str) {
     let timed_out = |death: &Death| death.cause == TIMED_OUT;
     match execution.status {

@@ -90,7 +90,7 @@ impl Holder {
         self.mark.is_some()
     }
 
-    /// Whether what it has started ends with the token of this mark.
+    /// Returns true if the runs of this holder end with the token of this mark.
     pub(in crate::api) fn ends_with(&self, mark: &str) -> bool {
         self.name != OPERATOR && self.mark.as_deref() == Some(mark)
     }

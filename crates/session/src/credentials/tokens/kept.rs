@@ -46,7 +46,7 @@ impl Kept {
 }
 
 impl TokenKeeper {
-    /// How the authorization server of a credential is reached.
+    /// The transport to the authorization server of a credential.
     pub(super) fn transport(&self, kept: &Kept) -> &dyn Transport {
         self.transports.of(&kept.set_by)
     }

@@ -10,7 +10,7 @@ use object_store::{BackoffConfig, ObjectStore, RetryConfig};
 
 use super::Service;
 
-/// How long the client repeats a request; its caller repeats it after that.
+/// The time in which the client repeats a request; its caller repeats it after that.
 const RETRY_TIME: Duration = Duration::from_secs(10);
 
 /// The client of a bucket, with the settings of the environment.
