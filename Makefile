@@ -286,6 +286,11 @@ bench-build: ensure-build ## `make demo` from nothing: wall and processor time, 
 	python3 tests/bench/build.py --out docs/bench/build.json
 	python3 tests/bench/readme.py --write
 
+.PHONY: timings
+timings: ensure-test ## the minutes of each test target, in a new clone (over an hour); writes docs/bench and the table in CONTRIBUTING.md
+	python3 tests/bench/timings.py --out docs/bench/timings.json
+	python3 tests/bench/readme.py --write
+
 .PHONY: bench-wheel
 bench-wheel: wheel ## the seconds of `test-wheel`; writes docs/bench and the table
 	python3 tests/bench/wheel.py $(TARGET)/wheels/*.whl --out docs/bench/wheel.json

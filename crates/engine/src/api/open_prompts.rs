@@ -58,7 +58,8 @@ impl ListedPrompt {
         }
     }
 
-    fn bytes(&self) -> usize {
+    /// Bytes of its text and its arguments.
+    pub fn bytes(&self) -> usize {
         let arguments = self.prompt.arguments.as_ref();
         self.prompt.text.len() + arguments.map_or(0, |arguments| arguments.to_string().len())
     }

@@ -26,3 +26,4 @@ mod sessions;
 mod stopping;
 mod triggers;
 mod usage;
+mod webhooks;

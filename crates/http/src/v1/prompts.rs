@@ -15,13 +15,16 @@ use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-use super::answers::With;
+use super::answers::{Made, With};
 use super::input::{Cursor, Limit, Members, PAGE_MOST, Parameters, Text, Wait, limit, parameters};
 use super::kernels::kernel_id;
 use super::sessions::of_session;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::error::ApiError;
+
+/// Bytes of a prompt in JSON beside its text and its arguments, about.
+const PROMPT_BYTES: usize = 512;
 
 /// Seconds that a request may wait for an answer.
 const WAIT_MOST: u64 = 60;
@@ -107,7 +110,7 @@ pub(crate) async fn open(
     State(app): State<App>,
     Caller(principal): Caller,
     Parameters(wanted): Parameters<Wanted>,
-) -> Result<Json<OpenPrompts>, ApiError> {
+) -> Result<Made<OpenPrompts>, ApiError> {
     let after = wanted.cursor.map(|Cursor(key)| {
         let place = place(&key);
         place.ok_or_else(|| ApiError::bad_field("cursor", "is not the `next` of a page of this list"))
@@ -120,17 +123,21 @@ pub(crate) async fn open(
     let next = page
         .next
         .map(|last| next_of(&page_key(last.turn, &timestamp(last.created), &last.id)));
-    let mut prompts: Vec<OpenPrompt> = page
-        .prompts
-        .into_iter()
-        .map(|ListedPrompt { prompt, turn }| OpenPrompt { prompt, turn })
-        .collect();
-    prompts.sort_by_cached_key(|one| (one.prompt.created, one.prompt.id.to_string()));
-    Ok(Json(OpenPrompts {
-        prompts,
-        next,
-        unanswered: Vec::new(),
-    }))
+    let bytes = page.prompts.iter().map(|one| one.bytes() + PROMPT_BYTES).sum();
+    let made = || {
+        let mut prompts: Vec<OpenPrompt> = page
+            .prompts
+            .into_iter()
+            .map(|ListedPrompt { prompt, turn }| OpenPrompt { prompt, turn })
+            .collect();
+        prompts.sort_by_cached_key(|one| (one.prompt.created, one.prompt.id.to_string()));
+        Made::json(&OpenPrompts {
+            prompts,
+            next,
+            unanswered: Vec::new(),
+        })
+    };
+    app.engine().answer_in_turn(&principal, bytes, made).await?
 }
 
 /// Which prompts of a kernel are listed.
