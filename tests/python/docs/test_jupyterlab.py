@@ -72,7 +72,7 @@ def test_it_lists_and_deletes_its_own_kernels_only(gateway, tmp_path):
     try:
         own, killed = first.start_kernel(), second.start_kernel()
         assert (first.kernels(), second.kernels()) == ({own}, {killed})
-        # Somebody who has the id can open the session of the agent. It is not deleted with the others.
+        # A client that has the id can open the session of the agent. It is not deleted with the others.
         attached = first.http.post("api/sessions", json={"path": "a", "name": "a", "type": "notebook", "kernel": {"id": agents}})
         assert attached.status_code == 201 and first.kernels() == {own, agents}
         first.stop()
