@@ -1,7 +1,7 @@
 //! The meaning of each code of an error, its cause, whether to retry, and the remedy. docs/reference/errors.md and `x-error-codes` of
 //! docs/openapi.json are made from this table.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::codes;
 
