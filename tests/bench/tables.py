@@ -224,4 +224,5 @@ def _milliseconds(found):
 
 def origin(report):
     """Where the figures are from, and what has to be known about them: one line."""
-    return f"commit {report['commit']}, {report['date']}, {report['machine']}."
+    commit, changed, _ = report["commit"].partition("+")
+    return f"commit {commit}{' with uncommitted changes' if changed else ''}, {report['date']}, {report['machine']}."
