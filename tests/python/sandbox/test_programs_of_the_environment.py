@@ -99,6 +99,8 @@ def expected(place):
         'python3 -c "import pandas; print(pandas.__file__)"': libraries,
         "command -v pip": f"{place}/bin/pip\n",
         "pip --version": f"pip * from {libraries}",
+        # `/etc/profile` of the machine decides at level none.
+        **({"bash -lc 'command -v python'": f"{place}/bin/python\n"} if place in (ENV, *PLACES.values()) else {}),
     }
 
 
@@ -213,7 +215,7 @@ def test_programs_of_a_package_that_the_session_installed(started):
     data = base64.b64encode(wheel()).decode()
     result(gateway, session, f"import base64; open('/session/{name}', 'wb').write(base64.b64decode({data!r}))")
     result(gateway, session, f"pip install -q /session/{name}", language="bash")
-    for command in ("himalia-probe", "python -c 'import himalia_probe; print(himalia_probe.ANSWER)'"):
+    for command in ("himalia-probe", "bash -lc himalia-probe", "python -c 'import himalia_probe; print(himalia_probe.ANSWER)'"):
         for route in ("!", "language bash", "subprocess"):
             assert ROUTES[route](gateway, session, command).split() == ["42"], (route, command)
     # It can be removed again, and installed again. What belongs to the environment stays.
