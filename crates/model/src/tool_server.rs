@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::Deserialize;
-use url::{Position, Url};
+use url::Url;
 
 use crate::credential::{UrlScheme, check_credential_name};
 use crate::network::Host;
@@ -242,7 +242,7 @@ impl HttpUrl {
         } else {
             "…"
         };
-        format!("{}/{rest}", &self.url[..Position::BeforePath])
+        format!("{}/{rest}", self.url.origin().ascii_serialization())
     }
 
     /// How the host is spoken to.

@@ -173,7 +173,7 @@ def test_who_runs_code_neither_silences_approvals_nor_sees_where_they_go(gateway
     session = http["ada"].post("v1/sessions", json={}).json()["id"]
     http["ada"].post(f"v1/sessions/{session}/prompts", json={"text": "Which?"})
     eventually(lambda: told(receiver), "it is posted", 60)
-    # The path and the query can be a secret: nobody sees them, as nobody sees other secrets.
+    # The path and the query can be a secret: no caller sees them, as with other secrets.
     for name in ["ada", "boss"]:
         [listed] = http[name].get("v1/prompt-webhooks").json()["webhooks"]
         [delivery] = http[name].get("v1/prompt-webhooks/people/deliveries").json()["deliveries"]

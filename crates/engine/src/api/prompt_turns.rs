@@ -1,7 +1,7 @@
 //! The turns of open prompts of kernels in the operator's list: how many of their owner were open before.
 //!
 //! A prompt keeps its turn as long as it is open, whatever becomes of those before it. So the key by which pages are ordered does not change
-//! while somebody answers, and a page continues behind the last one without a gap. An owner has at most n prompts of kernels with a turn
+//! while prompts are answered, and a page continues behind the last one without a gap. An owner has at most n prompts of kernels with a turn
 //! below n: a prompt gets turn n only while n others are open.
 
 use std::collections::HashMap;

@@ -20,7 +20,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
 const URL: &str = "http://127.0.0.1:1/results";
-/// As everybody sees it.
+/// As every caller sees it.
 const SHOWN: &str = "http://127.0.0.1:1/…";
 
 fn ada() -> Principal {
@@ -167,7 +167,7 @@ fn uuid_of(run: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_url_is_shown_to_nobody_with_its_path() {
+async fn a_url_is_shown_without_its_path() {
     let place = TestEngine::with(with_key);
     let engine = open(&place).await;
     engine.publish_workflow(&ada(), signs()).await.unwrap();

@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 use anyhow::{Context as _, bail};
 
 const OTHERS_WRITE: u32 = 0o002;
-/// In such a directory nobody can replace what belongs to another user.
+/// In such a directory no user can replace what belongs to another one.
 const STICKY: u32 = 0o1000;
 /// Symbolic links, and steps to a parent, on the way.
 const MAX_LINKS: usize = 40;

@@ -103,7 +103,7 @@ pub(super) fn check_url(field: &'static str, url: &str) -> Result<(), EngineErro
     }
 }
 
-/// The URL of a callback as everybody sees it, its maker too: the path and the query can be a secret, as those of chat services are.
+/// The URL of a callback as all callers see it, its maker too: the path and the query can be a secret, as those of chat services are.
 pub(super) fn shown_url(url: &str) -> String {
     HttpUrl::parse_secret(url).map_or_else(|_| "…".to_owned(), |url| url.without_path())
 }
