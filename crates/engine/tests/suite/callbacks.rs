@@ -10,7 +10,7 @@ use crate::common;
 use common::{TestEngine, op, stop};
 use himalia_engine::{
     DeliveriesOf, DeliveryInfo, DeliveryState, Drain, Engine, EngineConfig, EngineError, Missed, NewTrigger,
-    Overlap, Principal, RunFilter, RunTarget, Runnable, StartRun, StartedRun, TenantLimits, Times,
+    Overlap, Principal, RunFilter, RunTarget, Runnable, Scope, StartRun, StartedRun, TenantLimits, Times,
     TriggerChange, TriggerKind, WorkflowDefinition,
 };
 use himalia_model::credential::CredentialKeys;
@@ -170,7 +170,8 @@ fn uuid_of(run: &str) -> String {
 async fn a_url_is_shown_without_its_path() {
     let place = TestEngine::with(with_key);
     let engine = open(&place).await;
-    engine.publish_workflow(&ada(), signs()).await.unwrap();
+    let maker = ada().with_scope(Scope::Admin);
+    engine.publish_workflow(&maker, signs()).await.unwrap();
     let new = |kind: TriggerKind, url: &str| NewTrigger {
         name: "w".to_owned(),
         target: (kind != TriggerKind::Prompts).then(|| RunTarget {
@@ -191,16 +192,16 @@ async fn a_url_is_shown_without_its_path() {
     };
     for kind in [TriggerKind::Schedule, TriggerKind::Webhook, TriggerKind::Prompts] {
         let wrong = new(kind, "ftp://127.0.0.1:1/services/hidden");
-        let refused = engine.create_trigger(&ada(), kind, wrong).await.unwrap_err();
+        let refused = engine.create_trigger(&maker, kind, wrong).await.unwrap_err();
         assert!(matches!(refused, EngineError::BadRequest { .. }), "{refused:?}");
         assert!(
             !format!("{refused} {refused:?}").contains("hidden"),
             "{refused:?}"
         );
         let wanted = new(kind, "http://127.0.0.1:1/services/T0/hidden?key=hidden");
-        let (made, _) = engine.create_trigger(&ada(), kind, wanted).await.unwrap();
+        let (made, _) = engine.create_trigger(&maker, kind, wanted).await.unwrap();
         let mut seen = vec![made];
-        for principal in [ada(), op()] {
+        for principal in [ada(), maker.clone(), op()] {
             seen.extend(engine.triggers(&principal, kind).await.unwrap());
             let id = seen[0].id.to_string();
             seen.push(engine.trigger(&principal, kind, &id).await.unwrap());
@@ -209,7 +210,7 @@ async fn a_url_is_shown_without_its_path() {
             enabled: Some(false),
             ..TriggerChange::default()
         };
-        seen.push(engine.change_trigger(&ada(), kind, "w", switched).await.unwrap());
+        seen.push(engine.change_trigger(&maker, kind, "w", switched).await.unwrap());
         for info in seen {
             assert_eq!(info.callback.as_deref(), Some(SHOWN));
             assert!(!format!("{info:?}").contains("hidden"), "{info:?}");
