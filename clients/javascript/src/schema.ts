@@ -151,12 +151,13 @@ export interface CreatedPromptWebhook {
   owner: string;
   /** With which prompts are signed. It is shown once. */
   secret: string;
-  /** Where prompts are posted. */
+  /** Where prompts are posted: scheme, host and port. The rest of the URL can be a secret, and is not shown. */
   url: string;
 }
 
 /** A new schedule. */
 export interface CreatedSchedule {
+  /** Where the result of each run is posted: scheme, host and port. The rest of the URL can be a secret, and is not shown. */
   callback: string | null;
   /** With which results are signed that are posted to `callback`. It is shown once. */
   callback_secret: string | null;
@@ -204,6 +205,7 @@ export interface CreatedToken {
 
 /** A new webhook. */
 export interface CreatedWebhook {
+  /** Where the result of each run is posted: scheme, host and port. The rest of the URL can be a secret, and is not shown. */
   callback: string | null;
   /** With which results are signed that are posted to `callback`. It is shown once. */
   callback_secret: string | null;
@@ -320,7 +322,7 @@ export interface Delivery {
   /** The run that it tells of: of a schedule or webhook its id, of a run that a client has started `wfr_…` or `exe_…`. */
   run: string;
   state: DeliveryState;
-  /** Where to. */
+  /** Where to: scheme, host and port. The rest of the URL can be a secret, and is not shown. */
   url: string;
 }
 
@@ -1790,8 +1792,8 @@ export interface OpenPrompt {
   /** The tool that wants to be called: `server.tool`. */
   tool?: string | null | undefined;
   /**
-   * In the operator's list: how many steps of its owner, or prompts of its kernel, waited before it. The pages of that list have low
-   * turns first, so that the prompts of one owner do not hide those of others. Without it: 0.
+   * In the operator's list: how many prompts of its owner waited when it was asked: of steps for a step, of kernels for a kernel. The pages
+   * of that list have low turns first, so that the prompts of one owner do not hide those of others. Without it: 0.
    */
   turn?: number | undefined;
   /** Its run of a workflow, if it is a step. */
@@ -2062,7 +2064,7 @@ export interface PromptWebhook {
   name: string;
   /** Its tenant, or `operator`. */
   owner: string;
-  /** Where prompts are posted. */
+  /** Where prompts are posted: scheme, host and port. The rest of the URL can be a secret, and is not shown. */
   url: string;
 }
 
@@ -2222,6 +2224,7 @@ export interface SandboxUsage {
 
 /** A schedule. */
 export interface Schedule {
+  /** Where the result of each run is posted: scheme, host and port. The rest of the URL can be a secret, and is not shown. */
   callback: string | null;
   /** As whom runs are started. */
   caller: string;
@@ -3103,6 +3106,7 @@ export interface VariableRows {
 
 /** A webhook. */
 export interface Webhook {
+  /** Where the result of each run is posted: scheme, host and port. The rest of the URL can be a secret, and is not shown. */
   callback: string | null;
   /** As whom runs are started. */
   caller: string;

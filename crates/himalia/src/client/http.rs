@@ -18,6 +18,7 @@ use reqwest::{Body, Certificate, Method, RequestBuilder, Response, Url, redirect
 use serde_json::Value;
 use tokio_util::io::ReaderStream;
 
+use super::show;
 use super::stream::Lines;
 use super::target::Target;
 
@@ -330,7 +331,9 @@ impl Reply {
                 }));
             }
         }
-        text
+        // It can repeat what code, tools and servers wrote.
+        let lines: Vec<String> = text.lines().map(show::printable).collect();
+        lines.join("\n")
     }
 }
 

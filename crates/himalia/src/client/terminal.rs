@@ -3,10 +3,10 @@
 //! Code in a sandbox is hostile until shown otherwise. Written raw, it could fill the clipboard (OSC 52), make links and
 //! titles (OSC 8, 0), move the cursor over what `himalia` itself says, or make the terminal type an answer. So a terminal gets
 //! text, colours (SGR), line feed, carriage return, tabulator, backspace and the erasure of a line (EL), which a
-//! carriage return could do with spaces too. Sequences may be cut anywhere between two texts: a filter
+//! carriage return could do with spaces too, and no characters that are not seen. Sequences may be cut anywhere between two texts: a filter
 //! remembers where it is. ECMA-48 names the sequences.
 
-use himalia_engine::is_bidi_control;
+use himalia_engine::Sight;
 
 /// Parameters of one colour sequence that are passed on; a longer one is removed.
 const MAX_PARAMETERS: usize = 64;
@@ -32,6 +32,7 @@ enum State {
 #[derive(Debug, Default)]
 pub(super) struct Filter {
     state: State,
+    sight: Sight,
     parameters: String,
     styled: bool,
 }
@@ -106,8 +107,8 @@ impl Filter {
             '\u{9b}' => return self.control(),
             '\u{90}' | '\u{98}' | '\u{9d}'..='\u{9f}' => return State::String,
             '\n' | '\r' | '\t' | '\u{8}' => out.push(c),
-            _ if c.is_control() || is_bidi_control(c) => {}
-            _ => out.push(c),
+            _ if self.sight.shows(c) => out.push(c),
+            _ => {}
         }
         State::Text
     }
@@ -131,6 +132,7 @@ mod tests {
     fn text_and_colours_pass() {
         for text in [
             "plain ü 漢字\tx\r\n",
+            "می\u{200c}خواهم ❤\u{fe0f}",
             "50 %\r100 %\u{8}\u{8}",
             "\u{1b}[1;31mred\u{1b}[0m",
             "\u{1b}[38:2::1:2:3mx\u{1b}[m",
@@ -159,6 +161,7 @@ mod tests {
             ("a\u{1b}cb\u{1b}(0c\u{1b}#8d", "abcd"),
             ("a\u{7}\u{b}\u{c}\u{e}\u{7f}\u{85}b", "ab"),
             ("a\u{202e}b\u{2066}c", "abc"),
+            ("a\u{200b}b\u{e0041}\u{feff}c", "abc"),
             ("a\u{1b}\u{1b}]2;x\u{7}b", "ab"),
         ] {
             assert_eq!(passed(text), left, "{text:?}");

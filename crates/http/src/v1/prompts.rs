@@ -54,8 +54,8 @@ pub(crate) struct OpenPrompts {
 pub(crate) struct OpenPrompt {
     #[serde(flatten)]
     prompt: PromptInfo,
-    /// In the operator's list: how many steps of its owner, or prompts of its kernel, waited before it. The pages of that list have low
-    /// turns first, so that the prompts of one owner do not hide those of others. Without it: 0.
+    /// In the operator's list: how many prompts of its owner waited when it was asked: of steps for a step, of kernels for a kernel. The pages
+    /// of that list have low turns first, so that the prompts of one owner do not hide those of others. Without it: 0.
     #[serde(skip_serializing_if = "is_zero")]
     turn: u32,
 }
@@ -87,6 +87,11 @@ pub(crate) fn page_key(turn: u32, created: &str, id: &str) -> String {
 /// The `next` of a page whose last prompt has this key.
 pub(crate) fn next_of(key: &str) -> String {
     Cursor::<LIST>::write(key)
+}
+
+/// The key that a `next` was made of.
+pub(crate) fn key_of(next: &str) -> Option<String> {
+    Cursor::<LIST>::read(next).map(|Cursor(key)| key)
 }
 
 /// The number of prompts that a query of the list wants.

@@ -132,9 +132,9 @@ impl Fixture {
     }
 
     /// SIGTERM to the first process of a container, past the provisioner.
-    pub(crate) async fn terminate(&self, container: &str) {
+    pub(crate) async fn signal(&self, container: &str, signal: &str) {
         let options = bollard::query_parameters::KillContainerOptionsBuilder::new()
-            .signal("SIGTERM")
+            .signal(signal)
             .build();
         self.docker
             .kill_container(container, Some(options))

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use himalia_engine::is_bidi_control;
+use himalia_engine::escape_unseen;
 use serde_json::Value;
 
 use crate::client::array;
@@ -86,7 +86,7 @@ pub(super) fn prompt(prompt: &Value) -> String {
     indented(&mut text, prompt["text"].as_str().unwrap_or_default());
     if let Some(arguments) = prompt.get("arguments") {
         text.push_str("with the arguments:\n");
-        indented(&mut text, &visible(arguments));
+        indented(&mut text, &escape_unseen(&format!("{arguments:#}")));
     }
     text
 }
@@ -99,7 +99,7 @@ pub(super) fn choices(prompt: &Value) -> String {
         let is_approval = prompt["kind"] == "approval";
         let meaning = APPROVALS.iter().find(|(word, _)| is_approval && *word == option);
         let meaning = meaning.map_or_else(String::new, |(_, meaning)| format!(": {meaning}"));
-        let _ = writeln!(text, "{:3}. {}{meaning}", at + 1, printable(option));
+        let _ = writeln!(text, "{:3}. {}{meaning}", at + 1, exact(option));
     }
     text
 }
@@ -129,7 +129,7 @@ fn asker(prompt: &Value) -> String {
 /// What can be answered.
 fn answers(prompt: &Value) -> String {
     let options = array(&prompt["options"]).iter().filter_map(Value::as_str);
-    let options: Vec<String> = options.map(printable).collect();
+    let options: Vec<String> = options.map(exact).collect();
     match (options.is_empty(), prompt["password"] == true) {
         (false, _) => options.join(", "),
         (true, true) => "a password".to_owned(),
@@ -147,21 +147,14 @@ fn indented(to: &mut String, text: &str) {
     }
 }
 
-/// JSON in which characters that a terminal would not show are written as escapes: who approves arguments sees all of them.
-fn visible(arguments: &Value) -> String {
-    let mut shown = String::new();
-    for c in format!("{arguments:#}").chars() {
-        if c != '\n' && (c.is_control() || is_bidi_control(c)) {
-            let _ = write!(shown, "\\u{:04x}", u32::from(c));
-        } else {
-            shown.push(c);
-        }
-    }
-    shown
+/// An option to the letter, on one line: others may look like it.
+fn exact(option: &str) -> String {
+    escape_unseen(option).replace('\n', "\\n")
 }
 
 #[cfg(test)]
 mod tests {
+    use himalia_engine::is_unseen;
     use serde_json::json;
 
     use super::*;
@@ -169,7 +162,7 @@ mod tests {
     fn approval() -> Value {
         json!({"id": "prm_0123_4", "session": "01234567-89ab-4def-8123-456789abcdef", "execution": "exe_0123_1", "kind": "approval",
             "text": "Create\u{1b}[2J it?\nkind         question\u{202e}", "options": ["once", "session", "always", "deny"], "tool": "orders.create",
-            "arguments": {"customer": "a\u{1b}[2K\u{9b}\u{202e}da", "amount": 7}, "created": "2026-01-01T00:00:00Z", "state": "open"})
+            "arguments": {"customer": "a\u{1b}[2K\u{9b}\u{202e}\u{200b}\u{e0041}da", "amount": 7}, "created": "2026-01-01T00:00:00Z", "state": "open"})
     }
 
     #[test]
@@ -221,13 +214,13 @@ mod tests {
             "{text}"
         );
         assert!(
-            text.contains(r#""customer": "a\u001b[2K\u009b\u202eda""#),
+            text.contains(r#""customer": "a\u001b[2K\u009b\u202e\u200b\udb40\udc41da""#),
             "{text}"
         );
         assert!(
             !text
                 .chars()
-                .any(|c| c != '\n' && (c.is_control() || is_bidi_control(c))),
+                .any(|c| c != '\n' && (c.is_control() || is_unseen(c))),
             "{text:?}"
         );
     }
@@ -243,6 +236,8 @@ mod tests {
         assert!(text.contains("  4. deny: refuse this call\n"), "{text}");
         let question = json!({"kind": "question", "options": ["once"]});
         assert_eq!(choices(&question), "  1. once\n");
+        let alike = json!({"kind": "step", "options": ["yes", "yes\u{200b}", "n\no"]});
+        assert_eq!(choices(&alike), "  1. yes\n  2. yes\\u200b\n  3. n\\no\n");
         assert_eq!(choices(&json!({"kind": "input", "options": []})), "");
     }
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use himalia_engine::is_bidi_control;
+use himalia_engine::Sight;
 use serde_json::Value;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
@@ -55,10 +55,10 @@ pub(in crate::client) fn clean(text: &str) -> String {
     printable(text).chars().take(100).collect()
 }
 
-/// A text of one line without what steers a terminal.
+/// A text of one line without what steers a terminal, and without what is not seen.
 pub(in crate::client) fn printable(text: &str) -> String {
-    let is_shown = |c: &char| !c.is_control() && !is_bidi_control(*c);
-    text.chars().filter(is_shown).collect()
+    let mut sight = Sight::default();
+    text.chars().filter(|c| sight.shows(*c)).collect()
 }
 
 /// The first characters of a text.
