@@ -10,7 +10,7 @@ use himalia_engine::{
 };
 use serde_json::json;
 
-/// Bytes of code that fit into the memory of the tenant once, and not three times.
+/// Bytes of code: half of the memory of the tenant.
 const LONG: usize = 100_000;
 
 fn ada() -> Principal {
@@ -50,24 +50,26 @@ async fn a_draft_takes_memory_of_its_tenant() {
     let engine = place.open().await;
     let started = engine.start_kernel(&ada(), StartSession::default()).await;
     let kernel = started.unwrap().id;
-    let short = run(&engine, kernel, "x = 1".to_owned()).await;
+    // What is read of the log later is read without a part of the memory.
+    run(&engine, kernel, "x = 1".to_owned()).await;
     let long = run(&engine, kernel, format!("y = '{}'", "y".repeat(LONG))).await;
     let wanted = Draft {
         name: "mine".to_owned(),
         description: "d".to_owned(),
         ..Draft::default()
     };
+    // An answer that is being sent.
+    let sent = engine.script(&ada(), kernel).await.unwrap();
     let refused = engine.draft_skill(&ada(), kernel, &[long], wanted.clone()).await;
+    let refused = refused.map(|skill| skill.digest().to_owned());
     assert!(
         matches!(refused, Err(EngineError::OverBudget { what: "memory", .. })),
         "{refused:?}"
     );
-    // It holds nothing afterwards.
-    let drafted = engine
-        .draft_skill(&ada(), kernel, &[short], wanted)
-        .await
-        .unwrap();
+    drop(sent);
+    let drafted = engine.draft_skill(&ada(), kernel, &[long], wanted).await.unwrap();
     assert_eq!(drafted.manifest().name, "mine");
+    // It holds nothing afterwards.
     let uses = engine.budgets(&Principal::operator()).unwrap();
     let mine = uses.iter().find(|one| one.owner == "acme").unwrap();
     assert_eq!(mine.memory_bytes, 0);
