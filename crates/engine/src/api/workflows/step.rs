@@ -161,31 +161,9 @@ impl Commands {
             execution: Some(id.to_string()),
         };
         let _ = reports.send(told).await;
-        let lost = |error: EngineError| match error {
-            EngineError::NotFound { .. } | EngineError::Removed { .. } | EngineError::SessionEnded(_) => {
-                Trouble::Fail(failed(
-                    "unknown",
-                    "the log of its session is gone, so that it is not known what came of it",
-                    false,
-                ))
-            }
-            other => other.into(),
-        };
         let mut feed = match self.watch_execution(&step.principal, id).await {
             Ok(feed) => feed,
-            Err(error) => {
-                self.reachable(Lookup::Kernel(id.kernel.0)).await?;
-                self.reachable(Lookup::Ended(id.kernel.0)).await?;
-                if matches!(
-                    self.log(&step.principal, id.kernel),
-                    Err(EngineError::NotFound { .. })
-                ) {
-                    // A session leaves nothing if it never had a process.
-                    step.execution = None;
-                    return Err(step.lost(error));
-                }
-                return Err(lost(error));
-            }
+            Err(error) => return Err(self.without_execution(step, id, error).await),
         };
         if feed.wait(Until::Settled).await.is_err() {
             return Err(Trouble::Wait(EngineError::unavailable(
@@ -199,7 +177,30 @@ impl Commands {
                 &error.to_string(),
                 false,
             ))),
-            Err(error) => Err(lost(error)),
+            Err(error) => Err(self.without_execution(step, id, error).await),
+        }
+    }
+
+    /// What becomes of an attempt whose execution cannot be read.
+    async fn without_execution(&self, step: &mut StepRun, id: ExecutionId, error: EngineError) -> Trouble {
+        for lookup in [Lookup::Kernel(id.kernel.0), Lookup::Ended(id.kernel.0)] {
+            if let Err(trouble) = self.reachable(lookup).await {
+                return trouble;
+            }
+        }
+        if error.is_absent() && self.never_ran(&step.principal, id.kernel) {
+            step.execution = None;
+            return step.lost(error);
+        }
+        match error {
+            EngineError::NotFound { .. } | EngineError::Removed { .. } | EngineError::SessionEnded(_) => {
+                Trouble::Fail(failed(
+                    "unknown",
+                    "the log of its session is gone, so that it is not known what came of it",
+                    false,
+                ))
+            }
+            other => other.into(),
         }
     }
 
