@@ -36,7 +36,7 @@ OVER = ("succeeded", "failed")
 
 @pytest.fixture
 def gateway(tmp_path, kernel_python):
-    """A gateway whose first sandbox does not come up."""
+    """A gateway whose first sandbox does not start."""
     shim = tmp_path / "shim"
     real = Path(os.environ["HIMALIA_BIN"]).with_name("himalia-shim")
     shim.write_text(SHIM.format(held=tmp_path / "held", shim=real))
