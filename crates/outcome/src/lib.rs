@@ -20,6 +20,7 @@
 mod bundle;
 mod cell;
 mod described;
+mod display_id;
 mod excerpt;
 mod failure;
 mod fold;
@@ -36,6 +37,7 @@ mod unseen;
 
 pub use bundle::Artifact;
 pub use cell::{CELL_OUTPUT_BYTES, CELL_STREAM_CHARS, Cell, MAX_CELL_OUTPUTS};
+pub use display_id::MAX_DISPLAY_ID;
 pub use excerpt::{Excerpt, Shown};
 pub use failure::{Failure, Frame};
 pub use fold::{Fold, Input, Outcome, UNREADABLE};

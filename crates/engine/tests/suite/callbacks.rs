@@ -276,6 +276,46 @@ async fn receiver() -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_delivery_that_is_being_tried_is_not_tried_again_beside() {
+    let place = TestEngine::with(|config| {
+        with_key(config);
+        config.callback_addresses = vec!["127.0.0.1".parse().unwrap()];
+    });
+    let engine = open(&place).await;
+    let (url, held) = tarpit().await;
+    engine.publish_workflow(&ada(), signs()).await.unwrap();
+    let run = begin(&engine, start(None, Some(&url))).await.unwrap().id;
+    assert_eventually!(
+        engine
+            .answer_workflow_step(&op(), &run, "sign", "yes".into())
+            .await
+            .is_ok()
+    );
+    assert_eventually!(held.lock().unwrap().len() == 1);
+    let [told] = deliveries(&engine, &run).await.try_into().unwrap();
+    assert_eq!((told.state, told.attempts.len()), (DeliveryState::Pending, 0));
+    let id = told.id.to_string();
+    let again = engine.redeliver(&ada(), &id).await;
+    assert!(matches!(again, Err(EngineError::Conflict { .. })), "{again:?}");
+    // The attempt ends, and is the only one.
+    held.lock().unwrap().clear();
+    assert_eventually!(deliveries(&engine, &run).await[0].attempts.len() == 1);
+    assert!(held.lock().unwrap().is_empty());
+    let again = engine.redeliver(&ada(), &id).await;
+    assert!(
+        matches!(
+            again,
+            Err(EngineError::OverBudget {
+                what: "deliveries",
+                ..
+            })
+        ),
+        "{again:?}"
+    );
+    stop(engine).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn callbacks_that_are_not_answered_leave_places_to_those_of_others() {
     let place = TestEngine::with(|config| {
         with_key(config);

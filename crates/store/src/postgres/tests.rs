@@ -359,6 +359,66 @@ async fn a_lease_that_cannot_be_renewed_is_lost_after_half_of_it() {
     assert!(!a.lease().is_valid());
 }
 
+/// A way to a server that can be cut.
+struct Way {
+    address: std::net::SocketAddr,
+    is_cut: Arc<std::sync::atomic::AtomicBool>,
+    passing: Arc<Mutex<Vec<tokio::task::AbortHandle>>>,
+    refused: Arc<AtomicUsize>,
+}
+
+impl Way {
+    async fn to(port: u16) -> Self {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let way = Self {
+            address: listener.local_addr().unwrap(),
+            is_cut: Arc::default(),
+            passing: Arc::default(),
+            refused: Arc::default(),
+        };
+        let (is_cut, passing) = (Arc::clone(&way.is_cut), Arc::clone(&way.passing));
+        let refused = Arc::clone(&way.refused);
+        tokio::spawn(async move {
+            while let Ok((mut client, _)) = listener.accept().await {
+                if is_cut.load(Ordering::Relaxed) {
+                    refused.fetch_add(1, Ordering::Relaxed);
+                    continue;
+                }
+                let mut server = tokio::net::TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+                let pass = async move { tokio::io::copy_bidirectional(&mut client, &mut server).await };
+                passing.lock().push(tokio::spawn(pass).abort_handle());
+            }
+        });
+        way
+    }
+
+    /// Ends all connections, and refuses others from now on.
+    fn cut(&self) {
+        self.is_cut.store(true, Ordering::Relaxed);
+        self.passing.lock().drain(..).for_each(|one| one.abort());
+    }
+}
+
+#[tokio::test]
+async fn a_renewal_that_fails_is_tried_again_after_a_pause() {
+    let place = Shared::new().await;
+    let way = Way::to(place.server.port()).await;
+    let (_, database) = place.url.rsplit_once('/').unwrap();
+    let options = PostgresOptions {
+        url: format!("postgres://himalia@{}/{database}", way.address)
+            .parse()
+            .unwrap(),
+        ..place.options("a", Duration::from_secs(3))
+    };
+    let a = PostgresStore::open(options).await.unwrap();
+    way.cut();
+    let reason = a.lease().lost().await;
+    assert!(reason.contains("1.5 s"), "{reason}");
+    // 250 ms apart, for at most 1.5 s.
+    let tries = way.refused.load(Ordering::Relaxed);
+    assert!((1..=7).contains(&tries), "{tries} tries");
+}
+
 #[tokio::test]
 async fn a_lease_that_has_ended_in_the_store_is_lost() {
     let place = Shared::new().await;

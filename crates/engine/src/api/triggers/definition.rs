@@ -3,6 +3,7 @@
 use himalia_executions::ExecutionId;
 use himalia_model::{EngineError, OPERATOR, Principal};
 use himalia_schedules::{Missed, Overlap, Policy, Timetable};
+use himalia_session::not_stored;
 use himalia_store::{StoreError, TriggerRecord, TriggerRun, TriggerRunState};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
@@ -248,9 +249,8 @@ pub(super) fn detail(run: &TriggerRun) -> Result<Detail, EngineError> {
     read(&run.detail)
 }
 
-#[allow(clippy::needless_pass_by_value, reason = "as map_err wants it")]
 pub(super) fn stored(error: StoreError) -> EngineError {
-    EngineError::internal("triggers in the store", error)
+    not_stored("triggers in the store", error)
 }
 
 #[cfg(test)]

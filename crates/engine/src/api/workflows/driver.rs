@@ -18,6 +18,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 
 use super::definitions::Definitions;
+use super::pauses::Pauses;
 use super::runs::LOOK;
 use super::starter::{GATEWAY, Starter, token_ended};
 use super::step::step_run;
@@ -32,8 +33,8 @@ const CLAIM: Duration = Duration::from_secs(5);
 const FORGET: Duration = Duration::from_mins(10);
 /// How long a run is kept after its end.
 const KEPT: Duration = Duration::from_hours(30 * 24);
-/// Pauses after an error of the store: the first, and the longest.
-const PAUSE: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
+/// Pauses after errors of the store.
+const PAUSES: Pauses = Pauses::new(Duration::from_millis(500), Duration::from_secs(30));
 
 /// The runs that continue at this replica.
 #[derive(Debug, Default)]
@@ -198,15 +199,15 @@ impl Commands {
             reports,
             without_rights: false,
         };
-        let mut pause = PAUSE.0;
+        let mut pauses = PAUSES;
         loop {
-            match self.work_on(id, wake, &mut attempts, &mut reported).await {
-                Ok(()) | Err(Stop::Stale) => pause = PAUSE.0,
+            let worked = self.work_on(id, wake, &mut attempts, &mut reported, &mut pauses);
+            match worked.await {
+                Ok(()) | Err(Stop::Stale) => pauses.reset(),
                 Err(Stop::Over) => return,
                 Err(Stop::Store(error)) => {
                     tracing::warn!(run = id, %error, "the run of a workflow cannot continue now");
-                    sleep(pause).await;
-                    pause = PAUSE.1.min(pause * 2);
+                    sleep(pauses.take()).await;
                 }
             }
         }
@@ -219,6 +220,7 @@ impl Commands {
         wake: &Notify,
         attempts: &mut Attempts,
         reported: &mut mpsc::Receiver<Report>,
+        pauses: &mut Pauses,
     ) -> Result<(), Stop> {
         let record = self.inner.store().workflow_run(id.to_owned()).await?;
         let record = record
@@ -304,6 +306,7 @@ impl Commands {
             }
             drop(room);
             acted?;
+            pauses.reset();
         }
     }
 
