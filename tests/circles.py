@@ -193,6 +193,8 @@ def of_crate(directory):
     """A crate on the disk, without its tests."""
     src = directory / "src"
     paths = [path for path in sorted(src.rglob("*.rs")) if not is_test(path) and "bin" not in path.relative_to(src).parts]
+    # A program beside a library is another crate of one file.
+    paths = [path for path in paths if path != src / "main.rs" or not (src / "lib.rs").exists()]
     texts = {module_of(path, src): path.read_text() for path in paths}
     for module, text in list(texts.items()):
         for name in TEST_FILE.findall(VISIBILITY.sub("pub", text)):
