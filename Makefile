@@ -124,6 +124,7 @@ check: check-rust-tests nextest ## the inner loop: format, clippy, words, unit a
 	cargo fmt --all --check
 	tests/words.py
 	tests/slices.py
+	tests/circles.py
 	clients/python/generate.py --check
 	clients/javascript/generate.py --check
 	cargo clippy --locked --workspace --all-targets -- -D warnings
@@ -134,6 +135,7 @@ lint: check-rust machete $(TOOLS)/bin/cargo-deny ## format, clippy, words, depen
 	cargo fmt --all --check
 	tests/words.py
 	tests/slices.py
+	tests/circles.py
 	clients/python/generate.py --check
 	clients/javascript/generate.py --check
 	cargo clippy --locked --workspace --all-targets -- -D warnings

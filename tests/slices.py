@@ -20,10 +20,11 @@ ROOT = Path(__file__).resolve().parents[1]
 BOUNDS = {
     "authority": 1,
     "azure": 1,
+    "cli": 3,
     "connect": 4,
     "egress": 4,
     "engine": 2,
-    "himalia": 6,
+    "himalia": 3,
     "http": 5,
     "jail": 1,
     "journal": 23,

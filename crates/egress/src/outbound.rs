@@ -28,8 +28,8 @@ use tower::util::BoxCloneSyncService;
 
 use crate::connect::connect;
 use crate::denial::{Denial, Target};
+use crate::egress::Egress;
 use crate::internal::Body;
-use crate::serve::Egress;
 use crate::upstream;
 
 /// How long a TLS handshake may take.

@@ -25,15 +25,14 @@ use himalia_engine::{LlmFields, ToolServerFields};
 
 pub(crate) use credentials::CredentialTable;
 pub(crate) use declare::Flags;
+pub(crate) use himalia_cli::values::{Seconds, Secret};
 pub(crate) use oidc::{GrantTable, OidcTable};
 #[cfg_attr(not(feature = "full"), allow(unused_imports))]
 pub(crate) use tables::{
     DockerTable, KubernetesTable, LimitsTable, MountTable, PodTable, PoolTable, TemplateTable,
 };
 pub(crate) use tenants::{Scope, TenantTable, TokenSetting};
-pub(crate) use values::{
-    ByteSize, DockerHost, HostUids, IsolationSetting, LogFormat, OnStop, Processors, Seconds, Secret,
-};
+pub(crate) use values::{ByteSize, DockerHost, HostUids, IsolationSetting, LogFormat, OnStop, Processors};
 
 /// In the place of a file: standard output.
 pub(crate) const STDOUT: &str = "-";

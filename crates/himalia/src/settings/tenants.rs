@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use himalia_cli::values::Secret;
 use serde::{Deserialize, Deserializer, de};
 
-use super::values::{ByteSize, Secret};
+use super::values::ByteSize;
 
 /// `[tenants.NAME]`; what is `None` was not said.
 #[derive(Clone, Debug, Default, Deserialize)]
