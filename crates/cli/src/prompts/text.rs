@@ -154,7 +154,7 @@ fn exact(option: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use himalia_engine::is_unseen;
+    use himalia_outcome::is_unseen;
     use serde_json::json;
 
     use super::*;
