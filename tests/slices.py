@@ -26,7 +26,7 @@ BOUNDS = {
     "himalia": 6,
     "http": 5,
     "jail": 1,
-    "journal": 23,
+    "journal": 22,
     "kernel": 9,
     "kernelspecs": 11,
     "kubernetes": 1,

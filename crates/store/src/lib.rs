@@ -56,7 +56,7 @@ pub use postgres::{LogPart, LogSegment, LogTable, StoredLog};
 pub use postgres::{PostgresOptions, PostgresStore, PostgresUrl, REPLICA_FILE, check_replica_name};
 pub use replicas::{Location, Lookup, PLACE, ReadyReplica, ReplicaRecord, Scope, Taken};
 pub use skills::{SkillBrief, SkillRecord, VersionAdded, VersionQuota};
-pub use sqlite::{QUEUE, SCHEMA_VERSION, SqliteStore, copy_database, detach_sandboxes};
+pub use sqlite::{QUEUE, SqliteStore, copy_database, detach_sandboxes};
 pub use tokens::TokenRecord;
 pub use tool_approvals::{ToolApprovalAdded, ToolApprovalRecord};
 pub use triggers::{

@@ -138,9 +138,13 @@ impl PostgresStore {
     /// the lease from then on. If an earlier process of the name had another data directory, it waits for the end of its lease.
     ///
     /// # Errors
-    /// [`StoreError::ReplicaInUse`], [`StoreError::Mismatch`], [`StoreError::NewerSchema`], [`StoreError::Io`],
+    /// [`StoreError::ReplicaInUse`], [`StoreError::Mismatch`], [`StoreError::NewerSchema`], [`StoreError::DevelopmentSchema`], [`StoreError::Io`],
     /// [`StoreError::Database`].
     pub async fn open(options: PostgresOptions) -> Result<Self, StoreError> {
+        Self::open_with(options, schema::MIGRATIONS).await
+    }
+
+    async fn open_with(options: PostgresOptions, steps: &[&str]) -> Result<Self, StoreError> {
         let PostgresOptions {
             url,
             replica,
@@ -160,7 +164,9 @@ impl PostgresStore {
         })?;
         let connector = Arc::new(connector?);
         let mut client = connector.connect().await.map_err(explain)?;
-        schema::migrate(&mut client, &database).await.map_err(explain)?;
+        schema::migrate(&mut client, &database, steps)
+            .await
+            .map_err(explain)?;
         let link = Link::new(client);
         let joining = Joining {
             link: &link,

@@ -7,7 +7,7 @@
 //!
 //! # Opening
 //! [`SqliteStore::open`] refuses, without changing anything, a file that is corrupt, belongs to another
-//! program, was written by a newer version, or is in use by another gateway. Because no other gateway has the file
+//! program or a development build, was written by a newer version, or is in use by another gateway. Because no other gateway has the file
 //! open, this one owns every kernel in it: [`Store::take_kernels`] takes them all.
 
 mod backup;
@@ -57,7 +57,6 @@ use crate::{
 pub use backup::{copy_database, detach_sandboxes};
 use claims::Claim;
 use failure::Failure;
-pub use schema::SCHEMA_VERSION;
 pub use worker::QUEUE;
 
 /// A store in a file. Clones share its two threads, which end after the last clone is dropped.
@@ -79,20 +78,24 @@ struct Inner {
 
 impl SqliteStore {
     /// Opens the database at `path` for the replica of this name, makes it when there is none, brings its schema up to
-    /// [`SCHEMA_VERSION`], and takes the next gateway epoch.
+    /// the newest version, and takes the next gateway epoch.
     ///
     /// Blocks on the disk: call it at start, or from a blocking task. The parent directory must exist.
     ///
     /// # Errors
-    /// [`StoreError::Locked`], [`StoreError::NewerSchema`], [`StoreError::Foreign`],
+    /// [`StoreError::Locked`], [`StoreError::NewerSchema`], [`StoreError::DevelopmentSchema`], [`StoreError::Foreign`],
     /// [`StoreError::Corrupt`], [`StoreError::Io`]; the file is as it was after each of them.
     pub fn open(path: &Path, replica: &str) -> Result<Self, StoreError> {
+        Self::open_with(path, replica, schema::MIGRATIONS)
+    }
+
+    fn open_with(path: &Path, replica: &str, steps: &[&str]) -> Result<Self, StoreError> {
         let open::Opened {
             writer,
             reader,
             lock,
             epoch,
-        } = open::open(path)?;
+        } = open::open(path, steps)?;
         Ok(Self {
             inner: Arc::new(Inner {
                 writer: worker::Worker::spawn("store-write", writer, Some(lock))?,
