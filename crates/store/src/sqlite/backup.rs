@@ -62,7 +62,7 @@ mod tests {
 
     use super::*;
     use crate::tests::kernel;
-    use crate::{Scope, SqliteStore, Store as _};
+    use crate::{Scope, SessionStore as _, SqliteStore, Store as _};
 
     #[tokio::test]
     async fn a_copy_has_what_was_committed_and_none_of_the_sandboxes() {

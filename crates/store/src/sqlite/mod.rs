@@ -45,14 +45,14 @@ use uuid::Uuid;
 
 use crate::claims::Claims;
 use crate::{
-    CallbackAdded, CallbackQuota, CredentialRecord, DeadReplica, DeliveryRecord, DueDelivery, EndedRecord,
-    FairBatch, JupyterSessionRecord, KernelLife, KernelRecord, Location, Lookup, NewCallback, OpenRun, Owner,
-    PutCredential, ReadyReplica, ReplicaLease, ReplicaRecord, RuntimePaths, Scope, SkillBrief, SkillRecord,
-    Space, StepAnswer, StepPromptFilter, StepPromptRecord, StepsWritten, Store, StoreError, StoreFuture,
-    TakeOver, Taken, TokenRecord, ToolApprovalAdded, ToolApprovalRecord, TriggerAdded, TriggerRecord,
-    TriggerRun, UsageRecord, VersionAdded, VersionQuota, WorkflowBrief, WorkflowRecord, WorkflowRunAdded,
-    WorkflowRunBrief, WorkflowRunEnd, WorkflowRunFilter, WorkflowRunQuota, WorkflowRunRecord,
-    WorkflowStepRecord,
+    AccessStore, CallbackAdded, CallbackQuota, CatalogStore, CredentialRecord, DeadReplica, DeliveryRecord,
+    DueDelivery, EndedRecord, FairBatch, JupyterSessionRecord, KernelLife, KernelRecord, Location, Lookup,
+    NewCallback, OpenRun, Owner, PutCredential, ReadyReplica, ReplicaLease, ReplicaRecord, RuntimePaths,
+    Scope, SessionStore, SkillBrief, SkillRecord, Space, StepAnswer, StepPromptFilter, StepPromptRecord,
+    StepsWritten, Store, StoreError, StoreFuture, TakeOver, Taken, TokenRecord, ToolApprovalAdded,
+    ToolApprovalRecord, TriggerAdded, TriggerRecord, TriggerRun, TriggerStore, UsageRecord, VersionAdded,
+    VersionQuota, WorkflowBrief, WorkflowRecord, WorkflowRunAdded, WorkflowRunBrief, WorkflowRunEnd,
+    WorkflowRunFilter, WorkflowRunQuota, WorkflowRunRecord, WorkflowRunStore, WorkflowStepRecord,
 };
 pub use backup::{copy_database, detach_sandboxes};
 use claims::Claim;
@@ -206,6 +206,35 @@ impl Store for SqliteStore {
         Box::pin(self.write(meta::check))
     }
 
+    fn set_address(&self, address: String) -> StoreFuture<'_, ()> {
+        *self.address.lock() = Some(address);
+        Box::pin(async { Ok(()) })
+    }
+
+    fn replicas(&self) -> StoreFuture<'_, Vec<ReplicaRecord>> {
+        Box::pin(async { Ok(vec![self.myself()]) })
+    }
+
+    fn set_ready(&self, _template: &str, _ready: u32) {}
+
+    fn ready_elsewhere(&self, _template: String, _most: u32) -> StoreFuture<'_, Vec<ReadyReplica>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
+
+    fn shared_time(&self) -> StoreFuture<'_, Option<i64>> {
+        Box::pin(async { Ok(None) })
+    }
+
+    fn space(&self) -> StoreFuture<'_, Space> {
+        Box::pin(self.do_space())
+    }
+
+    fn compact(&self, pages: u32) -> StoreFuture<'_, Space> {
+        Box::pin(self.do_compact(pages))
+    }
+}
+
+impl SessionStore for SqliteStore {
     fn insert_kernel(&self, kernel: KernelRecord) -> StoreFuture<'_, ()> {
         Box::pin(self.do_insert_kernel(kernel))
     }
@@ -235,21 +264,6 @@ impl Store for SqliteStore {
 
     fn take_jupyter_sessions(&self, _kernels: Vec<Uuid>) -> StoreFuture<'_, usize> {
         Box::pin(async { Ok(0) })
-    }
-
-    fn set_address(&self, address: String) -> StoreFuture<'_, ()> {
-        *self.address.lock() = Some(address);
-        Box::pin(async { Ok(()) })
-    }
-
-    fn replicas(&self) -> StoreFuture<'_, Vec<ReplicaRecord>> {
-        Box::pin(async { Ok(vec![self.myself()]) })
-    }
-
-    fn set_ready(&self, _template: &str, _ready: u32) {}
-
-    fn ready_elsewhere(&self, _template: String, _most: u32) -> StoreFuture<'_, Vec<ReadyReplica>> {
-        Box::pin(async { Ok(Vec::new()) })
     }
 
     fn locate(&self, what: Lookup) -> StoreFuture<'_, Option<Location>> {
@@ -336,6 +350,12 @@ impl Store for SqliteStore {
         Box::pin(self.do_jupyter_sessions())
     }
 
+    fn count_kernels(&self, owner: String) -> StoreFuture<'_, usize> {
+        Box::pin(self.do_count_kernels(owner))
+    }
+}
+
+impl AccessStore for SqliteStore {
     fn insert_token(&self, token: TokenRecord) -> StoreFuture<'_, ()> {
         Box::pin(self.do_insert_token(token))
     }
@@ -372,6 +392,43 @@ impl Store for SqliteStore {
         Box::pin(self.do_credentials())
     }
 
+    fn add_usage(&self, day: i64, used: Vec<UsageRecord>) -> StoreFuture<'_, ()> {
+        Box::pin(self.do_add_usage(day, used))
+    }
+
+    fn add_tool_approval(&self, record: ToolApprovalRecord, most: i64) -> StoreFuture<'_, ToolApprovalAdded> {
+        Box::pin(self.do_add_tool_approval(record, most))
+    }
+
+    fn has_tool_approval(
+        &self,
+        owner: String,
+        caller: String,
+        template: String,
+        tool: String,
+        definition: String,
+    ) -> StoreFuture<'_, bool> {
+        Box::pin(self.do_has_tool_approval(owner, caller, template, tool, definition))
+    }
+
+    fn tool_approvals(&self, owner: Option<String>) -> StoreFuture<'_, Vec<ToolApprovalRecord>> {
+        Box::pin(self.do_tool_approvals(owner))
+    }
+
+    fn delete_tool_approval(&self, owner: Option<String>, id: Uuid) -> StoreFuture<'_, bool> {
+        Box::pin(self.do_delete_tool_approval(owner, id))
+    }
+
+    fn usage(&self, day: i64) -> StoreFuture<'_, Vec<UsageRecord>> {
+        Box::pin(self.do_usage(day))
+    }
+
+    fn forget_usage(&self, day: i64) -> StoreFuture<'_, usize> {
+        Box::pin(self.do_forget_usage(day))
+    }
+}
+
+impl CatalogStore for SqliteStore {
     fn add_skill(&self, record: SkillRecord, quota: VersionQuota) -> StoreFuture<'_, VersionAdded> {
         Box::pin(self.do_add_skill(record, quota))
     }
@@ -421,7 +478,9 @@ impl Store for SqliteStore {
     fn workflow_definition(&self, owner: String, digest: String) -> StoreFuture<'_, Option<String>> {
         Box::pin(self.do_workflow_definition(owner, digest))
     }
+}
 
+impl WorkflowRunStore for SqliteStore {
     fn add_workflow_run(
         &self,
         record: WorkflowRunRecord,
@@ -429,18 +488,6 @@ impl Store for SqliteStore {
         callback: Option<NewCallback>,
     ) -> StoreFuture<'_, WorkflowRunAdded> {
         Box::pin(self.do_add_workflow_run(record, quota, callback))
-    }
-
-    fn add_callback(&self, new: NewCallback) -> StoreFuture<'_, CallbackAdded> {
-        Box::pin(self.do_add_callback(new))
-    }
-
-    fn has_callback_room(&self, owner: String, kind: String, quota: CallbackQuota) -> StoreFuture<'_, bool> {
-        Box::pin(self.do_has_callback_room(owner, kind, quota))
-    }
-
-    fn forget_callbacks(&self, kind: String, before: i64) -> StoreFuture<'_, usize> {
-        Box::pin(self.do_forget_callbacks(kind, before))
     }
 
     fn workflow_run(&self, id: String) -> StoreFuture<'_, Option<WorkflowRunRecord>> {
@@ -519,9 +566,19 @@ impl Store for SqliteStore {
     fn forget_workflow_runs(&self, micros: i64) -> StoreFuture<'_, usize> {
         Box::pin(self.do_forget_workflow_runs(micros))
     }
+}
 
-    fn shared_time(&self) -> StoreFuture<'_, Option<i64>> {
-        Box::pin(async { Ok(None) })
+impl TriggerStore for SqliteStore {
+    fn add_callback(&self, new: NewCallback) -> StoreFuture<'_, CallbackAdded> {
+        Box::pin(self.do_add_callback(new))
+    }
+
+    fn has_callback_room(&self, owner: String, kind: String, quota: CallbackQuota) -> StoreFuture<'_, bool> {
+        Box::pin(self.do_has_callback_room(owner, kind, quota))
+    }
+
+    fn forget_callbacks(&self, kind: String, before: i64) -> StoreFuture<'_, usize> {
+        Box::pin(self.do_forget_callbacks(kind, before))
     }
 
     fn insert_trigger(&self, record: TriggerRecord, most: i64) -> StoreFuture<'_, TriggerAdded> {
@@ -619,53 +676,6 @@ impl Store for SqliteStore {
 
     fn change_delivery(&self, record: DeliveryRecord) -> StoreFuture<'_, bool> {
         Box::pin(self.do_change_delivery(record))
-    }
-
-    fn count_kernels(&self, owner: String) -> StoreFuture<'_, usize> {
-        Box::pin(self.do_count_kernels(owner))
-    }
-
-    fn add_usage(&self, day: i64, used: Vec<UsageRecord>) -> StoreFuture<'_, ()> {
-        Box::pin(self.do_add_usage(day, used))
-    }
-
-    fn add_tool_approval(&self, record: ToolApprovalRecord, most: i64) -> StoreFuture<'_, ToolApprovalAdded> {
-        Box::pin(self.do_add_tool_approval(record, most))
-    }
-
-    fn has_tool_approval(
-        &self,
-        owner: String,
-        caller: String,
-        template: String,
-        tool: String,
-        definition: String,
-    ) -> StoreFuture<'_, bool> {
-        Box::pin(self.do_has_tool_approval(owner, caller, template, tool, definition))
-    }
-
-    fn tool_approvals(&self, owner: Option<String>) -> StoreFuture<'_, Vec<ToolApprovalRecord>> {
-        Box::pin(self.do_tool_approvals(owner))
-    }
-
-    fn delete_tool_approval(&self, owner: Option<String>, id: Uuid) -> StoreFuture<'_, bool> {
-        Box::pin(self.do_delete_tool_approval(owner, id))
-    }
-
-    fn usage(&self, day: i64) -> StoreFuture<'_, Vec<UsageRecord>> {
-        Box::pin(self.do_usage(day))
-    }
-
-    fn forget_usage(&self, day: i64) -> StoreFuture<'_, usize> {
-        Box::pin(self.do_forget_usage(day))
-    }
-
-    fn space(&self) -> StoreFuture<'_, Space> {
-        Box::pin(self.do_space())
-    }
-
-    fn compact(&self, pages: u32) -> StoreFuture<'_, Space> {
-        Box::pin(self.do_compact(pages))
     }
 }
 
