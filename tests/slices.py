@@ -27,7 +27,7 @@ BOUNDS = {
     "himalia": 3,
     "http": 5,
     "jail": 1,
-    "journal": 23,
+    "journal": 22,
     "kernel": 9,
     "kernelspecs": 11,
     "kubernetes": 1,

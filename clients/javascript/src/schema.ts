@@ -535,11 +535,6 @@ export type ExecutionEvent = ({
   result: ExecutionResult;
 }) & {
   at: string;
-  /**
-   * The same as `execution_id`.
-   * @deprecated
-   */
-  execution: ExecutionId;
   execution_id: ExecutionId;
   seq: number;
 };
@@ -1111,22 +1106,12 @@ export interface LogRecord {
   detail?: unknown | undefined;
   /** What it is: also the name of the server-sent event. */
   event: LogRecordKind;
-  /**
-   * The `seq` of the first record of that execution.
-   * @deprecated
-   */
-  execution?: number | null | undefined;
   /** The native execution that it belongs to. */
   execution_id?: ExecutionId | null | undefined;
   /** As it was written, like the parts after it; null if it is not JSON. */
   header?: unknown | undefined;
   /** The kernel process that it belongs to. */
   incarnation: number;
-  /**
-   * The same as `event`.
-   * @deprecated
-   */
-  kind: LogRecordKind;
   metadata?: unknown | undefined;
   parent_header?: unknown | undefined;
   /** Its number, without gaps; for a gap record the last missing number. */
@@ -1272,14 +1257,6 @@ export interface NewExecution {
   allow_stdin?: boolean | null | undefined;
   /** Respond immediately with JSON, whatever `Accept` says; default false. */
   background?: boolean | null | undefined;
-  /**
-   * `text_chars` of earlier versions.
-   * @deprecated
-   */
-  budget?: {
-    /** Characters of text; default 8,000. */
-    text_chars?: number | null | undefined;
-  } | null | undefined;
   code: string;
   /** The working directory while the code runs, absolute or relative to that of the session, as `env`. */
   cwd?: string | null | undefined;
@@ -1310,11 +1287,6 @@ export interface NewExecution {
   store_history?: boolean | null | undefined;
   /** Characters of text in the result; default 8,000. */
   text_chars?: number | null | undefined;
-  /**
-   * The same in milliseconds.
-   * @deprecated
-   */
-  timeout_ms?: number | null | undefined;
   /**
    * Seconds that the code may run, without its wait in the queue or for input; default: no limit. Without `wait_s`, the response
    * waits about 10 seconds longer at most.
@@ -1953,11 +1925,6 @@ export interface PoolPage {
 export interface Problem {
   /** A stable code for programs. */
   code: string;
-  /**
-   * The code of this problem in earlier versions, where it was another one. The next version does not have it.
-   * @deprecated
-   */
-  deprecated_code?: string | null | undefined;
   /** One line for humans. */
   detail: string;
   /** Time of its end. */
@@ -3535,11 +3502,6 @@ export interface Operations {
         cursor?: number | undefined;
         /** Maximum number of bytes; default 65,536. */
         limit?: number | undefined;
-        /**
-         * The same as `cursor`, but `next` is a number also at the end.
-         * @deprecated
-         */
-        offset?: number | undefined;
       };
     };
     result: OutputPage;
@@ -4050,11 +4012,6 @@ export interface Operations {
         kernel?: string | undefined;
         /** Number of entries; default 100. */
         limit?: number | undefined;
-        /**
-         * First entry, of those that are listed.
-         * @deprecated
-         */
-        offset?: number | undefined;
         /** The order of a list. */
         order?: "asc" | "desc" | undefined;
       };

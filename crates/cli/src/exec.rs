@@ -219,9 +219,7 @@ impl Run<'_> {
 
     /// Shows one event; the exit code with the last one.
     async fn event(&mut self, event: &Value) -> anyhow::Result<Option<ExitCode>> {
-        // `execution`: of a gateway of an earlier version. In `stuck` it is the one that ignores interrupts.
-        let named = event["execution_id"].as_str();
-        if let Some(id) = named.or(event["execution"].as_str()) {
+        if let Some(id) = event["execution_id"].as_str() {
             self.path = format!("/v1/executions/{id}");
         }
         self.seq = event["seq"].as_u64().unwrap_or(self.seq);
@@ -250,8 +248,7 @@ impl Run<'_> {
                 self.console.value(shown.unwrap_or("<no text>"))?;
                 self.plot(event).await?;
             }
-            // `error`: of a gateway of an earlier version.
-            "exception" | "error" => {
+            "exception" => {
                 let lines = event["traceback"].as_array().into_iter().flatten();
                 let lines: Vec<&str> = lines.filter_map(Value::as_str).collect();
                 self.console.traceback(&lines)?;

@@ -207,10 +207,7 @@ fn why(run: &Value) -> Vec<String> {
         lines.push(format!("{}: {}", text(&error["name"]), text(&error["value"])));
     }
     if lines.is_empty() {
-        // A gateway of an earlier version gives no reason.
-        let reason = run["reason"].as_str().or(run["execution"]["status"].as_str());
-        let reason = show::clean(reason.unwrap_or_default());
-        lines.push(format!("the run has failed: {reason}"));
+        lines.push(format!("the run has failed: {}", text(&run["reason"])));
     }
     lines
 }

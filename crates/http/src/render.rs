@@ -160,10 +160,6 @@ pub(crate) struct Problem {
     detail: String,
     /// A stable code for programs.
     code: &'static str,
-    /// The code of this problem in earlier versions, where it was another one. The next version does not have it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("deprecated" = true))]
-    deprecated_code: Option<&'static str>,
     /// Whether the same call may succeed later.
     retryable: bool,
     /// Seconds after which to try again, as in the header `Retry-After`: for every retryable problem, and for a failed call of a tool
@@ -227,7 +223,6 @@ impl From<&ApiError> for Problem {
             status: status.as_u16(),
             detail: error.message.clone(),
             code: error.code,
-            deprecated_code: error.deprecated_code,
             retryable: error.retryable,
             retry_after_s: error.retry_after,
             field: match detail {
@@ -365,8 +360,8 @@ mod tests {
         );
         assert_eq!((&busy["retryable"], busy.get("hazards")), (&json!(true), None));
         assert_eq!(
-            (&busy["code"], &busy["deprecated_code"], &busy["retry_after_s"]),
-            (&json!("session_busy"), &json!("busy"), &json!(1))
+            (&busy["code"], &busy["retry_after_s"]),
+            (&json!("session_busy"), &json!(1))
         );
     }
 

@@ -181,7 +181,7 @@ impl Bench {
         let hello = Hello {
             lane,
             key: String::new(),
-            protocol: VersionRange::OURS,
+            versions: VersionRange::OURS,
             build: String::new(),
             epoch_seen: 1,
             pid: 1,

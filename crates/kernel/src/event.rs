@@ -232,7 +232,7 @@ pub enum CommandError {
     /// It was started already, or another order came before.
     #[error("the kernel was started already")]
     Superseded,
-    /// Its sandbox is of an earlier version.
+    /// Its sandbox speaks a version of the shim protocol that does not have it.
     #[error("{0}")]
     Unsupported(String),
     /// It could not receive what it was claimed with.

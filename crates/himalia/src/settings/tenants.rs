@@ -54,7 +54,6 @@ pub(crate) enum Scope {
     /// See what there is.
     Read,
     /// All that its tenant may, which is the default.
-    #[serde(alias = "all")]
     Execute,
     /// Also manage the access tokens of its tenant.
     Admin,

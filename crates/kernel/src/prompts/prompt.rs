@@ -60,7 +60,7 @@ impl Prompt {
 
     /// Whether this asks the same, whatever arguments are remembered.
     pub(super) fn asks_the_same(&self, other: &Self) -> bool {
-        // What may be answered to an approval is the gateway's, and grows with its versions.
+        // What may be answered to an approval is the gateway's.
         let options = self.kind == PromptKind::Approval || self.options == other.options;
         options && (self.kind, &self.text, &self.tool) == (other.kind, &other.text, &other.tool)
     }
@@ -111,7 +111,6 @@ pub struct PromptStatus {
     /// How it ended. `None`: it is open.
     pub end: Option<PromptEnd>,
     /// Its call was made.
-    #[serde(default)]
     pub used: bool,
 }
 

@@ -188,11 +188,6 @@ impl Fixture {
         self.all("himalia.instance", &self.instance()).await.len()
     }
 
-    /// The name that the engine has for the volume of kept files.
-    pub(crate) fn volume(&self, files: &str) -> String {
-        format!("himalia-{}-{files}", self.instance())
-    }
-
     pub(crate) fn instance(&self) -> String {
         use sha2::Digest as _;
         use std::fmt::Write as _;

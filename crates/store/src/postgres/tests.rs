@@ -496,16 +496,81 @@ async fn a_name_has_one_living_process() {
 }
 
 #[tokio::test]
-async fn a_newer_schema_and_an_absent_server_are_refused() {
+async fn a_schema_of_this_version_is_brought_up_to_the_next_and_keeps_its_rows() {
     let place = Shared::new().await;
-    place.open("a").await;
+    place.open("a").await.insert_kernel(kernel(1)).await.unwrap();
     place.close().await;
-    place.sql("UPDATE himalia.meta SET value = '99' WHERE key = 'schema_version'");
+    // A version that does not exist. The step runs once, however often it opens the database.
+    let mut steps = schema::MIGRATIONS.to_vec();
+    steps.push(
+        "ALTER TABLE himalia.kernels ADD COLUMN step text NOT NULL DEFAULT 'next'; UPDATE himalia.kernels SET incarnation = incarnation + 1",
+    );
+    for _ in 0..2 {
+        let store = PostgresStore::open_with(place.options("a", LEASE), &steps)
+            .await
+            .unwrap();
+        let mut expected = kernel(1);
+        expected.incarnation += 1;
+        assert_eq!(store.kernels(Scope::Own).await.unwrap(), [expected]);
+        store.close().await.unwrap();
+    }
+    assert_eq!(place.sql("SELECT step FROM himalia.kernels").trim(), "next");
     let error = PostgresStore::open(place.options("a", LEASE)).await.unwrap_err();
     assert!(
-        matches!(error, StoreError::NewerSchema { found: 99, .. }),
+        matches!(
+            error,
+            StoreError::NewerSchema {
+                found: 2,
+                supported: 1,
+                ..
+            }
+        ),
         "{error}"
     );
+}
+
+#[tokio::test]
+async fn a_step_that_fails_leaves_the_version_that_there_was() {
+    let place = Shared::new().await;
+    place.open("a").await.insert_kernel(kernel(1)).await.unwrap();
+    place.close().await;
+    let mut steps = schema::MIGRATIONS.to_vec();
+    steps.push("DELETE FROM himalia.kernels; SELECT 1 / 0");
+    assert!(
+        PostgresStore::open_with(place.options("a", LEASE), &steps)
+            .await
+            .is_err()
+    );
+    assert_eq!(
+        place.open("a").await.kernels(Scope::Own).await.unwrap(),
+        [kernel(1)]
+    );
+    place.close().await;
+}
+
+#[tokio::test]
+async fn a_database_of_a_development_build_is_refused_and_left_as_it_was() {
+    let place = Shared::new().await;
+    place.sql(
+        "CREATE SCHEMA himalia; CREATE TABLE himalia.meta (key text PRIMARY KEY, value text NOT NULL);
+         INSERT INTO himalia.meta VALUES ('schema_version', '16'), ('gateway_epoch', '7')",
+    );
+    let error = PostgresStore::open(place.options("a", LEASE)).await.unwrap_err();
+    assert!(matches!(error, StoreError::DevelopmentSchema { .. }), "{error}");
+    let text = error.to_string();
+    assert!(
+        text.contains("schema 16 of") && text.contains("schema 1 of"),
+        "{text}"
+    );
+    assert_eq!(
+        place.sql("SELECT string_agg(key, ',') FROM himalia.meta").trim(),
+        "schema_version,gateway_epoch"
+    );
+}
+
+#[tokio::test]
+async fn an_absent_server_is_refused() {
+    let place = Shared::new().await;
     let mut absent = place.options("a", LEASE);
     absent.url = "postgres://u:canary@127.0.0.1:1/x".parse().unwrap();
     let error = PostgresStore::open(absent).await.unwrap_err().to_string();

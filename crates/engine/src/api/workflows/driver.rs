@@ -8,9 +8,7 @@ use std::time::Duration;
 use himalia_journal::may_block;
 use himalia_model::{EngineError, Principal};
 use himalia_session::Room;
-use himalia_store::{
-    RUNNING, ReplicaRecord, StepsWritten, StoreError, WAITING, WorkflowRunEnd, WorkflowRunRecord,
-};
+use himalia_store::{RUNNING, ReplicaRecord, StepsWritten, StoreError, WorkflowRunEnd, WorkflowRunRecord};
 use himalia_workflows::{AttemptId, AttemptStatus, Effect, End, Failure, Outcome, Run, RunStatus};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc, watch};
@@ -232,22 +230,11 @@ impl Commands {
         self.tokens_known(&starter).await;
         self.workflows.set_starter(id, &starter);
         let workflow = self.workflow_of(&record.brief).await.map_err(Stop::Store)?;
-        let without_prompt: HashSet<String> = steps
-            .iter()
-            .filter(|step| step.status == WAITING && step.prompt.is_none())
-            .map(|step| step.step.clone())
-            .collect();
         let mut run = records::run(workflow, &record, steps).map_err(Stop::Store)?;
         // Outputs of up to 8 MiB are copied: in a turn, and on no thread that other tasks wait for.
         let is_cancelled = record.brief.cancelled_by.is_some();
         let begun = self.in_turn(principal, || Ok(run.begin(self.now_micros(), is_cancelled)));
         let mut begun = begun.await.map_err(Stop::Store)?;
-        // Earlier versions wrote no prompts.
-        let asks = run
-            .attempts()
-            .filter(|one| without_prompt.contains(&one.place.step));
-        let asks = asks.filter(|one| one.status == AttemptStatus::Waiting);
-        begun.extend(asks.map(|one| Effect::Write(Box::new(one.clone()))));
         attempts.without_rights = record.brief.cancelled_by.as_deref() == Some(GATEWAY)
             || self
                 .end_without_rights(id, &starter, &mut run, &mut begun)
