@@ -6,7 +6,7 @@ use std::os::fd::{OwnedFd, RawFd};
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, ensure};
 use clap::Parser;
 use himalia_link::{Gateway, KEY_FILE, TlsServer, open_key};
 

@@ -5,7 +5,7 @@ use himalia_testkit::{assert_eventually, binaries};
 use serde_json::json;
 
 use crate::common::{
-    assert_clean, delete, gateway, is_alive, model, order, process, until, until_gone, until_state,
+    assert_clean, delete, gateway, is_alive, model, process, until, until_gone, until_state,
 };
 
 const SOON: [&str; 4] = ["--cull-idle-timeout", "1s", "--cull-interval", "1s"];

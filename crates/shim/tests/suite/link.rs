@@ -3,8 +3,6 @@
 
 use crate::support;
 
-use std::time::Duration;
-
 use himalia_shim_protocol::{
     Event, Lane, PROTOCOL_MAX, PROTOCOL_MIN, RefusalKind, Refused, ToShim, VersionRange, Welcome,
 };
