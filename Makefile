@@ -334,7 +334,7 @@ advisories: $(TOOLS)/bin/cargo-deny node ## known vulnerabilities of the depende
 	cd tests/js && npm audit
 
 .PHONY: openapi
-openapi: ## docs/openapi.json, from the code; and the types of the client for JavaScript
+openapi: ## docs/openapi.json and docs/reference/errors.md, from the code; and the types of the client for JavaScript
 	HIMALIA_WRITE_OPENAPI=1 cargo test --locked -p himalia-http --test suite openapi
 	clients/javascript/generate.py
 

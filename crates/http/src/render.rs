@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::error::{ApiError, Detail, Quota};
 use crate::mounted::OwnBody;
-use crate::openapi::codes;
+use crate::openapi::{codes, explained};
 use crate::request_id::RequestId;
 use crate::v1::models::ShownHazard;
 
@@ -214,6 +214,12 @@ impl From<&ApiError> for Problem {
             codes::known(status.as_u16(), error.code),
             "{status} {} is in no group of codes",
             error.code
+        );
+        debug_assert!(
+            explained(error.code).is_some_and(|row| row.may_be(error.retryable)),
+            "{} is retryable: {}, and docs/reference/errors.md has something else",
+            error.code,
+            error.retryable
         );
         Self {
             r#type: "about:blank",
