@@ -109,15 +109,14 @@ def reconcile(gateway, upstreams, out):
 
     heading("4. this month's run, now")
     started = time.monotonic()
-    gateway.request("POST", f"/v1/schedules/{schedule['name']}/runs")
-    run = started_run(gateway, schedule)
+    run = gateway.request("POST", f"/v1/schedules/{schedule['name']}/runs")["id"]
     shown = wait_for_a_person(gateway, run)
     say(f"  after {time.monotonic() - started:.1f} s the run waits for a person: {len(shown['differences'])} differences, for example")
     for difference in shown["differences"][:3]:
         say(f"  │ {difference['charge']}  {difference['kind']:<10}  charged {difference['charged']}, booked {difference['booked']}")
     answer = ask("  Open a ticket about them? [open/stop] ", ["open", "stop"])
-    gateway.request("POST", f"/v1/workflow-runs/{run}/steps/agree/answer", {"value": answer})
-    ended = gateway.request("GET", f"/v1/workflow-runs/{run}?wait_s=50")
+    gateway.request("POST", f"/v1/runs/{run}/steps/agree/answer", {"value": answer})
+    ended = gateway.request("GET", f"/v1/runs/{run}?wait_s=50")
     for step in ended["steps"]:
         say(f"  {step['id']:<8} {(good if step['status'] == 'succeeded' else bad)(step['status'])}")
     if ended["status"] != "succeeded":
@@ -127,7 +126,7 @@ def reconcile(gateway, upstreams, out):
     say(f"  {ended['outputs']['summary']}")
     for number, ticket in enumerate(upstreams.tickets, 1):
         say(f"  ticket T-{number}: {ticket['title']}")
-    attempt = gateway.request("GET", f"/v1/workflow-runs/{run}/steps/report")["attempts"][-1]
+    attempt = gateway.request("GET", f"/v1/runs/{run}/steps/report")["attempts"][-1]
     result = gateway.request("GET", f"/v1/executions/{attempt['execution']}")
     out.mkdir(parents=True, exist_ok=True)
     for artifact in result["artifacts"]:
@@ -144,25 +143,14 @@ def reconcile(gateway, upstreams, out):
     return 0
 
 
-def started_run(gateway, schedule):
-    """The run of the workflow, once the schedule's run has started it."""
-    while True:
-        latest = gateway.request("GET", f"/v1/schedules/{schedule['name']}/runs")["runs"][0]
-        if latest["workflow_run"]:
-            return latest["workflow_run"]
-        if latest["status"] not in ("due", "running"):
-            raise GatewayError(f"the run of the schedule has {latest['status']}: {latest['reason']}")
-        time.sleep(0.1)
-
-
 def wait_for_a_person(gateway, run):
     """Until the step `agree` of a run waits for an answer; returns what the person is shown."""
     while True:
-        seen = gateway.request("GET", f"/v1/workflow-runs/{run}?wait_s=1")
-        if seen["status"] != "running":
+        seen = gateway.request("GET", f"/v1/runs/{run}?wait_s=1")
+        if seen["status"] not in ("queued", "running"):
             raise GatewayError(f"the run has {seen['status']}: {seen.get('error')}")
         if any(step["id"] == "agree" and step["status"] == "waiting" for step in seen["steps"]):
-            return gateway.request("GET", f"/v1/workflow-runs/{run}/steps/agree")["inputs"]
+            return gateway.request("GET", f"/v1/runs/{run}/steps/agree")["inputs"]
 
 
 def ask(question, options):

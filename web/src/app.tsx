@@ -57,7 +57,7 @@ export function App() {
         )}
         {!needsSignIn && (
           <a class="button" href={href({ screen: 'runs' })}>
-            Workflows
+            Runs
           </a>
         )}
         {!needsSignIn && (

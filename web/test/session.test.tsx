@@ -200,7 +200,7 @@ describe('what a person is asked', () => {
         text: 'Is it good?',
         tool: undefined,
         options: ['approve', 'reject'],
-        workflow_run: 'wfr_1',
+        run: 'run_1',
         step: 'sign'
       }),
       prompt({
@@ -221,7 +221,7 @@ describe('what a person is asked', () => {
     await open('#/');
     await until(() => expect(document.querySelectorAll('.prompt').length).toBe(3));
     const ways = [...document.querySelectorAll('.prompt-who a')].map(one => one.getAttribute('href'));
-    expect(ways).toEqual([`#/s/${gateway.sessions[0]?.id}`, '#/r/wfr_1/sign']);
+    expect(ways).toEqual([`#/s/${gateway.sessions[0]?.id}`, '#/r/run_1/sign']);
     const field = find<HTMLInputElement>('.prompt input');
     expect(field.type).toBe('password');
     await type(field, 'hunter2');

@@ -169,7 +169,7 @@ export interface CreatedSchedule {
   id: string;
   inputs: { [name: string]: unknown };
   /** The latest run. */
-  last_run: ScheduleRun | null;
+  last_run: ListedRun | null;
   missed: Missed;
   name: string;
   /** When it is due next; null: it is not. */
@@ -216,7 +216,7 @@ export interface CreatedWebhook {
   id: string;
   inputs: { [name: string]: unknown };
   /** The latest run. */
-  last_run: ScheduleRun | null;
+  last_run: ListedRun | null;
   name: string;
   /** Its tenant, or `operator`. */
   owner: string;
@@ -319,7 +319,7 @@ export interface Delivery {
   id: string;
   /** When it is tried next; null: it has ended. */
   next_attempt: string | null;
-  /** The run that it tells of: of a schedule or webhook its id, of a run that a client has started `wfr_…` or `exe_…`. */
+  /** The run that it tells of, `run_…`. */
   run: string;
   state: DeliveryState;
   /** Where to: scheme, host and port. The rest of the URL can be a secret, and is not shown. */
@@ -977,6 +977,39 @@ export interface ListedArtifact {
   modified: string;
 }
 
+/** A run, as lists have it. */
+export interface ListedRun {
+  /** The principal who asked a schedule for the run, if it was not due. */
+  asked_by: string | null;
+  /** The principal who cancelled the run of a workflow. */
+  cancelled_by: string | null;
+  /** When the run was asked for, or due. */
+  created: string;
+  /** The address of the content of that version, if it is known. */
+  digest: string | null;
+  ended: string | null;
+  /** Why the run failed, did not begin, or waits. */
+  error: RunError | null;
+  /** The execution that a run of a skill is. */
+  execution: string | null;
+  /** `run_` and 32 hexadecimal digits. */
+  id: string;
+  kind: RunKind;
+  /** Due times before this one that were missed, at most 1,000. Null if no schedule has started the run. */
+  missed_before: number | null;
+  /** The name of the skill or workflow. */
+  name: string;
+  origin: RunOrigin;
+  /** The session that a skill runs in. */
+  session: string | null;
+  started: string | null;
+  /** The principal whose rights the run has. */
+  started_by: string;
+  status: RunStatus;
+  /** The version that runs. Null until the run begins. */
+  version: string | null;
+}
+
 /** A session in a list. */
 export interface ListedSession {
   /** With `allow`: what it may reach. */
@@ -1067,28 +1100,6 @@ export interface ListedWorkflow {
   version: string;
   /** All versions, the latest first. */
   versions: string[];
-}
-
-/** A run in a list. */
-export interface ListedWorkflowRun {
-  /** Who cancelled it. */
-  cancelled_by: string | null;
-  /** When it was started. */
-  created: string;
-  /** The address of the content of that version. */
-  digest: string;
-  /** When it ended. */
-  ended: string | null;
-  /** Why it failed. */
-  error: WorkflowError | null;
-  /** `wfr_` and 32 hexadecimal digits. */
-  id: string;
-  /** Who started it. It has the rights of this principal. */
-  started_by: string;
-  status: WorkflowRunStatus;
-  version: string;
-  /** The name of its workflow. */
-  workflow: string;
 }
 
 /** A record of a session's log. A message or request has a channel and its parts, the others have a `detail`. */
@@ -1550,7 +1561,7 @@ export interface NewSkill {
   } | null | undefined;
 }
 
-/** A run of a skill. */
+/** A run of a skill to start. */
 export interface NewSkillRun {
   /** Where its result is posted. */
   callback?: string | null | undefined;
@@ -1684,7 +1695,7 @@ export interface NewWorkflow {
   };
 }
 
-/** A run to start. */
+/** A run of a workflow to start. */
 export interface NewWorkflowRun {
   /** Where its result is posted. */
   callback?: string | null | undefined;
@@ -1753,6 +1764,8 @@ export interface OpenPrompt {
   password?: boolean | undefined;
   /** Why no answer is of use any more. */
   reason?: string | null | undefined;
+  /** Its run of a workflow, if it is a step. */
+  run?: string | null | undefined;
   /** Its session. */
   session?: KernelId | null | undefined;
   /** How far it is. */
@@ -1768,8 +1781,6 @@ export interface OpenPrompt {
    * of that list have low turns first, so that the prompts of one owner do not hide those of others. Without it: 0.
    */
   turn?: number | undefined;
-  /** Its run of a workflow, if it is a step. */
-  workflow_run?: string | null | undefined;
 }
 
 /** A page of what waits for an answer. */
@@ -1983,6 +1994,8 @@ export interface Prompt {
   password?: boolean | undefined;
   /** Why no answer is of use any more. */
   reason?: string | null | undefined;
+  /** Its run of a workflow, if it is a step. */
+  run?: string | null | undefined;
   /** Its session. */
   session?: KernelId | null | undefined;
   /** How far it is. */
@@ -1993,8 +2006,6 @@ export interface Prompt {
   text: string;
   /** The tool that wants to be called: `server.tool`. */
   tool?: string | null | undefined;
-  /** Its run of a workflow, if it is a step. */
-  workflow_run?: string | null | undefined;
 }
 
 /** The answer to a prompt. */
@@ -2109,24 +2120,144 @@ export interface RevokedToken {
   /** How many workflow runs were cancelled because the token had started them. */
   stopped: number;
   /** The ids of these runs. */
-  stopped_workflow_runs: string[];
+  stopped_runs: string[];
 }
 
-/** Which skill runs. */
-export interface RunOf {
-  /** The address of its content. */
-  digest: string;
+/** A run with what it got and returned. */
+export interface Run {
+  /** The principal who asked a schedule for the run, if it was not due. */
+  asked_by: string | null;
+  /** The principal who cancelled the run of a workflow. */
+  cancelled_by: string | null;
+  /** When the run was asked for, or due. */
+  created: string;
+  /** The address of the content of that version, if it is known. */
+  digest: string | null;
+  ended: string | null;
+  /** Why the run failed, did not begin, or waits. */
+  error: RunError | null;
+  /** The execution that a run of a skill is. */
+  execution: string | null;
+  /** `run_` and 32 hexadecimal digits. */
+  id: string;
+  /** What a workflow was started with. Null for a skill. */
+  inputs: unknown;
+  kind: RunKind;
+  /** Due times before this one that were missed, at most 1,000. Null if no schedule has started the run. */
+  missed_before: number | null;
+  /** The name of the skill or workflow. */
   name: string;
-  version: string;
+  origin: RunOrigin;
+  /** What the run returned. Null until then. Once the log of a skill that a schedule or a webhook has started is gone, up to 16 KiB. */
+  outputs: unknown;
+  /** The execution of a skill, with its text and its error. */
+  result: ExecutionResult | null;
+  /** The session that a skill runs in. */
+  session: string | null;
+  started: string | null;
+  /** The principal whose rights the run has. */
+  started_by: string;
+  status: RunStatus;
+  /** The steps of a workflow, in its order. */
+  steps: WorkflowRunStep[];
+  /** The version that runs. Null until the run begins. */
+  version: string | null;
+  /** What is wrong with the outputs of a skill. */
+  violations: SchemaViolation[];
+}
+
+/** Why a run failed, or did not begin. */
+export interface RunError {
+  /** A stable name. */
+  code: string;
+  /** What happened. */
+  message: string;
+  /** The step that failed, of a workflow. */
+  step?: string | null | undefined;
+}
+
+/** The data of one event: the run as it is then. */
+export interface RunEvent {
+  /** The principal who asked a schedule for the run, if it was not due. */
+  asked_by: string | null;
+  /** The principal who cancelled the run of a workflow. */
+  cancelled_by: string | null;
+  /** When the run was asked for, or due. */
+  created: string;
+  /** The address of the content of that version, if it is known. */
+  digest: string | null;
+  ended: string | null;
+  /** Why the run failed, did not begin, or waits. */
+  error: RunError | null;
+  /** `run`. */
+  event: string;
+  /** The execution that a run of a skill is. */
+  execution: string | null;
+  /** `run_` and 32 hexadecimal digits. */
+  id: string;
+  kind: RunKind;
+  /** Due times before this one that were missed, at most 1,000. Null if no schedule has started the run. */
+  missed_before: number | null;
+  /** The name of the skill or workflow. */
+  name: string;
+  origin: RunOrigin;
+  /** The session that a skill runs in. */
+  session: string | null;
+  started: string | null;
+  /** The principal whose rights the run has. */
+  started_by: string;
+  status: RunStatus;
+  /** How far each step of a workflow is, by its id. */
+  steps: { [name: string]: StepStatus };
+  /** The version that runs. Null until the run begins. */
+  version: string | null;
 }
 
 /**
- * How far a run is.
- * - `running`: It waits or runs.
- * - `succeeded`: It has returned outputs that fit the schema.
- * - `failed`: It has not: `violations`, the error of the execution, or `reason` say why.
+ * What runs.
+ * - `skill`: A code skill, as an execution in a session that ends with it.
+ * - `workflow`: A workflow, whose steps are runs of skills.
  */
-export type RunStatus = "running" | "succeeded" | "failed";
+export type RunKind = "skill" | "workflow";
+
+/** What has started a run. */
+export interface RunOrigin {
+  /** Its id; null for a client. */
+  id: string | null;
+  /** What it is. */
+  kind: RunOriginKind;
+}
+
+/**
+ * What has started a run, without its id.
+ * - `client`: A client of the gateway.
+ * - `code`: Code in a session: the id is that of the session.
+ * - `schedule`: A schedule, by its id.
+ * - `webhook`: A webhook, by its id.
+ * - `step`: A step of a run of a workflow: the id is that of the run.
+ */
+export type RunOriginKind = "client" | "code" | "schedule" | "webhook" | "step";
+
+/** A page of the list. */
+export interface RunPage {
+  /** The cursor of the next page; null at the end. A page may have fewer runs than `limit`, and a next one. */
+  next: string | null;
+  runs: ListedRun[];
+  /** The replicas whose runs of skills are missing. */
+  unanswered?: string[] | undefined;
+}
+
+/**
+ * How far a run is, and how it ended.
+ * - `queued`: A schedule or a webhook has asked for the run, which has not begun.
+ * - `running`: The run continues. It may wait for a person.
+ * - `succeeded`: The run has returned outputs that fit the schema.
+ * - `failed`: The run has ended without such outputs: `error` has the reason.
+ * - `cancelled`: A caller or the gateway has ended the run.
+ * - `skipped`: The due time came while earlier runs were in progress.
+ * - `missed`: The due time had passed before a gateway saw it.
+ */
+export type RunStatus = "queued" | "running" | "succeeded" | "failed" | "cancelled" | "skipped" | "missed";
 
 /** What is started: a skill or a workflow, one of the two. */
 export interface RunTarget {
@@ -2201,7 +2332,7 @@ export interface Schedule {
   id: string;
   inputs: { [name: string]: unknown };
   /** The latest run. */
-  last_run: ScheduleRun | null;
+  last_run: ListedRun | null;
   missed: Missed;
   name: string;
   /** When it is due next; null: it is not. */
@@ -2244,37 +2375,6 @@ export interface SchedulePage {
   /** The cursor of the next page; null at the end. */
   next: string | null;
   schedules: Schedule[];
-}
-
-/** A run of a schedule. */
-export interface ScheduleRun {
-  /** Who asked for it, if that was not the schedule. */
-  asked_by: string | null;
-  /** When it was due, or asked for. */
-  due: string;
-  ended: string | null;
-  /** The execution that it is, of a skill. */
-  execution: string | null;
-  id: string;
-  /** Due times before it that were missed, at most 1,000. */
-  missed_before: number;
-  /** What it returned, up to 16 KiB; `GET /v1/executions/{execution_id}/skill` or `GET /v1/workflow-runs/{run}` has more. */
-  outputs: unknown;
-  /** Why it has failed, was left out, or waits. */
-  reason: string | null;
-  started: string | null;
-  status: TriggerRunStatus;
-  /** The version of the skill or workflow. */
-  version: string | null;
-  /** The run of the workflow that it is, `wfr_…`. */
-  workflow_run: string | null;
-}
-
-/** A page of runs. */
-export interface ScheduleRunPage {
-  /** The cursor of the next page; null at the end. */
-  next: string | null;
-  runs: ScheduleRun[];
 }
 
 /** What is wrong with a part of the outputs. */
@@ -2570,22 +2670,6 @@ export interface SkillPage {
   skills: ListedSkill[];
 }
 
-/** A run of a skill. */
-export interface SkillRun {
-  /** The execution, with its text and its error. */
-  execution: ExecutionResult;
-  /** The id of the execution that it is. */
-  id: string;
-  /** What `main` returned. Null until then. */
-  outputs: unknown;
-  /** Why it failed, if neither `violations` nor an exception of its code explain it. */
-  reason: string | null;
-  skill: RunOf;
-  status: RunStatus;
-  /** What is wrong with the outputs. */
-  violations: SchemaViolation[];
-}
-
 /** A run with a known result. */
 export interface SkillTest {
   /** The name of what it raises, in place of outputs: `ValueError`. */
@@ -2614,51 +2698,49 @@ export interface SomeBranches {
  */
 export type StartPath = "pool" | "zygote" | "cold" | "fork";
 
-/** A run that was started, with the secret of its callback. */
-export interface StartedSkillRun {
+/** The body: a run that was started, with the secret of its callback. */
+export interface StartedBody {
+  /** The principal who asked a schedule for the run, if it was not due. */
+  asked_by: string | null;
   /** With which its result is signed that is posted to `callback`. It is in responses to its start alone; left out without a callback. */
   callback_secret?: string | null | undefined;
-  /** The execution, with its text and its error. */
-  execution: ExecutionResult;
-  /** The id of the execution that it is. */
-  id: string;
-  /** What `main` returned. Null until then. */
-  outputs: unknown;
-  /** Why it failed, if neither `violations` nor an exception of its code explain it. */
-  reason: string | null;
-  skill: RunOf;
-  status: RunStatus;
-  /** What is wrong with the outputs. */
-  violations: SchemaViolation[];
-}
-
-/** A run that was started, with the secret of its callback. */
-export interface StartedWorkflowRun {
-  /** With which its result is signed that is posted to `callback`. It is in responses to its start alone; left out without a callback. */
-  callback_secret?: string | null | undefined;
-  /** Who cancelled it. */
+  /** The principal who cancelled the run of a workflow. */
   cancelled_by: string | null;
-  /** When it was started. */
+  /** When the run was asked for, or due. */
   created: string;
-  /** The address of the content of that version. */
-  digest: string;
-  /** When it ended. */
+  /** The address of the content of that version, if it is known. */
+  digest: string | null;
   ended: string | null;
-  /** Why it failed. */
-  error: WorkflowError | null;
-  /** `wfr_` and 32 hexadecimal digits. */
+  /** Why the run failed, did not begin, or waits. */
+  error: RunError | null;
+  /** The execution that a run of a skill is. */
+  execution: string | null;
+  /** `run_` and 32 hexadecimal digits. */
   id: string;
+  /** What a workflow was started with. Null for a skill. */
   inputs: unknown;
-  /** What it returned. Null until then. */
+  kind: RunKind;
+  /** Due times before this one that were missed, at most 1,000. Null if no schedule has started the run. */
+  missed_before: number | null;
+  /** The name of the skill or workflow. */
+  name: string;
+  origin: RunOrigin;
+  /** What the run returned. Null until then. Once the log of a skill that a schedule or a webhook has started is gone, up to 16 KiB. */
   outputs: unknown;
-  /** Who started it. It has the rights of this principal. */
+  /** The execution of a skill, with its text and its error. */
+  result: ExecutionResult | null;
+  /** The session that a skill runs in. */
+  session: string | null;
+  started: string | null;
+  /** The principal whose rights the run has. */
   started_by: string;
-  status: WorkflowRunStatus;
-  /** In the order of the workflow. */
+  status: RunStatus;
+  /** The steps of a workflow, in its order. */
   steps: WorkflowRunStep[];
-  version: string;
-  /** The name of its workflow. */
-  workflow: string;
+  /** The version that runs. Null until the run begins. */
+  version: string | null;
+  /** What is wrong with the outputs of a skill. */
+  violations: SchemaViolation[];
 }
 
 /** The answer of a person. */
@@ -2886,17 +2968,6 @@ export interface ToolReply {
   files?: ToolFile[] | undefined;
 }
 
-/**
- * How far a run of a trigger is, and how it ended.
- * - `due`: It is to be started.
- * - `running`: It runs.
- * - `succeeded`: It has returned outputs that fit the schema.
- * - `failed`: It has not: `reason` says why.
- * - `skipped`: Its time came while an earlier run was in progress.
- * - `missed`: Its time had ended before a gateway saw it.
- */
-export type TriggerRunStatus = "due" | "running" | "succeeded" | "failed" | "skipped" | "missed";
-
 /** How much of a text is shown. */
 export interface Truncated {
   /** UTF-8 bytes of it that are shown. */
@@ -3082,7 +3153,7 @@ export interface Webhook {
   id: string;
   inputs: { [name: string]: unknown };
   /** The latest run. */
-  last_run: ScheduleRun | null;
+  last_run: ListedRun | null;
   name: string;
   /** Its tenant, or `operator`. */
   owner: string;
@@ -3116,13 +3187,6 @@ export interface WebhookPage {
   /** The cursor of the next page; null at the end. */
   next: string | null;
   webhooks: Webhook[];
-}
-
-/** A page of runs. */
-export interface WebhookRunPage {
-  /** The cursor of the next page; null at the end. */
-  next: string | null;
-  runs: ScheduleRun[];
 }
 
 /** A version of a workflow. */
@@ -3163,11 +3227,13 @@ export interface WorkflowAttempt {
   /** When it begins, if it is delayed, or the question expires. */
   due: string | null;
   ended: string | null;
-  error: WorkflowError | null;
+  error: RunError | null;
   /** The execution that it is. */
   execution: string | null;
   /** The position of the item of a list; else 0. */
   item: number;
+  /** The run of its skill. */
+  run: string | null;
   /** The session that it runs in. */
   session: string | null;
   status: StepStatus;
@@ -3187,15 +3253,6 @@ export interface WorkflowDefinition {
   steps: WorkflowStep[];
   /** A semantic version: `1.2.0`. */
   version: string;
-}
-
-/** Why something failed. */
-export interface WorkflowError {
-  /** A stable name. */
-  code: string;
-  message: string;
-  /** The step that failed, of a run. */
-  step?: string | null | undefined;
 }
 
 /** For each item of a list. */
@@ -3220,49 +3277,6 @@ export interface WorkflowRetries {
   /** Seconds before the first of them. Before each other one it is twice as long as before the last, at most an hour. */
   wait_s: number;
 }
-
-/** A run with its steps. */
-export interface WorkflowRun {
-  /** Who cancelled it. */
-  cancelled_by: string | null;
-  /** When it was started. */
-  created: string;
-  /** The address of the content of that version. */
-  digest: string;
-  /** When it ended. */
-  ended: string | null;
-  /** Why it failed. */
-  error: WorkflowError | null;
-  /** `wfr_` and 32 hexadecimal digits. */
-  id: string;
-  inputs: unknown;
-  /** What it returned. Null until then. */
-  outputs: unknown;
-  /** Who started it. It has the rights of this principal. */
-  started_by: string;
-  status: WorkflowRunStatus;
-  /** In the order of the workflow. */
-  steps: WorkflowRunStep[];
-  version: string;
-  /** The name of its workflow. */
-  workflow: string;
-}
-
-/** A page of the list. */
-export interface WorkflowRunPage {
-  /** The cursor of the next page; null at the end. */
-  next: string | null;
-  runs: ListedWorkflowRun[];
-}
-
-/**
- * How far a run is.
- * - `running`: It continues, or waits for a person.
- * - `succeeded`: All steps have succeeded.
- * - `failed`: A step has not.
- * - `cancelled`: It was cancelled.
- */
-export type WorkflowRunStatus = "running" | "succeeded" | "failed" | "cancelled";
 
 /** A step of a run. */
 export interface WorkflowRunStep {
@@ -3506,20 +3520,6 @@ export interface Operations {
     };
     result: OutputPage;
   };
-  /** Get the run of a skill that an execution is */
-  get_skill_run: {
-    input: {
-      path: {
-        /** The execution's id. */
-        execution_id: string;
-      };
-      query?: {
-        /** Seconds that the response waits for the end; default 0. */
-        wait_s?: number | undefined;
-      };
-    };
-    result: SkillRun;
-  };
   /** Collect garbage: remove expired data */
   collect_garbage: {
     input: {
@@ -3633,12 +3633,64 @@ export interface Operations {
     };
     result: Prompt;
   };
-  /** List deliveries of the result of a run with a callback */
+  /** List runs of skills and workflows */
+  list_runs: {
+    input: {
+      query?: {
+        /** The `next` of the page before. */
+        cursor?: string | undefined;
+        /** What runs. */
+        kind?: "skill" | "workflow" | undefined;
+        /** Runs of a page; default 100. */
+        limit?: number | undefined;
+        /** What has started a run, without its id. */
+        origin?: "client" | "code" | "schedule" | "webhook" | "step" | undefined;
+        /** Only runs that this schedule has asked for, by its id or name. */
+        schedule?: string | undefined;
+        /** Only runs in the session with this id, and runs that its code has started. */
+        session?: string | undefined;
+        /** Only runs of this skill. */
+        skill?: string | undefined;
+        /** How far a run is, and how it ended. */
+        status?: "queued" | "running" | "succeeded" | "failed" | "cancelled" | "skipped" | "missed" | undefined;
+        /** Only runs that this webhook has asked for, by its id or name. */
+        webhook?: string | undefined;
+        /** Only runs of this workflow. */
+        workflow?: string | undefined;
+      };
+    };
+    result: RunPage;
+  };
+  /** Get a run, or wait for its end */
+  get_run: {
+    input: {
+      path: {
+        /** The run's id, `run_…`. */
+        run_id: string;
+      };
+      query?: {
+        /** Seconds that the response waits for the end; default 0. */
+        wait_s?: number | undefined;
+      };
+    };
+    result: Run;
+  };
+  /** End a run */
+  cancel_run: {
+    input: {
+      path: {
+        /** The run's id, `run_…`. */
+        run_id: string;
+      };
+    };
+    result: Run;
+  };
+  /** List deliveries of the result of a run */
   list_run_deliveries: {
     input: {
       path: {
-        /** The run's id, `wfr_…` or `exe_…`. */
-        run: string;
+        /** The run's id, `run_…`. */
+        run_id: string;
       };
       query?: {
         /** The `next` of the page before. */
@@ -3648,6 +3700,45 @@ export interface Operations {
       };
     };
     result: DeliveryPage;
+  };
+  /** Stream the states of a run */
+  stream_run_events: {
+    input: {
+      path: {
+        /** The run's id, `run_…`. */
+        run_id: string;
+      };
+    };
+    result: undefined;
+  };
+  /** Get a step of a run of a workflow */
+  get_run_step: {
+    input: {
+      path: {
+        /** The run's id, `run_…`. */
+        run_id: string;
+        /** The step's id in its workflow. */
+        step: string;
+      };
+      query?: {
+        /** Of a step with a list, the item whose inputs and outputs are shown; default 0. */
+        item?: number | undefined;
+      };
+    };
+    result: WorkflowRunStep;
+  };
+  /** Answer a step that waits for a person */
+  answer_run_step: {
+    input: {
+      path: {
+        /** The run's id, `run_…`. */
+        run_id: string;
+        /** The step's id in its workflow. */
+        step: string;
+      };
+      body: StepAnswer;
+    };
+    result: Run;
   };
   /** List schedules */
   list_schedules: {
@@ -3715,22 +3806,6 @@ export interface Operations {
     };
     result: DeliveryPage;
   };
-  /** List the latest runs of a schedule */
-  list_schedule_runs: {
-    input: {
-      path: {
-        /** The schedule's id or name. */
-        schedule: string;
-      };
-      query?: {
-        /** The `next` of the page before. */
-        cursor?: string | undefined;
-        /** Runs of a page; default 1,000. */
-        limit?: number | undefined;
-      };
-    };
-    result: ScheduleRunPage;
-  };
   /** Start a run of a schedule now */
   run_schedule: {
     input: {
@@ -3740,7 +3815,7 @@ export interface Operations {
       };
       body?: NewScheduleRun;
     };
-    result: ScheduleRun;
+    result: StartedBody;
   };
   /** List sessions */
   list_sessions: {
@@ -4361,7 +4436,7 @@ export interface Operations {
       };
       body?: NewSkillRun;
     };
-    result: StartedSkillRun;
+    result: StartedBody;
   };
   /** List what sessions can be started from */
   list_templates: {
@@ -4504,91 +4579,6 @@ export interface Operations {
     };
     result: DeliveryPage;
   };
-  /** List the latest runs of a webhook */
-  list_webhook_runs: {
-    input: {
-      path: {
-        /** The webhook's id or name. */
-        webhook: string;
-      };
-      query?: {
-        /** The `next` of the page before. */
-        cursor?: string | undefined;
-        /** Runs of a page; default 1,000. */
-        limit?: number | undefined;
-      };
-    };
-    result: WebhookRunPage;
-  };
-  /** List runs of workflows */
-  list_workflow_runs: {
-    input: {
-      query?: {
-        /** The `next` of the page before. */
-        cursor?: string | undefined;
-        /** Runs of a page; default 1,000. */
-        limit?: number | undefined;
-        /** How far a run is. */
-        status?: "running" | "succeeded" | "failed" | "cancelled" | undefined;
-        /** Only runs of this workflow. */
-        workflow?: string | undefined;
-      };
-    };
-    result: WorkflowRunPage;
-  };
-  /** Get a run of a workflow, or wait for its end */
-  get_workflow_run: {
-    input: {
-      path: {
-        /** The run's id. */
-        run_id: string;
-      };
-      query?: {
-        /** Seconds that the response waits for the end; default 0. */
-        wait_s?: number | undefined;
-      };
-    };
-    result: WorkflowRun;
-  };
-  /** End a run of a workflow */
-  cancel_workflow_run: {
-    input: {
-      path: {
-        /** The run's id. */
-        run_id: string;
-      };
-    };
-    result: WorkflowRun;
-  };
-  /** Get a step of a run */
-  get_workflow_step: {
-    input: {
-      path: {
-        /** The run's id. */
-        run_id: string;
-        /** The step's id in its workflow. */
-        step: string;
-      };
-      query?: {
-        /** Of a step with a list, the item whose inputs and outputs are shown; default 0. */
-        item?: number | undefined;
-      };
-    };
-    result: WorkflowRunStep;
-  };
-  /** Answer a step that waits for a person */
-  answer_workflow_step: {
-    input: {
-      path: {
-        /** The run's id. */
-        run_id: string;
-        /** The step's id in its workflow. */
-        step: string;
-      };
-      body: StepAnswer;
-    };
-    result: WorkflowRun;
-  };
   /** List workflows */
   list_workflows: {
     input: {
@@ -4645,7 +4635,7 @@ export interface Operations {
       };
       body?: NewWorkflowRun;
     };
-    result: StartedWorkflowRun;
+    result: StartedBody;
   };
 }
 
@@ -4663,7 +4653,6 @@ export const ROUTES: { readonly [O in keyof Operations]: string } = {
   answer_execution: 'POST /v1/executions/{execution_id}/input',
   interrupt_execution: 'POST /v1/executions/{execution_id}/interrupt',
   get_execution_output: 'GET /v1/executions/{execution_id}/output',
-  get_skill_run: 'GET /v1/executions/{execution_id}/skill',
   collect_garbage: 'POST /v1/gc',
   finish_grant: 'POST /v1/grants',
   get_description: 'GET /v1/openapi.json',
@@ -4675,14 +4664,19 @@ export const ROUTES: { readonly [O in keyof Operations]: string } = {
   list_open_prompts: 'GET /v1/prompts',
   get_prompt: 'GET /v1/prompts/{prompt_id}',
   answer_prompt: 'POST /v1/prompts/{prompt_id}/answer',
-  list_run_deliveries: 'GET /v1/runs/{run}/deliveries',
+  list_runs: 'GET /v1/runs',
+  get_run: 'GET /v1/runs/{run_id}',
+  cancel_run: 'POST /v1/runs/{run_id}/cancel',
+  list_run_deliveries: 'GET /v1/runs/{run_id}/deliveries',
+  stream_run_events: 'GET /v1/runs/{run_id}/events',
+  get_run_step: 'GET /v1/runs/{run_id}/steps/{step}',
+  answer_run_step: 'POST /v1/runs/{run_id}/steps/{step}/answer',
   list_schedules: 'GET /v1/schedules',
   create_schedule: 'POST /v1/schedules',
   get_schedule: 'GET /v1/schedules/{schedule}',
   update_schedule: 'PATCH /v1/schedules/{schedule}',
   delete_schedule: 'DELETE /v1/schedules/{schedule}',
   list_schedule_deliveries: 'GET /v1/schedules/{schedule}/deliveries',
-  list_schedule_runs: 'GET /v1/schedules/{schedule}/runs',
   run_schedule: 'POST /v1/schedules/{schedule}/runs',
   list_sessions: 'GET /v1/sessions',
   create_session: 'POST /v1/sessions',
@@ -4743,12 +4737,6 @@ export const ROUTES: { readonly [O in keyof Operations]: string } = {
   update_webhook: 'PATCH /v1/webhooks/{webhook}',
   delete_webhook: 'DELETE /v1/webhooks/{webhook}',
   list_webhook_deliveries: 'GET /v1/webhooks/{webhook}/deliveries',
-  list_webhook_runs: 'GET /v1/webhooks/{webhook}/runs',
-  list_workflow_runs: 'GET /v1/workflow-runs',
-  get_workflow_run: 'GET /v1/workflow-runs/{run_id}',
-  cancel_workflow_run: 'POST /v1/workflow-runs/{run_id}/cancel',
-  get_workflow_step: 'GET /v1/workflow-runs/{run_id}/steps/{step}',
-  answer_workflow_step: 'POST /v1/workflow-runs/{run_id}/steps/{step}/answer',
   list_workflows: 'GET /v1/workflows',
   publish_workflow: 'POST /v1/workflows',
   get_workflow: 'GET /v1/workflows/{workflow}',

@@ -22,6 +22,7 @@ mod operator;
 pub mod paths;
 mod plots;
 mod prompts;
+mod runs;
 mod schedules;
 mod sessions;
 mod show;
@@ -51,6 +52,7 @@ use crate::args::gateway::GatewayArgs;
 use crate::args::gc::GcArgs;
 use crate::args::mcp::McpArgs;
 use crate::args::prompts::PromptsArgs;
+use crate::args::runs::RunCommand;
 use crate::args::schedules::ScheduleCommand;
 use crate::args::sessions::SessionCommand;
 use crate::args::skills::SkillCommand;
@@ -84,6 +86,11 @@ pub fn skill(command: SkillCommand) -> anyhow::Result<ExitCode> {
 /// Runs one command on workflows.
 pub fn workflow(command: WorkflowCommand) -> anyhow::Result<ExitCode> {
     runtime()?.block_on(Box::pin(workflows::call(command)))
+}
+
+/// Runs one command on runs.
+pub fn run(command: RunCommand) -> anyhow::Result<ExitCode> {
+    runtime()?.block_on(Box::pin(runs::call(command)))
 }
 
 /// Runs one command on approvals of tools.

@@ -1,19 +1,21 @@
 //! `himalia schedule`: schedules of a running gateway.
 
 use std::process::ExitCode;
-use std::time::Duration;
 
 use anyhow::bail;
 use serde_json::json;
 
+use super::runs::{latest, path as path_of_run};
 use super::show;
 use super::skills::inputs_of;
 use super::triggers::{Started, switch};
 use crate::args::schedules::{NewScheduleArgs, OnMissed, ScheduleCommand};
 use crate::support::{array, connect, delete, encoded, expect, print};
 
-/// How often a run that is waited for is looked at.
-const LOOK: Duration = Duration::from_millis(500);
+/// Seconds that one response waits.
+const WAIT_S: u64 = 60;
+/// Runs that are shown with their schedule or webhook.
+pub(super) const RUNS: usize = 100;
 
 pub(super) async fn call(command: ScheduleCommand) -> anyhow::Result<ExitCode> {
     match command {
@@ -27,8 +29,8 @@ pub(super) async fn call(command: ScheduleCommand) -> anyhow::Result<ExitCode> {
         ScheduleCommand::Show { schedule, gateway } => {
             let client = connect(&gateway)?;
             let mut shown = expect(&client.get(&path(&schedule)).await?, 200)?;
-            let runs = client.list(&format!("{}/runs", path(&schedule)), "runs").await?;
-            shown["runs"] = runs["runs"].clone();
+            let query = format!("schedule={}", encoded(&schedule));
+            shown["runs"] = latest(&client, &query, RUNS).await?.into();
             print(gateway.json, &shown, show::schedule)
         }
         ScheduleCommand::Run {
@@ -54,19 +56,14 @@ pub(super) async fn call(command: ScheduleCommand) -> anyhow::Result<ExitCode> {
                 bail!("{}", reply.problem());
             }
             let mut run = reply.json()?;
-            while wait && ["due", "running"].contains(&run["status"].as_str().unwrap_or_default()) {
-                tokio::time::sleep(LOOK).await;
-                let all = client.list(&runs, "runs").await?;
-                let found = all["runs"].as_array().into_iter().flatten();
-                let found = found.into_iter().find(|one| one["id"] == run["id"]);
-                let Some(found) = found else {
-                    bail!("the run is not kept any more: {}", run["id"]);
-                };
-                run = found.clone();
+            while wait && ["queued", "running"].contains(&run["status"].as_str().unwrap_or_default()) {
+                let id = run["id"].as_str().unwrap_or_default();
+                let reply = client
+                    .get(&format!("{}?wait_s={WAIT_S}", path_of_run(id)))
+                    .await?;
+                run = expect(&reply, 200)?;
             }
-            print(gateway.json, &run, |run| {
-                show::schedule_runs(std::slice::from_ref(run))
-            })?;
+            print(gateway.json, &run, |run| show::runs(std::slice::from_ref(run)))?;
             let failed = wait && run["status"] != "succeeded";
             Ok(ExitCode::from(u8::from(failed)))
         }

@@ -11,6 +11,7 @@ use himalia_skills::{SKILL_FILE, Skill};
 use serde_json::{Map, Value, json};
 
 use super::http::Client;
+use super::runs::path as path_of_run;
 use super::show;
 use crate::args::skills::{SkillCommand, SkillRunArgs};
 use crate::support::{array, connect, delete, encoded, expect, print};
@@ -155,7 +156,7 @@ async fn run(args: SkillRunArgs) -> anyhow::Result<ExitCode> {
         print(true, &run["outputs"], |_| String::new())?;
     }
     let mut stderr = std::io::stderr();
-    let kept = run["execution"]["artifacts"]
+    let kept = run["result"]["artifacts"]
         .as_array()
         .filter(|_| !args.gateway.json);
     for file in kept.into_iter().flatten() {
@@ -189,7 +190,7 @@ pub(super) fn say_secret(run: &Value) -> anyhow::Result<()> {
 async fn ended(client: &Client, mut run: Value) -> anyhow::Result<Value> {
     while run["status"] == "running" {
         let id = run["id"].as_str().unwrap_or_default();
-        let path = format!("/v1/executions/{}/skill?wait_s={WAIT_S}", encoded(id));
+        let path = format!("{}?wait_s={WAIT_S}", path_of_run(id));
         run = expect(&client.get(&path).await?, 200)?;
     }
     Ok(run)
@@ -202,12 +203,12 @@ fn why(run: &Value) -> Vec<String> {
     let mut lines: Vec<String> = wrong
         .map(|wrong| format!("outputs{}: {}", text(&wrong["path"]), text(&wrong["text"])))
         .collect();
-    let error = &run["execution"]["error"];
+    let error = &run["result"]["error"];
     if error.is_object() {
         lines.push(format!("{}: {}", text(&error["name"]), text(&error["value"])));
     }
     if lines.is_empty() {
-        lines.push(format!("the run has failed: {}", text(&run["reason"])));
+        lines.push(format!("the run has failed: {}", text(&run["error"]["message"])));
     }
     lines
 }

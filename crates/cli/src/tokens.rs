@@ -41,17 +41,11 @@ pub(super) async fn call(command: TokenCommand) -> anyhow::Result<ExitCode> {
             for token in &tokens {
                 let reply = client.delete(&format!("/v1/tokens/{}", encoded(token))).await?;
                 let mut revoked = expect(&reply, 200)?;
-                stopped.append(
-                    revoked["stopped_workflow_runs"]
-                        .as_array_mut()
-                        .unwrap_or(&mut Vec::new()),
-                );
+                stopped.append(revoked["stopped_runs"].as_array_mut().unwrap_or(&mut Vec::new()));
             }
-            let body = json!({ "revoked": tokens, "stopped_workflow_runs": stopped });
+            let body = json!({ "revoked": tokens, "stopped_runs": stopped });
             print(gateway.json, &body, |body| {
-                let stopped = array(&body["stopped_workflow_runs"])
-                    .iter()
-                    .filter_map(Value::as_str);
+                let stopped = array(&body["stopped_runs"]).iter().filter_map(Value::as_str);
                 stopped
                     .map(|run| format!("stopped {run}\n"))
                     .collect::<Vec<_>>()

@@ -4,6 +4,8 @@ use std::process::ExitCode;
 
 use serde_json::json;
 
+use super::runs::latest;
+use super::schedules::RUNS;
 use super::show;
 use super::skills::inputs_of;
 use super::triggers::{Started, switch};
@@ -22,12 +24,10 @@ pub(super) async fn call(command: WebhookCommand) -> anyhow::Result<ExitCode> {
         WebhookCommand::Show { webhook, gateway } => {
             let client = connect(&gateway)?;
             let mut shown = expect(&client.get(&path(&webhook)).await?, 200)?;
-            for member in ["runs", "deliveries"] {
-                let mut all = client
-                    .list(&format!("{}/{member}", path(&webhook)), member)
-                    .await?;
-                shown[member] = all[member].take();
-            }
+            let query = format!("webhook={}", encoded(&webhook));
+            shown["runs"] = latest(&client, &query, RUNS).await?.into();
+            let deliveries = format!("{}/deliveries", path(&webhook));
+            shown["deliveries"] = client.list(&deliveries, "deliveries").await?["deliveries"].take();
             print(gateway.json, &shown, show::webhook)
         }
         WebhookCommand::Retry { delivery, gateway } => {

@@ -1,4 +1,4 @@
-//! `himalia workflow`: workflows of a running gateway, and their runs.
+//! `himalia workflow`: workflows of a running gateway.
 
 use std::fs;
 use std::io::Write as _;
@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use anyhow::{Context as _, bail};
 use serde_json::{Value, json};
 
+use super::runs::path as path_of_run;
 use super::show;
 use super::skills::{inputs_of, say_secret};
 use crate::args::workflows::{WorkflowCommand, WorkflowRunArgs};
@@ -51,13 +52,8 @@ pub(super) async fn call(command: WorkflowCommand) -> anyhow::Result<ExitCode> {
             version,
             gateway,
         } => {
-            let client = connect(&gateway)?;
-            // A name has no `_`.
-            if name.starts_with("wfr_") {
-                let run = expect(&client.get(&run_path(&name)).await?, 200)?;
-                return print(gateway.json, &run, show::run);
-            }
-            let shown = expect(&client.get(&path(&name, version.as_deref())).await?, 200)?;
+            let reply = connect(&gateway)?.get(&path(&name, version.as_deref())).await?;
+            let shown = expect(&reply, 200)?;
             print(gateway.json, &shown, |shown| {
                 let digest = show::clean(shown["digest"].as_str().unwrap_or_default());
                 let definition = serde_json::to_string_pretty(&shown["definition"]).unwrap_or_default();
@@ -65,28 +61,6 @@ pub(super) async fn call(command: WorkflowCommand) -> anyhow::Result<ExitCode> {
             })
         }
         WorkflowCommand::Run(args) => run(*args).await,
-        WorkflowCommand::Runs { name, gateway } => {
-            let query = name.map_or_else(String::new, |name| format!("?workflow={}", encoded(&name)));
-            let body = connect(&gateway)?
-                .list(&format!("/v1/workflow-runs{query}"), "runs")
-                .await?;
-            print(gateway.json, &body, |body| show::runs(array(&body["runs"])))
-        }
-        WorkflowCommand::Answer {
-            run,
-            step,
-            value,
-            gateway,
-        } => {
-            let path = format!("{}/steps/{}/answer", run_path(&run), encoded(&step));
-            let reply = connect(&gateway)?.post(&path, &json!({ "value": value })).await?;
-            print(gateway.json, &expect(&reply, 200)?, show::run)
-        }
-        WorkflowCommand::Cancel { run, gateway } => {
-            let path = format!("{}/cancel", run_path(&run));
-            let reply = connect(&gateway)?.post(&path, &json!({})).await?;
-            print(gateway.json, &expect(&reply, 200)?, show::run)
-        }
         WorkflowCommand::Remove {
             name,
             version,
@@ -98,10 +72,6 @@ pub(super) async fn call(command: WorkflowCommand) -> anyhow::Result<ExitCode> {
 fn path(name: &str, version: Option<&str>) -> String {
     let query = version.map_or_else(String::new, |version| format!("?version={}", encoded(version)));
     format!("/v1/workflows/{}{query}", encoded(name))
-}
-
-fn run_path(id: &str) -> String {
-    format!("/v1/workflow-runs/{}", encoded(id))
 }
 
 async fn run(args: WorkflowRunArgs) -> anyhow::Result<ExitCode> {
@@ -119,7 +89,7 @@ async fn run(args: WorkflowRunArgs) -> anyhow::Result<ExitCode> {
     let reply = client
         .post(&format!("/v1/workflows/{}/runs", encoded(&args.name)), &body)
         .await?;
-    if ![200, 201].contains(&reply.status) {
+    if ![200, 202].contains(&reply.status) {
         bail!("{}", reply.problem());
     }
     let mut run = reply.json()?;
@@ -139,12 +109,12 @@ async fn run(args: WorkflowRunArgs) -> anyhow::Result<ExitCode> {
             if step["status"] == "waiting" && step["approval"].is_object() && !asked.contains(&name) {
                 writeln!(
                     stderr,
-                    "{name} waits for an answer: himalia workflow answer {id} {name} VALUE"
+                    "{name} waits for an answer: himalia run answer {id} {name} VALUE"
                 )?;
                 asked.push(name);
             }
         }
-        let path = format!("{}?wait_s={WAIT_S}", run_path(&id));
+        let path = format!("{}?wait_s={WAIT_S}", path_of_run(&id));
         run = expect(&client.get(&path).await?, 200)?;
     }
     let succeeded = run["status"] == "succeeded";

@@ -33,9 +33,9 @@ use uuid::Uuid;
 
 use crate::api::{
     AskedRun, BegunRun, Commands, DeliveriesOf, DeliveryInfo, Drain, NewCredential, NewSecrets, NewTrigger,
-    PromptPage, PromptPlace, RevokedToken, RunFilter, RunInfo, RunSkill, RunUntil, RunView, SessionUsage,
-    SkillInfo, SkillRun, StartRun, StartedRun, StartedTriggerRun, StepView, ToolApproval, TriggerChange,
-    TriggerInfo, TriggerKind, TriggerRunInfo, WorkflowInfo,
+    PromptPage, PromptPlace, RevokedToken, RunFeed, RunFilter, RunPage, RunSkill, RunUntil, RunView,
+    SessionUsage, SkillInfo, StartRun, StartedRun, StepView, ToolApproval, TriggerChange, TriggerInfo,
+    TriggerKind, WorkflowInfo,
 };
 use crate::audit::{Audit, Effect, Subject};
 use crate::cost::{CommandRow, Cost};
@@ -355,8 +355,16 @@ commands! {
         /// [`EngineError::BadRequest`] on `inputs`. It has no more rights than both the principal's session of that template and what the
         /// skill says that it needs.
         Change(Turn, Start, Disk) run_skill(name: &str, wanted: RunSkill) -> BegunRun, Subject::Skill(name), |made| Some(made.session.kernel.id);
-        /// What came of a run so far: its outputs, checked against the schema. [`EngineError::Gone`] when the skill was deleted.
-        Look(Log, Turn) skill_run(id: ExecutionId) -> SkillRun, Subject::Kernel(id.kernel);
+        /// Runs of the tenant's skills and workflows, the latest first.
+        Look(Rows, Log, Turn) runs(filter: RunFilter) -> RunPage, Subject::Gateway;
+        /// A run of a skill or a workflow, when that has happened which is waited for, or after this time. The outputs of a skill are checked
+        /// against its schema.
+        Look(Rows, Log, Turn) run(id: &str, wait: Duration, until: RunUntil) -> RunView, Subject::Run(id);
+        /// The states that a run goes through, from the present one on.
+        Look(Stream) follow_run(id: &str) -> RunFeed, Subject::Run(id);
+        /// Ends a run, and what of it runs. It may continue for a moment after this. Nothing changes if it has ended.
+        /// [`EngineError::Conflict`] for a run that has not begun.
+        Change(Rows, Turn) cancel_run(id: &str) -> RunView, Subject::Run(id);
         /// A skill, not published, made of code in the history of a session, by the numbers that entries of the history have.
         Content(Log, Turn) draft_skill(kernel: KernelId, cells: &[u64], wanted: Draft) -> Skill, Subject::Kernel(kernel);
         /// A version of a skill, or its latest one, with its files.
@@ -377,17 +385,11 @@ commands! {
         /// returns, the run continues across ends of gateways, with the rights of the principal. Inputs that do not fit:
         /// [`EngineError::BadRequest`] on `inputs`. [`EngineError::OverBudget`] when as many runs are in progress as may be.
         Change(Turn, Disk) run_workflow(name: &str, wanted: StartRun) -> StartedRun, Subject::Workflow(name);
-        /// Runs of the tenant's workflows, the latest first.
-        Look(Rows) workflow_runs(filter: RunFilter) -> Vec<RunInfo>, Subject::Gateway;
-        /// A run with its steps, when that has happened which is waited for, or after this time.
-        Look(Rows, Turn) workflow_run(id: &str, wait: Duration, until: RunUntil) -> RunView, Subject::WorkflowRun(id);
         /// A step of a run with all its attempts; of a step with a list also what this item got and returned.
-        Look(Rows, Turn) workflow_step(id: &str, step: &str, item: u32) -> StepView, Subject::WorkflowRun(id);
-        /// Ends a run, and what of it runs. It may continue for a moment after this. Nothing changes if it has ended.
-        Change(Rows, Turn) cancel_workflow_run(id: &str) -> RunView, Subject::WorkflowRun(id);
+        Look(Rows, Turn) workflow_step(id: &str, step: &str, item: u32) -> StepView, Subject::Run(id);
         /// Answers a step that waits for a person, once: [`EngineError::Conflict`] if it does not wait. Needs the scope `admin`: a caller who
         /// runs code may not approve what that code does.
-        Change(Rows, Turn) answer_workflow_step(id: &str, step: &str, value: String) -> RunView, Subject::WorkflowRun(id);
+        Change(Rows, Turn) answer_workflow_step(id: &str, step: &str, value: String) -> RunView, Subject::Run(id);
         /// Adds a trigger, which starts runs as its maker. [`EngineError::Conflict`] if there is one of this name, or too many.
         Change(Turn, Disk) create_trigger(kind: TriggerKind, new: NewTrigger) -> (TriggerInfo, NewSecrets), Subject::Gateway;
         /// Changes a trigger, by its id or name. Unless it is only switched off, it runs as who changes it from now on.
@@ -395,17 +397,15 @@ commands! {
         /// Deletes a trigger with the records of its runs. What runs continues.
         Change(Rows) delete_trigger(kind: TriggerKind, trigger: &str) -> (), Subject::Trigger(trigger);
         /// Starts a run of a trigger, whenever it is due.
-        Change(Rows, Disk) run_trigger(kind: TriggerKind, trigger: &str, asked: AskedRun) -> StartedTriggerRun, Subject::Trigger(trigger);
+        Change(Rows, Disk) run_trigger(kind: TriggerKind, trigger: &str, asked: AskedRun) -> StartedRun, Subject::Trigger(trigger);
         /// Tries a delivery again that has ended, or at once one that waits.
         Change(Rows) redeliver(delivery: &str) -> DeliveryInfo, Subject::Trigger(delivery);
-        /// The latest deliveries of results of runs of a trigger, or of the run that a client has started, the latest first.
+        /// The latest deliveries of results of runs of a trigger, or of one run, the latest first.
         Look(Rows) deliveries(of: DeliveriesOf, trigger: &str) -> Vec<DeliveryInfo>, Subject::Trigger(trigger);
         /// The triggers of this kind that the principal sees, by owner and name, each with its latest run.
         Look(Rows) triggers(kind: TriggerKind) -> Vec<TriggerInfo>, Subject::Gateway;
         /// One trigger, with its latest run.
         Look(Rows) trigger(kind: TriggerKind, trigger: &str) -> TriggerInfo, Subject::Trigger(trigger);
-        /// The latest runs of a trigger, at most [`MAX_TRIGGER_RUNS`](crate::MAX_TRIGGER_RUNS), the latest first.
-        Look(Rows) trigger_runs(kind: TriggerKind, trigger: &str) -> Vec<TriggerRunInfo>, Subject::Trigger(trigger);
     }
     immediate {
         /// What each tenant and the operator use now, and what they were refused, by their names. For the operator.

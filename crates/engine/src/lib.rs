@@ -16,13 +16,13 @@ mod traced;
 pub use api::{
     About, AnswerSigner, AskedRun, BegunRun, CallbackSecret, DeliveriesOf, DeliveryAttempt, DeliveryInfo,
     DeliveryState, Drain, ListedPrompt, MAX_CALLBACK_URL, MAX_CALLBACKS, MAX_DELIVERIES, MAX_INPUT_BYTES,
-    MAX_OPEN_CALLBACKS, MAX_OPEN_RUNS, MAX_RUNS, MAX_RUNS_IN_PROGRESS, MAX_SKILL_VERSIONS, MAX_SKILLS_BYTES,
-    MAX_TOOL_APPROVALS, MAX_TRIGGER_NAME, MAX_TRIGGER_RUNS, MAX_TRIGGERS, MAX_WEBHOOK_BYTES,
+    MAX_OPEN_CALLBACKS, MAX_OPEN_RUNS, MAX_RUN_PAGE, MAX_RUNS, MAX_RUNS_IN_PROGRESS, MAX_SKILL_VERSIONS,
+    MAX_SKILLS_BYTES, MAX_TOOL_APPROVALS, MAX_TRIGGER_NAME, MAX_TRIGGERS, MAX_WEBHOOK_BYTES,
     MAX_WORKFLOW_VERSIONS, MAX_WORKFLOWS_BYTES, NewCredential, NewSecrets, NewTrigger, PROMPT_PAGE_BYTES,
-    PromptPage, PromptPlace, RevokedToken, RunFilter, RunInfo, RunSkill, RunTarget, RunUntil, RunView,
-    Runnable, Search, SessionUsage, SkillInfo, SkillRun, SkillRunStatus, SkillStep, StartRun, StartedRun,
-    StartedTriggerRun, StepState, StepView, Times, ToolApproval, TriggerChange, TriggerInfo, TriggerKind,
-    TriggerRunInfo, TriggerRunStatus, WebhookMessage, WorkflowInfo,
+    PromptPage, PromptPlace, RevokedToken, RunError, RunFeed, RunFilter, RunInfo, RunKind, RunOrigin,
+    RunOriginKind, RunPage, RunPlace, RunSkill, RunState, RunTarget, RunUntil, RunView, Runnable, Search,
+    SessionUsage, SkillInfo, SkillStep, StartRun, StartedRun, StepState, StepView, Times, ToolApproval,
+    TriggerChange, TriggerInfo, TriggerKind, WebhookMessage, WorkflowInfo, id_of_run, uuid_of_run,
 };
 pub use audit::{Audit, AuditRecord, AuditSink, AuditTarget, Door, Effect};
 pub use cost::{CommandRow, Cost};
@@ -83,7 +83,7 @@ pub use himalia_store::{copy_database, detach_sandboxes};
 pub use himalia_traces::{Span, SpanKind, Traces};
 pub use himalia_workflows::{
     Approval, Attempt, AttemptStatus, Definition as WorkflowDefinition, Failure as StepFailure,
-    MAX_ANSWER_BYTES as MAX_STEP_ANSWER_BYTES, RunStatus, SkillRef, Workflow,
+    MAX_ANSWER_BYTES as MAX_STEP_ANSWER_BYTES, SkillRef, Workflow,
 };
 pub use tokens::{
     IssuedTokens, MAX_DESCRIPTION_CHARS, MAX_SIGN_INS, MAX_SIGN_INS_OF_PERSON, MAX_TOKEN_LIFETIME,

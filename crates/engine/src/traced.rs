@@ -30,7 +30,7 @@ impl Traced {
             | Subject::Credential(_)
             | Subject::Skill(_)
             | Subject::Workflow(_)
-            | Subject::WorkflowRun(_)
+            | Subject::Run(_)
             | Subject::Trigger(_) => {}
             Subject::Kernel(id) => span.set("himalia.kernel.id", id.to_string()),
             Subject::JupyterSession(id) => span.set("himalia.jupyter_session.id", id.to_string()),

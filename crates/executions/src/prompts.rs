@@ -55,10 +55,10 @@ impl FromStr for PromptId {
     }
 }
 
-/// Identifies a step of a run of a workflow that asks a person. On the wire `prs_<id of the run, of which `wfr_` is left out>_<step>`.
+/// Identifies a step of a run of a workflow that asks a person. On the wire `prs_<id of the run, of which `run_` is left out>_<step>`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct StepPromptId {
-    /// The run, `wfr_…`.
+    /// The run, `run_…`.
     pub run: String,
     /// The step.
     pub step: String,
@@ -78,7 +78,7 @@ impl fmt::Display for PromptName {
         match self {
             Self::Kernel(id) => id.fmt(f),
             Self::Step(StepPromptId { run, step }) => {
-                write!(f, "prs_{}_{step}", run.strip_prefix("wfr_").unwrap_or(run))
+                write!(f, "prs_{}_{step}", run.strip_prefix("run_").unwrap_or(run))
             }
         }
     }
@@ -96,7 +96,7 @@ impl FromStr for PromptName {
             |run: &str| run.len() == 32 && run.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
         match rest.split_once('_') {
             Some((run, step)) if is_run(run) && !step.is_empty() => Ok(Self::Step(StepPromptId {
-                run: format!("wfr_{run}"),
+                run: format!("run_{run}"),
                 step: step.to_owned(),
             })),
             _ => Err(EngineError::no_prompt(text)),
@@ -238,7 +238,7 @@ pub struct PromptInfo {
     pub session: Option<KernelId>,
     /// Its run of a workflow, if it is a step.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub workflow_run: Option<String>,
+    pub run: Option<String>,
     /// The step of that run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub step: Option<String>,
@@ -318,7 +318,7 @@ impl PromptInfo {
         Self {
             id: PromptName::Kernel(PromptId { kernel, seq }),
             session: Some(kernel),
-            workflow_run: None,
+            run: None,
             step: None,
             execution: execution.map(|seq| ExecutionId { kernel, seq }),
             kind: prompt.kind.into(),
@@ -366,7 +366,7 @@ mod tests {
     #[test]
     fn steps_have_names_of_their_own() {
         let step = PromptName::Step(StepPromptId {
-            run: "wfr_0123456789abcdef0123456789abcdef".into(),
+            run: "run_0123456789abcdef0123456789abcdef".into(),
             step: "sign_it-2".into(),
         });
         let text = step.to_string();

@@ -9,8 +9,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 use himalia_cli::args::{
-    approvals, auth, connect, credentials, exec, gateway::GatewayArgs, gc, mcp, prompts, schedules, sessions,
-    skills, tokens, usage, webhooks, workflows,
+    approvals, auth, connect, credentials, exec, gateway::GatewayArgs, gc, mcp, prompts, runs, schedules,
+    sessions, skills, tokens, usage, webhooks, workflows,
 };
 
 use crate::settings::Flags;
@@ -83,9 +83,12 @@ pub(crate) enum Command {
     /// Skills: typed, versioned instructions and code that agents share
     #[command(subcommand, after_help = skills::EXAMPLES)]
     Skill(skills::SkillCommand),
-    /// Workflows: steps that are skills, wired output to input, and their durable runs
+    /// Workflows: steps that are skills, wired output to input
     #[command(subcommand, after_help = workflows::EXAMPLES)]
     Workflow(workflows::WorkflowCommand),
+    /// Runs of skills and workflows, whatever has started them
+    #[command(subcommand, after_help = runs::EXAMPLES)]
+    Run(runs::RunCommand),
     /// Schedules: runs of skills at due times
     #[command(subcommand, after_help = schedules::EXAMPLES)]
     Schedule(schedules::ScheduleCommand),

@@ -86,6 +86,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Credential(command) => himalia_cli::credential(command),
         Command::Skill(command) => himalia_cli::skill(command),
         Command::Workflow(command) => himalia_cli::workflow(command),
+        Command::Run(command) => himalia_cli::run(command),
         Command::Approval(command) => himalia_cli::approval(command),
         Command::Prompts(args) => himalia_cli::prompts(args),
         Command::Schedule(command) => himalia_cli::schedule(command),

@@ -95,7 +95,7 @@ fn may(scope: Scope, operator: bool, route: &Route) -> bool {
         | "/v1/credentials/{credential}"
         | "/v1/credentials/{credential}/grant"
         | "/v1/grants"
-        | "/v1/workflow-runs/{run_id}/steps/{step}/answer" => scope == Scope::Admin,
+        | "/v1/runs/{run_id}/steps/{step}/answer" => scope == Scope::Admin,
         "/v1/pools" | "/metrics" => operator,
         "/v1/prompt-webhooks" | "/v1/prompt-webhooks/{prompt_webhook}" if !reads => scope == Scope::Admin,
         "/v1/gc" => operator && scope == Scope::Admin,
@@ -137,7 +137,7 @@ async fn every_route_with_every_scope() {
                 ("POST", "/v1/credentials/{credential}/grant") => {
                     r#"{"redirect_uri": "http://127.0.0.1:1/"}"#
                 }
-                ("POST", "/v1/workflow-runs/{run_id}/steps/{step}/answer") => r#"{"value": "x"}"#,
+                ("POST", "/v1/runs/{run_id}/steps/{step}/answer") => r#"{"value": "x"}"#,
                 ("POST", "/v1/prompt-webhooks") => r#"{"name": "x", "url": "http://127.0.0.1:1/"}"#,
                 ("POST", "/v1/grants") => r#"{"state": "x"}"#,
                 ("GET" | "DELETE", _) => "",

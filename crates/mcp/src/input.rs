@@ -222,14 +222,14 @@ mod tests {
     use super::*;
 
     fn sign() -> PromptInfo {
-        let run = format!("wfr_{}", "0a".repeat(16));
+        let run = format!("run_{}", "0a".repeat(16));
         PromptInfo {
             id: PromptName::Step(StepPromptId {
                 run: run.clone(),
                 step: "sign".into(),
             }),
             session: None,
-            workflow_run: Some(run),
+            run: Some(run),
             step: Some("sign".into()),
             execution: None,
             kind: PromptKind::Step,

@@ -65,7 +65,8 @@ pub use tokens::TokenRecord;
 pub use tool_approvals::{ToolApprovalAdded, ToolApprovalRecord};
 pub use trigger_store::TriggerStore;
 pub use triggers::{
-    DeliveryRecord, DueDelivery, FairBatch, OpenRun, TriggerAdded, TriggerRecord, TriggerRun, TriggerRunState,
+    DeliveryRecord, DueDelivery, FairBatch, OpenRun, TriggerAdded, TriggerRecord, TriggerRun,
+    TriggerRunFilter, TriggerRunState, TriggerRunsOf,
 };
 pub use usage::UsageRecord;
 pub use workflow_run_store::WorkflowRunStore;

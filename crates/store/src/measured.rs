@@ -13,9 +13,10 @@ use crate::{
     NewCallback, OpenRun, Owner, PutCredential, ReadyReplica, ReplicaLease, ReplicaRecord, RuntimePaths,
     Scope, SessionStore, SkillBrief, SkillRecord, Space, StepAnswer, StepPromptFilter, StepPromptRecord,
     StepsWritten, Store, StoreError, StoreFuture, TakeOver, Taken, TokenRecord, ToolApprovalAdded,
-    ToolApprovalRecord, TriggerAdded, TriggerRecord, TriggerRun, TriggerStore, UsageRecord, VersionAdded,
-    VersionQuota, WorkflowBrief, WorkflowRecord, WorkflowRunAdded, WorkflowRunBrief, WorkflowRunEnd,
-    WorkflowRunFilter, WorkflowRunQuota, WorkflowRunRecord, WorkflowRunStore, WorkflowStepRecord,
+    ToolApprovalRecord, TriggerAdded, TriggerRecord, TriggerRun, TriggerRunFilter, TriggerStore, UsageRecord,
+    VersionAdded, VersionQuota, WorkflowBrief, WorkflowRecord, WorkflowRunAdded, WorkflowRunBrief,
+    WorkflowRunEnd, WorkflowRunFilter, WorkflowRunQuota, WorkflowRunRecord, WorkflowRunStore,
+    WorkflowStepRecord,
 };
 
 /// Times each call of another store, the wait in its queue included. Calls whose caller stopped waiting are not counted.
@@ -195,7 +196,8 @@ timed! {
     fn trigger_run_of(trigger: Uuid, key: String) -> Option<TriggerRun>;
     fn has_prompt_answer(hook: Uuid, message: String) -> bool;
     fn note_prompt_answer(hook: Uuid, message: String, micros: i64) -> ();
-    fn trigger_runs(trigger: Uuid, most: i64) -> Vec<TriggerRun>;
+    fn trigger_runs(filter: TriggerRunFilter) -> Vec<TriggerRun>;
+    fn trigger_runs_among(ids: Vec<Uuid>) -> Vec<Uuid>;
     fn last_trigger_runs(owner: Option<String>, kind: String) -> Vec<TriggerRun>;
     fn open_trigger_runs(micros: i64, most: FairBatch) -> Vec<OpenRun>;
     fn count_open_trigger_runs(trigger: Uuid) -> i64;

@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use crate::{
     CallbackAdded, CallbackQuota, DeliveryRecord, DueDelivery, FairBatch, NewCallback, OpenRun, StoreFuture,
-    TriggerAdded, TriggerRecord, TriggerRun,
+    TriggerAdded, TriggerRecord, TriggerRun, TriggerRunFilter,
 };
 
 /// Schedules, webhooks and callbacks, their runs, and the deliveries of results.
@@ -44,8 +44,11 @@ pub trait TriggerStore: Debug + Send + Sync + 'static {
     /// Notes that a message has answered a prompt of a webhook. Deleted with its webhook, or by [`Store::forget_trigger_runs`].
     fn note_prompt_answer(&self, hook: Uuid, message: String, micros: i64) -> StoreFuture<'_, ()>;
 
-    /// The latest runs of a trigger, the latest first.
-    fn trigger_runs(&self, trigger: Uuid, most: i64) -> StoreFuture<'_, Vec<TriggerRun>>;
+    /// A page of runs of triggers, the latest first.
+    fn trigger_runs(&self, filter: TriggerRunFilter) -> StoreFuture<'_, Vec<TriggerRun>>;
+
+    /// Those of `ids` that are runs of schedules or webhooks.
+    fn trigger_runs_among(&self, ids: Vec<Uuid>) -> StoreFuture<'_, Vec<Uuid>>;
 
     /// The latest run of each trigger of a kind, of an owner or of all.
     fn last_trigger_runs(&self, owner: Option<String>, kind: String) -> StoreFuture<'_, Vec<TriggerRun>>;

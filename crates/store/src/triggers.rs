@@ -91,6 +91,26 @@ pub struct TriggerRun {
     pub claim: String,
 }
 
+/// Whose runs of triggers are listed.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum TriggerRunsOf {
+    /// One trigger of any kind.
+    Trigger(Uuid),
+    /// All schedules and webhooks of an owner.
+    Owner(String),
+}
+
+/// A page of runs of triggers, the latest first.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct TriggerRunFilter {
+    /// Whose runs.
+    pub of: TriggerRunsOf,
+    /// Only runs that come after the run with this due time, in microseconds since the Unix epoch, and this id.
+    pub after: Option<(i64, Uuid)>,
+    /// At most so many.
+    pub limit: i64,
+}
+
 /// One row of `deliveries`.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct DeliveryRecord {

@@ -40,7 +40,7 @@ const suite = viewerSuite(async gateway => {
 
 async function start(gateway, n) {
   const reply = await gateway.call('POST', '/v1/workflows/doubles/runs', { inputs: { n } });
-  assert.equal(reply.status, 201);
+  assert.equal(reply.status, 202);
   return (await reply.json()).id;
 }
 
@@ -91,7 +91,7 @@ suite.test('a rejection and a cancellation are shown', async (viewer, gateway) =
   await viewer.page.getByRole('button', { name: 'Cancel' }).click();
   await viewer.page.getByText('cancelled by').waitFor();
   await until('it has ended', async () => {
-    const run = await (await gateway.call('GET', `/v1/workflow-runs/${other}`)).json();
+    const run = await (await gateway.call('GET', `/v1/runs/${other}`)).json();
     return run.status === 'cancelled';
   });
 });

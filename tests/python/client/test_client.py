@@ -397,9 +397,9 @@ def test_a_workflow_runs_and_asks_a_person(shared, connected):
     with pytest.raises(BadRequest, match="callback"):
         connected.run_workflow("ask-and-double", {"n": 21}, callback="ftp://ledger.example.org")
     run = connected.run_workflow("ask-and-double", {"n": 21})
-    eventually(lambda: connected.workflow_run(run["id"])["steps"][0]["status"] == "waiting", "it asks")
-    connected.answer_workflow(run["id"], "ask", "approve")
-    done = connected.workflow_run(run["id"], wait_s=100)
+    eventually(lambda: connected.run(run["id"])["steps"][0]["status"] == "waiting", "it asks")
+    connected.answer_step(run["id"], "ask", "approve")
+    done = connected.run(run["id"], wait_s=100)
     assert (done["status"], done["outputs"]) == ("succeeded", {"twice": 42})
-    assert [one["id"] for one in connected.workflow_runs("ask-and-double", status="succeeded")] == [run["id"]]
-    assert connected.cancel_workflow(run["id"])["status"] == "succeeded"
+    assert [one["id"] for one in connected.runs(workflow="ask-and-double", status="succeeded")] == [run["id"]]
+    assert connected.cancel_run(run["id"])["status"] == "succeeded"

@@ -128,15 +128,16 @@ def test_the_end_of_a_workflow_is_posted_after_a_kill_and_until_it_arrives(gatew
     assert run["status"] == "running"
     gateway.kill()
     gateway.start()
-    shown = gateway.http.get(f"v1/workflow-runs/{run['id']}", params={"wait_s": 60}).json()
+    shown = gateway.http.get(f"v1/runs/{run['id']}", params={"wait_s": 60}).json()
     assert shown["status"] == "succeeded" and "callback_secret" not in shown, shown
     # The first attempt has failed, and the gateway is killed before the second one.
     eventually(lambda: receiver.seen, "nothing has arrived", 60)
     gateway.kill()
     gateway.start()
     data = posted(receiver, run, 2)
-    assert (data["status"], data["outputs"], data["workflow_run"], data["execution"]) == ("succeeded", {"greeted": "a"}, run["id"], None)
-    assert (data["workflow"], data["version"], data["reason"]) == ({"name": "welcome"}, "2.0.0", None)
+    assert (data["status"], data["outputs"], data["execution"]) == ("succeeded", {"greeted": "a"}, None)
+    assert (data["kind"], data["name"], data["version"], data["error"]) == ("workflow", "welcome", "2.0.0", None)
+    assert data["origin"] == {"kind": "client", "id": None}
     delivery = delivered(gateway.http, run)
     assert [attempt["status"] for attempt in delivery["attempts"]][-1] == 204 and delivery["run"] == run["id"]
     # It is no trigger that is listed.
@@ -147,13 +148,13 @@ def test_the_end_of_a_workflow_is_posted_after_a_kill_and_until_it_arrives(gatew
 def test_the_end_of_a_skill_is_posted_after_a_kill(gateway, receiver):
     keyed = {"idempotency-key": "k"}
     run = start(gateway.http, SKILL_RUNS, receiver, seconds=3, headers=keyed)
-    assert run["status"] == "running" and run["id"].startswith("exe_")
+    assert run["status"] == "running" and run["id"].startswith("run_")
     assert gateway.http.get(f"v1/runs/{run['id']}/deliveries").json()["deliveries"] == []
     gateway.kill()
     gateway.start()
     data = posted(receiver, run)
-    assert (data["status"], data["outputs"], data["execution"], data["workflow_run"]) == ("succeeded", {"account": "a"}, run["id"], None)
-    assert (data["skill"], data["version"]) == ({"name": "greet"}, "1.0.0")
+    assert (data["status"], data["outputs"], data["execution"]) == ("succeeded", {"account": "a"}, run["execution"])
+    assert (data["kind"], data["name"], data["version"]) == ("skill", "greet", "1.0.0")
     delivered(gateway.http, run)
     # The same request again is the same run, with the same secret, and nothing more is posted.
     again = start(gateway.http, SKILL_RUNS, receiver, seconds=3, headers=keyed)
@@ -164,9 +165,9 @@ def test_the_end_of_a_skill_is_posted_after_a_kill(gateway, receiver):
     failed = start(gateway.http, SKILL_RUNS, receiver, "wrong", wait_s=60)
     assert failed["status"] == "failed"
     data = posted(receiver, failed)
-    assert (data["status"], data["reason"], data["outputs"]) == ("failed", "ValueError: no such account", None)
+    assert (data["status"], data["error"]["message"], data["outputs"]) == ("failed", "ValueError: no such account", None)
     assert len(receiver.seen) == 2
-    shown = gateway.http.get(f"v1/executions/{run['id']}/skill").json()
+    shown = gateway.http.get(f"v1/runs/{run['id']}").json()
     assert shown["status"] == "succeeded" and "callback_secret" not in shown
 
 
@@ -180,13 +181,13 @@ def test_a_callback_is_its_tenants_and_outlives_the_token_of_the_caller(gateway,
     runs = [start(acme, path, receiver, seconds=2) for path in (SKILL_RUNS, WORKFLOW_RUNS)]
     for run in runs:
         missing = evil.get(f"v1/runs/{run['id']}/deliveries")
-        assert (missing.status_code, missing.json()["code"]) == (404, "callback_not_found"), missing.text
+        assert (missing.status_code, missing.json()["code"]) == (404, "run_not_found"), missing.text
         assert acme.get(f"v1/runs/{run['id']}/deliveries").status_code == 200
     assert gateway.http.delete(f"v1/tokens/{token}").status_code == 200
     assert posted(receiver, runs[0])["status"] == "succeeded"
     # A run of a workflow ends with the token, and its callback says so.
     ended = posted(receiver, runs[1])
-    assert ended["status"] == "failed" and "its token was revoked" in ended["reason"], ended
+    assert ended["status"] == "cancelled" and "its token was revoked" in ended["error"]["message"], ended
     reader, _ = client("acme", "read")
     delivery = delivered(reader, runs[0])
     assert evil.post(f"v1/deliveries/{delivery['id']}/retry", json={}).status_code == 404
@@ -226,7 +227,7 @@ def test_a_run_with_a_callback_that_cannot_be_does_not_begin(gateway, receiver):
         for wrong in ("ftp://example.org/", "x", "http://", ""):
             reply = gateway.http.post(path, json={"inputs": {"account": "a"}, "callback": wrong})
             assert (reply.status_code, reply.json()["field"]) == (400, "callback"), reply.text
-    assert gateway.http.get("v1/workflow-runs").json()["runs"] == []
+    assert gateway.http.get("v1/runs").json()["runs"] == []
     assert gateway.http.get("v1/sessions", params={"ended": "true"}).json()["sessions"] == []
     # What the gateway must not reach is known when it is tried.
     run = start(gateway.http, SKILL_RUNS, receiver, callback=f"http://{gateway.listen}/v1/gc")
@@ -240,14 +241,15 @@ def test_a_run_with_a_callback_that_cannot_be_does_not_begin(gateway, receiver):
 
 
 def test_the_command_line_starts_runs_with_callbacks(gateway, receiver):
-    for words, member in [(("skill", "run", "greet"), "skill"), (("workflow", "run", "welcome"), "workflow")]:
+    for words, kind in [(("skill", "run", "greet"), "skill"), (("workflow", "run", "welcome"), "workflow")]:
         argv = command(gateway, *words, "--input", "account=a", "--callback", receiver.url)
         done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, check=False)
         assert done.returncode == 0, done
         line = next(line for line in done.stderr.splitlines() if " is signed with " in line)
         run = {"id": line.split()[3], "callback_secret": line.split()[-1]}
         assert run["callback_secret"].startswith("whsec_") and run["callback_secret"] not in done.stdout
-        assert posted(receiver, run)[member]["name"] == words[2]
+        told = posted(receiver, run)
+        assert (told["kind"], told["name"]) == (kind, words[2])
 
 
 def test_the_replica_that_is_left_posts_what_came_of_runs_of_a_lost_one(tmp_path, postgres, kernel_python, receiver):

@@ -52,7 +52,7 @@ def of_schedule(server, path):
     """A run of a schedule: what begins it, and what came of it."""
     new = {"name": "yearly", "cron": "0 0 1 1 *", "target": {"skill": "note"}, "inputs": {"path": path}}
     assert server.http.post("v1/schedules", json=new).status_code == 201
-    runs = lambda: server.http.get("v1/schedules/yearly/runs").json()["runs"]  # noqa: E731
+    runs = lambda: server.http.get("v1/runs?schedule=yearly").json()["runs"]  # noqa: E731
     return lambda: server.http.post("v1/schedules/yearly/runs", json={}), runs
 
 
@@ -61,7 +61,7 @@ def of_workflow(server, path):
     step = {"id": "note", "skill": {"name": "note"}, "inputs": {"path": {"value": path}}}
     definition = {"name": "one", "version": "1.0.0", "description": "d", "inputs": {"type": "object"}, "steps": [step]}
     assert server.http.post("v1/workflows", json={"definition": definition}).status_code == 201
-    runs = lambda: server.http.get("v1/workflow-runs?workflow=one").json()["runs"]  # noqa: E731
+    runs = lambda: server.http.get("v1/runs?workflow=one").json()["runs"]  # noqa: E731
     return lambda: server.http.post("v1/workflows/one/runs", json={}), runs
 
 

@@ -56,18 +56,18 @@ def start(gateway, token, fails):
     """Start the workflow; the id of the run."""
     with client_with(gateway, token) as http:
         reply = http.post("v1/workflows/again/runs", json={"inputs": {"fails": fails}})
-        assert reply.status_code == 201, reply.text
+        assert reply.status_code == 202, reply.text
         return reply.json()["id"]
 
 
 def shown(gateway, run):
     """The run, by the operator."""
-    return gateway.http.get(f"v1/workflow-runs/{run}").json()
+    return gateway.http.get(f"v1/runs/{run}").json()
 
 
 def attempts(gateway, run):
     """The attempts of its first step."""
-    return gateway.http.get(f"v1/workflow-runs/{run}/steps/try").json()["attempts"]
+    return gateway.http.get(f"v1/runs/{run}/steps/try").json()["attempts"]
 
 
 def assert_revoked(gateway, run):
@@ -86,7 +86,7 @@ def test_no_attempt_follows_the_end_of_its_token(gateway):
     for run in (asking, other):
         eventually(lambda run=run: [step["status"] for step in shown(gateway, run)["steps"]][-1] == "waiting", "it asks", 60)
     revoked = gateway.http.delete(f"v1/tokens/{token}").json()
-    assert (revoked["stopped"], sorted(revoked["stopped_workflow_runs"])) == (2, sorted([failing, asking])), revoked
+    assert (revoked["stopped"], sorted(revoked["stopped_runs"])) == (2, sorted([failing, asking])), revoked
     for run in (failing, asking):
         assert_revoked(gateway, run)
     assert [one["status"] for one in attempts(gateway, failing) if one["status"] in ("running", "delayed")] == []
@@ -110,7 +110,8 @@ def test_a_run_that_a_schedule_has_started_ends_with_the_token_of_its_maker(gate
         assert made.status_code == 201, made.text
         asked = http.post("v1/schedules/yearly/runs", json={})
         assert asked.status_code == 202, asked.text
-        [run] = eventually(lambda: http.get("v1/workflow-runs").json()["runs"], lambda: http.get("v1/schedules/yearly/runs").text, 60)
-    eventually(lambda: [step["status"] for step in shown(gateway, run["id"])["steps"]][-1] == "waiting", "it asks", 60)
+        [run] = http.get("v1/runs?schedule=yearly").json()["runs"]
+        assert run["id"] == asked.json()["id"], run
+    eventually(lambda: [step["status"] for step in shown(gateway, run["id"])["steps"]][-1:] == ["waiting"], "it asks", 60)
     assert gateway.http.delete(f"v1/tokens/{token}").status_code == 200
     assert_revoked(gateway, run["id"])

@@ -81,7 +81,7 @@ def add(server, name, cron=YEARLY, **members):
 
 def runs_of(server, name):
     """The runs of a schedule, the latest first."""
-    return server.http.get(f"v1/schedules/{name}/runs").json()["runs"]
+    return server.http.get("v1/runs", params={"schedule": name}).json()["runs"]
 
 
 def over(server, name, count=1, timeout=60):
@@ -92,6 +92,11 @@ def over(server, name, count=1, timeout=60):
         return found if len(found) >= count else None
 
     return eventually(enough, lambda: f"runs are {runs_of(server, name)}", timeout)
+
+
+def outputs_of(server, run):
+    """What a run returned."""
+    return server.http.get(f"v1/runs/{run['id']}").json()["outputs"]
 
 
 def lines(path):
@@ -121,14 +126,15 @@ def test_a_due_time_is_a_run_and_its_result_is_shown(gateway, tmp_path):
     made = add(gateway, "often", OFTEN, inputs={"path": str(path)})
     assert (made["missed"], made["overlap"], made["time_zone"], made["last_run"]) == ("run_once", "skip", "UTC", None)
     run = over(gateway, "often")[-1]
-    assert (run["status"], run["outputs"], run["version"]) == ("succeeded", {"path": str(path)}, "1.0.0"), run
+    assert (run["status"], outputs_of(gateway, run), run["version"]) == ("succeeded", {"path": str(path)}, "1.0.0"), run
+    assert (run["kind"], run["name"], run["origin"]) == ("skill", "note", {"kind": "schedule", "id": made["id"]}), run
     assert gateway.http.patch("v1/schedules/often", json={"enabled": False}).json()["next"] is None
     seen = runs_of(gateway, "often")
-    assert len({run["due"] for run in seen}) == len(seen)
-    execution = gateway.http.get(f"v1/executions/{run['execution']}/skill").json()
-    assert execution["outputs"] == run["outputs"] and execution["execution"]["session"] == run["id"]
+    assert len({run["created"] for run in seen}) == len(seen)
+    shown = gateway.http.get(f"v1/runs/{run['id']}").json()
+    assert shown["result"]["session"] == run["session"] and {name: shown[name] for name in run} == {**run, "digest": shown["digest"], "ended": shown["ended"]}
     (listed,) = gateway.http.get("v1/schedules").json()["schedules"]
-    assert listed["last_run"]["due"] == seen[0]["due"] and not listed["enabled"]
+    assert listed["last_run"]["created"] == seen[0]["created"] and not listed["enabled"]
     eventually(lambda: lines(path) == len(runs_of(gateway, "often")), lambda: f"{lines(path)} of {runs_of(gateway, 'often')}")
 
 
@@ -138,7 +144,7 @@ def test_a_run_now_reports_its_failure_and_overlaps_are_left_out(gateway, tmp_pa
     add(gateway, "wrong", inputs={"path": str(path), "wrong": True})
     assert gateway.http.post("v1/schedules/wrong/runs", json={}).status_code == 202
     (failed,) = over(gateway, "wrong")
-    assert (failed["status"], failed["reason"], failed["asked_by"]) == ("failed", "ValueError: no such account", "operator")
+    assert (failed["status"], failed["error"]["message"], failed["asked_by"]) == ("failed", "ValueError: no such account", "operator")
     add(gateway, "slow", OFTEN, inputs={"path": str(path), "seconds": 25})
     skipped = eventually(
         lambda: [run for run in runs_of(gateway, "slow") if run["status"] == "skipped"], lambda: runs_of(gateway, "slow"), 60
@@ -192,7 +198,7 @@ def test_a_schedule_is_its_tenants_and_ends_with_the_token(gateway, tmp_path):
             strange.get(where),
             strange.delete(where),
             strange.patch(where, json={"enabled": False}),
-            strange.get(f"{where}/runs"),
+            strange.get("v1/runs", params={"schedule": where.rsplit("/", 1)[1]}),
             strange.post(f"{where}/runs", json={}),
         ):
             assert (reply.status_code, reply.json()["code"]) == (404, "schedule_not_found"), reply.text
@@ -203,10 +209,10 @@ def test_a_schedule_is_its_tenants_and_ends_with_the_token(gateway, tmp_path):
     assert gateway.http.patch(f"v1/schedules/{made['id']}", json={"inputs": {"path": "x"}}).status_code == 403
 
     def ran():
-        return [run for run in http.get("v1/schedules/a/runs").json()["runs"] if run["status"] == "succeeded"]
+        return [run for run in http.get("v1/runs?schedule=a").json()["runs"] if run["status"] == "succeeded"]
 
-    assert eventually(ran, lambda: http.get("v1/schedules/a/runs").text, 60)
-    session = gateway.http.get(f"v1/sessions/{ran()[0]['id']}").json()
+    assert eventually(ran, lambda: http.get("v1/runs?schedule=a").text, 60)
+    session = gateway.http.get(f"v1/sessions/{ran()[0]['session']}").json()
     assert session["owner"] == "acme", session
     assert gateway.http.delete(f"v1/tokens/{mine}").status_code == 200
     stopped = eventually(
@@ -246,11 +252,11 @@ def test_a_run_now_is_one_run_for_each_key_over_a_restart(gateway, tmp_path):
     assert first.status_code == 202 and "idempotency-replayed" not in first.headers, first.text
     # A response that was lost: the same request again, by the member too, and by the next gateway.
     again = ask({"idempotency_key": "2026-10"})
-    assert (again.status_code, again.headers["idempotency-replayed"], again.json()["id"]) == (200, "true", first.json()["id"])
+    assert (again.status_code, again.headers["idempotency-replayed"], again.json()["id"]) == (202, "true", first.json()["id"])
     gateway.kill()
     gateway.start()
     again = ask(key="2026-10")
-    assert (again.status_code, again.json()["id"]) == (200, first.json()["id"]), again.text
+    assert (again.headers["idempotency-replayed"], again.json()["id"]) == ("true", first.json()["id"]), again.text
     other = ask({"overlap": "allow"}, key="2026-10")
     assert (other.status_code, other.json()["code"]) == (422, "idempotency_key_reused"), other.text
     for refused in (ask(), ask({"overlap": "skip"}, key="2026-11")):
@@ -264,7 +270,7 @@ def test_a_run_now_is_one_run_for_each_key_over_a_restart(gateway, tmp_path):
 
 def workflow_runs(server):
     """All runs of workflows, the latest first."""
-    return server.http.get("v1/workflow-runs").json()["runs"]
+    return server.http.get("v1/runs?kind=workflow").json()["runs"]
 
 
 def test_a_schedule_runs_a_workflow_and_follows_it(gateway, tmp_path):
@@ -274,16 +280,15 @@ def test_a_schedule_runs_a_workflow_and_follows_it(gateway, tmp_path):
     made = add(gateway, "both", OFTEN, target={"workflow": "two"}, inputs={"path": str(path)})
     assert made["target"] == {"workflow": "two"}
     run = over(gateway, "both")[-1]
-    assert (run["status"], run["outputs"], run["version"], run["execution"]) == ("succeeded", {"path": str(path)}, "2.0.0", None), run
+    assert (run["status"], outputs_of(gateway, run), run["version"], run["execution"]) == ("succeeded", {"path": str(path)}, "2.0.0", None), run
     assert gateway.http.patch("v1/schedules/both", json={"enabled": False}).status_code == 200
-    of_workflow = gateway.http.get(f"v1/workflow-runs/{run['workflow_run']}").json()
-    assert (of_workflow["status"], of_workflow["outputs"]) == ("succeeded", run["outputs"])
-    assert {one["id"] for one in workflow_runs(gateway)} == {one["workflow_run"] for one in runs_of(gateway, "both")}
+    assert {one["id"] for one in workflow_runs(gateway)} == {one["id"] for one in runs_of(gateway, "both")}
     # What the first step raises ends both.
     add(gateway, "wrong", target={"workflow": "two", "version": "2.0.0"}, inputs={"path": str(path), "wrong": True})
     assert gateway.http.post("v1/schedules/wrong/runs", json={}).status_code == 202
     (failed,) = over(gateway, "wrong")
-    assert (failed["status"], failed["reason"]) == ("failed", "step first: ValueError: no such account (error)"), failed
+    error = {"code": "error", "message": "ValueError: no such account", "step": "first"}
+    assert (failed["status"], failed["error"]) == ("failed", error), failed
     # The other kind of target, with what only that one has.
     changed = gateway.http.patch("v1/schedules/wrong", json={"target": {"skill": "note"}, "timeout_s": 60}).json()
     assert (changed["target"], changed["timeout_s"]) == ({"skill": "note"}, 60)
@@ -299,10 +304,11 @@ def test_a_run_of_a_workflow_that_waits_for_a_person_is_in_progress(gateway, tmp
     skipped = eventually(
         lambda: [run for run in runs_of(gateway, "signed") if run["status"] == "skipped"], lambda: runs_of(gateway, "signed"), 60
     )
-    assert skipped[0]["reason"] == "an earlier run was in progress" and skipped[0]["workflow_run"] is None
+    assert skipped[0]["error"] == {"code": "overlap", "message": "an earlier run was in progress"}
+    assert gateway.http.get(f"v1/runs/{skipped[0]['id']}").json()["steps"] == []
     assert gateway.http.patch("v1/schedules/signed", json={"enabled": False}).status_code == 200
     (waits,) = [run for run in runs_of(gateway, "signed") if run["status"] == "running"]
-    of_workflow = f"v1/workflow-runs/{waits['workflow_run']}"
+    of_workflow = f"v1/runs/{waits['id']}"
 
     def asks():
         return next(one for one in gateway.http.get(of_workflow).json()["steps"] if one["id"] == "sign")["status"] == "waiting"
@@ -320,16 +326,15 @@ def test_a_run_of_a_workflow_that_waits_for_a_person_is_in_progress(gateway, tmp
 
     eventually(done, lambda: runs_of(gateway, "signed"), 60)
     assert lines(path) == 2
-    # A cancelled one has failed.
     run = gateway.http.post("v1/schedules/signed/runs", json={}).json()["id"]
 
     def begun():
-        return next(one for one in runs_of(gateway, "signed") if one["id"] == run)["workflow_run"]
+        return next(one for one in runs_of(gateway, "signed") if one["id"] == run)["status"] == "running"
 
     eventually(begun, lambda: runs_of(gateway, "signed"), 30)
-    assert gateway.http.post(f"v1/workflow-runs/{begun()}/cancel", json={}).status_code == 200
+    assert gateway.http.post(f"v1/runs/{run}/cancel", json={}).status_code == 200
     ended = eventually(lambda: [one for one in over(gateway, "signed") if one["id"] == run], lambda: runs_of(gateway, "signed"), 30)[0]
-    assert (ended["status"], ended["reason"]) == ("failed", "it was cancelled by operator")
+    assert (ended["status"], ended["error"]["message"]) == ("cancelled", "it was cancelled by operator")
 
 
 @pytest.mark.parametrize("wait", [0.0, 0.3, 1.0, 2.5])
@@ -344,7 +349,7 @@ def test_kill_9_at_any_time_of_a_workflow_repeats_no_step_and_loses_none(gateway
     gateway.start()
     (done,) = over(gateway, "killed", timeout=120)
     assert (done["id"], done["status"]) == (run["id"], "succeeded"), done
-    assert [one["id"] for one in workflow_runs(gateway)] == [done["workflow_run"]]
+    assert [one["id"] for one in workflow_runs(gateway)] == [done["id"]]
     assert lines(path) == 2
 
 
@@ -391,7 +396,7 @@ def test_the_command_line_has_all_of_it(gateway, tmp_path):
     assert himalia("add", "both", "--workflow", "two", "--cron", YEARLY, "--input", f"path={path}").returncode == 0
     ran = json.loads(himalia("run", "both", "--wait", "--json").stdout)
     shown = himalia("show", "both").stdout
-    assert "workflow two" in shown and ran["workflow_run"] in shown, shown
+    assert "workflow two" in shown and ran["id"] in shown, shown
     assert himalia("add", "none", "--cron", YEARLY).returncode == 2
     assert himalia("add", "none", "--cron", YEARLY, "--skill", "note", "--workflow", "two").returncode == 2
     assert himalia("rm", "nightly").returncode == 0 and himalia("rm", "both").returncode == 0
@@ -413,7 +418,7 @@ def test_replicas_run_each_due_time_once_and_take_over_what_a_lost_one_ran(tmp_p
         running = eventually(
             lambda: [run for run in runs_of(replicas[0], "often") if run["status"] == "running"], "none runs", 60
         )[0]
-        owner = replicas.sql(f"SELECT replica FROM himalia.kernels WHERE id = '{running['id']}'")[0]
+        owner = replicas.sql(f"SELECT replica FROM himalia.kernels WHERE id = '{running['session']}'")[0]
         lost = next(one for one in replicas.all if one.name == owner)
         lost.kill()
         left = next(one for one in replicas.all if one is not lost)
@@ -424,7 +429,7 @@ def test_replicas_run_each_due_time_once_and_take_over_what_a_lost_one_ran(tmp_p
             return found if all(run["status"] in OVER for run in found) else None
 
         done = eventually(settled, lambda: runs_of(left, "often"), 120)
-        assert len({run["due"] for run in done}) == len(done)
+        assert len({run["created"] for run in done}) == len(done)
         assert lines(path) <= len(done)
         assert sum(run["status"] == "succeeded" for run in done) <= lines(path)
         assert next(run for run in done if run["id"] == running["id"])["status"] == "succeeded", done
@@ -446,7 +451,7 @@ def test_replicas_begin_a_workflow_once_for_each_due_time_and_follow_it_when_one
         running = eventually(
             lambda: [run for run in runs_of(replicas[0], "often") if run["status"] == "running"], "none runs", 60
         )[0]
-        its_epoch = f"SELECT epoch FROM himalia.workflow_runs WHERE id = '{running['workflow_run']}'"
+        its_epoch = f"SELECT epoch FROM himalia.workflow_runs WHERE id = '{running['id']}'"
         owner = replicas.sql(f"SELECT name FROM himalia.replicas WHERE epoch = ({its_epoch})")[0]
         lost = next(one for one in replicas.all if one.name == owner)
         lost.kill()
@@ -458,7 +463,7 @@ def test_replicas_begin_a_workflow_once_for_each_due_time_and_follow_it_when_one
             return found if all(run["status"] in OVER for run in found) else None
 
         done = eventually(settled, lambda: runs_of(left, "often"), 120)
-        assert sorted(one["id"] for one in workflow_runs(left)) == sorted(run["workflow_run"] for run in done)
+        assert sorted(one["id"] for one in workflow_runs(left)) == sorted(run["id"] for run in done)
         assert all(run["status"] == "succeeded" for run in done), done
         assert lines(path) == 2 * len(done)
     finally:

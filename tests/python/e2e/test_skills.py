@@ -103,12 +103,12 @@ def test_what_is_wrong_with_a_skill_is_named(shared):
 
 def test_a_run_is_an_execution_of_a_session_that_ends_with_it(shared, skill):
     done = run(shared, inputs={"month": "x", "limit": 5})
-    assert (done["status"], done["outputs"], done["violations"], done["reason"]) == ("succeeded", {"total": 10}, [], None)
-    assert done["skill"] == {"name": "reconcile", "version": "1.0.0", "digest": skill["digest"]}
-    assert done["execution"]["text"] == "at work\n"
-    session = done["execution"]["session"]
+    assert (done["status"], done["outputs"], done["violations"], done["error"]) == ("succeeded", {"total": 10}, [], None)
+    assert (done["kind"], done["name"], done["version"], done["digest"]) == ("skill", "reconcile", "1.0.0", skill["digest"])
+    assert done["result"]["text"] == "at work\n" and done["origin"] == {"kind": "client", "id": None}
+    session = done["session"]
     eventually(lambda: shared.http.get(f"v1/sessions/{session}").json()["ended"] is not None, lambda: "it lives")
-    again = shared.http.get(f"v1/executions/{done['id']}/skill").json()
+    again = shared.http.get(f"v1/runs/{done['id']}").json()
     assert again["outputs"] == {"total": 10}, "from the log of the ended session"
     # Large outputs are stored beside the log.
     assert len(run(shared, inputs={"month": "long"})["outputs"]["text"]) == 5000
@@ -121,7 +121,7 @@ def test_a_repeated_request_with_a_key_is_the_same_run(shared, skill):
 
     first = keyed("one")
     assert first.status_code == 200 and "idempotency-replayed" not in first.headers, first.text
-    session = first.json()["execution"]["session"]
+    session = first.json()["session"]
     # Also when its session has ended, and another version is the latest one.
     eventually(lambda: shared.http.get(f"v1/sessions/{session}").json()["ended"] is not None, lambda: "it lives")
     assert publish(shared, version="1.0.1").status_code == 201
@@ -141,8 +141,8 @@ def test_inputs_and_outputs_are_checked_at_both_ends(shared, skill):
     wrong = run(shared, inputs={"month": "wrong"})
     assert (wrong["status"], wrong["violations"][0]["path"]) == ("failed", "/total")
     raised = run(shared, inputs={"month": "bad"})
-    assert (raised["status"], raised["outputs"], raised["execution"]["error"]["name"]) == ("failed", None, "ValueError")
-    assert 'raise ValueError("no such month")' in "\n".join(raised["execution"]["error"]["traceback"])
+    assert (raised["status"], raised["outputs"], raised["result"]["error"]["name"]) == ("failed", None, "ValueError")
+    assert 'raise ValueError("no such month")' in "\n".join(raised["result"]["error"]["traceback"])
 
 
 def test_a_run_can_be_waited_for_and_its_time_is_bounded(shared):
@@ -153,9 +153,9 @@ def test_a_run_can_be_waited_for_and_its_time_is_bounded(shared):
     assert begun.status_code == 202 and begun.json()["status"] == "running", begun.text
     where = begun.headers["location"]
     ended = shared.http.get(where[where.index("v1/") :], params={"wait_s": 60}).json()
-    assert (ended["status"], ended["execution"]["status"], ended["execution"].get("death")) == ("failed", "timeout", None)
+    assert (ended["status"], ended["result"]["status"], ended["result"].get("death")) == ("failed", "timeout", None)
     assert shared.http.delete("v1/skills/reconcile").status_code == 204
-    gone = shared.http.get(f"v1/executions/{ended['id']}/skill")
+    gone = shared.http.get(f"v1/runs/{ended['id']}")
     assert gone.status_code == 200, "nothing is to be checked"
 
 
@@ -175,9 +175,9 @@ def test_a_run_that_ignores_interrupts_is_ended(shared):
     assert publish(shared, main=STUBBORN, **quick).status_code == 201
     reply = shared.http.post("v1/skills/reconcile/runs", json={"wait_s": 60}, timeout=120)
     ended = reply.json()
-    assert (reply.status_code, ended["status"], ended["execution"]["status"]) == (200, "failed", "kernel_died"), ended
-    assert ended["execution"]["death"]["cause"] == "execution_timeout"
-    assert "ignored interrupts" in ended["reason"] and "timeout_s" in ended["reason"]
+    assert (reply.status_code, ended["status"], ended["result"]["status"]) == (200, "failed", "kernel_died"), ended
+    assert ended["result"]["death"]["cause"] == "execution_timeout"
+    assert "ignored interrupts" in ended["error"]["message"] and "timeout_s" in ended["error"]["message"]
     assert shared.http.delete("v1/skills/reconcile").status_code == 204
 
 

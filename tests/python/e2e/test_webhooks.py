@@ -85,14 +85,14 @@ def at(server, hook):
 
 def runs(server, name="incoming"):
     """The runs of a webhook, the latest first."""
-    return server.http.get(f"v1/webhooks/{name}/runs").json()["runs"]
+    return server.http.get("v1/runs", params={"webhook": name}).json()["runs"]
 
 
 def over(server, run, name="incoming"):
     """A run when it has ended."""
 
     def ended():
-        found = next(one for one in runs(server, name) if one["id"] == run)
+        found = server.http.get(f"v1/runs/{run}").json()
         return found if found["status"] in OVER else None
 
     return eventually(ended, lambda: runs(server, name), 60)
@@ -107,6 +107,7 @@ def test_a_signed_message_is_one_run_however_often_it_comes(gateway):
     assert first.status_code == 202, first.text
     run = over(gateway, first.json()["run"])
     assert (run["status"], run["outputs"]) == ("succeeded", {"account": "a", "source": "shop"})
+    assert run["origin"] == {"kind": "webhook", "id": hook["id"]}
     again = send(hook, {"account": "a"}, message="msg_1")
     assert (again.status_code, again.json()) == (202, {"run": run["id"], "status": "succeeded"})
     assert len(runs(gateway)) == 1
@@ -137,11 +138,11 @@ def test_a_message_starts_a_workflow_and_its_end_is_posted(gateway, receiver):
     assert again.json()["run"] == first.json()["run"], (first.text, again.text)
     run = over(gateway, first.json()["run"])
     assert (run["status"], run["outputs"]) == ("succeeded", {"greeted": "a"}), run
-    listed = gateway.http.get("v1/workflow-runs?workflow=welcome").json()["runs"]
-    assert [one["id"] for one in listed] == [run["workflow_run"]]
+    listed = gateway.http.get("v1/runs?workflow=welcome").json()["runs"]
+    assert [one["id"] for one in listed] == [run["id"]]
     eventually(lambda: receiver.seen, "nothing has arrived", 60)
     data = json.loads(receiver.seen[0][1])["data"]
-    assert (data["status"], data["workflow_run"], data["execution"]) == ("succeeded", run["workflow_run"], None), data
+    assert (data["status"], data["run"], data["execution"]) == ("succeeded", run["id"], None), data
 
 
 def test_what_is_not_signed_well_is_refused_without_a_word_and_starts_nothing(gateway):
@@ -182,9 +183,10 @@ def test_a_webhook_ends_with_the_token_of_its_caller(gateway):
     hook = at(gateway, http.post("v1/webhooks", json={"name": "mine", "target": {"skill": "greet"}}).json())
     run = send(hook, {"account": "a"}).json()["run"]
     eventually(
-        lambda: http.get("v1/webhooks/mine/runs").json()["runs"][0]["status"] == "succeeded", lambda: http.get("v1/webhooks/mine/runs").text, 60
+        lambda: http.get("v1/runs?webhook=mine").json()["runs"][0]["status"] == "succeeded", lambda: http.get("v1/runs?webhook=mine").text, 60
     )
-    assert gateway.http.get(f"v1/sessions/{run}").json()["owner"] == "acme"
+    session = http.get(f"v1/runs/{run}").json()["session"]
+    assert gateway.http.get(f"v1/sessions/{session}").json()["owner"] == "acme"
     assert gateway.http.delete(f"v1/tokens/{made['id']}").status_code == 200
     assert send(hook, {"account": "a"}).status_code == 409
 
@@ -219,7 +221,7 @@ def test_results_are_posted_with_a_signature_and_again_until_they_arrive(gateway
         assert headers["webhook-signature"] == signature(hook["callback_secret"], message, stamp, body)
         told = json.loads(body)
         assert (told["type"], told["data"]["run"], told["data"]["outputs"]) == ("run.ended", run["id"], run["outputs"])
-        assert told["data"]["webhook"] == {"id": hook["id"], "name": "incoming"}
+        assert told["data"]["origin"] == {"kind": "webhook", "id": hook["id"], "name": "incoming"}
     assert len({headers["webhook-id"] for headers, _ in receiver.seen}) == 1
 
 
@@ -241,7 +243,7 @@ def test_a_failed_run_of_a_schedule_is_posted_too(gateway, receiver):
         made["callback_secret"], headers["webhook-id"], headers["webhook-timestamp"], body
     )
     data = json.loads(body)["data"]
-    assert (data["status"], data["reason"], data["schedule"]["name"]) == ("failed", "ValueError: no such account", "nightly")
+    assert (data["status"], data["error"]["message"], data["origin"]["name"]) == ("failed", "ValueError: no such account", "nightly")
 
 
 def test_a_callback_reaches_nothing_of_the_gateways_own_network(gateway):

@@ -103,7 +103,7 @@ def publish_skills(http):
             "outputs": outputs,
         }
         reply = http.post("v1/skills", json={"manifest": manifest, "files": {"main.py": {"text": code}}})
-        assert reply.status_code in (200, 201), reply.text
+        assert reply.status_code in (200, 202), reply.text
 
 
 def log_of(given):
@@ -155,7 +155,7 @@ def start(http, inputs, name="monthly", **more):
 
 
 def shown(http, run, **query):
-    reply = http.get(f"v1/workflow-runs/{run['id']}", params=query, timeout=120)
+    reply = http.get(f"v1/runs/{run['id']}", params=query, timeout=120)
     assert reply.status_code == 200, reply.text
     return reply.json()
 
@@ -171,7 +171,7 @@ def step_of(run, name):
 
 
 def answer(http, run, name, value):
-    return http.post(f"v1/workflow-runs/{run['id']}/steps/{name}/answer", json={"value": value})
+    return http.post(f"v1/runs/{run['id']}/steps/{name}/answer", json={"value": value})
 
 
 @pytest.fixture
@@ -206,13 +206,14 @@ def test_steps_run_as_skills_and_their_outputs_flow(skilled, tmp_path):
     # Each is a run of a skill in a session of its own, which has ended.
     (attempt,) = step_of(run, "add")["attempts"]
     assert (attempt["status"], attempt["attempt"]) == ("succeeded", 1)
-    execution = skilled.http.get(f"v1/executions/{attempt['execution']}/skill").json()
-    assert execution["outputs"] == {"total": 112}
+    of_step = skilled.http.get(f"v1/runs/{attempt['run']}").json()
+    assert (of_step["outputs"], of_step["origin"]) == ({"total": 112}, {"kind": "step", "id": run["id"]})
+    assert (of_step["execution"], of_step["session"]) == (attempt["execution"], attempt["session"])
     session = skilled.http.get(f"v1/sessions/{attempt['session']}").json()
     assert session["labels"]["himalia.workflow_run"] == run["id"]
-    one = skilled.http.get(f"v1/workflow-runs/{run['id']}/steps/double", params={"item": 2}).json()
+    one = skilled.http.get(f"v1/runs/{run['id']}/steps/double", params={"item": 2}).json()
     assert (one["inputs"]["id"], one["outputs"], one["items"], len(one["attempts"])) == (2, {"twice": 4}, 4, 4)
-    listed = skilled.http.get("v1/workflow-runs", params={"workflow": "monthly", "limit": 1}).json()
+    listed = skilled.http.get("v1/runs", params={"workflow": "monthly", "limit": 1}).json()
     assert listed["runs"][0]["id"] == run["id"]
 
 
@@ -244,8 +245,8 @@ def test_a_definition_is_pinned_and_checked(skilled):
     wrong("outputs", "has no sum", outputs={"total": {"from": "steps.add.outputs.sum"}})
     refused = skilled.http.post("v1/workflows/monthly/runs", json={"inputs": {}})
     assert (refused.status_code, refused.json()["field"]) == (400, "inputs")
-    unknown = skilled.http.get("v1/workflow-runs/wfr_1")
-    assert (unknown.status_code, unknown.json()["code"]) == (404, "workflow_run_not_found")
+    unknown = skilled.http.get("v1/runs/run_1")
+    assert (unknown.status_code, unknown.json()["code"]) == (404, "run_not_found")
 
 
 def test_a_key_is_one_run_and_a_cancelled_run_ends_its_sessions(skilled, tmp_path):
@@ -257,7 +258,7 @@ def test_a_key_is_one_run_and_a_cancelled_run_ends_its_sessions(skilled, tmp_pat
     other = skilled.http.post("v1/workflows/waits/runs", json={"inputs": {"x": 1}, "idempotency_key": "k"})
     assert (other.status_code, other.json()["code"]) == (422, "idempotency_key_reused")
     attempt = eventually(lambda: (a := step_of(shown(skilled.http, run), "wait")["attempts"]) and a[0]["execution"] and a[0], "it runs", 60)
-    cancelled = skilled.http.post(f"v1/workflow-runs/{run['id']}/cancel")
+    cancelled = skilled.http.post(f"v1/runs/{run['id']}/cancel")
     assert (cancelled.status_code, cancelled.json()["cancelled_by"]) == (200, "operator")
     done = ended(skilled.http, run)
     assert (done["status"], step_of(done, "wait")["status"], step_of(done, "then")["status"]) == ("cancelled", "cancelled", "skipped")
@@ -346,7 +347,7 @@ def test_a_step_that_waits_is_a_prompt_among_the_others(own):
     run = start(own.http, {"month": "x"})
     [prompt] = eventually(lambda: open_steps(own.http), "the step waits", 100)
     path = f"v1/prompts/{prompt['id']}"
-    assert (prompt["workflow_run"], prompt["step"], prompt["text"]) == (run["id"], "sign", "Is it good?")
+    assert (prompt["run"], prompt["step"], prompt["text"]) == (run["id"], "sign", "Is it good?")
     assert prompt["options"] == ["approve", "reject"] and len(prompt["arguments"]["rows"]) == 4
     assert "session" not in prompt and own.http.get(path).json() == prompt
     made = own.http.post("v1/tokens", json={"caller": "ci", "scope": "execute"}).json()
@@ -389,7 +390,7 @@ def test_a_run_goes_on_after_a_kill_and_nothing_that_finished_runs_twice(own, tm
     run = start(own.http, {})
 
     def running():
-        attempts = own.http.get(f"v1/workflow-runs/{run['id']}/steps/double").json()["attempts"]
+        attempts = own.http.get(f"v1/runs/{run['id']}/steps/double").json()["attempts"]
         return {one["item"]: one["execution"] for one in attempts if one["status"] == "running" and one["execution"]}
 
     before = eventually(lambda: len(found := running()) == 2 and found, "two items run", 100)
@@ -491,8 +492,8 @@ def test_a_tenant_sees_nothing_of_anothers_workflows(tmp_path, kernel_python):
             assert (run["status"], run["started_by"]) == ("succeeded", "acme/x")
             session = ada.get(f"v1/sessions/{step_of(run, 'add')['attempts'][0]['session']}").json()
             assert session["owner"] == "acme"
-            assert eve.get("v1/workflows").json()["workflows"] == eve.get("v1/workflow-runs").json()["runs"] == []
-            path = f"v1/workflow-runs/{run['id']}"
+            assert eve.get("v1/workflows").json()["workflows"] == eve.get("v1/runs").json()["runs"] == []
+            path = f"v1/runs/{run['id']}"
             for reply in [
                 eve.get("v1/workflows/monthly"),
                 eve.delete("v1/workflows/monthly"),
@@ -543,15 +544,15 @@ def test_a_step_whose_outputs_have_no_room_fails_and_its_execution_has_them(tmp_
             assert (attempt["status"], attempt["error"]["code"]) == ("failed", "over_budget"), attempt
             assert step_of(run, "next")["attempts"] == [] and log.read_text() == "long\n"
             eventually(lambda: http.get(f"v1/sessions/{attempt['session']}").json()["ended"], "its session ends")
-            kept = http.get(f"v1/executions/{attempt['execution']}/skill").json()
+            kept = http.get(f"v1/runs/{attempt['run']}").json()
             assert (kept["status"], len(kept["outputs"]["text"])) == ("succeeded", chars), kept["status"]
     finally:
         gateway.stop()
 
 
-def cli(gateway, *arguments, code=0):
+def cli(gateway, *arguments, code=0, noun="workflow"):
     """A command of the client: what it prints."""
-    done = subprocess.run(command(gateway, "workflow", *arguments), capture_output=True, text=True, timeout=100)
+    done = subprocess.run(command(gateway, noun, *arguments), capture_output=True, text=True, timeout=100)
     assert done.returncode == code, (done.stdout, done.stderr)
     return done.stdout + done.stderr
 
@@ -567,17 +568,19 @@ def test_the_client_publishes_runs_and_answers(skilled, tmp_path):
     assert json.loads(done.stdout) == {"total": 112, "month": "x"}, done.stderr
     assert "month" in cli(skilled, "run", "signed", code=1)
     cli(skilled, "run", "signed", "--input", "month=x", "--key", "signed-once", "--detach")
-    run = skilled.http.get("v1/workflow-runs", params={"workflow": "signed"}).json()["runs"][0]
+    run = skilled.http.get("v1/runs", params={"workflow": "signed"}).json()["runs"][0]
     waiting(skilled.http, run)
-    assert "asks: approve, reject" in cli(skilled, "show", run["id"])
-    assert "sign" in cli(skilled, "answer", run["id"], "sign", "reject")
+    assert "asks: approve, reject" in cli(skilled, "show", run["id"], noun="run")
+    assert "sign" in cli(skilled, "answer", run["id"], "sign", "reject", noun="run")
     assert "sign: rejected: operator has answered" in cli(skilled, "run", "signed", "--input", "month=x", "--key", "signed-once", code=1)
-    assert run["id"] in cli(skilled, "runs", "signed") and "failed" in cli(skilled, "cancel", run["id"])
+    assert run["id"] in cli(skilled, "list", "--workflow", "signed", noun="run") and "failed" in cli(skilled, "cancel", run["id"], noun="run")
+    assert cli(skilled, "events", run["id"], noun="run") == "failed  sign failed\n"
+    assert cli(skilled, "deliveries", run["id"], noun="run") == "no deliveries\n"
     begin = command(skilled, "workflow", "run", "signed", "--input", "month=x")
     with subprocess.Popen(begin, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as follows:
         new = follows.stderr.readline().strip()
-        assert follows.stderr.readline() == f"sign waits for an answer: himalia workflow answer {new} sign VALUE\n"
-        cli(skilled, "answer", new, "sign", "approve")
+        assert follows.stderr.readline() == f"sign waits for an answer: himalia run answer {new} sign VALUE\n"
+        cli(skilled, "answer", new, "sign", "approve", noun="run")
         assert json.loads(follows.communicate(timeout=100)[0]) == {"by": "operator"}
     cli(skilled, "rm", "signed")
     assert "signed" not in cli(skilled, "ls")
@@ -599,7 +602,7 @@ START = {"op": "run", "name": "signed", "inputs": {"month": "2026-10"}, "wait_s"
 
 
 def runs_of(http):
-    return http.get("v1/workflow-runs", params={"workflow": "signed"}).json()["runs"]
+    return http.get("v1/runs", params={"workflow": "signed"}).json()["runs"]
 
 
 def test_a_client_of_mcp_asks_its_user_for_an_approval(signed):
@@ -768,7 +771,7 @@ def test_an_agent_finds_runs_and_looks_at_a_workflow(skilled):
                 ({"op": "run", "name": "monthly", "inputs": {}}, "bad_request"),
                 ({"op": "show", "name": "nobodys"}, "workflow_not_found"),
                 ({"op": "look"}, "bad_request"),
-                ({"op": "look", "run": "wfr_1"}, "workflow_run_not_found"),
+                ({"op": "look", "run": "run_1"}, "run_not_found"),
             ]:
                 refused = await call(**wrong)
                 assert refused.is_error and refused.structured_content["code"] == code, refused

@@ -151,7 +151,7 @@ def test_a_skill_returns_files(gateway):
     manifest = {"name": "report", "version": "1.0.0", "kind": "code", "description": "A report.", "inputs": {"type": "object"}, "outputs": True}
     assert gateway.http.post("v1/skills", json={"manifest": manifest, "files": {"main.py": {"text": main}}}).status_code == 201
     done = gateway.http.post("v1/skills/report/runs", json={"inputs": {"name": "Ada"}, "template": "plain"}, timeout=120).json()
-    (file,) = done["execution"]["artifacts"]
-    ended = lambda: gateway.http.get(f"v1/sessions/{done['execution']['session']}").json()["ended"]  # noqa: E731
+    (file,) = done["result"]["artifacts"]
+    ended = lambda: gateway.http.get(f"v1/sessions/{done['session']}").json()["ended"]  # noqa: E731
     eventually(ended, "the session of the run has ended", 60)
     assert gateway.http.get(f"v1/artifacts/{file['artifact']}").text == "# Ada"

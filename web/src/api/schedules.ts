@@ -2,6 +2,7 @@
 
 import type { schema } from 'himalia';
 import { gateway } from './gateway';
+import { latestRuns } from './runs';
 
 /** The path of those of one kind. */
 export type Kind = 'schedules' | 'webhooks';
@@ -30,9 +31,9 @@ async function all<T>(kind: Kind, listed: (page: unknown) => T[], signal: AbortS
 }
 
 /** The latest runs of one, the latest first. */
-export async function runsOf(kind: Kind, id: string, signal: AbortSignal): Promise<schema.ScheduleRun[]> {
-  const reply = await gateway.request('GET', `/v1/${kind}/${encodeURIComponent(id)}/runs?limit=20`, { signal });
-  return ((await reply.json()) as schema.ScheduleRunPage).runs;
+export async function runsOf(kind: Kind, id: string, signal: AbortSignal): Promise<schema.ListedRun[]> {
+  const filter = kind === 'schedules' ? 'schedule' : 'webhook';
+  return latestRuns(signal, `${filter}=${encodeURIComponent(id)}&limit=20`);
 }
 
 /** A run now, whenever the schedule is due. */

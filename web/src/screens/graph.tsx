@@ -12,7 +12,7 @@ const GAP_Y = 18;
 const PAD = 8;
 const LABEL_CHARS = 22;
 
-export function Graph({ run, chosen }: { run: schema.WorkflowRun; chosen: string | null }) {
+export function Graph({ run, chosen }: { run: schema.Run; chosen: string | null }) {
   const columns = layers(run.steps);
   const rows = Math.max(1, ...columns.map(column => column.length));
   const size = {

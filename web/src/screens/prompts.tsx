@@ -163,8 +163,8 @@ function Who({ prompt }: { prompt: schema.Prompt }) {
 
 /** A link to what asks. */
 function Where({ prompt }: { prompt: schema.Prompt }) {
-  if (prompt.workflow_run) {
-    const to = href({ screen: 'run', run: prompt.workflow_run, step: prompt.step ?? null });
+  if (prompt.run) {
+    const to = href({ screen: 'run', run: prompt.run, step: prompt.step ?? null });
     return (
       <>
         {' · '}

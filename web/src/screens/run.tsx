@@ -1,8 +1,8 @@
-/** A run of a workflow: its steps as a graph, and the data of one of them. */
+/** A run: the steps of a workflow as a graph, and the data of one of them; the end of a skill. */
 
 import type { schema } from 'himalia';
 import { useState } from 'preact/hooks';
-import { answer, cancel, runOf, stepOf } from '../api/workflows';
+import { answer, cancel, runOf, stepOf } from '../api/runs';
 import type { Json } from '../log/records';
 import { JsonTree } from '../output/json-tree';
 import { go, href } from '../state/route';
@@ -20,9 +20,9 @@ export function RunScreen({ id, step }: { id: string; step: string | null }) {
   const [hasEnded, setEnded] = useState(false);
   const now = useNow(hasEnded ? 0 : EVERY);
   const [failure, setFailure] = useState<Error | null>(null);
-  const load = async (signal: AbortSignal): Promise<schema.WorkflowRun> => {
+  const load = async (signal: AbortSignal): Promise<schema.Run> => {
     const run = await runOf(id, signal);
-    setEnded(run.status !== 'running');
+    setEnded(run.status !== 'running' && run.status !== 'queued');
     return run;
   };
   const { value: run, error, reload } = useLoaded(load, [id, now]);
@@ -37,7 +37,7 @@ export function RunScreen({ id, step }: { id: string; step: string | null }) {
   return (
     <main id="main" class="page">
       <div class="page-head">
-        <h1>{run ? `${run.workflow} ${run.version}` : 'Run'}</h1>
+        <h1>{run ? `${run.name} ${run.version ?? ''}` : 'Run'}</h1>
         {run && <Pill word={run.status} />}
         <span class="bar-space" />
         {run?.status === 'running' && (
@@ -59,13 +59,17 @@ export function RunScreen({ id, step }: { id: string; step: string | null }) {
             <span title={run.created}>started {ago(run.created, now)}</span>
             <span>by {run.started_by}</span>
             {run.cancelled_by && <span>cancelled by {run.cancelled_by}</span>}
+            {run.session && (
+              <a href={href({ screen: 'session', session: run.session, tab: 'cells', item: null })}>session</a>
+            )}
           </p>
           {run.error && (
             <p class="is-bad">
-              {run.error.step}: {run.error.code}: {run.error.message}
+              {run.error.step && `${run.error.step}: `}
+              {run.error.code}: {run.error.message}
             </p>
           )}
-          <Graph run={run} chosen={step} />
+          {run.steps.length > 0 && <Graph run={run} chosen={step} />}
           {run.steps.some(one => one.id === step) ? (
             <StepPanel
               key={step}
@@ -76,7 +80,7 @@ export function RunScreen({ id, step }: { id: string; step: string | null }) {
             />
           ) : (
             <section class="step-panel" aria-label="Data of the run">
-              <Data title="Inputs" value={run.inputs as Json} />
+              {run.inputs != null && <Data title="Inputs" value={run.inputs as Json} />}
               {run.outputs != null && <Data title="Outputs" value={run.outputs as Json} />}
             </section>
           )}
@@ -92,7 +96,7 @@ function StepPanel({
   turn,
   onAnswer
 }: {
-  run: schema.WorkflowRun;
+  run: schema.Run;
   step: string;
   turn: number;
   onAnswer: (value: string) => void;

@@ -1,6 +1,6 @@
-/** The latest runs of workflows. */
+/** The latest runs of skills and workflows. */
 
-import { latestRuns } from '../api/workflows';
+import { latestRuns } from '../api/runs';
 import { href } from '../state/route';
 import { ago } from '../ui/format';
 import { useLoaded, useNow } from '../ui/hooks';
@@ -11,18 +11,18 @@ const EVERY = 3_000;
 
 export function RunsScreen() {
   const now = useNow(EVERY);
-  const { value: runs, error, reload } = useLoaded(latestRuns, [now]);
+  const { value: runs, error, reload } = useLoaded(signal => latestRuns(signal), [now]);
   return (
     <main id="main" class="page">
       <div class="page-head">
-        <h1>Workflow runs</h1>
+        <h1>Runs</h1>
       </div>
       {error && <Problem error={error} onRetry={reload} />}
       {!runs && !error && <Loading />}
       {runs?.length === 0 && (
-        <Empty title="No workflow has run yet">
+        <Empty title="Nothing has run yet">
           <p>
-            <code>himalia workflow run</code> starts one.
+            <code>himalia skill run</code> and <code>himalia workflow run</code> start runs.
           </p>
         </Empty>
       )}
@@ -31,7 +31,8 @@ export function RunsScreen() {
           <table>
             <thead>
               <tr>
-                <th scope="col">Workflow</th>
+                <th scope="col">Skill or workflow</th>
+                <th scope="col">Origin</th>
                 <th scope="col">Status</th>
                 <th scope="col">Started</th>
                 <th scope="col">By</th>
@@ -42,8 +43,9 @@ export function RunsScreen() {
               {runs.map(run => (
                 <tr key={run.id}>
                   <td>
-                    {run.workflow} {run.version}
+                    {run.name} {run.version}
                   </td>
+                  <td title={run.origin.id ?? undefined}>{run.origin.kind}</td>
                   <td>
                     <Pill word={run.status} title={run.error?.message} />
                   </td>

@@ -10,8 +10,6 @@ import { Empty, Loading, Pill, Problem } from '../ui/parts';
 
 /** Milliseconds between two looks at the list. */
 const LOOK = 5000;
-/** Characters of outputs in a row. */
-const OUTPUT_CHARS = 200;
 
 export function SchedulesScreen() {
   const now = useNow(LOOK);
@@ -179,19 +177,15 @@ function Runs({ kind, id, now }: { kind: Kind; id: string; now: number }) {
         <li key={run.id}>
           <Pill word={run.status} />
           <Due run={run} />
-          {run.missed_before > 0 && <span class="muted">{run.missed_before} missed before</span>}
-          {run.reason && <span class={run.status === 'failed' ? 'is-bad' : 'muted'}>{run.reason}</span>}
-          {run.outputs != null && <code>{JSON.stringify(run.outputs).slice(0, OUTPUT_CHARS)}</code>}
+          {(run.missed_before ?? 0) > 0 && <span class="muted">{run.missed_before} missed before</span>}
+          {run.error && <span class={run.status === 'failed' ? 'is-bad' : 'muted'}>{run.error.message}</span>}
         </li>
       ))}
     </ul>
   );
 }
 
-/** When a run was due, with the way to what it did. */
-function Due({ run }: { run: schema.ScheduleRun }) {
-  if (run.workflow_run) return <a href={href({ screen: 'run', run: run.workflow_run, step: null })}>{date(run.due)}</a>;
-  if (run.execution)
-    return <a href={href({ screen: 'session', session: run.id, tab: 'cells', item: null })}>{date(run.due)}</a>;
-  return <span>{date(run.due)}</span>;
+/** When a run was due, with the way to it. */
+function Due({ run }: { run: schema.ListedRun }) {
+  return <a href={href({ screen: 'run', run: run.id, step: null })}>{date(run.created)}</a>;
 }

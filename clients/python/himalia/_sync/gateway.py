@@ -129,24 +129,51 @@ class Gateway:
         body |= {member: value for member, value in (("version", version), ("callback", callback)) if value is not None}
         return self._dict("POST", f"/v1/workflows/{quote(name, safe='')}/runs", body=body, wait_s=wait_s, repeat=True)
 
-    def workflow_run(self, run: str, *, wait_s: float = 0.0) -> dict[str, Any]:
-        """A run of a workflow with its steps, by its id; `wait_s` is how long to wait for its end, at most 600."""
+    def run_skill(
+        self,
+        name: str,
+        inputs: dict[str, Any] | None = None,
+        *,
+        version: str | None = None,
+        template: str | None = None,
+        timeout_s: int | None = None,
+        callback: str | None = None,
+        idempotency_key: str | None = None,
+        wait_s: float = 0.0,
+    ) -> dict[str, Any]:
+        """Starts a run of a code skill in a session of its own; `wait_s` is how long to wait for its end, at most 600.
+
+        >>> gateway.run_skill("reconcile", {"month": "2026-10"}, wait_s=300)["outputs"]  # doctest: +SKIP
+        """
+        body: dict[str, Any] = {"inputs": inputs or {}, "wait_s": wait_s}
+        more = (("version", version), ("template", template), ("timeout_s", timeout_s), ("callback", callback))
+        body |= {member: value for member, value in more if value is not None}
+        headers = {"Idempotency-Key": idempotency_key or uuid.uuid4().hex}
+        path = f"/v1/skills/{quote(name, safe='')}/runs"
+        return self._dict("POST", path, body=body, headers=headers, wait_s=wait_s, repeat=True)
+
+    def run(self, run: str, *, wait_s: float = 0.0) -> dict[str, Any]:
+        """A run of a skill or a workflow, by its id; `wait_s` is how long to wait for its end, at most 600."""
         params = {"wait_s": wait_s} if wait_s else None
-        return self._dict("GET", f"/v1/workflow-runs/{quote(run, safe='')}", params=params, wait_s=wait_s)
+        return self._dict("GET", f"/v1/runs/{quote(run, safe='')}", params=params, wait_s=wait_s)
 
-    def workflow_runs(self, workflow: str | None = None, *, status: str | None = None) -> list[dict[str, Any]]:
-        """Runs of workflows, the latest first."""
-        params = [(name, value) for name, value in (("workflow", workflow), ("status", status)) if value is not None]
-        return [run for run in self._transport.pages("/v1/workflow-runs", "runs", params)]
+    def runs(self, **filters: str) -> list[dict[str, Any]]:
+        """Runs of skills and workflows, the latest first.
 
-    def answer_workflow(self, run: str, step: str, value: str) -> dict[str, Any]:
-        """Answers a step that waits for a person. `Conflict` if it was answered before."""
-        path = f"/v1/workflow-runs/{quote(run, safe='')}/steps/{quote(step, safe='')}/answer"
+        `filters` are `kind`, `skill`, `workflow`, `schedule`, `webhook`, `status`, `session` and `origin`.
+
+        >>> gateway.runs(workflow="monthly", status="failed")  # doctest: +SKIP
+        """
+        return [run for run in self._transport.pages("/v1/runs", "runs", list(filters.items()))]
+
+    def answer_step(self, run: str, step: str, value: str) -> dict[str, Any]:
+        """Answers a step of a run that waits for a person. `Conflict` if it was answered before."""
+        path = f"/v1/runs/{quote(run, safe='')}/steps/{quote(step, safe='')}/answer"
         return self._dict("POST", path, body={"value": value})
 
-    def cancel_workflow(self, run: str) -> dict[str, Any]:
+    def cancel_run(self, run: str) -> dict[str, Any]:
         """Ends a run, and what of it runs."""
-        return self._dict("POST", f"/v1/workflow-runs/{quote(run, safe='')}/cancel", repeat=True)
+        return self._dict("POST", f"/v1/runs/{quote(run, safe='')}/cancel", repeat=True)
 
     def _dict(self, method: str, path: str, **options: Any) -> dict[str, Any]:
         found: dict[str, Any] = self._transport.call(method, path, **options)

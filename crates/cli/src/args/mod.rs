@@ -15,6 +15,7 @@ pub mod gateway;
 pub mod gc;
 pub mod mcp;
 pub mod prompts;
+pub mod runs;
 pub mod schedules;
 pub mod sessions;
 pub mod skills;

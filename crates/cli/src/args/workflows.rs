@@ -10,10 +10,7 @@ pub const EXAMPLES: &str = "\
 Examples:
   himalia workflow publish monthly.json    check it, and add this version to those of the gateway
   himalia workflow run monthly --input month=2026-10
-  himalia workflow runs monthly            its runs, the latest first
-  himalia workflow show wfr_…              a run with its steps
-  himalia workflow answer wfr_… sign approve
-  himalia workflow cancel wfr_…
+  himalia run list --workflow monthly      its runs, the latest first
 
 A version never changes: publish a change as another version.";
 
@@ -32,11 +29,11 @@ pub enum WorkflowCommand {
         #[command(flatten)]
         gateway: GatewayArgs,
     },
-    /// Show a workflow with its definition, or a run with its steps
+    /// Show a workflow with its definition
     Show {
-        /// The name of a workflow, or the id of a run
+        /// Its name
         name: String,
-        /// Of a workflow, its version [default: the latest]
+        /// Its version [default: the latest]
         #[arg(long, value_name = "VERSION")]
         version: Option<String>,
         #[command(flatten)]
@@ -44,31 +41,6 @@ pub enum WorkflowCommand {
     },
     /// Start a run, wait for its end, and print its outputs as JSON
     Run(Box<WorkflowRunArgs>),
-    /// List runs, the latest first
-    Runs {
-        /// Only runs of this workflow
-        name: Option<String>,
-        #[command(flatten)]
-        gateway: GatewayArgs,
-    },
-    /// Answer a step that waits for a person
-    Answer {
-        /// The id of the run
-        run: String,
-        /// The id of the step
-        step: String,
-        /// One of its options
-        value: String,
-        #[command(flatten)]
-        gateway: GatewayArgs,
-    },
-    /// End a run, and what of it runs
-    Cancel {
-        /// The id of the run
-        run: String,
-        #[command(flatten)]
-        gateway: GatewayArgs,
-    },
     /// Delete a version of a workflow, or all versions
     #[command(name = "rm")]
     Remove {

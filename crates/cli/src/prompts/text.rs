@@ -17,9 +17,9 @@ const SESSION_CHARS: usize = 8;
 const PROMPTS: [Column; 7] = [
     ("ID", |prompt| part(prompt, "id")),
     ("KIND", |prompt| word(prompt, "kind")),
-    ("FROM", |prompt| match &prompt["workflow_run"] {
+    ("FROM", |prompt| match &prompt["run"] {
         Value::Null => word(prompt, "session").chars().take(SESSION_CHARS).collect(),
-        _ => word(prompt, "workflow_run"),
+        _ => word(prompt, "run"),
     }),
     ("ASKED BY", asker),
     ("AGE", |prompt| since(&prompt["created"])),
@@ -66,7 +66,7 @@ pub(super) fn prompt(prompt: &Value) -> String {
         ("kind", "kind"),
         ("state", "state"),
         ("session", "session"),
-        ("run", "workflow_run"),
+        ("run", "run"),
         ("step", "step"),
         ("execution", "execution"),
         ("tool", "tool"),
@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn a_list_has_a_line_for_each_and_no_controls() {
-        let step = json!({"id": "prs_00_sign", "workflow_run": "wfr_00", "step": "sign", "kind": "step", "text": "x".repeat(80),
+        let step = json!({"id": "prs_00_sign", "run": "run_00", "step": "sign", "kind": "step", "text": "x".repeat(80),
             "options": ["pay", "stop"], "created": ""});
         let input = json!({"id": "prm_9_9", "session": "9", "kind": "input", "text": "Word?", "options": [], "password": true, "created": ""});
         let text = list(&json!({"prompts": [approval(), step, input], "unanswered": ["r1"]}));
@@ -184,7 +184,7 @@ mod tests {
             assert!(lines[1].contains(part), "{part}: {text}");
         }
         assert!(
-            lines[2].contains("wfr_00") && lines[2].contains("step sign") && lines[2].ends_with("x…"),
+            lines[2].contains("run_00") && lines[2].contains("step sign") && lines[2].ends_with("x…"),
             "{text}"
         );
         assert!(

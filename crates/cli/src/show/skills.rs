@@ -1,4 +1,4 @@
-//! Skills, workflows and their runs.
+//! Skills, workflows and runs.
 
 use serde_json::Value;
 
@@ -14,19 +14,31 @@ pub(crate) fn workflows(workflows: &[Value]) -> String {
     listed(workflows, &WORKFLOWS, "no workflows")
 }
 
-/// A table of runs of workflows.
+/// A table of runs.
 pub(crate) fn runs(runs: &[Value]) -> String {
     listed(runs, &RUNS, "no runs")
 }
 
-/// A run of a workflow with its steps.
+/// A state of a run in a line, with how far its steps are.
+pub(crate) fn run_state(event: &Value) -> String {
+    let steps = event["steps"].as_object().into_iter().flatten();
+    let steps: Vec<String> = steps
+        .map(|(id, status)| format!("{} {}", clean(id), clean(status.as_str().unwrap_or_default())))
+        .collect();
+    format!("{}  {}\n", word(event, "status"), steps.join(", "))
+}
+
+/// A run, with the steps of a workflow.
 pub(crate) fn run(run: &Value) -> String {
     let steps = run["steps"].as_array().map_or(&[][..], Vec::as_slice);
-    format!(
-        "{}\n{}",
-        table(std::slice::from_ref(run), &RUNS),
-        table(steps, &STEPS)
-    )
+    let mut text = table(std::slice::from_ref(run), &RUNS);
+    if let Some(message) = run["error"]["message"].as_str() {
+        text = format!("{text}{}: {}\n", word(&run["error"], "code"), clean(message));
+    }
+    if steps.is_empty() {
+        return text;
+    }
+    format!("{text}\n{}", table(steps, &STEPS))
 }
 
 const SKILLS: [Column; 6] = [
@@ -46,11 +58,13 @@ const WORKFLOWS: [Column; 5] = [
     ("DESCRIPTION", |workflow| cut(word(workflow, "description"), 60)),
 ];
 
-const RUNS: [Column; 6] = [
+const RUNS: [Column; 8] = [
     ("ID", |run| word(run, "id")),
-    ("WORKFLOW", |run| word(run, "workflow")),
+    ("KIND", |run| word(run, "kind")),
+    ("NAME", |run| word(run, "name")),
     ("VERSION", |run| word(run, "version")),
     ("STATUS", |run| word(run, "status")),
+    ("ORIGIN", |run| word(&run["origin"], "kind")),
     ("AGE", |run| since(&run["created"])),
     ("STARTED BY", |run| word(run, "started_by")),
 ];

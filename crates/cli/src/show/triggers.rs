@@ -1,17 +1,13 @@
-//! Schedules, webhooks, their runs and deliveries.
+//! Schedules, webhooks and deliveries.
 
 use serde_json::Value;
 
+use super::skills::runs;
 use super::table::{Column, clean, listed, word};
 
 /// A table of schedules.
 pub(crate) fn schedules(schedules: &[Value]) -> String {
     listed(schedules, &SCHEDULES, "no schedules")
-}
-
-/// A table of runs of a schedule.
-pub(crate) fn schedule_runs(runs: &[Value]) -> String {
-    listed(runs, &SCHEDULE_RUNS, "no runs")
 }
 
 /// A schedule, with its runs if they are there.
@@ -23,8 +19,8 @@ pub(crate) fn schedule(schedule: &Value) -> String {
     if let Some(secret) = schedule["callback_secret"].as_str() {
         text = format!("{text}results are signed with {} (shown once)\n", clean(secret));
     }
-    if let Some(runs) = schedule["runs"].as_array() {
-        text = format!("{text}\n{}", schedule_runs(runs));
+    if let Some(all) = schedule["runs"].as_array() {
+        text = format!("{text}\n{}", runs(all));
     }
     text
 }
@@ -37,8 +33,8 @@ pub(crate) fn webhooks(webhooks: &[Value]) -> String {
 /// A webhook, with its runs and deliveries if they are there.
 pub(crate) fn webhook(webhook: &Value) -> String {
     let mut text = webhooks(std::slice::from_ref(webhook));
-    if let Some(runs) = webhook["runs"].as_array() {
-        text = format!("{text}\n{}", schedule_runs(runs));
+    if let Some(all) = webhook["runs"].as_array() {
+        text = format!("{text}\n{}", runs(all));
     }
     if let Some(all) = webhook["deliveries"].as_array() {
         text = format!("{text}\n{}", deliveries(all));
@@ -86,23 +82,8 @@ const SCHEDULES: [Column; 7] = [
             _ => word(schedule, "next"),
         }
     }),
-    ("LAST RUN", |schedule| word(&schedule["last_run"], "due")),
+    ("LAST RUN", |schedule| word(&schedule["last_run"], "created")),
     ("RESULT", |schedule| word(&schedule["last_run"], "status")),
-];
-
-const SCHEDULE_RUNS: [Column; 5] = [
-    ("DUE", |run| word(run, "due")),
-    ("STATUS", |run| word(run, "status")),
-    ("MISSED BEFORE", |run| run["missed_before"].to_string()),
-    ("EXECUTION", |run| match &run["workflow_run"] {
-        Value::Null => word(run, "execution"),
-        _ => word(run, "workflow_run"),
-    }),
-    ("RESULT", |run| match (&run["reason"], &run["outputs"]) {
-        (Value::String(reason), _) => clean(reason),
-        (_, Value::Null) => "-".to_owned(),
-        (_, outputs) => clean(&outputs.to_string()),
-    }),
 ];
 
 const WEBHOOKS: [Column; 6] = [
@@ -113,7 +94,7 @@ const WEBHOOKS: [Column; 6] = [
         Value::Bool(false) => "paused".to_owned(),
         _ => "ready".to_owned(),
     }),
-    ("LAST RUN", |webhook| word(&webhook["last_run"], "due")),
+    ("LAST RUN", |webhook| word(&webhook["last_run"], "created")),
     ("RESULT", |webhook| word(&webhook["last_run"], "status")),
 ];
 

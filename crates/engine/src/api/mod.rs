@@ -18,6 +18,7 @@ mod pooled;
 mod prompt_turns;
 mod prompts;
 mod questions;
+mod runs;
 mod sandboxes;
 mod session_kernels;
 mod sessions;
@@ -37,24 +38,25 @@ pub use credentials::NewCredential;
 pub use executions::MAX_INPUT_BYTES;
 pub use open_prompts::{ListedPrompt, PROMPT_PAGE_BYTES, PromptPage, PromptPlace};
 pub use pooled::Search;
-pub use sandboxes::SessionUsage;
-pub use skills::{
-    BegunRun, MAX_SKILL_VERSIONS, MAX_SKILLS_BYTES, RunSkill, SkillInfo, SkillRun, SkillRunStatus, SkillStep,
+pub use runs::{
+    MAX_RUN_PAGE, RunError, RunFeed, RunFilter, RunInfo, RunKind, RunOrigin, RunOriginKind, RunPage,
+    RunPlace, RunState, RunView, id_of_run, uuid_of_run,
 };
+pub use sandboxes::SessionUsage;
+pub use skills::{BegunRun, MAX_SKILL_VERSIONS, MAX_SKILLS_BYTES, RunSkill, SkillInfo, SkillStep};
 pub use tokens::RevokedToken;
 pub use tool_approvals::{MAX_TOOL_APPROVALS, ToolApproval};
 pub(crate) use triggers::Triggers;
 pub use triggers::{
     AnswerSigner, AskedRun, CallbackSecret, DeliveriesOf, DeliveryAttempt, DeliveryInfo, DeliveryState,
     MAX_CALLBACK_URL, MAX_CALLBACKS, MAX_DELIVERIES, MAX_OPEN_CALLBACKS, MAX_OPEN_RUNS, MAX_TRIGGER_NAME,
-    MAX_TRIGGER_RUNS, MAX_TRIGGERS, MAX_WEBHOOK_BYTES, NewSecrets, NewTrigger, RunTarget, Runnable,
-    StartedTriggerRun, Times, TriggerChange, TriggerInfo, TriggerKind, TriggerRunInfo, TriggerRunStatus,
-    WebhookMessage,
+    MAX_TRIGGERS, MAX_WEBHOOK_BYTES, NewSecrets, NewTrigger, RunTarget, Runnable, Times, TriggerChange,
+    TriggerInfo, TriggerKind, WebhookMessage,
 };
 pub(crate) use workflows::Drivers;
 pub use workflows::{
-    MAX_RUNS, MAX_RUNS_IN_PROGRESS, MAX_WORKFLOW_VERSIONS, MAX_WORKFLOWS_BYTES, RunFilter, RunInfo, RunUntil,
-    RunView, StartRun, StartedRun, StepState, StepView, WorkflowInfo,
+    MAX_RUNS, MAX_RUNS_IN_PROGRESS, MAX_WORKFLOW_VERSIONS, MAX_WORKFLOWS_BYTES, RunUntil, StartRun,
+    StartedRun, StepState, StepView, WorkflowInfo,
 };
 
 use himalia_model::{Action, EngineError, Object, Principal};

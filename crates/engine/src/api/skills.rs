@@ -24,8 +24,8 @@ use serde_json::{Map, Value};
 use super::Commands;
 pub(crate) use inside::Inside;
 pub(super) use prepared::PreparedRun;
-pub use run::{BegunRun, RunSkill, SkillRun, SkillRunStatus, SkillStep};
-pub(super) use run::{STEP_MEMBER, end_without_outputs};
+pub use run::{BegunRun, RunSkill, SkillStep};
+pub(super) use run::{LABEL, RUN_LABEL, STEP_MEMBER, SkillRun, SkillRunStatus};
 
 /// Versions of skills of an owner.
 pub const MAX_SKILL_VERSIONS: usize = 1000;

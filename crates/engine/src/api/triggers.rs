@@ -13,28 +13,29 @@ mod teller;
 mod webhooks;
 mod workflows;
 
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use himalia_executions::ExecutionId;
 use himalia_journal::may_block;
-use himalia_model::{Action, EngineError, KernelId, Object, Principal};
-use himalia_store::{TriggerAdded, TriggerRecord, TriggerRun};
+use himalia_model::{Action, EngineError, KernelId, Object, Principal, SessionId};
+use himalia_store::{TriggerAdded, TriggerRecord, TriggerRun, TriggerRunFilter, TriggerRunsOf};
 use serde_json::{Map, Value};
 use tokio::sync::Notify;
 use uuid::Uuid;
 
+use super::runs::{RunInfo, RunKind, RunOrigin, RunOriginKind, RunState, RunView, id_of_run};
 use super::{Commands, RunSkill};
 use crate::Engine;
 pub use answers::AnswerSigner;
-pub use asked::{AskedRun, StartedTriggerRun};
+pub use asked::AskedRun;
 pub use callbacks::{
     DeliveriesOf, DeliveryAttempt, DeliveryInfo, DeliveryState, MAX_CALLBACK_URL, MAX_DELIVERIES,
 };
 pub(super) use definition::Holder;
-use definition::{Definition, Detail, definition, detail, stored, write};
-pub use definition::{Times, TriggerKind, TriggerRunStatus};
+pub(super) use definition::stored;
+use definition::{Definition, Detail, definition, detail, write};
+pub use definition::{Times, TriggerKind};
 pub use of_run::{CallbackSecret, MAX_CALLBACKS, MAX_OPEN_CALLBACKS};
 pub(super) use of_run::{ClientRun, no_callback};
 pub use target::{RunTarget, Runnable};
@@ -53,7 +54,7 @@ pub const MAX_TRIGGERS: usize = 100;
 /// Characters of the name of a trigger.
 pub const MAX_TRIGGER_NAME: usize = 64;
 /// Runs of a trigger that are kept at least.
-pub const MAX_TRIGGER_RUNS: usize = 100;
+pub(super) const MAX_TRIGGER_RUNS: usize = 100;
 /// Runs of a trigger that have not ended.
 pub const MAX_OPEN_RUNS: usize = 16;
 /// How often a change is tried again that another one was quicker than.
@@ -194,36 +195,7 @@ pub struct TriggerInfo {
     /// When it was made, microseconds since 1970.
     pub created_micros: i64,
     /// The latest run.
-    pub last_run: Option<TriggerRunInfo>,
-}
-
-/// A run of a trigger.
-#[derive(Clone, Debug, PartialEq)]
-pub struct TriggerRunInfo {
-    /// Its id.
-    pub id: Uuid,
-    /// How far it is.
-    pub status: TriggerRunStatus,
-    /// When it was due, microseconds since 1970.
-    pub due_micros: i64,
-    /// Due times before it that were missed.
-    pub missed_before: u32,
-    /// Who asked for it, if that was not the trigger itself.
-    pub asked_by: Option<String>,
-    /// Why it has failed, or waits.
-    pub reason: Option<String>,
-    /// The version that runs.
-    pub version: Option<String>,
-    /// The execution that it is, of a skill.
-    pub execution: Option<ExecutionId>,
-    /// The run of the workflow that it is.
-    pub workflow_run: Option<String>,
-    /// When it was started, microseconds since 1970.
-    pub started_micros: Option<i64>,
-    /// When it was seen to have ended.
-    pub ended_micros: Option<i64>,
-    /// What it returned, if that is small.
-    pub outputs: Option<Value>,
+    pub last_run: Option<RunInfo>,
 }
 
 impl Engine {
@@ -347,7 +319,12 @@ impl Commands {
     ) -> Result<TriggerInfo, EngineError> {
         self.allow(principal, Action::Read, Object::Schedules)?;
         let record = self.find_trigger(principal, kind, text).await?;
-        let runs = self.inner.store().trigger_runs(record.id, 1).await;
+        let latest = TriggerRunFilter {
+            of: TriggerRunsOf::Trigger(record.id),
+            after: None,
+            limit: 1,
+        };
+        let runs = self.inner.store().trigger_runs(latest).await;
         info(&record, runs.map_err(stored)?.first())
     }
 
@@ -426,17 +403,21 @@ impl Commands {
         Err(unknown(kind, text))
     }
 
-    pub(crate) async fn trigger_runs(
+    /// A run of a trigger of any kind that the principal sees, and its trigger.
+    pub(super) async fn trigger_run(
         &self,
         principal: &Principal,
-        kind: TriggerKind,
-        text: &str,
-    ) -> Result<Vec<TriggerRunInfo>, EngineError> {
-        self.allow(principal, Action::Read, Object::Schedules)?;
-        let record = self.find_trigger(principal, kind, text).await?;
-        let most = i64::try_from(MAX_TRIGGER_RUNS).unwrap_or(i64::MAX);
-        let runs = self.inner.store().trigger_runs(record.id, most).await;
-        runs.map_err(stored)?.iter().map(run_info).collect()
+        id: Uuid,
+    ) -> Result<Option<(Arc<TriggerRecord>, TriggerRun)>, EngineError> {
+        let store = self.inner.store();
+        let Some(run) = store.trigger_run(id).await.map_err(stored)? else {
+            return Ok(None);
+        };
+        if !principal.sees(&run.owner) {
+            return Ok(None);
+        }
+        let record = store.trigger(run.trigger).await.map_err(stored)?;
+        Ok(record.map(|record| (Arc::new(record), run)))
     }
 
     /// The time by which triggers are due: that of the store, if replicas share it.
@@ -446,7 +427,7 @@ impl Commands {
     }
 
     /// By its id, or by its name among those of the principal's own.
-    async fn find_trigger(
+    pub(super) async fn find_trigger(
         &self,
         principal: &Principal,
         kind: TriggerKind,
@@ -492,7 +473,7 @@ impl Commands {
         }
         // The inputs of a webhook come with its messages.
         let has_inputs = definition.times.is_some();
-        let detail = Detail::new(TriggerRunStatus::Due);
+        let detail = Detail::new(RunState::Queued);
         self.check_target(principal, definition, &detail, has_inputs)
             .await?;
         next_due(definition, now)
@@ -563,7 +544,7 @@ fn new_run(
         owner: record.owner.clone(),
         key,
         due_micros,
-        state: detail.status.state(),
+        state: detail.status.stored(),
         not_before_micros: 0,
         detail: write(detail)?,
         claim: String::new(),
@@ -604,26 +585,55 @@ fn info(record: &TriggerRecord, last: Option<&TriggerRun>) -> Result<TriggerInfo
         stopped: definition.stopped,
         next_micros: record.next_micros,
         created_micros: record.created_micros,
-        last_run: last.map(run_info).transpose()?,
+        last_run: last
+            .map(|run| run_info(record, run))
+            .transpose()?
+            .map(|run| run.info),
     })
 }
 
-fn run_info(run: &TriggerRun) -> Result<TriggerRunInfo, EngineError> {
-    let detail = detail(run)?;
-    Ok(TriggerRunInfo {
-        id: run.id,
-        status: detail.status,
-        due_micros: run.due_micros,
-        missed_before: detail.missed_before,
-        execution: detail.execution(),
-        workflow_run: detail.workflow_run,
-        asked_by: detail.asked_by,
-        reason: detail.reason,
+/// Returns true for schedules and webhooks: the runs of other triggers start nothing.
+pub(super) fn starts_runs(record: &TriggerRecord) -> bool {
+    [TriggerKind::Schedule, TriggerKind::Webhook]
+        .into_iter()
+        .any(|kind| record.kind == kind.as_str())
+}
+
+/// A run as its row has it.
+pub(super) fn run_info(record: &TriggerRecord, run: &TriggerRun) -> Result<RunView, EngineError> {
+    let (definition, detail) = (definition(record)?, detail(run)?);
+    let execution = detail.execution();
+    let origin = match record.kind.as_str() {
+        "schedule" => RunOrigin::trigger(RunOriginKind::Schedule, record.id),
+        "webhook" => RunOrigin::trigger(RunOriginKind::Webhook, record.id),
+        _ => RunOrigin::CLIENT,
+    };
+    let (kind, name) = match detail.target.or(definition.target).map(|target| target.what) {
+        Some(Runnable::Workflow(name)) => (RunKind::Workflow, name),
+        Some(Runnable::Skill(name)) => (RunKind::Skill, name),
+        None => (RunKind::Skill, String::new()),
+    };
+    let missed_before = (origin.kind == RunOriginKind::Schedule).then_some(detail.missed_before);
+    let info = RunInfo {
+        id: id_of_run(run.id),
+        kind,
+        name,
         version: detail.version,
+        digest: None,
+        status: detail.status,
+        error: detail.error,
+        origin,
+        started_by: definition.holder.name,
+        asked_by: detail.asked_by,
+        cancelled_by: None,
+        missed_before,
+        session: execution.map(|id| SessionId::of_first_kernel(id.kernel)),
+        execution,
+        created_micros: run.due_micros,
         started_micros: detail.started_micros,
         ended_micros: detail.ended_micros,
-        outputs: detail.outputs,
-    })
+    };
+    Ok(RunView::of(info, detail.outputs))
 }
 
 fn unknown(kind: TriggerKind, text: &str) -> EngineError {

@@ -20,11 +20,10 @@ use himalia_workflows::{Definition, Invalid, PinnedSkill, Workflow, wanted_versi
 
 use super::Commands;
 pub(crate) use driver::Drivers;
-pub(super) use himalia_workflows::RunStatus;
 pub(super) use prompts::info as step_prompt_info;
-pub use runs::{MAX_RUNS, MAX_RUNS_IN_PROGRESS, RunFilter, RunUntil, StartRun, StartedRun};
-pub(super) use runs::{id_of_run, uuid_of_run};
-pub use view::{RunInfo, RunView, StepState, StepView};
+pub use runs::{MAX_RUNS, MAX_RUNS_IN_PROGRESS, RunUntil, StartRun, StartedRun};
+pub(super) use view::info as workflow_run_info;
+pub use view::{StepState, StepView};
 
 /// Versions of workflows of an owner.
 pub const MAX_WORKFLOW_VERSIONS: usize = 1000;

@@ -56,7 +56,7 @@ pub(crate) enum Subject<'a> {
     /// By its name.
     Workflow(&'a str),
     /// By its id.
-    WorkflowRun(&'a str),
+    Run(&'a str),
     /// By its id or name.
     Trigger(&'a str),
     Kernel(KernelId),
@@ -68,7 +68,7 @@ impl<'a> Subject<'a> {
     pub(crate) fn of_prompt(name: &'a PromptName) -> Self {
         match name {
             PromptName::Kernel(id) => Self::Kernel(id.kernel),
-            PromptName::Step(id) => Self::WorkflowRun(&id.run),
+            PromptName::Step(id) => Self::Run(&id.run),
         }
     }
 }
@@ -257,7 +257,7 @@ impl Call<'_> {
             Subject::Credential(name) => entry.object = Some(format!("credential {}", shown(name))),
             Subject::Skill(name) => entry.object = Some(format!("skill {}", shown(name))),
             Subject::Workflow(name) => entry.object = Some(format!("workflow {}", shown(name))),
-            Subject::WorkflowRun(id) => entry.object = Some(format!("workflow run {}", shown(id))),
+            Subject::Run(id) => entry.object = Some(format!("run {}", shown(id))),
             Subject::Trigger(text) => entry.object = Some(format!("trigger {}", shown(text))),
             Subject::Kernel(id) => entry.session = Some(id.to_string()),
             Subject::JupyterSession(id) => entry.jupyter_session = Some(id.to_string()),

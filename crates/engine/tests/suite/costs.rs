@@ -9,8 +9,9 @@ use himalia_engine::TriggerKind::Schedule;
 use himalia_engine::{
     AskedRun, COMMANDS, CallTool, Cost, CredentialKeys, Draft, Drain, Engine, EngineConfig, EngineError,
     Execute, ForkKernel, GivenSecrets, KernelId, Missed, NewCredential, NewSession, NewToken, NewTrigger,
-    Overlap, RunSkill, RunTarget, RunUntil, Scope, SecretText, Skill, SkillRunStatus, StartRun, StartSession,
-    Times, ToolErrorCode, ToolServerConfig, ToolServerFields, TriggerChange, WorkflowDefinition,
+    Overlap, RunFilter, RunSkill, RunState, RunTarget, RunUntil, Scope, SecretText, Skill, StartRun,
+    StartSession, Times, ToolErrorCode, ToolServerConfig, ToolServerFields, TriggerChange,
+    WorkflowDefinition, id_of_run,
 };
 use himalia_testkit::assert_eventually;
 use serde_json::{Map, Value, json};
@@ -77,10 +78,8 @@ const BOUNDED: &[(&str, &[&str])] = &[
             "skills",
             "tokens",
             "tool_approvals",
-            "trigger_runs",
             "triggers",
             "usage",
-            "workflow_runs",
             "workflows",
         ],
     ),
@@ -276,10 +275,10 @@ async fn commands_with_a_turn_take_one_and_those_that_store_are_refused_without_
     let named = json!({"name": "plain", "version": "1.0.0", "digest": plain.digest});
     takes!(publish_workflow(workflow("1.0.0"))).unwrap();
     let run = takes!(run_workflow("asks", StartRun::default())).unwrap().id;
-    takes!(workflow_run(&run, Duration::from_mins(1), RunUntil::Asks)).unwrap();
+    takes!(run(&run, Duration::from_mins(1), RunUntil::Asks)).unwrap();
     takes!(workflow_step(&run, "a", 0)).unwrap();
     takes!(answer_workflow_step(&run, "a", "approve".into())).unwrap();
-    takes!(cancel_workflow_run(&run)).unwrap();
+    takes!(cancel_run(&run)).unwrap();
     takes!(create_trigger(Schedule, schedule("yearly"))).unwrap();
     takes!(change_trigger(Schedule, "yearly", longer())).unwrap();
     takes!(draft_skill(kernel, &[seq], Draft::default())).ok();
@@ -293,8 +292,18 @@ async fn commands_with_a_turn_take_one_and_those_that_store_are_refused_without_
     };
     let shown = engine.execute(&who, kernel, shown).await.unwrap();
     settled(&engine, &who, shown.id).await;
-    let run = takes!(skill_run(shown.id)).unwrap();
-    assert_eq!(run.status, SkillRunStatus::Succeeded);
+    let shown = id_of_run(shown.id.kernel.0);
+    let run = takes!(run(&shown, Duration::ZERO, RunUntil::Ended)).unwrap();
+    assert_eq!(run.info.status, RunState::Succeeded);
+    let filter = RunFilter {
+        trigger: Some((Schedule, "yearly".into())),
+        ..RunFilter::default()
+    };
+    engine
+        .run_trigger(&who, Schedule, "yearly", AskedRun::default())
+        .await
+        .unwrap();
+    takes!(runs(filter)).unwrap();
     assert_eventually!(engine.tool_servers(&who, kernel).await.unwrap().servers[0].ready);
     // A check ends at the eighth violation: a long one has its violation at the end.
     let mut all = vec!["t"; 20_000];
@@ -388,6 +397,6 @@ async fn commands_with_a_turn_take_one_and_those_that_store_are_refused_without_
         .run_trigger(&who, Schedule, "yearly", asked_with_key())
         .await
         .unwrap();
-    assert_eq!((again.run.id, again.is_new), (asked.run.id, false));
+    assert_eq!((again.id, again.is_new), (asked.id, false));
     stop(engine).await;
 }

@@ -21,6 +21,7 @@ mod pool;
 mod principals;
 mod prompt_webhooks;
 mod retention;
+mod runs;
 mod session_feed;
 mod session_kernels;
 mod sessions;

@@ -10,8 +10,8 @@ use common::{TestEngine, op, question, settled, stop, until_state};
 use himalia_engine::{
     AskedRun, Attach, Drain, Engine, EngineError, Execute, ExecutionId, ExecutionResult, ForkFiles,
     ForkKernel, ForkPolicy, KernelId, KernelRef, Missed, NewSession, NewTrigger, Origin, Overlap, Principal,
-    PromptId, PromptName, RunSkill, RunTarget, SessionChange, SessionId, SessionPatch, Skill, StartSession,
-    TenantLimits, Times, TriggerChange, TriggerKind, VariableQuery,
+    PromptId, PromptName, RunFilter, RunSkill, RunTarget, SessionChange, SessionId, SessionPatch, Skill,
+    StartSession, TenantLimits, Times, TriggerChange, TriggerKind, VariableQuery,
 };
 
 fn ada() -> Principal {
@@ -668,7 +668,11 @@ async fn a_schedule_is_its_tenants_and_the_operator_can_stop_it() {
                 .await
                 .unwrap_err(),
         );
-        gone(engine.trigger_runs(&eve(), kind, text).await.unwrap_err());
+        let filter = RunFilter {
+            trigger: Some((kind, text.to_owned())),
+            ..RunFilter::default()
+        };
+        gone(engine.runs(&eve(), filter).await.unwrap_err());
         gone(engine.delete_trigger(&eve(), kind, text).await.unwrap_err());
     }
     assert_eq!(engine.triggers(&eve(), kind).await.unwrap(), []);

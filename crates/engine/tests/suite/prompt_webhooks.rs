@@ -8,7 +8,7 @@ use crate::common;
 
 use common::{TestEngine, op, stop};
 use himalia_engine::{
-    Drain, Engine, EngineConfig, NewTrigger, Principal, StartRun, TenantLimits, TriggerKind,
+    DeliveriesOf, Drain, Engine, EngineConfig, NewTrigger, Principal, StartRun, TenantLimits, TriggerKind,
     WorkflowDefinition,
 };
 use himalia_model::credential::CredentialKeys;
@@ -65,16 +65,11 @@ async fn ask(engine: &Engine, tenant: &str, steps: usize) -> String {
     run.unwrap().id
 }
 
-/// The prompts that a webhook received, each as often as it came.
+/// The deliveries of prompts to a webhook, by what they tell of.
 async fn told(engine: &Engine, name: &str) -> Vec<String> {
-    let runs = engine
-        .trigger_runs(&op(), TriggerKind::Prompts, name)
-        .await
-        .unwrap();
-    let prompts = runs.iter().filter_map(|run| run.outputs.as_ref());
-    prompts
-        .map(|prompt| prompt["id"].as_str().unwrap().to_owned())
-        .collect()
+    let of = DeliveriesOf::Trigger(TriggerKind::Prompts);
+    let all = engine.deliveries(&op(), of, name).await.unwrap();
+    all.into_iter().map(|told| told.run).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]

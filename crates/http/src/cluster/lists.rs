@@ -10,11 +10,13 @@ use axum::middleware::Next;
 use axum::response::Response;
 use futures_util::future::join_all;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
-use himalia_engine::{EngineError, PeerSessions, Principal};
+use himalia_engine::{EngineError, PeerSessions, Principal, RunPlace};
 use himalia_relay::{HEADER, Peer};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
 use tokio::time::timeout;
 
 use super::forward::{Trip, received};
@@ -24,8 +26,8 @@ use crate::app::App;
 use crate::e2b;
 use crate::error::ApiError;
 use crate::etag;
-use crate::v1::prompts;
 use crate::v1::sessions::{next_of, page_key, page_size};
+use crate::v1::{prompts, runs};
 
 /// How long a peer may take for its part.
 const PART_TIME: Duration = Duration::from_secs(2);
@@ -50,8 +52,8 @@ impl Part {
     }
 }
 
-/// One list of the parts of all replicas. A part that is missing is said: of `/v1/sessions`, `/v1/prompts` and `/api/status` in a
-/// header, and of the former two in the list too. A Jupyter list without it is refused, since clients take an absent kernel for
+/// One list of the parts of all replicas. A part that is missing is said: of `/v1/sessions`, `/v1/prompts`, `/v1/runs` and `/api/status` in a
+/// header, and of the former three in the list too. A Jupyter list without it is refused, since clients take an absent kernel for
 /// culled.
 pub(super) async fn unite(
     app: &App,
@@ -238,6 +240,33 @@ fn united(
             };
             etag::json(asked, &united)
         }
+        List::Runs => {
+            let (mut all, mut end) = (Vec::new(), None);
+            for part in parts {
+                let part = read::<RunList<'_>>(&part.bytes)?;
+                all.extend(part.runs);
+                // What comes after the end of a part with a next page is on a later page of all.
+                end = end.max(part.next.as_deref().and_then(runs::place_of_next));
+            }
+            // Each replica has the rows of workflows and triggers.
+            let mut placed: Vec<(RunPlace, &RawValue)> = once(all)
+                .into_iter()
+                .filter_map(|run| Some((run_place(run)?, run)))
+                .filter(|(place, _)| end.as_ref().is_none_or(|end| place >= end))
+                .collect();
+            placed.sort_unstable_by(|(one, _), (other, _)| other.cmp(one));
+            let limit = runs::page_size(uri);
+            if placed.len() > limit {
+                placed.truncate(limit);
+                end = placed.last().map(|(place, _)| place.clone());
+            }
+            let united = RunList {
+                runs: placed.into_iter().map(|(_, run)| run).collect(),
+                next: end.as_ref().map(runs::next_of),
+                unanswered: unanswered.to_vec(),
+            };
+            etag::json(asked, &united)
+        }
         List::Sandboxes => {
             let parts = parts.iter().map(|part| (part.bytes.as_slice(), part.has_more));
             e2b::united(uri, parts)
@@ -274,6 +303,16 @@ struct PromptList<'a> {
     unanswered: Vec<String>,
 }
 
+/// As `v1::runs::Runs`.
+#[derive(Serialize, Deserialize)]
+struct RunList<'a> {
+    #[serde(borrow)]
+    runs: Vec<&'a RawValue>,
+    next: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    unanswered: Vec<String>,
+}
+
 /// What a list is ordered by, and what it has once.
 #[derive(Deserialize)]
 struct Listed {
@@ -302,6 +341,16 @@ fn prompt_order(prompt: &RawValue) -> String {
         return String::new();
     };
     prompts::page_key(listed.turn, &listed.created.unwrap_or_default(), &listed.id)
+}
+
+/// The place of a run in the list.
+fn run_place(run: &RawValue) -> Option<RunPlace> {
+    let listed: Listed = serde_json::from_str(run.get()).ok()?;
+    let created = OffsetDateTime::parse(&listed.created?, &Rfc3339).ok()?;
+    Some(RunPlace {
+        created_micros: i64::try_from(created.unix_timestamp_nanos() / 1000).ok()?,
+        id: listed.id,
+    })
 }
 
 /// What has just moved is at two replicas.
@@ -521,6 +570,41 @@ mod tests {
             .collect();
         assert_eq!(json!(ids), json!(["prm_b", "prm_c", "prm_d"]));
         assert_eq!(all["next"], prompts::next_of("0000000001 2026-01-02 prm_b"));
+    }
+
+    #[tokio::test]
+    async fn runs_are_merged_up_to_the_end_of_the_shortest_part() {
+        let run = |at: u32, id: &str| json!({"id": id, "created": format!("2026-01-01T00:00:00.{at:06}Z")});
+        let place =
+            |at: u32, id: &str| run_place(&serde_json::value::to_raw_value(&run(at, id)).unwrap()).unwrap();
+        let cursor = |at, id| runs::next_of(&place(at, id));
+        let merged = async |parts: &[Value], query: &'static str| {
+            let parts: Vec<Part> = parts.iter().map(|one| part(one.to_string().as_bytes())).collect();
+            let asked = (&HeaderMap::new(), &Uri::from_static(query));
+            let response = united(List::Runs, asked, &parts, &["r3".into()]).unwrap();
+            let all: Value = serde_json::from_str(&text(response).await).unwrap();
+            assert_eq!(all["unanswered"], json!(["r3"]));
+            let ids = all["runs"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|one| one["id"].clone());
+            (Value::from_iter(ids), all["next"].clone())
+        };
+        let whole = json!({"runs": [run(9, "c"), run(5, "row"), run(1, "a")], "next": null});
+        let other = json!({"runs": [run(7, "b"), run(5, "row")], "next": null});
+        let found = merged(&[whole.clone(), other.clone()], "/v1/runs").await;
+        assert_eq!(found, (json!(["c", "b", "row", "a"]), Value::Null));
+        let found = merged(&[whole.clone(), other], "/v1/runs?limit=2").await;
+        assert_eq!(found, (json!(["c", "b"]), json!(cursor(7, "b"))));
+        // Between 5 and 1 the second one may have more.
+        let more = json!({"runs": [run(7, "b"), run(5, "row")], "next": cursor(5, "row")});
+        let found = merged(&[whole.clone(), more], "/v1/runs").await;
+        assert_eq!(found, (json!(["c", "b", "row"]), json!(cursor(5, "row"))));
+        // A page that the filters have left empty has a next one all the same.
+        let empty = json!({"runs": [], "next": cursor(8, "x")});
+        let found = merged(&[whole, empty], "/v1/runs?status=failed").await;
+        assert_eq!(found, (json!(["c"]), json!(cursor(8, "x"))));
     }
 
     #[test]

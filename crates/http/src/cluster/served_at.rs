@@ -1,7 +1,7 @@
 //! Where a route is served.
 
 use axum::http::{HeaderMap, Method, Uri};
-use himalia_engine::{ExecutionId, PromptId};
+use himalia_engine::{ExecutionId, KernelId, PromptId, uuid_of_run};
 
 use super::Sought;
 use super::starts::StartBody;
@@ -49,6 +49,8 @@ pub(super) enum List {
     Sessions,
     /// `GET /v1/prompts`: an object with an array.
     Prompts,
+    /// `GET /v1/runs`: an object with an array.
+    Runs,
     /// `GET /e2b/v2/sandboxes`: an array, in pages.
     Sandboxes,
 }
@@ -62,6 +64,7 @@ pub(super) fn served_at(method: &Method, pattern: &str, uri: &Uri, headers: &Hea
         "/api/status" => return ServedAt::All(List::Status),
         "/v1/sessions" if reads => return ServedAt::All(List::Sessions),
         "/v1/prompts" => return ServedAt::All(List::Prompts),
+        "/v1/runs" => return ServedAt::All(List::Runs),
         "/api/kernels" => return ServedAt::Start(StartBody::Kernel),
         "/v1/sessions" => return ServedAt::Start(StartBody::Session),
         "/api/sessions" => return ServedAt::Body(Named::JupyterSession),
@@ -99,7 +102,8 @@ pub(super) fn served_at(method: &Method, pattern: &str, uri: &Uri, headers: &Hea
     })
     .or_else(|| sought("/v1/sessions/{session_id}", |text| Some(Sought::Session(text))))
     .or_else(|| sought("/v1/executions/{execution_id}", |id| execution(&id)))
-    .or_else(|| sought("/v1/prompts/{prompt_id}", |id| prompt(&id)));
+    .or_else(|| sought("/v1/prompts/{prompt_id}", |id| prompt(&id)))
+    .or_else(|| sought("/v1/runs/{run_id}", |id| run(&id)));
     found.map_or(ServedAt::Here, ServedAt::Owner)
 }
 
@@ -125,6 +129,11 @@ pub(super) fn execution(id: &str) -> Option<Sought> {
 pub(super) fn prompt(id: &str) -> Option<Sought> {
     let id: PromptId = id.parse().ok()?;
     Some(Sought::Kernel(id.kernel))
+}
+
+/// A run of a skill is where its session is; all replicas have the rows of the others.
+fn run(id: &str) -> Option<Sought> {
+    uuid_of_run(id).map(|id| Sought::Kernel(KernelId(id)))
 }
 
 #[cfg(test)]
@@ -176,18 +185,11 @@ mod tests {
         ("GET", "/v1/workflows/{workflow}"),
         ("DELETE", "/v1/workflows/{workflow}"),
         ("POST", "/v1/workflows/{workflow}/runs"),
-        // All replicas read and write the rows of a run.
-        ("GET", "/v1/workflow-runs"),
-        ("GET", "/v1/workflow-runs/{run_id}"),
-        ("POST", "/v1/workflow-runs/{run_id}/cancel"),
-        ("GET", "/v1/workflow-runs/{run_id}/steps/{step}"),
-        ("POST", "/v1/workflow-runs/{run_id}/steps/{step}/answer"),
         ("GET", "/v1/schedules"),
         ("POST", "/v1/schedules"),
         ("GET", "/v1/schedules/{schedule}"),
         ("PATCH", "/v1/schedules/{schedule}"),
         ("DELETE", "/v1/schedules/{schedule}"),
-        ("GET", "/v1/schedules/{schedule}/runs"),
         ("POST", "/v1/schedules/{schedule}/runs"),
         ("GET", "/v1/schedules/{schedule}/deliveries"),
         ("GET", "/v1/webhooks"),
@@ -195,10 +197,8 @@ mod tests {
         ("GET", "/v1/webhooks/{webhook}"),
         ("PATCH", "/v1/webhooks/{webhook}"),
         ("DELETE", "/v1/webhooks/{webhook}"),
-        ("GET", "/v1/webhooks/{webhook}/runs"),
         ("GET", "/v1/webhooks/{webhook}/deliveries"),
         ("POST", "/v1/deliveries/{delivery}/retry"),
-        ("GET", "/v1/runs/{run}/deliveries"),
         ("POST", "/hooks/{webhook_id}"),
         // Its handler finds where the prompt is: it is known who answers only then.
         ("POST", "/hooks/{webhook_id}/prompts/{prompt_id}"),
@@ -238,6 +238,7 @@ mod tests {
                 .replace("{kernel_id}", ID)
                 .replace("{session_id}", ID)
                 .replace("{execution_id}", &format!("exe_{}_1", ID.replace('-', "")))
+                .replace("{run_id}", &format!("run_{}", ID.replace('-', "")))
                 .replace("{prompt_id}", &format!("prm_{}_1", ID.replace('-', "")));
             let of_sandbox = route.path.starts_with("/e2b/") && route.path != "/e2b/{*path}";
             let named = if of_sandbox {

@@ -18,7 +18,7 @@ pub(crate) const EVERY: Group = &[
     (503, "unavailable"),
 ];
 /// Of one whose path has this parameter.
-pub(super) const OF_PARAMETERS: [(&str, Group); 18] = [
+pub(super) const OF_PARAMETERS: [(&str, Group); 17] = [
     (
         "session_id",
         &[(404, "kernel_not_found"), (404, "session_not_found")],
@@ -33,12 +33,11 @@ pub(super) const OF_PARAMETERS: [(&str, Group); 18] = [
     ("credential", &[(404, "credential_not_found")]),
     ("skill", &[(404, "skill_not_found")]),
     ("workflow", &[(404, "workflow_not_found")]),
-    ("run_id", &[(404, "workflow_run_not_found")]),
+    ("run_id", &[(404, "run_not_found")]),
     ("step", &[(404, "workflow_step_not_found")]),
     ("schedule", &[(404, "schedule_not_found")]),
     ("webhook", &[(404, "webhook_not_found")]),
     ("delivery", &[(404, "delivery_not_found")]),
-    ("run", &[(404, "callback_not_found")]),
     ("prompt_webhook", &[(404, "prompt_webhook_not_found")]),
 ];
 /// Of one that reads a body.
@@ -93,8 +92,6 @@ pub(crate) const SCHEDULED: Group = &[
     (404, "template_not_found"),
     (409, "conflict"),
 ];
-/// Of one whose skill may be deleted.
-pub(crate) const GONE: Group = &[(410, "gone")];
 /// Of one that needs a kernel of Python.
 pub(crate) const UNSUPPORTED: Group = &[(501, "unsupported")];
 /// Of one that stores a credential.
@@ -219,7 +216,6 @@ fn every_code() -> impl Iterator<Item = (u16, &'static str)> {
         RANGE,
         WRITE,
         SIGN_IN,
-        GONE,
         SCHEDULED,
         UNSUPPORTED,
         OTHER_METHODS,

@@ -314,9 +314,9 @@ skill_not_found No "There is no skill with this name or version."
 workflow_not_found No "There is no workflow with this name or version."
     "It was not created, was deleted, or belongs to another tenant."
     "`GET /v1/workflows` lists workflows.";
-workflow_run_not_found No "There is no workflow run with this id."
+run_not_found No "There is no run with this id."
     "A mistyped id, or a run that was removed after its retention time."
-    "`GET /v1/workflow-runs` lists runs.";
+    "`GET /v1/runs` lists runs.";
 workflow_step_not_found No "The workflow run has no step with this id."
     "A mistyped id, or a step of another version of the workflow."
     "The run lists its steps.";
@@ -332,9 +332,6 @@ prompt_webhook_not_found No "There is no webhook of prompts with this id or name
 delivery_not_found No "There is no delivery with this id."
     "Only the latest deliveries are kept."
     "List the deliveries of the schedule or webhook.";
-callback_not_found No "The run has no callback."
-    "It was started without one, or by a caller."
-    "Read the result of the run instead.";
 tool_approval_not_found No "There is no stored approval of a tool with this id."
     "It expired or was revoked."
     "`himalia approval ls` lists approvals.";

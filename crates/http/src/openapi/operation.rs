@@ -9,7 +9,7 @@ use super::schemas::Schemas;
 use crate::render::Problem;
 
 /// The groups of operations. The tag of an operation is the last of these words in its path.
-pub(super) const TAGS: [(&str, &str); 21] = [
+pub(super) const TAGS: [(&str, &str); 22] = [
     ("sessions", "Live kernels with their sandboxes."),
     ("kernels", "The kernels of a session."),
     ("executions", "Code that runs once, and its results."),
@@ -24,7 +24,8 @@ pub(super) const TAGS: [(&str, &str); 21] = [
     ("history", "What was run in a session."),
     ("code", "Completion and inspection."),
     ("tools", "Tools of upstream servers that sessions use."),
-    ("workflows", "Definitions whose steps are skills, and their runs."),
+    ("workflows", "Definitions whose steps are skills."),
+    ("runs", "Runs of skills and workflows, whatever has started them."),
     ("schedules", "Runs of skills at due times."),
     ("webhooks", "Runs of skills that signed messages start."),
     ("deliveries", "Results of runs that are posted to callbacks."),
@@ -40,8 +41,7 @@ pub(super) const TAGS: [(&str, &str); 21] = [
 ];
 
 /// Words of paths that stand for the tag of another word.
-const OTHER_WORDS: [(&str, &str); 12] = [
-    ("workflow-runs", "workflows"),
+const OTHER_WORDS: [(&str, &str); 11] = [
     ("tool-approvals", "tools"),
     ("prompt-webhooks", "prompts"),
     ("upload", "files"),
@@ -69,10 +69,9 @@ fn tag_of(path: &str) -> &'static str {
 }
 
 /// The parameters that stand in paths.
-const IN_PATHS: [(&str, &str); 18] = [
+const IN_PATHS: [(&str, &str); 17] = [
     ("workflow", "The workflow's name."),
-    ("run_id", "The run's id."),
-    ("run", "The run's id, `wfr_…` or `exe_…`."),
+    ("run_id", "The run's id, `run_…`."),
     ("step", "The step's id in its workflow."),
     ("session_id", "The session's id or name."),
     ("kernel_id", "The kernel's id."),

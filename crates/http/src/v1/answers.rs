@@ -7,7 +7,7 @@ use axum::body::Body;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use himalia_engine::{CallbackSecret, Held};
+use himalia_engine::Held;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
@@ -69,37 +69,6 @@ impl<R: IntoResponse> IntoResponse for ShownOnce<R> {
 impl<R: Answer> Answer for ShownOnce<R> {
     fn describe(operation: &mut Operation<'_>) {
         R::describe(operation);
-    }
-}
-
-/// A run that was started, with the secret of its callback.
-#[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "Started{R}")]
-pub(crate) struct StartedRun<R> {
-    /// With which its result is signed that is posted to `callback`. It is in responses to its start alone; left out without a callback.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    callback_secret: Option<String>,
-    #[serde(flatten)]
-    run: R,
-}
-
-impl<R: Serialize> StartedRun<R> {
-    pub(crate) fn new(run: R, secret: Option<CallbackSecret>) -> Self {
-        Self {
-            callback_secret: secret.map(|CallbackSecret(secret)| secret),
-            run,
-        }
-    }
-
-    /// The response: one with a secret is not to be stored on its way.
-    pub(crate) fn respond(self, status: StatusCode) -> Response {
-        let has_secret = self.callback_secret.is_some();
-        let mut response = (status, Json(self)).into_response();
-        if has_secret {
-            let no_store = HeaderValue::from_static("no-store");
-            response.headers_mut().insert(header::CACHE_CONTROL, no_store);
-        }
-        response
     }
 }
 

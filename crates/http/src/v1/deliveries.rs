@@ -40,7 +40,7 @@ impl From<DeliveryAttempt> for Attempt {
 pub(crate) struct Delivery {
     #[schemars(extend("format" = "uuid"))]
     id: String,
-    /// The run that it tells of: of a schedule or webhook its id, of a run that a client has started `wfr_…` or `exe_…`.
+    /// The run that it tells of, `run_…`.
     run: String,
     /// Where to: scheme, host and port. The rest of the URL can be a secret, and is not shown.
     url: String,
@@ -101,7 +101,7 @@ pub(crate) fn delivery_page(mut all: Vec<DeliveryInfo>, wanted: &ListedDeliverie
     }
 }
 
-/// `GET /v1/runs/{run}/deliveries`: of the result of a run that a client has started with a callback.
+/// `GET /v1/runs/{run}/deliveries`: of the result of a run with a callback, its own or that of its schedule or webhook.
 pub(crate) async fn of_run(
     State(app): State<App>,
     Caller(principal): Caller,

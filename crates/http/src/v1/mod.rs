@@ -21,6 +21,7 @@ pub(crate) mod prompt_webhooks;
 pub(crate) mod prompts;
 pub(crate) mod push;
 mod record;
+pub(crate) mod runs;
 pub(crate) mod schedules;
 mod session_json;
 pub(crate) mod sessions;

@@ -1,29 +1,27 @@
-//! `/v1/schedules`: runs of skills and workflows at due times.
+//! `/v1/schedules`: what starts runs of skills and workflows at due times.
 
 use std::time::Duration;
 
 use axum::Json;
 use axum::extract::{Path, State};
-use axum::response::{IntoResponse, Response};
 use himalia_engine::{
-    AskedRun, DeliveriesOf, ExecutionId, MAX_CALLBACK_URL, MAX_CRON_BYTES, MAX_TRIGGER_NAME, Missed,
-    NewTrigger, Overlap, RunTarget, Times, TriggerChange, TriggerInfo, TriggerKind, TriggerRunInfo,
-    TriggerRunStatus, from_micros,
+    DeliveriesOf, MAX_CALLBACK_URL, MAX_CRON_BYTES, MAX_TRIGGER_NAME, Missed, NewTrigger, Overlap, RunTarget,
+    Times, TriggerChange, TriggerInfo, TriggerKind, from_micros,
 };
 use himalia_wire::build::timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::answers::{Created, Empty, Replayed, ShownOnce, With};
+use super::answers::{Created, Empty, ShownOnce};
 use super::deliveries::{Deliveries, ListedDeliveries, delivery_page};
-use super::input::{Cursor, Key, Limit, Members, PAGE_MOST, Parameters, Text, Whole, key_of, limit, page};
-use super::skills::runs::TIMEOUT_MOST;
+use super::input::{Cursor, Limit, Members, Parameters, Text, Whole};
+use super::runs::ListedRun;
+use super::runs::start::TIMEOUT_MOST;
 use super::triggers::{target_of, trigger_page};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::error::ApiError;
-use crate::openapi::{Answer, Operation};
 
 const KIND: TriggerKind = TriggerKind::Schedule;
 
@@ -142,7 +140,7 @@ pub(crate) struct Schedule {
     #[schemars(extend("format" = "date-time"))]
     created: String,
     /// The latest run.
-    last_run: Option<ScheduleRun>,
+    last_run: Option<ListedRun>,
 }
 
 impl Schedule {
@@ -172,57 +170,8 @@ impl Schedule {
             stopped: info.stopped,
             next: info.next_micros.map(date),
             created: date(info.created_micros),
-            last_run: info.last_run.map(ScheduleRun::from),
+            last_run: info.last_run.map(ListedRun::from),
         })
-    }
-}
-
-/// A run of a schedule.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct ScheduleRun {
-    #[schemars(extend("format" = "uuid"))]
-    id: String,
-    status: TriggerRunStatus,
-    /// When it was due, or asked for.
-    #[schemars(extend("format" = "date-time"))]
-    due: String,
-    /// Due times before it that were missed, at most 1,000.
-    missed_before: u32,
-    /// Who asked for it, if that was not the schedule.
-    asked_by: Option<String>,
-    /// Why it has failed, was left out, or waits.
-    reason: Option<String>,
-    /// The version of the skill or workflow.
-    version: Option<String>,
-    /// The execution that it is, of a skill.
-    #[schemars(with = "Option<String>")]
-    execution: Option<ExecutionId>,
-    /// The run of the workflow that it is, `wfr_…`.
-    workflow_run: Option<String>,
-    #[schemars(extend("format" = "date-time"))]
-    started: Option<String>,
-    #[schemars(extend("format" = "date-time"))]
-    ended: Option<String>,
-    /// What it returned, up to 16 KiB; `GET /v1/executions/{execution_id}/skill` or `GET /v1/workflow-runs/{run}` has more.
-    outputs: Option<Value>,
-}
-
-impl From<TriggerRunInfo> for ScheduleRun {
-    fn from(run: TriggerRunInfo) -> Self {
-        Self {
-            id: run.id.to_string(),
-            status: run.status,
-            due: date(run.due_micros),
-            missed_before: run.missed_before,
-            asked_by: run.asked_by,
-            reason: run.reason,
-            version: run.version,
-            execution: run.execution,
-            workflow_run: run.workflow_run,
-            started: run.started_micros.map(date),
-            ended: run.ended_micros.map(date),
-            outputs: run.outputs,
-        }
     }
 }
 
@@ -325,52 +274,6 @@ pub(crate) async fn delete(
     Ok(Empty)
 }
 
-/// A page of runs.
-#[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "ScheduleRunPage")]
-pub(crate) struct Runs {
-    runs: Vec<ScheduleRun>,
-    /// The cursor of the next page; null at the end.
-    next: Option<String>,
-}
-
-/// Which runs are listed.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct ListedRuns {
-    /// The `next` of the page before.
-    cursor: Option<Cursor<RUNS>>,
-    /// Runs of a page; default 1,000.
-    limit: Option<Limit>,
-}
-
-/// Its cursors.
-const RUNS: char = 'u';
-
-/// `GET /v1/schedules/{schedule}/runs`: the latest ones, the latest first.
-pub(crate) async fn runs(
-    State(app): State<App>,
-    Caller(principal): Caller,
-    Path(text): Path<String>,
-    Parameters(wanted): Parameters<ListedRuns>,
-) -> Result<Json<Runs>, ApiError> {
-    let all = app.engine().trigger_runs(&principal, KIND, &text).await?;
-    let (runs, next) = run_page(all, wanted.cursor.as_ref(), limit(wanted.limit, PAGE_MOST));
-    Ok(Json(Runs { runs, next }))
-}
-
-/// A page of runs, the latest first: keys grow with age.
-pub(crate) fn run_page<const LIST: char>(
-    mut all: Vec<TriggerRunInfo>,
-    after: Option<&Cursor<LIST>>,
-    most: usize,
-) -> (Vec<ScheduleRun>, Option<String>) {
-    let key = |run: &TriggerRunInfo| format!("{:020} {}", i64::MAX - run.due_micros, run.id);
-    all.sort_by_cached_key(key);
-    let (runs, next) = page(all, after, most, key);
-    (runs.into_iter().map(ScheduleRun::from).collect(), next)
-}
-
 /// `GET /v1/schedules/{schedule}/deliveries`: of results, the latest first.
 pub(crate) async fn deliveries(
     State(app): State<App>,
@@ -383,62 +286,4 @@ pub(crate) async fn deliveries(
         .deliveries(&principal, DeliveriesOf::Trigger(KIND), &text)
         .await?;
     Ok(Json(delivery_page(all, &wanted)))
-}
-
-/// A run of a schedule that is asked for.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "NewScheduleRun")]
-pub(crate) struct Asked {
-    /// The same key again is the same run, as long as that is listed: 422 if that was another request.
-    #[schemars(length(min = 1, max = 256))]
-    idempotency_key: Option<String>,
-    /// What becomes of it while an earlier run is in progress: `skip` is 409. Default: as the schedule has it for due times.
-    overlap: Option<Overlap>,
-}
-
-/// A run that was asked for.
-#[derive(Debug)]
-pub(crate) enum Started {
-    /// It is new.
-    New(With<202, ScheduleRun>),
-    /// It was asked for with the same key before.
-    Known(Replayed<ScheduleRun>),
-}
-
-impl IntoResponse for Started {
-    fn into_response(self) -> Response {
-        match self {
-            Self::New(run) => run.into_response(),
-            Self::Known(run) => run.into_response(),
-        }
-    }
-}
-
-impl Answer for Started {
-    fn describe(operation: &mut Operation<'_>) {
-        With::<202, ScheduleRun>::describe(operation);
-        Replayed::<ScheduleRun>::describe(operation);
-    }
-}
-
-/// `POST /v1/schedules/{schedule}/runs`: 202 with a run now, 200 with the one that was asked for with the same key.
-pub(crate) async fn run(
-    State(app): State<App>,
-    Caller(principal): Caller,
-    Path(text): Path<String>,
-    Key(header): Key,
-    Members(wanted): Members<Asked>,
-) -> Result<Started, ApiError> {
-    let asked = AskedRun {
-        key: key_of(wanted.idempotency_key, header)?,
-        overlap: wanted.overlap,
-    };
-    let started = app.engine().run_trigger(&principal, KIND, &text, asked).await?;
-    let run = started.run.into();
-    Ok(if started.is_new {
-        Started::New(With(run))
-    } else {
-        Started::Known(Replayed(run))
-    })
 }

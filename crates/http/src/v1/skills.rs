@@ -1,6 +1,4 @@
-//! `/v1/skills`: typed, versioned pieces of instructions and code, and their runs.
-
-pub(crate) mod runs;
+//! `/v1/skills`: typed, versioned pieces of instructions and code, and drafts of them.
 
 use std::collections::BTreeMap;
 

@@ -110,7 +110,7 @@ pub(crate) struct Revoked {
     stopped: usize,
     /// The ids of these runs.
     #[schemars(extend("maxItems" = MAX_RUNS_IN_PROGRESS))]
-    stopped_workflow_runs: Vec<String>,
+    stopped_runs: Vec<String>,
 }
 
 /// Its cursors.
@@ -170,6 +170,6 @@ pub(crate) async fn revoke(
     let revoked = by_id(id, async |id| app.engine().revoke_token(&principal, id).await).await?;
     Ok(Json(Revoked {
         stopped: revoked.workflow_runs.len(),
-        stopped_workflow_runs: revoked.workflow_runs,
+        stopped_runs: revoked.workflow_runs,
     }))
 }

@@ -7,8 +7,8 @@ use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use himalia_engine::{
-    DeliveriesOf, MAX_CALLBACK_URL, MAX_TRIGGER_NAME, MAX_WEBHOOK_BYTES, NewTrigger, RunTarget,
-    TriggerChange, TriggerInfo, TriggerKind, TriggerRunInfo, WebhookMessage,
+    DeliveriesOf, MAX_CALLBACK_URL, MAX_TRIGGER_NAME, MAX_WEBHOOK_BYTES, NewTrigger, RunInfo, RunTarget,
+    TriggerChange, TriggerInfo, TriggerKind, WebhookMessage,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -17,9 +17,10 @@ use uuid::Uuid;
 
 use super::answers::{Empty, ShownOnce, With};
 use super::deliveries::{Deliveries, ListedDeliveries, delivery_page};
-use super::input::{Cursor, Limit, Members, PAGE_MOST, Parameters, Text, Whole, limit};
-use super::schedules::{ScheduleRun, date, run_page};
-use super::skills::runs::TIMEOUT_MOST;
+use super::input::{Cursor, Limit, Members, Parameters, Text, Whole};
+use super::runs::ListedRun;
+use super::runs::start::TIMEOUT_MOST;
+use super::schedules::date;
 use super::triggers::{target_of, trigger_page};
 use crate::app::App;
 use crate::auth::{Caller, signature_check, wrong_token};
@@ -115,7 +116,7 @@ pub(crate) struct Webhook {
     #[schemars(extend("format" = "date-time"))]
     created: String,
     /// The latest run.
-    last_run: Option<ScheduleRun>,
+    last_run: Option<ListedRun>,
 }
 
 impl Webhook {
@@ -133,7 +134,7 @@ impl Webhook {
             enabled: info.enabled,
             callback: info.callback,
             created: date(info.created_micros),
-            last_run: info.last_run.map(ScheduleRun::from),
+            last_run: info.last_run.map(ListedRun::from),
         })
     }
 }
@@ -235,40 +236,6 @@ pub(crate) async fn delete(
     Ok(Empty)
 }
 
-/// A page of runs.
-#[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "WebhookRunPage")]
-pub(crate) struct Runs {
-    runs: Vec<ScheduleRun>,
-    /// The cursor of the next page; null at the end.
-    next: Option<String>,
-}
-
-/// Which runs are listed.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct ListedRuns {
-    /// The `next` of the page before.
-    cursor: Option<Cursor<RUNS>>,
-    /// Runs of a page; default 1,000.
-    limit: Option<Limit>,
-}
-
-/// Its cursors.
-const RUNS: char = 'g';
-
-/// `GET /v1/webhooks/{webhook}/runs`: the latest ones, the latest first.
-pub(crate) async fn runs(
-    State(app): State<App>,
-    Caller(principal): Caller,
-    Path(text): Path<String>,
-    Parameters(wanted): Parameters<ListedRuns>,
-) -> Result<Json<Runs>, ApiError> {
-    let all = app.engine().trigger_runs(&principal, KIND, &text).await?;
-    let (runs, next) = run_page(all, wanted.cursor.as_ref(), limit(wanted.limit, PAGE_MOST));
-    Ok(Json(Runs { runs, next }))
-}
-
 /// `GET /v1/webhooks/{webhook}/deliveries`: of results, the latest first.
 pub(crate) async fn deliveries(
     State(app): State<App>,
@@ -301,7 +268,7 @@ async fn received(
     id: &str,
     peer: Option<&Peer>,
     request: Request,
-) -> Result<Option<TriggerRunInfo>, ApiError> {
+) -> Result<Option<RunInfo>, ApiError> {
     let (parts, content) = request.into_parts();
     let header = |name: &str| header_of(&parts.headers, name);
     let (Ok(hook), Some(id), Some(timestamp), Some(signature)) = (

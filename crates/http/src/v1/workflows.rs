@@ -1,6 +1,4 @@
-//! `/v1/workflows`: definitions whose steps are skills. Their runs are in `runs.rs`.
-
-pub(crate) mod runs;
+//! `/v1/workflows`: definitions whose steps are skills. Their runs are in `runs`.
 
 use axum::Json;
 use axum::extract::{Path, State};
@@ -73,7 +71,7 @@ impl ShownWorkflow {
 }
 
 /// A time of the store.
-fn micros(micros: i64) -> String {
+pub(super) fn micros(micros: i64) -> String {
     timestamp(from_micros(u64::try_from(micros).unwrap_or(0)))
 }
 

@@ -8,6 +8,7 @@ mod log;
 mod panics;
 mod requests;
 mod routes;
+mod runs;
 mod starts;
 mod support;
 mod take_over;

@@ -148,18 +148,15 @@ fn operations_have_names_and_tags_for_generators_and_types_for_json() {
 }
 
 /// Lists that are complete in each answer, with what bounds them.
-const PARTS: [(&str, &str, &str); 21] = [
+const PARTS: [(&str, &str, &str); 22] = [
     (
         "/v1/executions/{execution_id}",
         "outputs",
         "the outputs of a result",
     ),
     ("/v1/executions/{execution_id}", "prompts", "16 open ones"),
-    (
-        "/v1/executions/{execution_id}/skill",
-        "violations",
-        "the first ones",
-    ),
+    ("/v1/runs/{run_id}", "violations", "the first ones"),
+    ("/v1/runs", "unanswered", "the replicas"),
     ("/v1/executions/{execution_id}", "artifacts", "32 files"),
     ("/v1/prompts", "unanswered", "the replicas"),
     ("/v1/prompts", "options", "16"),
@@ -187,10 +184,10 @@ const PARTS: [(&str, &str, &str); 21] = [
         "callers",
         "the kinds of callers",
     ),
-    ("/v1/workflow-runs/{run_id}", "steps", "100"),
-    ("/v1/workflow-runs/{run_id}/steps/{step}", "needs", "100"),
+    ("/v1/runs/{run_id}", "steps", "100"),
+    ("/v1/runs/{run_id}/steps/{step}", "needs", "100"),
     (
-        "/v1/workflow-runs/{run_id}/steps/{step}",
+        "/v1/runs/{run_id}/steps/{step}",
         "attempts",
         "11 of each of 1,000 items",
     ),

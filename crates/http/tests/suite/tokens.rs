@@ -130,7 +130,7 @@ async fn what_a_revoked_token_has_open_ends_and_nothing_else() {
     )
     .await;
     assert_eq!(revoked.status, 200);
-    assert_eq!(revoked.json(), json!({"stopped": 0, "stopped_workflow_runs": []}));
+    assert_eq!(revoked.json(), json!({"stopped": 0, "stopped_runs": []}));
     for stream in open_ones.iter_mut().chain([&mut waiting]) {
         within("the end", ended(stream)).await.unwrap();
     }

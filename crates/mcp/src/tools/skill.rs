@@ -1,8 +1,11 @@
 //! `skill`: finds, reads and runs skills.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
-use himalia_engine::{RunSkill, SKILL_FILE, Skill, SkillInfo, SkillKind, SkillRun, SkillRunStatus};
+use himalia_engine::{
+    RunSkill, RunState, RunUntil, RunView, SKILL_FILE, Skill, SkillInfo, SkillKind, id_of_run,
+};
 use rmcp::model::{CallToolResult, Tool};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -96,16 +99,16 @@ async fn run(mut call: Call) -> Answer {
                 version: wanted.version.clone(),
                 template: wanted.template.clone(),
                 inputs: wanted.inputs.clone(),
-                timeout: None,
                 client: call.client(),
-                key: None,
-                step: None,
-                callback: None,
+                ..RunSkill::default()
             };
             let id = call.engine.run_skill(&call.principal, name()?, run).await?.id;
             follow::wait(&call, id, None, Patience::exact(limits::WAIT)).await?;
-            let run = call.engine.skill_run(&call.principal, id).await?;
-            Ok(ended(&run).into())
+            let run = id_of_run(id.kernel.0);
+            let run = call
+                .engine
+                .run(&call.principal, &run, Duration::ZERO, RunUntil::Ended);
+            Ok(ended(&run.await?).into())
         }
     }
 }
@@ -158,43 +161,36 @@ fn file_of(skill: &Skill, path: &str) -> Result<String, Failure> {
     }
 }
 
-fn ended(run: &SkillRun) -> CallToolResult {
-    let id = run.execution.id;
-    let (text, failed) = match run.status {
-        SkillRunStatus::Running => (
-            format!("it runs: get_output with execution_id {id} waits for it"),
-            false,
-        ),
-        SkillRunStatus::Succeeded => {
+fn ended(run: &RunView) -> CallToolResult {
+    let (info, execution) = (&run.info, run.info.execution);
+    let (text, failed) = match info.status {
+        RunState::Succeeded => {
             let outputs = run.outputs.as_ref().map(Value::to_string).unwrap_or_default();
             (cut(&outputs, TEXT_CHARS), false)
         }
-        SkillRunStatus::Failed => (why(run), true),
+        RunState::Queued | RunState::Running => {
+            let id = execution.map(|id| id.to_string()).unwrap_or_default();
+            (
+                format!("it runs: get_output with execution_id {id} waits for it"),
+                false,
+            )
+        }
+        _ => (why(run), true),
     };
     let shown = json!({
-        "execution_id": id, "skill": run.skill, "outputs": versions::small(run.outputs.as_ref()),
-        "violations": run.violations,
+        "run": info.id, "execution_id": execution, "skill": info.name, "version": info.version,
+        "status": info.status, "outputs": versions::small(run.outputs.as_ref()), "violations": run.violations,
     });
     versions::told(text, failed, shown)
 }
 
-fn why(run: &SkillRun) -> String {
-    let mut text = String::new();
-    for wrong in &run.violations {
-        let _ = writeln!(text, "outputs{}: {}", wrong.path, wrong.text);
-    }
-    if let Some(error) = &run.execution.error {
-        let _ = writeln!(text, "{}: {}", error.name, error.value);
-    }
-    if let Some(reason) = run.reason() {
-        let _ = writeln!(text, "{reason}");
-    }
-    let status = json!(run.execution.status);
-    let _ = write!(
-        text,
-        "[failed: {} {}]",
-        status.as_str().unwrap_or_default(),
-        run.execution.id
+fn why(run: &RunView) -> String {
+    let message = run.info.error.as_ref().map(|error| error.message.as_str());
+    let text = format!(
+        "{}\n[{}: {}]",
+        message.unwrap_or_default(),
+        run.info.status.as_str(),
+        run.info.id
     );
     cut(&text, TEXT_CHARS)
 }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use himalia_engine::{
-    EngineError, PromptName, PromptState, RunStatus, RunUntil, RunView, StartRun, StepPromptId, StepState,
+    EngineError, PromptName, PromptState, RunState, RunUntil, RunView, StartRun, StepPromptId, StepState,
     StepView, Workflow, WorkflowInfo,
 };
 use rmcp::model::{CallToolResponse, CallToolResult, InputRequiredResult, Tool};
@@ -175,11 +175,11 @@ async fn look(call: &Call, id: &str, wait: Duration, until: RunUntil) -> Result<
         biased;
         () = call.context.ct.cancelled() => {}
         () = call.shutdown.cancelled() => {}
-        run = call.engine.workflow_run(&call.principal, id, wait, until) => return Ok(run?),
+        run = call.engine.run(&call.principal, id, wait, until) => return Ok(run?),
     }
     let now = call
         .engine
-        .workflow_run(&call.principal, id, Duration::ZERO, RunUntil::Ended);
+        .run(&call.principal, id, Duration::ZERO, RunUntil::Ended);
     Ok(now.await?)
 }
 
@@ -191,7 +191,8 @@ async fn question(call: &Call, run: &RunView) -> Result<Option<InputRequiredResu
             .prompt(&call.principal, &prompt_of(run, step), Duration::ZERO)
             .await?;
         if prompt.state == PromptState::Open {
-            let workflow = format!("{} {}", run.info.workflow, run.info.version);
+            let version = run.info.version.as_deref().unwrap_or_default();
+            let workflow = format!("{} {version}", run.info.name);
             return Ok(step_question(&workflow, &prompt));
         }
     }
@@ -200,7 +201,7 @@ async fn question(call: &Call, run: &RunView) -> Result<Option<InputRequiredResu
 
 /// The steps that wait for a person.
 fn waiting(run: &RunView) -> impl Iterator<Item = &StepView> {
-    let running = run.info.status == RunStatus::Running;
+    let running = run.info.status == RunState::Running;
     let waits = move |step: &&StepView| running && step.approval.is_some() && word(step) == "waiting";
     run.steps.iter().filter(waits)
 }
@@ -250,11 +251,11 @@ fn shown(info: &WorkflowInfo, workflow: &Workflow) -> String {
 fn told(run: &RunView, note: Option<String>) -> CallToolResult {
     let id = &run.info.id;
     let (text, failed) = match run.info.status {
-        RunStatus::Succeeded => {
+        RunState::Succeeded => {
             let outputs = run.outputs.as_ref().map(Value::to_string).unwrap_or_default();
             (outputs, false)
         }
-        RunStatus::Running => {
+        RunState::Queued | RunState::Running => {
             let mut text = String::new();
             for step in &run.steps {
                 let _ = writeln!(text, "{}", state_of(step));
@@ -270,15 +271,16 @@ fn told(run: &RunView, note: Option<String>) -> CallToolResult {
             let _ = write!(text, "[running: op look with run {id} and wait_s waits for it]");
             (text, false)
         }
-        RunStatus::Failed => {
-            let step = run.info.failed_step.as_deref().unwrap_or_default();
-            let failure = run.info.failure.as_ref();
-            let why = failure.map_or_else(String::new, |why| format!("{} ({})", why.message, why.code));
-            (format!("step {step}: {why}\n[failed: {id}]"), true)
-        }
-        RunStatus::Cancelled => {
+        RunState::Cancelled => {
             let by = run.info.cancelled_by.as_deref().unwrap_or_default();
             (format!("[cancelled by {by}: {id}]"), true)
+        }
+        RunState::Failed | RunState::Skipped | RunState::Missed => {
+            let error = run.info.error.as_ref();
+            let step = error.and_then(|error| error.step.as_deref());
+            let step = step.map_or_else(String::new, |step| format!("step {step}: "));
+            let why = error.map_or_else(String::new, |why| format!("{} ({})", why.message, why.code));
+            (format!("{step}{why}\n[{}: {id}]", run.info.status.as_str()), true)
         }
     };
     let text = match note {
@@ -287,7 +289,7 @@ fn told(run: &RunView, note: Option<String>) -> CallToolResult {
     };
     let steps = run.steps.iter().map(|step| (step.id.clone(), word(step).into()));
     let mut shown = json!({
-        "run": id, "workflow": run.info.workflow, "version": run.info.version, "status": run.info.status.as_str(),
+        "run": id, "workflow": run.info.name, "version": run.info.version, "status": run.info.status.as_str(),
         "outputs": versions::small(run.outputs.as_ref()), "steps": steps.collect::<Map<_, _>>(),
     });
     let prompts: Vec<Value> = waiting(run)

@@ -9,7 +9,7 @@ use super::membership::check_member;
 use super::{Me, PostgresStore};
 use crate::{
     DeliveryRecord, DueDelivery, FairBatch, OpenRun, StoreError, TriggerAdded, TriggerRecord, TriggerRun,
-    TriggerRunState,
+    TriggerRunFilter, TriggerRunState, TriggerRunsOf,
 };
 
 const TIME: &str = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS micros";
@@ -68,8 +68,20 @@ const RUN_OF_KEY: &str = "SELECT * FROM himalia.trigger_runs WHERE trigger_id = 
 
 const ONE_RUN: &str = "SELECT * FROM himalia.trigger_runs WHERE id = $1";
 
-const RUNS: &str = "
-SELECT * FROM himalia.trigger_runs WHERE trigger_id = $1 ORDER BY due_micros DESC, id DESC LIMIT $2";
+const RUNS_OF_TRIGGER: &str = "
+SELECT run.* FROM himalia.trigger_runs run WHERE run.trigger_id = $1
+    AND ($2::bigint IS NULL OR (run.due_micros, run.id) < ($2, $3::uuid))
+ORDER BY run.due_micros DESC, run.id DESC LIMIT $4";
+
+const RUNS_OF_OWNER: &str = "
+SELECT run.* FROM himalia.triggers one JOIN himalia.trigger_runs run ON run.trigger_id = one.id
+WHERE one.owner = $1 AND one.kind IN ('schedule', 'webhook')
+    AND ($2::bigint IS NULL OR (run.due_micros, run.id) < ($2, $3::uuid))
+ORDER BY run.due_micros DESC, run.id DESC LIMIT $4";
+
+const RUNS_AMONG: &str = "
+SELECT run.id FROM himalia.trigger_runs run JOIN himalia.triggers one ON one.id = run.trigger_id
+WHERE run.id = ANY($1) AND one.kind IN ('schedule', 'webhook')";
 
 const LAST_RUNS: &str = "
 SELECT DISTINCT ON (run.trigger_id) run.*
@@ -365,16 +377,30 @@ impl PostgresStore {
 
     pub(super) async fn do_trigger_runs(
         &self,
-        trigger: Uuid,
-        most: i64,
+        filter: TriggerRunFilter,
     ) -> Result<Vec<TriggerRun>, StoreError> {
         self.any_worker()?
             .run(move |link| async move {
-                link.query(RUNS, &[&trigger, &most])
-                    .await?
-                    .iter()
-                    .map(read_run)
-                    .collect()
+                let (due, id) = filter.after.unzip();
+                let rows = match &filter.of {
+                    TriggerRunsOf::Trigger(of) => {
+                        link.query(RUNS_OF_TRIGGER, &[of, &due, &id, &filter.limit])
+                            .await?
+                    }
+                    TriggerRunsOf::Owner(of) => {
+                        link.query(RUNS_OF_OWNER, &[of, &due, &id, &filter.limit]).await?
+                    }
+                };
+                rows.iter().map(read_run).collect()
+            })
+            .await
+    }
+
+    pub(super) async fn do_trigger_runs_among(&self, ids: Vec<Uuid>) -> Result<Vec<Uuid>, StoreError> {
+        self.any_worker()?
+            .run(move |link| async move {
+                let rows = link.query(RUNS_AMONG, &[&ids]).await?;
+                rows.iter().map(|row| Ok(row.try_get(0)?)).collect()
             })
             .await
     }

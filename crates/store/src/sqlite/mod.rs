@@ -50,9 +50,10 @@ use crate::{
     NewCallback, OpenRun, Owner, PutCredential, ReadyReplica, ReplicaLease, ReplicaRecord, RuntimePaths,
     Scope, SessionStore, SkillBrief, SkillRecord, Space, StepAnswer, StepPromptFilter, StepPromptRecord,
     StepsWritten, Store, StoreError, StoreFuture, TakeOver, Taken, TokenRecord, ToolApprovalAdded,
-    ToolApprovalRecord, TriggerAdded, TriggerRecord, TriggerRun, TriggerStore, UsageRecord, VersionAdded,
-    VersionQuota, WorkflowBrief, WorkflowRecord, WorkflowRunAdded, WorkflowRunBrief, WorkflowRunEnd,
-    WorkflowRunFilter, WorkflowRunQuota, WorkflowRunRecord, WorkflowRunStore, WorkflowStepRecord,
+    ToolApprovalRecord, TriggerAdded, TriggerRecord, TriggerRun, TriggerRunFilter, TriggerStore, UsageRecord,
+    VersionAdded, VersionQuota, WorkflowBrief, WorkflowRecord, WorkflowRunAdded, WorkflowRunBrief,
+    WorkflowRunEnd, WorkflowRunFilter, WorkflowRunQuota, WorkflowRunRecord, WorkflowRunStore,
+    WorkflowStepRecord,
 };
 pub use backup::{copy_database, detach_sandboxes};
 use claims::Claim;
@@ -625,8 +626,12 @@ impl TriggerStore for SqliteStore {
         Box::pin(self.do_note_prompt_answer(hook, message, micros))
     }
 
-    fn trigger_runs(&self, trigger: Uuid, most: i64) -> StoreFuture<'_, Vec<TriggerRun>> {
-        Box::pin(self.do_trigger_runs(trigger, most))
+    fn trigger_runs(&self, filter: TriggerRunFilter) -> StoreFuture<'_, Vec<TriggerRun>> {
+        Box::pin(self.do_trigger_runs(filter))
+    }
+
+    fn trigger_runs_among(&self, ids: Vec<Uuid>) -> StoreFuture<'_, Vec<Uuid>> {
+        Box::pin(self.do_trigger_runs_among(ids))
     }
 
     fn last_trigger_runs(&self, owner: Option<String>, kind: String) -> StoreFuture<'_, Vec<TriggerRun>> {

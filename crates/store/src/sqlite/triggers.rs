@@ -8,7 +8,7 @@ use super::SqliteStore;
 use super::failure::Failure;
 use crate::{
     DeliveryRecord, DueDelivery, FairBatch, OpenRun, StoreError, TriggerAdded, TriggerRecord, TriggerRun,
-    TriggerRunState,
+    TriggerRunFilter, TriggerRunState, TriggerRunsOf,
 };
 
 const INSERT: &str = "
@@ -44,6 +44,20 @@ SELECT run.*, placed.kind FROM trigger_runs run JOIN (
     FROM trigger_runs open JOIN triggers ON triggers.id = open.trigger_id
     WHERE open.state IN ('due', 'running') AND open.not_before_micros <= ?1 AND open.claim <> ?2) placed USING (id)
 WHERE placed.place <= ?3 ORDER BY placed.place, run.due_micros, run.id LIMIT ?4";
+
+const RUNS_OF_TRIGGER: &str = "SELECT run.* FROM trigger_runs run WHERE run.trigger_id = :of";
+
+const RUNS_OF_OWNER: &str = "
+SELECT run.* FROM triggers one JOIN trigger_runs run ON run.trigger_id = one.id
+WHERE one.owner = :of AND one.kind IN ('schedule', 'webhook')";
+
+const PAGE_OF_RUNS: &str = "
+AND (:due IS NULL OR run.due_micros < :due OR (run.due_micros = :due AND run.id < :id))
+ORDER BY run.due_micros DESC, run.id DESC LIMIT :limit";
+
+const IS_RUN: &str = "
+SELECT 1 FROM trigger_runs run JOIN triggers ON triggers.id = run.trigger_id
+WHERE run.id = ?1 AND triggers.kind IN ('schedule', 'webhook')";
 
 const LAST_RUNS: &str = "
 SELECT * FROM (
@@ -219,15 +233,36 @@ impl SqliteStore {
 
     pub(super) async fn do_trigger_runs(
         &self,
-        trigger: Uuid,
-        most: i64,
+        filter: TriggerRunFilter,
     ) -> Result<Vec<TriggerRun>, StoreError> {
         self.read(move |connection| {
-            let mut select = connection.prepare_cached(
-                "SELECT * FROM trigger_runs WHERE trigger_id = ?1 ORDER BY due_micros DESC, id DESC LIMIT ?2",
-            )?;
-            let rows = select.query_map(params![trigger.to_string(), most], read_run)?;
+            let (runs, of) = match filter.of {
+                TriggerRunsOf::Trigger(id) => (RUNS_OF_TRIGGER, id.to_string()),
+                TriggerRunsOf::Owner(owner) => (RUNS_OF_OWNER, owner),
+            };
+            let mut select = connection.prepare_cached(&format!("{runs} {PAGE_OF_RUNS}"))?;
+            let given = named_params! {
+                ":of": of,
+                ":due": filter.after.map(|(due, _)| due),
+                ":id": filter.after.map(|(_, id)| id.to_string()),
+                ":limit": filter.limit,
+            };
+            let rows = select.query_map(given, read_run)?;
             Ok(rows.collect::<Result<_, _>>()?)
+        })
+        .await
+    }
+
+    pub(super) async fn do_trigger_runs_among(&self, mut ids: Vec<Uuid>) -> Result<Vec<Uuid>, StoreError> {
+        self.read(move |connection| {
+            let mut select = connection.prepare_cached(IS_RUN)?;
+            let mut found = Vec::new();
+            for id in ids.drain(..) {
+                if select.exists([id.to_string()])? {
+                    found.push(id);
+                }
+            }
+            Ok(found)
         })
         .await
     }

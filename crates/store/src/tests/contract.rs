@@ -1504,10 +1504,12 @@ pub(crate) async fn a_due_time_makes_one_run_by_any_replica<P: Fixture>() {
             ..due.clone()
         })
     );
-    assert_eq!(
-        b.trigger_runs(due.id, 10).await.unwrap(),
-        [trigger_run(11, 1, 100)]
-    );
+    let page = |of: TriggerRunsOf, after: Option<(i64, u128)>, limit: i64| {
+        let after = after.map(|(due, id)| (due, Uuid::from_u128(id)));
+        b.trigger_runs(TriggerRunFilter { of, after, limit })
+    };
+    let of_one = || TriggerRunsOf::Trigger(due.id);
+    assert_eq!(page(of_one(), None, 10).await.unwrap(), [trigger_run(11, 1, 100)]);
     let stopped = TriggerRecord {
         next_micros: None,
         version: 2,
@@ -1527,6 +1529,25 @@ pub(crate) async fn a_due_time_makes_one_run_by_any_replica<P: Fixture>() {
     );
     assert_eq!(b.add_trigger_run(trigger_run(12, 1, 200)).await.unwrap(), None);
     assert_eq!(b.count_open_trigger_runs(due.id).await.unwrap(), 2);
+    // Pages have the latest first, each run once, and the runs of one owner.
+    let (older, newer) = (trigger_run(11, 1, 100), trigger_run(12, 1, 200));
+    let of_owner = |owner: &str| TriggerRunsOf::Owner(owner.to_owned());
+    for of in [of_one(), of_owner("acme")] {
+        assert_eq!(
+            page(of.clone(), None, 10).await.unwrap(),
+            [newer.clone(), older.clone()]
+        );
+        assert_eq!(page(of.clone(), None, 1).await.unwrap(), [newer.clone()]);
+        for after in [(200, 12), (150, 0), (100, 12)] {
+            assert_eq!(page(of.clone(), Some(after), 10).await.unwrap(), [older.clone()]);
+        }
+        assert_eq!(page(of, Some((100, 11)), 10).await.unwrap(), []);
+    }
+    assert_eq!(page(of_owner("other"), None, 10).await.unwrap(), []);
+    let among = [11, 12, 99, 1].map(Uuid::from_u128);
+    let mut found = b.trigger_runs_among(among.to_vec()).await.unwrap();
+    found.sort_unstable();
+    assert_eq!(found, among[..2]);
     let last = a
         .last_trigger_runs(Some("acme".into()), "schedule".into())
         .await

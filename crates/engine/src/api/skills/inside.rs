@@ -16,9 +16,10 @@ use himalia_skills::{Kind, SKILL_FILE, Version, VersionReq, release_order};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use super::run::{RunSkill, SkillRun, SkillRunStatus, keyed};
+use super::run::{RunSkill, keyed};
 use super::{Commands, SkillInfo};
 use crate::api::prompt_turns::PromptTurns;
+use crate::api::runs::{RunView, uuid_of_run};
 use crate::api::{Drivers, Triggers};
 use crate::jupyter_sessions::JupyterSessions;
 use crate::tokens::AccessTokens;
@@ -143,7 +144,7 @@ impl SessionSkills for Inside {
     ) -> BoxFuture<'_, Result<Value, EngineError>> {
         Box::pin(async move {
             let commands = self.commands()?;
-            let id = commands.run_below(&caller, &run)?;
+            let id = commands.run_below(&caller, &run).await?;
             commands.run_shown(&caller, id, wait).await
         })
     }
@@ -151,7 +152,7 @@ impl SessionSkills for Inside {
     fn stop(&self, caller: Arc<SessionKernel>, run: String) -> BoxFuture<'_, Result<Value, EngineError>> {
         Box::pin(async move {
             let commands = self.commands()?;
-            let id = commands.run_below(&caller, &run)?;
+            let id = commands.run_below(&caller, &run).await?;
             let principal = Principal::of_session(&caller.session());
             commands.interrupt_execution(&principal, id).await?;
             commands.run_shown(&caller, id, Duration::ZERO).await
@@ -258,13 +259,10 @@ impl Commands {
         };
         let mut run = RunSkill {
             version: wanted.version,
-            template: None,
             inputs: wanted.inputs,
             timeout,
-            client: None,
             key,
-            step: None,
-            callback: None,
+            ..RunSkill::default()
         };
         let keyed = keyed(&principal, name, &run);
         if let Some(begun) = self.run_before(&principal, keyed.as_ref()).await? {
@@ -323,19 +321,18 @@ impl Commands {
     }
 
     /// A run that this session has begun.
-    fn run_below(&self, caller: &SessionKernel, run: &str) -> Result<ExecutionId, EngineError> {
+    async fn run_below(&self, caller: &SessionKernel, run: &str) -> Result<ExecutionId, EngineError> {
         let unknown = || EngineError::NotFound {
-            what: "Run of a skill",
+            what: "Run",
             id: run.chars().take(NAME_CHARS).collect(),
         };
-        let id: ExecutionId = run.parse().map_err(|_| unknown())?;
+        let kernel = KernelId(uuid_of_run(run).ok_or_else(unknown)?);
         let principal = Principal::of_session(&caller.session());
-        let parent = self.parent_of(&principal, id.kernel);
-        if parent == Some(SessionId::of_first_kernel(caller.id())) {
-            Ok(id)
-        } else {
-            Err(unknown())
+        if self.parent_of(&principal, kernel) != Some(SessionId::of_first_kernel(caller.id())) {
+            return Err(unknown());
         }
+        let found = self.execution_of_run(&principal, kernel).await?;
+        found.ok_or_else(unknown)
     }
 
     fn parent_of(&self, principal: &Principal, kernel: KernelId) -> Option<SessionId> {
@@ -356,7 +353,7 @@ impl Commands {
             // Late: it is shown as it is.
             let _ = timeout(wait, feed.wait(Until::Settled)).await;
         }
-        Ok(shown(&self.skill_run(&principal, id).await?))
+        Ok(shown(&self.skill_view(&principal, id).await?))
     }
 }
 
@@ -377,35 +374,28 @@ fn brief(info: &SkillInfo) -> Value {
     })
 }
 
-fn shown(run: &SkillRun) -> Value {
-    let execution = &run.execution;
-    let error = execution.error.as_ref().map(
-        |error| json!({ "name": error.name, "value": error.value, "traceback": error.traceback.join("\n") }),
-    );
-    let text = &execution.text;
-    let from = text
-        .char_indices()
-        .rev()
-        .nth(TEXT_CHARS - 1)
-        .map_or(0, |(at, _)| at);
+/// A run as its code sees it: the members of `GET /v1/runs/{id}` that it needs.
+fn shown(run: &RunView) -> Value {
+    let info = &run.info;
     let violations = run.violations.iter();
     let violations = violations.map(|one| json!({ "path": one.path, "rule": one.rule, "text": one.text }));
-    json!({
-        "id": execution.id.to_string(),
-        "skill": run.skill,
-        "status": match run.status {
-            SkillRunStatus::Running => "running",
-            SkillRunStatus::Succeeded => "succeeded",
-            SkillRunStatus::Failed => "failed",
-        },
-        "execution_status": execution.status,
-        "outputs": run.outputs,
-        "violations": violations.collect::<Vec<_>>(),
-        "reason": run.reason(),
-        "error": error,
-        "text": &text[from..],
-        "artifacts": execution.artifacts,
-    })
+    let mut shown = json!({
+        "id": info.id, "kind": info.kind, "name": info.name, "version": info.version, "digest": info.digest,
+        "status": info.status, "error": info.error, "session": info.session, "execution": info.execution,
+        "outputs": run.outputs, "violations": violations.collect::<Vec<_>>(),
+    });
+    if let Some(result) = &run.result {
+        let text = &result.text;
+        let from = text.char_indices().rev().nth(TEXT_CHARS - 1);
+        let exception = result.error.as_ref().map(
+            |error| json!({ "name": error.name, "value": error.value, "traceback": error.traceback.join("\n") }),
+        );
+        shown["execution_status"] = json!(result.status);
+        shown["exception"] = json!(exception);
+        shown["text"] = text[from.map_or(0, |(at, _)| at)..].into();
+        shown["artifacts"] = json!(result.artifacts);
+    }
+    shown
 }
 
 #[cfg(test)]

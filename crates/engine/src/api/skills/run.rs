@@ -19,9 +19,10 @@ use himalia_sandbox::Network;
 use himalia_session::{OpenCall, SessionKernel, name_of_run};
 use himalia_skills::{MAX_OUTPUT_BYTES, Manifest, OUTPUT_TYPE, Skill, Violation, code as run_code, outputs};
 use serde_json::{Map, Value, json};
+use uuid::Uuid;
 
 use super::{Commands, invalid};
-use crate::api::triggers::CallbackSecret;
+use crate::api::triggers::{CallbackSecret, TriggerKind};
 
 /// Seconds of a run that says nothing.
 const TIMEOUT: Duration = Duration::from_mins(10);
@@ -32,9 +33,9 @@ const MEMBER: &str = "skill";
 /// The member of an execution's metadata that says of which step of a workflow it is, by [`SkillStep::key`].
 pub(in crate::api) const STEP_MEMBER: &str = "workflow_step";
 /// The label of a session of a step of a workflow.
-const RUN_LABEL: &str = "himalia.workflow_run";
+pub(in crate::api) const RUN_LABEL: &str = "himalia.workflow_run";
 /// The label of a session of a run.
-const LABEL: &str = "himalia.skill";
+pub(in crate::api) const LABEL: &str = "himalia.skill";
 
 /// A run of a skill that is asked for.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -53,6 +54,8 @@ pub struct RunSkill {
     pub key: Option<String>,
     /// The step of a workflow that it is.
     pub step: Option<SkillStep>,
+    /// The schedule or webhook that has asked for it.
+    pub trigger: Option<(TriggerKind, Uuid)>,
     /// Where its result is posted.
     pub callback: Option<String>,
 }
@@ -83,7 +86,7 @@ pub struct BegunRun {
 
 /// How far a run is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SkillRunStatus {
+pub(in crate::api) enum SkillRunStatus {
     /// It waits or runs.
     Running,
     /// It has returned outputs that fit the schema.
@@ -94,7 +97,7 @@ pub enum SkillRunStatus {
 
 /// A run of a skill.
 #[derive(Clone, Debug)]
-pub struct SkillRun {
+pub(in crate::api) struct SkillRun {
     /// The skill: name, version, digest.
     pub skill: Value,
     /// How far it is.
@@ -108,16 +111,43 @@ pub struct SkillRun {
 }
 
 impl SkillRun {
-    /// The reason of a failure that neither an exception nor `violations` explain.
-    pub fn reason(&self) -> Option<&'static str> {
-        let is_explained = self.execution.error.is_some() || !self.violations.is_empty();
-        let failed = self.status == SkillRunStatus::Failed && !is_explained;
-        failed.then(|| end_without_outputs(&self.execution).1)
+    /// Returns true if the metadata of an execution are those of a run.
+    pub(in crate::api) fn is_of(metadata: &Map<String, Value>) -> bool {
+        metadata.contains_key(MEMBER)
+    }
+
+    /// The run that an execution is, without its outputs.
+    pub(in crate::api) fn unchecked(execution: ExecutionResult, status: SkillRunStatus) -> Self {
+        Self {
+            skill: execution.metadata.get(MEMBER).cloned().unwrap_or_default(),
+            status,
+            outputs: None,
+            violations: Vec::new(),
+            execution,
+        }
+    }
+
+    /// Why it failed: a stable code, and a text.
+    pub(in crate::api) fn failure(&self) -> Option<(&'static str, String)> {
+        if self.status != SkillRunStatus::Failed {
+            return None;
+        }
+        if !self.violations.is_empty() {
+            let wrong = self.violations.iter();
+            let texts = wrong.map(|one| format!("outputs{}: {} ({})", one.path, one.text, one.rule));
+            return Some(("bad_outputs", texts.collect::<Vec<_>>().join("; ")));
+        }
+        let (code, otherwise) = end_without_outputs(&self.execution);
+        let text = match &self.execution.error {
+            Some(error) => format!("{}: {}", error.name, error.value),
+            None => otherwise.to_owned(),
+        };
+        Some((code, text))
     }
 }
 
 /// The end of an execution that gave no outputs: the code of a step's failure, and its text.
-pub(in crate::api) fn end_without_outputs(execution: &ExecutionResult) -> (&'static str, &'static str) {
+fn end_without_outputs(execution: &ExecutionResult) -> (&'static str, &'static str) {
     let timed_out = |death: &Death| death.cause == TIMED_OUT;
     match execution.status {
         ExecutionStatus::Error => ("error", "the skill has raised an exception"),
@@ -290,11 +320,10 @@ impl Commands {
         let Some(kernel) = self.inner.started_once(principal, name, keyed)? else {
             return Ok(None);
         };
-        let all = self.executions(principal, kernel).await?;
-        let run = all.into_iter().find(|one| one.metadata.contains_key(MEMBER));
+        let run = self.execution_of_run(principal, kernel).await?;
         let session = self.session_info(principal, kernel)?;
-        Ok(run.map(|run| BegunRun {
-            id: run.id,
+        Ok(run.map(|id| BegunRun {
+            id,
             session,
             repeated: true,
             callback_secret: None,
@@ -314,25 +343,19 @@ impl Commands {
         })
     }
 
-    pub(crate) async fn skill_run(
+    pub(in crate::api) async fn skill_run(
         &self,
         principal: &Principal,
         id: ExecutionId,
     ) -> Result<SkillRun, EngineError> {
         let execution = self.execution(principal, id).await?;
         let unknown = || EngineError::NotFound {
-            what: "Run of a skill",
+            what: "Run",
             id: id.to_string(),
         };
         let named = execution.metadata.get(MEMBER).cloned().ok_or_else(unknown)?;
         let text = |member: &str| named.get(member).and_then(Value::as_str).unwrap_or_default();
-        let mut run = SkillRun {
-            skill: named.clone(),
-            status: SkillRunStatus::Running,
-            outputs: None,
-            violations: Vec::new(),
-            execution,
-        };
+        let mut run = SkillRun::unchecked(execution, SkillRunStatus::Running);
         if !run.execution.status.is_over() {
             return Ok(run);
         }
@@ -446,6 +469,9 @@ impl Commands {
         let mut labels = BTreeMap::from([(LABEL.to_owned(), skill)]);
         if let Some(step) = &wanted.step {
             labels.insert(RUN_LABEL.to_owned(), step.run.clone());
+        }
+        if let Some((kind, id)) = wanted.trigger {
+            labels.insert(kind.label().to_owned(), id.to_string());
         }
         Ok(StartSession {
             name,
@@ -596,13 +622,7 @@ impl NotedRun {
             SkillRunStatus::Succeeded => ToolOutcome::Done,
             SkillRunStatus::Running | SkillRunStatus::Failed => ToolOutcome::Failed,
         };
-        let error = run.execution.error.as_ref();
-        let reason = error.map(|error| format!("{}: {}", error.name, error.value));
-        let reason = reason.or_else(|| {
-            let wrong = run.violations.first()?;
-            Some(format!("the outputs do not fit: {} {}", wrong.path, wrong.text))
-        });
-        let reason = reason.or_else(|| run.reason().map(str::to_owned));
+        let reason = run.failure().map(|(_, text)| text);
         self.0.end(outcome, reason, run.outputs.as_ref()).await;
     }
 }

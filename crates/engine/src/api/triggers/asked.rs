@@ -7,9 +7,11 @@ use himalia_store::TriggerRecord;
 use serde_json::json;
 use uuid::Uuid;
 
-use super::definition::{Detail, Times, TriggerKind, TriggerRunStatus, definition, detail, stored};
-use super::{MAX_OPEN_RUNS, TRIES, TriggerRunInfo, busy, new_run, run_info};
+use super::definition::{Detail, Times, TriggerKind, definition, detail, stored};
+use super::{MAX_OPEN_RUNS, TRIES, busy, new_run};
 use crate::api::Commands;
+use crate::api::runs::{RunState, id_of_run};
+use crate::api::workflows::StartedRun;
 
 /// Bytes of a key.
 const MAX_KEY_BYTES: usize = 256;
@@ -23,15 +25,6 @@ pub struct AskedRun {
     pub overlap: Option<Overlap>,
 }
 
-/// A run of a trigger that a client has asked for.
-#[derive(Clone, Debug, PartialEq)]
-pub struct StartedTriggerRun {
-    /// The run.
-    pub run: TriggerRunInfo,
-    /// Whether it is new, or was asked for with the same key before.
-    pub is_new: bool,
-}
-
 impl Commands {
     pub(crate) async fn run_trigger(
         &self,
@@ -39,7 +32,7 @@ impl Commands {
         kind: TriggerKind,
         text: &str,
         asked: AskedRun,
-    ) -> Result<StartedTriggerRun, EngineError> {
+    ) -> Result<StartedRun, EngineError> {
         self.allow(principal, Action::Execute, Object::Schedules)?;
         self.inner.check_open()?;
         let key = asked.key.as_deref();
@@ -62,7 +55,7 @@ impl Commands {
                 let same = self.asked_before(&record, &key, &asked).await?;
                 return same.ok_or(error);
             }
-            let mut new = Detail::new(TriggerRunStatus::Due);
+            let mut new = Detail::new(RunState::Queued);
             new.asked_by = Some(principal.name().to_owned());
             new.asked_overlap = asked.overlap;
             let now = self.trigger_time().await?;
@@ -72,10 +65,7 @@ impl Commands {
             let changed = self.inner.store().change_trigger(record, Some(run.clone())).await;
             if changed.map_err(stored)? {
                 self.triggers.wake();
-                return Ok(StartedTriggerRun {
-                    run: run_info(&run)?,
-                    is_new: true,
-                });
+                return Ok(StartedRun::of(id_of_run(run.id), true));
             }
         }
         Err(busy())
@@ -87,7 +77,7 @@ impl Commands {
         record: &TriggerRecord,
         key: &str,
         asked: &AskedRun,
-    ) -> Result<Option<StartedTriggerRun>, EngineError> {
+    ) -> Result<Option<StartedRun>, EngineError> {
         let found = self.inner.store().trigger_run_of(record.id, key.to_owned()).await;
         let Some(run) = found.map_err(stored)? else {
             return Ok(None);
@@ -95,10 +85,7 @@ impl Commands {
         if detail(&run)?.asked_overlap != asked.overlap {
             return Err(EngineError::KeyReused);
         }
-        Ok(Some(StartedTriggerRun {
-            run: run_info(&run)?,
-            is_new: false,
-        }))
+        Ok(Some(StartedRun::of(id_of_run(run.id), false)))
     }
 
     /// A run more must not be one too many.

@@ -1,5 +1,7 @@
 //! Callbacks: what came of a run is posted to a URL, signed by the scheme of Standard Webhooks, and tried again for about a day.
 
+use std::sync::Arc;
+
 use himalia_journal::may_block;
 use himalia_model::{Action, EngineError, HttpUrl, Object, Principal, from_micros};
 use himalia_schedules::{DELIVERY_ATTEMPTS, Secret, Signed, pause};
@@ -13,9 +15,10 @@ use uuid::Uuid;
 use super::definition::{TriggerKind, definition, detail, stored, write};
 use super::of_run;
 use super::places::Placed;
-use super::target::Runnable;
+use super::run_info;
 use crate::Engine;
 use crate::api::Commands;
+use crate::api::runs::{id_of_run, uuid_of_run};
 
 /// Bytes of the URL of a callback.
 pub const MAX_CALLBACK_URL: usize = 2048;
@@ -58,7 +61,7 @@ pub struct DeliveryAttempt {
 pub struct DeliveryInfo {
     /// Its id.
     pub id: Uuid,
-    /// The run that it tells of: the id of a run of its trigger, or the one that a client knows of the run that it has started.
+    /// The run that it tells of.
     pub run: String,
     /// Where to: the origin of the URL.
     pub url: String,
@@ -77,7 +80,7 @@ pub struct DeliveryInfo {
 pub enum DeliveriesOf {
     /// A trigger of this kind, by its id or name.
     Trigger(TriggerKind),
-    /// A run that a client has started, by its id.
+    /// A run, by its id.
     Run,
 }
 
@@ -142,11 +145,7 @@ fn info(record: &DeliveryRecord, trigger: &TriggerRecord) -> Result<DeliveryInfo
     let told = told(record)?;
     Ok(DeliveryInfo {
         id: record.id,
-        run: if trigger.kind == of_run::KIND {
-            trigger.name.clone()
-        } else {
-            record.run.to_string()
-        },
+        run: id_of_run(record.run),
         url: shown_url(&told.url),
         state: told.state,
         attempts: told.attempts,
@@ -264,23 +263,14 @@ fn body(trigger: &TriggerRecord, run: &TriggerRun) -> Result<Vec<u8>, EngineErro
             },
         })
     } else {
+        let shown = run_info(trigger, run)?.info;
         let mut data = json!({
-            "status": detail.status, "reason": detail.reason, "outputs": detail.outputs,
-            "execution": detail.execution, "workflow_run": detail.workflow_run, "version": detail.version,
-            "started": detail.started_micros.map(date), "ended": ended,
+            "run": shown.id, "kind": shown.kind, "name": shown.name, "version": shown.version, "status": shown.status,
+            "error": shown.error, "outputs": detail.outputs, "origin": shown.origin, "execution": shown.execution,
+            "created": date(run.due_micros), "started": detail.started_micros.map(date), "ended": ended,
         });
-        if trigger.kind == of_run::KIND {
-            let definition = definition(trigger)?;
-            let (what, name) = match &definition.target()?.what {
-                Runnable::Skill(name) => ("skill", name),
-                Runnable::Workflow(name) => ("workflow", name),
-            };
-            data["run"] = trigger.name.as_str().into();
-            data[what] = json!({ "name": name });
-        } else {
-            data["run"] = json!(run.id);
-            data[&trigger.kind] = json!({ "id": trigger.id, "name": trigger.name });
-            data["due"] = date(run.due_micros).into();
+        if trigger.kind != of_run::KIND {
+            data["origin"]["name"] = trigger.name.as_str().into();
         }
         json!({ "type": "run.ended", "timestamp": ended, "data": data })
     };
@@ -318,14 +308,26 @@ impl Commands {
         text: &str,
     ) -> Result<Vec<DeliveryInfo>, EngineError> {
         self.allow(principal, Action::Read, Object::Schedules)?;
-        let record = match of {
-            DeliveriesOf::Trigger(kind) => self.find_trigger(principal, kind, text).await?,
-            DeliveriesOf::Run => self.find_callback(principal, text).await?,
+        let (record, run) = match of {
+            DeliveriesOf::Trigger(kind) => (self.find_trigger(principal, kind, text).await?, None),
+            DeliveriesOf::Run => {
+                let found = match uuid_of_run(text) {
+                    Some(id) => self.trigger_run(principal, id).await?,
+                    None => None,
+                };
+                let Some((record, run)) = found else {
+                    // A run without a callback has none, and one that is not there is unknown.
+                    self.find_run(principal, text).await?;
+                    return Ok(Vec::new());
+                };
+                (Arc::unwrap_or_clone(record), Some(run.id))
+            }
         };
         let most = i64::try_from(MAX_DELIVERIES).unwrap_or(i64::MAX);
         let all = self.inner.store().deliveries(record.id, most).await;
-        let all = all.map_err(stored)?;
-        all.iter().map(|one| info(one, &record)).collect()
+        let all = all.map_err(stored)?.into_iter();
+        let all = all.filter(|one| run.is_none_or(|run| one.run == run));
+        all.map(|one| info(&one, &record)).collect()
     }
 
     pub(crate) async fn redeliver(

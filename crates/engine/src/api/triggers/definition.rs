@@ -5,12 +5,12 @@ use himalia_model::{EngineError, OPERATOR, Principal};
 use himalia_schedules::{Missed, Overlap, Policy, Timetable};
 use himalia_session::not_stored;
 use himalia_store::{StoreError, TriggerRecord, TriggerRun, TriggerRunState};
-use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::target::RunTarget;
+use crate::api::runs::{RunError, RunState};
 
 /// What a trigger is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +29,15 @@ impl TriggerKind {
             Self::Schedule => "schedule",
             Self::Webhook => "webhook",
             Self::Prompts => "prompt_webhook",
+        }
+    }
+
+    /// The label of the sessions of its runs, with its id.
+    pub(in crate::api) const fn label(self) -> &'static str {
+        match self {
+            Self::Schedule => "himalia.schedule",
+            Self::Webhook => "himalia.webhook",
+            Self::Prompts => "himalia.prompt_webhook",
         }
     }
 
@@ -131,28 +140,10 @@ impl Definition {
     }
 }
 
-/// How far a run of a trigger is, and how it ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum TriggerRunStatus {
-    /// It is to be started.
-    Due,
-    /// It runs.
-    Running,
-    /// It has returned outputs that fit the schema.
-    Succeeded,
-    /// It has not: `reason` says why.
-    Failed,
-    /// Its time came while an earlier run was in progress.
-    Skipped,
-    /// Its time had ended before a gateway saw it.
-    Missed,
-}
-
-impl TriggerRunStatus {
-    pub(super) fn state(self) -> TriggerRunState {
+impl RunState {
+    pub(super) fn stored(self) -> TriggerRunState {
         match self {
-            Self::Due => TriggerRunState::Due,
+            Self::Queued => TriggerRunState::Due,
             Self::Running => TriggerRunState::Running,
             _ => TriggerRunState::Over,
         }
@@ -162,7 +153,10 @@ impl TriggerRunStatus {
 /// What is stored of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Detail {
-    pub(super) status: TriggerRunStatus,
+    pub(super) status: RunState,
+    /// What it runs; `None` until it begins, as its trigger may be changed until then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) target: Option<RunTarget>,
     /// Who asked for it, if that was not the trigger itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) asked_by: Option<String>,
@@ -174,7 +168,7 @@ pub(super) struct Detail {
     pub(super) inputs: Option<Map<String, Value>>,
     pub(super) missed_before: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) reason: Option<String>,
+    pub(super) error: Option<RunError>,
     /// The version that runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) version: Option<String>,
@@ -194,14 +188,15 @@ pub(super) struct Detail {
 }
 
 impl Detail {
-    pub(super) fn new(status: TriggerRunStatus) -> Self {
+    pub(super) fn new(status: RunState) -> Self {
         Self {
             status,
+            target: None,
             asked_by: None,
             asked_overlap: None,
             inputs: None,
             missed_before: 0,
-            reason: None,
+            error: None,
             version: None,
             execution: None,
             workflow_run: None,
@@ -234,7 +229,7 @@ pub(super) fn detail(run: &TriggerRun) -> Result<Detail, EngineError> {
     read(&run.detail)
 }
 
-pub(super) fn stored(error: StoreError) -> EngineError {
+pub(in crate::api) fn stored(error: StoreError) -> EngineError {
     not_stored("triggers in the store", error)
 }
 

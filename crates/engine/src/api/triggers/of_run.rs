@@ -5,20 +5,20 @@
 //! its delivery is one like all others. No list of triggers has it. It is kept as long as its run.
 
 use himalia_executions::ExecutionId;
-use himalia_model::{Action, EngineError, Object, Principal};
+use himalia_model::{EngineError, Principal};
 use himalia_store::{CallbackAdded, CallbackQuota, NewCallback, TriggerRecord};
 use serde_json::Map;
 use uuid::Uuid;
 
 use super::callbacks::check_url;
-use super::definition::{Definition, Detail, Holder, TriggerRunStatus, stored, write};
+use super::definition::{Definition, Detail, Holder, stored, write};
 use super::runner::{self, Outcome, Watched};
 use super::target::RunTarget;
 use super::webhooks::{Secrets, new_secret};
 use super::{new_run, workflows};
 use crate::api::Commands;
+use crate::api::runs::{RunError, RunState, id_of_run};
 use crate::api::skills::BegunRun;
-use crate::api::workflows::{id_of_run, uuid_of_run};
 
 /// What the store calls it.
 pub(super) const KIND: &str = "run";
@@ -49,12 +49,6 @@ pub(in crate::api) enum ClientRun {
 }
 
 impl ClientRun {
-    /// By the id that a client knows.
-    fn parse(text: &str) -> Option<Self> {
-        let workflow = || uuid_of_run(text).map(Self::Workflow);
-        text.parse().ok().map(Self::Skill).or_else(workflow)
-    }
-
     /// The id of its callback.
     fn id(self) -> Uuid {
         match self {
@@ -65,10 +59,7 @@ impl ClientRun {
 
     /// The id that its client knows.
     fn name(self) -> String {
-        match self {
-            Self::Skill(id) => id.to_string(),
-            Self::Workflow(id) => id_of_run(id),
-        }
+        id_of_run(self.id())
     }
 }
 
@@ -134,7 +125,7 @@ impl Commands {
             outgoing: Some(secret.clone()),
         };
         self.seal_secrets(&mut trigger, &secrets)?;
-        let mut detail = Detail::new(TriggerRunStatus::Running);
+        let mut detail = Detail::new(RunState::Running);
         detail.started_micros = Some(now);
         match run {
             ClientRun::Skill(id) => detail.execution = Some(id.to_string()),
@@ -202,24 +193,6 @@ impl Commands {
         Ok(self.open_secrets(&record)?.outgoing.map(CallbackSecret))
     }
 
-    /// The callback of a run that the principal sees, by the id of the run.
-    pub(super) async fn find_callback(
-        &self,
-        principal: &Principal,
-        text: &str,
-    ) -> Result<TriggerRecord, EngineError> {
-        self.allow(principal, Action::Read, Object::Schedules)?;
-        let found = match ClientRun::parse(text) {
-            Some(run) => self.callback_of(run).await?,
-            None => None,
-        };
-        let found = found.filter(|record| principal.sees(&record.owner));
-        found.ok_or_else(|| EngineError::NotFound {
-            what: "Callback",
-            id: text.chars().take(128).collect(),
-        })
-    }
-
     async fn callback_of(&self, run: ClientRun) -> Result<Option<TriggerRecord>, EngineError> {
         let found = self.inner.store().trigger(run.id()).await.map_err(stored)?;
         let name = run.name();
@@ -242,15 +215,11 @@ pub(super) async fn follow(
         Some(id) => match runner::watch(commands, &reader, id, detail).await? {
             Watched::Outcome(outcome) => Ok(outcome),
             // Its client has got its id, and can ask for another one.
-            Watched::Lost(error) => runner::over(commands, detail, Err(error.to_string())).await,
+            Watched::Lost(error) => runner::over(commands, detail, Err(runner::error_of(&error))).await,
         },
         None => {
-            runner::over(
-                commands,
-                detail,
-                Err("it is not known which run it is".to_owned()),
-            )
-            .await
+            let error = RunError::new("unknown", "it is not known which run it is");
+            runner::over(commands, detail, Err(error)).await
         }
     }
 }

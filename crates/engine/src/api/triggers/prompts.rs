@@ -9,9 +9,10 @@ use himalia_store::TriggerRecord;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::definition::{Detail, TriggerRunStatus, stored};
+use super::definition::{Detail, stored};
 use super::new_run;
 use crate::api::Commands;
+use crate::api::runs::RunState;
 
 /// Bytes of a prompt that is posted, as JSON. Of a larger one the arguments are left out.
 const PROMPT_BYTES: usize = 64 << 10;
@@ -32,7 +33,7 @@ pub(super) async fn add(
     if known.await.map_err(stored)?.is_some() {
         return Ok(());
     }
-    let mut detail = Detail::new(TriggerRunStatus::Due);
+    let mut detail = Detail::new(RunState::Queued);
     detail.outputs = Some(shown(prompt.clone())?);
     let run = new_run(record, Uuid::new_v4(), prompt.id.to_string(), now, &detail)?;
     let _room = commands.room(&record.owner, run.detail.len()).await?;

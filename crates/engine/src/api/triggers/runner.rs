@@ -5,26 +5,24 @@
 //! The session of a run has the id of the run, and the row says `running` before the code is sent. So after a kill it is known whether
 //! the code may have been sent, and where to look for it: it is sent at most once.
 
-use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use himalia_executions::{ExecutionId, Until};
+use himalia_executions::{ExecutionId, ExecutionStatus, Until};
 use himalia_model::{EngineError, OPERATOR, Principal, Sought, Via};
 use himalia_schedules::{Due, Step, Verdict, step};
 use himalia_store::{FairBatch, Lookup, OpenRun, TriggerRecord, TriggerRun, TriggerRunState};
 use uuid::Uuid;
 
 use super::callbacks::{deliver, new_delivery, url_of};
-use super::definition::{
-    Definition, Detail, Holder, TriggerKind, TriggerRunStatus, definition, detail, stored, write,
-};
+use super::definition::{Definition, Detail, Holder, TriggerKind, definition, detail, stored, write};
 use super::places::{Lanes, Places, Slot};
 use super::target::Runnable;
 use super::{MAX_TRIGGER_RUNS, STORED_KINDS, new_run, of_run, run_skill, session_of, workflows};
 use crate::Engine;
 use crate::api::Commands;
-use crate::api::skills::{PreparedRun, SkillRun, SkillRunStatus};
+use crate::api::runs::{RunError, RunState};
+use crate::api::skills::{PreparedRun, RunSkill, SkillRun, SkillRunStatus};
 use crate::audit::{Effect, Subject};
 
 /// How often it is looked for what is due, if there are triggers.
@@ -259,19 +257,28 @@ impl Runner {
 
 /// What a due time becomes.
 fn decided(due: &Due, full: bool, now: i64) -> Detail {
-    let (status, reason) = match due.verdict {
+    let (status, error) = match due.verdict {
         Verdict::Run if full => (
-            TriggerRunStatus::Skipped,
-            Some("too many runs of it are in progress"),
+            RunState::Skipped,
+            Some(RunError::new(
+                "too_many_runs",
+                "too many runs of it are in progress",
+            )),
         ),
-        Verdict::Run => (TriggerRunStatus::Due, None),
-        Verdict::Missed => (TriggerRunStatus::Missed, Some("no gateway saw it in time")),
-        Verdict::Overlaps => (TriggerRunStatus::Skipped, Some("an earlier run was in progress")),
+        Verdict::Run => (RunState::Queued, None),
+        Verdict::Missed => (
+            RunState::Missed,
+            Some(RunError::new("missed", "no gateway saw it in time")),
+        ),
+        Verdict::Overlaps => (
+            RunState::Skipped,
+            Some(RunError::new("overlap", "an earlier run was in progress")),
+        ),
     };
     let mut detail = Detail::new(status);
-    detail.reason = reason.map(str::to_owned);
+    detail.error = error;
     detail.missed_before = due.missed_before;
-    detail.ended_micros = (status != TriggerRunStatus::Due).then_some(now);
+    detail.ended_micros = (status != RunState::Queued).then_some(now);
     detail
 }
 
@@ -319,7 +326,7 @@ async fn tend(engine: Engine, mut run: TriggerRun, place: Option<Slot>) {
             match (outcome, write(&detail)) {
                 (Ok(outcome), Ok(text)) => {
                     run.detail = text;
-                    run.state = detail.status.state();
+                    run.state = detail.status.stored();
                     Ok(outcome)
                 }
                 (Err(error), _) | (_, Err(error)) => Err(error),
@@ -406,11 +413,11 @@ async fn tended(
     let definition = definition(&record)?;
     let principal = match holder(commands, &record, &definition) {
         Ok(principal) => principal,
-        Err(reason) => return over(commands, detail, Err(reason.to_owned())).await,
+        Err(reason) => return over(commands, detail, Err(RunError::new("token_revoked", reason))).await,
     };
     if record.kind == TriggerKind::Prompts.as_str() {
         // All that is to be done is its delivery.
-        detail.status = TriggerRunStatus::Succeeded;
+        detail.status = RunState::Succeeded;
         detail.ended_micros = Some(commands.trigger_time().await?);
         return Ok(Outcome::Over);
     }
@@ -449,7 +456,7 @@ async fn tended(
     match watch(commands, &principal, execution, detail).await? {
         Watched::Outcome(outcome) => Ok(outcome),
         Watched::Lost(error) => {
-            detail.status = TriggerRunStatus::Due;
+            detail.status = RunState::Queued;
             (detail.started_micros, detail.execution) = (None, None);
             not_begun(commands, detail, &error).await
         }
@@ -467,13 +474,17 @@ async fn not_begun(
         return Ok(Outcome::Later(Duration::ZERO));
     }
     // Of one that is due nothing has been sent.
-    let lost = detail.status == TriggerRunStatus::Due && is_lost(error) && detail.attempts < LOST_TRIES;
+    let lost = detail.status == RunState::Queued && is_lost(error) && detail.attempts < LOST_TRIES;
     if lost || (is_transient(error) && detail.attempts < START_TRIES) {
         detail.attempts += 1;
-        detail.reason = Some(clip(&error.to_string()));
+        detail.error = Some(error_of(error));
         return Ok(Outcome::Later(START_PAUSE));
     }
-    over(commands, detail, Err(error.to_string())).await
+    over(commands, detail, Err(error_of(error))).await
+}
+
+pub(super) fn error_of(error: &EngineError) -> RunError {
+    RunError::new(error.code(), clip(&error.to_string()))
 }
 
 /// Starts the session of a run, writes that it runs, and sends the code. `None`: another process has it.
@@ -485,7 +496,7 @@ async fn start(
     detail: &mut Detail,
 ) -> Result<Option<ExecutionId>, EngineError> {
     let commands = &engine.commands;
-    let prepared = prepare(commands, principal, definition, detail).await?;
+    let prepared = prepare(commands, principal, definition, run, detail).await?;
     let call = engine.audit.call(
         "run_skill",
         Effect::Change,
@@ -495,8 +506,9 @@ async fn start(
     let started = async {
         let session = commands.open_run(principal, &prepared, session_of(run)).await?;
         detail.version = Some(prepared.version());
-        detail.status = TriggerRunStatus::Running;
-        detail.reason = None;
+        detail.status = RunState::Running;
+        detail.error = None;
+        detail.target = definition.target.clone();
         detail.started_micros = Some(commands.trigger_time().await?);
         run.state = TriggerRunState::Running;
         run.detail = write(detail)?;
@@ -522,9 +534,9 @@ async fn start(
         let got = commands.executions(principal, session_of(run)).await;
         commands.end_of_run(principal, session_of(run)).await;
         if got.is_ok_and(|all| all.is_empty()) {
-            detail.status = TriggerRunStatus::Due;
+            detail.status = RunState::Queued;
             detail.started_micros = None;
-            run.state = detail.status.state();
+            run.state = detail.status.stored();
         }
     }
     result
@@ -555,7 +567,7 @@ async fn resumed(
         return Ok(Some(first.id));
     }
     let session = commands.live_session(principal, kernel).ok_or_else(gone)?;
-    let prepared = prepare(commands, principal, definition, detail).await?;
+    let prepared = prepare(commands, principal, definition, run, detail).await?;
     commands
         .begin_prepared(principal, prepared, &session)
         .await
@@ -566,9 +578,18 @@ async fn prepare(
     commands: &Commands,
     principal: &Principal,
     definition: &Definition,
+    run: &TriggerRun,
     detail: &Detail,
 ) -> Result<PreparedRun, EngineError> {
-    let wanted = run_skill(definition, detail)?;
+    let kind = if definition.times.is_some() {
+        TriggerKind::Schedule
+    } else {
+        TriggerKind::Webhook
+    };
+    let wanted = RunSkill {
+        trigger: Some((kind, run.trigger)),
+        ..run_skill(definition, detail)?
+    };
     commands
         .prepare_run(principal, skill_of(definition)?, wanted)
         .await
@@ -596,8 +617,8 @@ pub(super) async fn watch(
         Ok(mut feed) => feed.wait(Until::Settled).await.is_ok(),
         Err(error) if is_lost(&error) => return Ok(Watched::Lost(error)),
         Err(EngineError::NotFound { .. } | EngineError::Removed { .. }) => {
-            let reason = "its log is not kept any more".to_owned();
-            return over(commands, detail, Err(reason)).await.map(Watched::Outcome);
+            let error = RunError::new("unknown", "its log is not kept any more");
+            return over(commands, detail, Err(error)).await.map(Watched::Outcome);
         }
         Err(_) => false,
     };
@@ -614,54 +635,45 @@ pub(super) async fn watch(
         Ok(run) => {
             let version = run.skill.get("version").and_then(serde_json::Value::as_str);
             detail.version = detail.version.take().or_else(|| version.map(str::to_owned));
-            over(commands, detail, result(run)).await
+            let interrupted = run.execution.status == ExecutionStatus::Interrupted;
+            let done = over(commands, detail, result(run)).await?;
+            if interrupted {
+                detail.status = RunState::Cancelled;
+            }
+            Ok(done)
         }
         Err(error) if is_transient(&error) => Ok(Outcome::Later(READ_PAUSE)),
-        Err(error) => over(commands, detail, Err(error.to_string())).await,
+        Err(error) => over(commands, detail, Err(error_of(&error))).await,
     };
     outcome.map(Watched::Outcome)
 }
 
 /// What a run returned, or why it has not.
-fn result(run: SkillRun) -> Result<Option<serde_json::Value>, String> {
-    if run.status == SkillRunStatus::Succeeded {
-        return Ok(run.outputs);
+fn result(run: SkillRun) -> Result<Option<serde_json::Value>, RunError> {
+    match run.failure() {
+        Some((code, text)) => Err(RunError::new(code, text)),
+        None => Ok(run.outputs),
     }
-    let mut reason = String::new();
-    for wrong in run.violations.iter().take(3) {
-        let _ = write!(reason, "outputs{}: {}; ", wrong.path, wrong.text);
-    }
-    if let Some(error) = &run.execution.error {
-        let _ = write!(reason, "{}: {}", error.name, error.value);
-    }
-    if reason.is_empty() {
-        let status = serde_json::to_value(run.execution.status).unwrap_or_default();
-        let _ = write!(
-            reason,
-            "the execution ended as {}",
-            status.as_str().unwrap_or_default()
-        );
-    }
-    Err(reason.trim_end_matches("; ").to_owned())
 }
 
 /// Writes how a run ended.
 pub(super) async fn over(
     commands: &Commands,
     detail: &mut Detail,
-    result: Result<Option<serde_json::Value>, String>,
+    result: Result<Option<serde_json::Value>, RunError>,
 ) -> Result<Outcome, EngineError> {
     detail.ended_micros = Some(commands.trigger_time().await?);
     detail.inputs = None;
     match result {
         Ok(outputs) => {
-            detail.status = TriggerRunStatus::Succeeded;
-            detail.reason = None;
+            detail.status = RunState::Succeeded;
+            detail.error = None;
             detail.outputs = outputs.filter(|outputs| outputs.to_string().len() <= OUTPUT_BYTES);
         }
-        Err(reason) => {
-            detail.status = TriggerRunStatus::Failed;
-            detail.reason = Some(clip(&reason));
+        Err(mut error) => {
+            detail.status = RunState::Failed;
+            error.message = clip(&error.message);
+            detail.error = Some(error);
         }
     }
     Ok(Outcome::Over)

@@ -8,10 +8,11 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 use zeroize::Zeroizing;
 
-use super::definition::{Definition, Detail, TriggerKind, TriggerRunStatus, definition, stored};
-use super::{TriggerRunInfo, new_run, run_info, runner};
+use super::definition::{Definition, Detail, TriggerKind, definition, stored};
+use super::{new_run, run_info, runner};
 use crate::Engine;
 use crate::api::Commands;
+use crate::api::runs::{RunInfo, RunState};
 use crate::audit::{Effect, Subject};
 
 /// Bytes of a message that starts a run.
@@ -59,7 +60,7 @@ impl Engine {
         &self,
         hook: Uuid,
         message: WebhookMessage<'_>,
-    ) -> Result<Option<TriggerRunInfo>, EngineError> {
+    ) -> Result<Option<RunInfo>, EngineError> {
         let commands = &self.commands;
         commands.inner.check_open()?;
         let checked = commands
@@ -136,7 +137,7 @@ impl Commands {
         definition: &Definition,
         message: WebhookMessage<'_>,
         now: i64,
-    ) -> Result<TriggerRunInfo, EngineError> {
+    ) -> Result<RunInfo, EngineError> {
         if !definition.enabled {
             return Err(EngineError::Conflict {
                 reason: "the webhook is switched off".to_owned(),
@@ -147,7 +148,7 @@ impl Commands {
             .store()
             .trigger_run_of(record.id, message.id.to_owned());
         if let Some(known) = known.await.map_err(stored)? {
-            return run_info(&known);
+            return Ok(run_info(record, &known)?.info);
         }
         // Before anything is done with the body: a flood of messages is refused here.
         let open = self.inner.store().count_open_trigger_runs(record.id).await;
@@ -162,21 +163,20 @@ impl Commands {
         }
         let read = || serde_json::from_slice::<Map<String, Value>>(message.body);
         let read = self.answer_in_turn(principal, message.body.len(), read).await?;
-        let mut inputs =
-            read.map_err(|_| EngineError::bad_request("body", "expected an object as JSON"))?;
+        let mut inputs = read.map_err(|_| EngineError::bad_request("body", "expected an object as JSON"))?;
         // What the webhook says is not its sender's choice.
         inputs.extend(definition.inputs.clone());
-        let mut detail = Detail::new(TriggerRunStatus::Due);
+        let mut detail = Detail::new(RunState::Queued);
         detail.inputs = Some(inputs);
         self.check_target(principal, definition, &detail, true).await?;
         let run = new_run(record, Uuid::new_v4(), message.id.to_owned(), now, &detail)?;
         let _room = self.room(&record.owner, run.detail.len()).await?;
         let there = self.inner.store().add_trigger_run(run.clone()).await;
         if let Some(there) = there.map_err(stored)? {
-            return run_info(&there);
+            return Ok(run_info(record, &there)?.info);
         }
         self.triggers.wake();
-        run_info(&run)
+        Ok(run_info(record, &run)?.info)
     }
 
     /// Seals the secrets of a trigger for its id and its owner.

@@ -5,12 +5,12 @@ use himalia_model::{EngineError, Principal};
 use himalia_store::TriggerRun;
 use serde_json::Value;
 
-use super::definition::{Definition, Detail, TriggerRunStatus, stored, write};
+use super::definition::{Definition, Detail, stored, write};
 use super::run_skill;
 use super::runner::{Outcome, READ_PAUSE, over};
 use crate::Engine;
 use crate::api::Commands;
-use crate::api::workflows::{RunInfo, RunStatus};
+use crate::api::runs::{RunError, RunInfo, RunState};
 use crate::audit::{Effect, Subject};
 
 /// Begins the run of a workflow, or finds it, and writes which one it is. `false`: another process has the run.
@@ -32,10 +32,11 @@ pub(super) async fn start(
         .await;
     call.end(&begun, None);
     let begun = begun?;
-    (detail.workflow_run, detail.version) = (Some(begun.id), Some(begun.version));
-    (detail.status, detail.reason) = (TriggerRunStatus::Running, None);
+    (detail.workflow_run, detail.version) = (Some(begun.id), begun.version);
+    (detail.status, detail.error) = (RunState::Running, None);
+    detail.target = definition.target.clone();
     detail.started_micros = Some(begun.created_micros);
-    run.state = detail.status.state();
+    run.state = detail.status.stored();
     run.detail = write(detail)?;
     let store = commands.inner.store();
     store
@@ -59,11 +60,16 @@ pub(super) async fn watch(
     }
     match ended {
         Ok((info, outputs)) => {
-            detail.version = Some(info.version.clone());
-            over(commands, detail, result(&info, outputs)).await
+            detail.version.clone_from(&info.version);
+            let done = over(commands, detail, result(&info, outputs)).await?;
+            if info.status == RunState::Cancelled {
+                detail.status = info.status;
+            }
+            Ok(done)
         }
         Err(EngineError::NotFound { .. }) => {
-            over(commands, detail, Err("its run is not kept any more".to_owned())).await
+            let error = RunError::new("unknown", "its run is not kept any more");
+            over(commands, detail, Err(error)).await
         }
         Err(error) => {
             tracing::warn!(run = id, %error, "the run of a workflow cannot be followed now");
@@ -73,17 +79,14 @@ pub(super) async fn watch(
 }
 
 /// What a run returned, or why it has not.
-fn result(info: &RunInfo, outputs: Option<Value>) -> Result<Option<Value>, String> {
-    match (info.status, &info.failure, &info.cancelled_by) {
-        (RunStatus::Succeeded, ..) => Ok(outputs),
-        (RunStatus::Cancelled, Some(why), _) => Err(why.message.clone()),
-        (RunStatus::Cancelled, _, Some(by)) => Err(format!("it was cancelled by {by}")),
-        (RunStatus::Cancelled, ..) => Err("it was cancelled".to_owned()),
-        (_, Some(failure), _) => {
-            let step = info.failed_step.as_deref();
-            let step = step.map_or_else(String::new, |step| format!("step {step}: "));
-            Err(format!("{step}{} ({})", failure.message, failure.code))
+fn result(info: &RunInfo, outputs: Option<Value>) -> Result<Option<Value>, RunError> {
+    match (info.status, &info.error, &info.cancelled_by) {
+        (RunState::Succeeded, ..) => Ok(outputs),
+        (_, Some(error), _) => Err(error.clone()),
+        (RunState::Cancelled, None, Some(by)) => {
+            Err(RunError::new("cancelled", format!("it was cancelled by {by}")))
         }
-        _ => Err("the run of the workflow has failed".to_owned()),
+        (RunState::Cancelled, None, None) => Err(RunError::new("cancelled", "it was cancelled")),
+        _ => Err(RunError::new("failed", "the run of the workflow has failed")),
     }
 }

@@ -67,7 +67,7 @@ fn shown_inputs(inputs: Value, step: &str) -> Value {
     );
     let digest = hex::encode(Sha256::digest(&text));
     Value::String(format!(
-        "{first}… [{} of {} bytes are not shown; SHA-256 {digest}; GET /v1/workflow-runs/…/steps/{step} returns all] …{last}",
+        "{first}… [{} of {} bytes are not shown; SHA-256 {digest}; GET /v1/runs/…/steps/{step} returns all] …{last}",
         end.saturating_sub(start),
         text.len()
     ))
@@ -94,7 +94,7 @@ pub(in crate::api) fn info(record: StepPromptRecord) -> Result<PromptInfo, Engin
             step: record.step.clone(),
         }),
         session: None,
-        workflow_run: Some(record.run),
+        run: Some(record.run),
         step: Some(record.step),
         execution: None,
         kind: PromptKind::Step,
@@ -127,10 +127,7 @@ impl Commands {
             limit: i64::try_from(most).unwrap_or(i64::MAX),
         };
         let found = self.inner.store().step_prompts(filter).await.map_err(stored)?;
-        let bytes = found
-            .iter()
-            .map(|record| record.prompt.len() + ROW_BYTES)
-            .sum();
+        let bytes = found.iter().map(|record| record.prompt.len() + ROW_BYTES).sum();
         let listed = || {
             let listed = found.into_iter().map(|record| {
                 let turn = if of_all {

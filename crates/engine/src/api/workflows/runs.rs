@@ -6,19 +6,19 @@ use himalia_journal::may_block;
 use himalia_model::{Action, EngineError, Object, Principal};
 use himalia_skills::address;
 use himalia_store::{
-    NewCallback, RUNNING, WorkflowRunAdded, WorkflowRunBrief, WorkflowRunFilter, WorkflowRunQuota,
-    WorkflowRunRecord,
+    NewCallback, RUNNING, WorkflowRunAdded, WorkflowRunBrief, WorkflowRunQuota, WorkflowRunRecord,
 };
-use himalia_workflows::{MAX_INPUT_BYTES, RunStatus, Workflow};
+use himalia_workflows::{MAX_INPUT_BYTES, Workflow};
 use serde_json::{Map, Value, json};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout_at};
 use uuid::Uuid;
 
 use super::starter::Starter;
-use super::view::{self, RunInfo, RunView, StepView};
+use super::view::{self, StepView};
 use super::{invalid, records, stored, unknown};
 use crate::api::Commands;
+use crate::api::runs::{RunInfo, RunView, id_of_run, uuid_of_run};
 use crate::api::triggers::{CallbackSecret, ClientRun, RunTarget, no_callback};
 
 /// Runs of an owner that have not ended.
@@ -45,7 +45,7 @@ pub struct StartRun {
     pub callback: Option<String>,
 }
 
-/// A run of a workflow that was started.
+/// A run that was started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StartedRun {
     /// Its id.
@@ -56,25 +56,23 @@ pub struct StartedRun {
     pub callback_secret: Option<CallbackSecret>,
 }
 
+impl StartedRun {
+    /// Without a callback.
+    pub(in crate::api) fn of(id: String, is_new: bool) -> Self {
+        Self {
+            id,
+            is_new,
+            callback_secret: None,
+        }
+    }
+}
+
 /// By what a run is found again, and what is added with it.
 struct RunStart<'a> {
     id: Uuid,
     key: Option<String>,
     print: &'a str,
     callback: Option<NewCallback>,
-}
-
-/// Which runs are listed, the latest first.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RunFilter {
-    /// Of this workflow.
-    pub workflow: Option<String>,
-    /// With this status.
-    pub status: Option<RunStatus>,
-    /// Those that come after the one with this start, microseconds since 1970, and this id.
-    pub after: Option<(i64, String)>,
-    /// At most so many.
-    pub limit: usize,
 }
 
 /// What ends a wait for a run before its time has passed.
@@ -281,40 +279,15 @@ impl Commands {
         }
     }
 
-    pub(crate) async fn workflow_runs(
-        &self,
-        principal: &Principal,
-        filter: RunFilter,
-    ) -> Result<Vec<RunInfo>, EngineError> {
-        self.allow(principal, Action::Read, Object::Workflows)?;
-        let filter = WorkflowRunFilter {
-            workflow: filter.workflow,
-            status: filter.status.map(|status| status.as_str().to_owned()),
-            after: filter.after,
-            limit: i64::try_from(filter.limit).unwrap_or(i64::MAX),
-        };
-        let listed = self
-            .inner
-            .store()
-            .workflow_runs(principal.owner().to_owned(), filter);
-        listed
-            .await
-            .map_err(stored)?
-            .into_iter()
-            .map(view::info)
-            .collect()
-    }
-
-    pub(crate) async fn workflow_run(
+    /// A run of a workflow with its steps, when that has happened which is waited for, or at this time.
+    pub(in crate::api) async fn workflow_run(
         &self,
         principal: &Principal,
         id: &str,
-        wait: Duration,
+        due: Instant,
         until: RunUntil,
     ) -> Result<RunView, EngineError> {
-        self.allow(principal, Action::Read, Object::Workflows)?;
-        let due = Some(Instant::now() + wait);
-        let record = self.await_run(principal, id, due, until).await?;
+        let record = self.await_run(principal, id, Some(due), until).await?;
         // What its steps returned is read into memory, whatever of it is shown.
         let _turn = self.inner.budget.turn(principal).await?;
         let steps = self.inner.store().workflow_steps(id.to_owned());
@@ -360,7 +333,7 @@ impl Commands {
     }
 
     /// Waits until a run may have changed, or this time.
-    pub(super) async fn until_changed(
+    pub(in crate::api) async fn until_changed(
         &self,
         changed: Option<watch::Receiver<()>>,
         until: Option<Instant>,
@@ -395,20 +368,18 @@ impl Commands {
         found.ok_or_else(|| no_step(step))
     }
 
-    pub(crate) async fn cancel_workflow_run(
+    /// Ends a run that the principal sees.
+    pub(in crate::api) async fn cancel_workflow_run(
         &self,
         principal: &Principal,
         id: &str,
-    ) -> Result<RunView, EngineError> {
-        self.allow(principal, Action::Interrupt, Object::Workflows)?;
-        self.seen_run(principal, id).await?;
+    ) -> Result<(), EngineError> {
         let by = principal.name().to_owned();
         let cancelling = self.inner.store().cancel_workflow_run(id.to_owned(), by);
         if cancelling.await.map_err(stored)? {
             self.workflows.wake(id);
         }
-        self.workflow_run(principal, id, Duration::ZERO, RunUntil::Ended)
-            .await
+        Ok(())
     }
 
     pub(crate) async fn answer_workflow_step(
@@ -419,12 +390,11 @@ impl Commands {
         value: String,
     ) -> Result<RunView, EngineError> {
         self.answer_step(principal, id, step, value).await?;
-        self.workflow_run(principal, id, Duration::ZERO, RunUntil::Ended)
-            .await
+        self.run(principal, id, Duration::ZERO, RunUntil::Ended).await
     }
 
     /// A run of the principal's tenant; for the operator any.
-    pub(super) async fn seen_run(
+    pub(in crate::api) async fn seen_run(
         &self,
         principal: &Principal,
         id: &str,
@@ -437,21 +407,10 @@ impl Commands {
             .map_err(stored)?;
         let found = found.filter(|record| principal.sees(&record.brief.owner));
         found.ok_or_else(|| EngineError::NotFound {
-            what: "Workflow run",
+            what: "Run",
             id: id.chars().take(64).collect(),
         })
     }
-}
-
-/// The id of a run.
-pub(in crate::api) fn id_of_run(id: Uuid) -> String {
-    format!("wfr_{}", id.simple())
-}
-
-/// What [`id_of_run`] has made it of.
-pub(in crate::api) fn uuid_of_run(text: &str) -> Option<Uuid> {
-    let id = Uuid::try_parse(text.strip_prefix("wfr_")?).ok()?;
-    (id_of_run(id) == text).then_some(id)
 }
 
 pub(super) fn no_step(step: &str) -> EngineError {

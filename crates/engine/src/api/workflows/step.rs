@@ -18,7 +18,7 @@ use super::driver::Report;
 use super::pauses::Pauses;
 use super::runs::LOOK;
 use crate::api::Commands;
-use crate::api::skills::{RunSkill, STEP_MEMBER, SkillRun, SkillRunStatus, SkillStep, end_without_outputs};
+use crate::api::skills::{RunSkill, STEP_MEMBER, SkillRun, SkillRunStatus, SkillStep};
 
 /// How long an attempt waits for room for its session, or for its session to be reached.
 const PATIENCE: Duration = Duration::from_mins(10);
@@ -256,13 +256,12 @@ impl Commands {
             inputs: step.inputs.clone(),
             timeout: step.timeout,
             client: Some(CLIENT.to_owned()),
-            key: None,
             step: Some(SkillStep {
                 session: name,
                 key,
                 run: step.run.clone(),
             }),
-            callback: None,
+            ..RunSkill::default()
         };
         let begun = Box::pin(self.start_step(&step.principal, &skill, wanted)).await;
         let (id, session) = begun.map_err(|error| match error {
@@ -344,22 +343,12 @@ fn failed(code: &str, message: &str, again: bool) -> Outcome {
 }
 
 fn outcome(run: SkillRun) -> Outcome {
-    if let (SkillRunStatus::Succeeded, Some(outputs)) = (run.status, run.outputs) {
+    if run.status == SkillRunStatus::Succeeded
+        && let Some(outputs) = run.outputs
+    {
         return Outcome::Done(outputs);
     }
-    if !run.violations.is_empty() {
-        let texts: Vec<String> = run
-            .violations
-            .iter()
-            .map(|one| format!("outputs{}: {} ({})", one.path, one.text, one.rule))
-            .collect();
-        return failed("bad_outputs", &texts.join("; "), true);
-    }
-    let (code, otherwise) = end_without_outputs(&run.execution);
-    let text = match &run.execution.error {
-        Some(error) => format!("{}: {}", error.name, error.value),
-        None => otherwise.to_owned(),
-    };
+    let (code, text) = run.failure().unwrap_or_default();
     failed(code, &text, true)
 }
 
@@ -381,15 +370,15 @@ mod tests {
             place("b", 0, 1),
         ];
         let names: std::collections::BTreeSet<String> =
-            all.iter().map(|place| session_name("wfr_1", place)).collect();
-        let keys: std::collections::BTreeSet<String> = all.iter().map(|place| key("wfr_1", place)).collect();
+            all.iter().map(|place| session_name("run_1", place)).collect();
+        let keys: std::collections::BTreeSet<String> = all.iter().map(|place| key("run_1", place)).collect();
         assert_eq!((names.len(), keys.len()), (4, 4));
         assert!(
             names
                 .iter()
                 .all(|name| name.len() == 44 && name.starts_with("wfr-"))
         );
-        assert_eq!(session_name("wfr_1", &all[0]), session_name("wfr_1", &all[0]));
-        assert_ne!(session_name("wfr_1", &all[0]), session_name("wfr_2", &all[0]));
+        assert_eq!(session_name("run_1", &all[0]), session_name("run_1", &all[0]));
+        assert_ne!(session_name("run_1", &all[0]), session_name("run_2", &all[0]));
     }
 }

@@ -5,54 +5,15 @@ use std::sync::Arc;
 use himalia_model::EngineError;
 use himalia_store::{WorkflowRunBrief, WorkflowRunRecord, WorkflowStepRecord};
 use himalia_workflows::{
-    Approval, Attempt, AttemptStatus, Failure, MAX_INPUT_BYTES, RunStatus, SkillRef, Step, TooLarge, Workflow,
+    Approval, Attempt, AttemptStatus, MAX_INPUT_BYTES, RunStatus, SkillRef, Step, TooLarge, Workflow,
 };
 use serde_json::Value;
 
 use super::records;
+use crate::api::runs::{RunError, RunInfo, RunKind, RunOrigin, RunView};
 
 /// Bytes of inputs or outputs of a step that are shown with the run; larger ones with the step alone.
 pub(super) const SHOWN_BYTES: usize = 16 << 10;
-
-/// A run in a list.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RunInfo {
-    /// Its id.
-    pub id: String,
-    /// The name of its workflow.
-    pub workflow: String,
-    /// The version of that.
-    pub version: String,
-    /// The address of its content.
-    pub digest: String,
-    /// How far it is.
-    pub status: RunStatus,
-    /// Why it failed.
-    pub failure: Option<Failure>,
-    /// The step that failed.
-    pub failed_step: Option<String>,
-    /// Who started it.
-    pub started_by: String,
-    /// Who ended it.
-    pub cancelled_by: Option<String>,
-    /// When it was started, microseconds since 1970.
-    pub created_micros: i64,
-    /// When it ended.
-    pub ended_micros: Option<i64>,
-}
-
-/// A run with its steps.
-#[derive(Clone, Debug, PartialEq)]
-pub struct RunView {
-    /// What is listed of it.
-    pub info: RunInfo,
-    /// What it was started with.
-    pub inputs: Value,
-    /// What it returned.
-    pub outputs: Option<Value>,
-    /// Its steps, as the workflow has them.
-    pub steps: Vec<StepView>,
-}
 
 /// How far a step is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,27 +53,38 @@ pub struct StepView {
     pub attempts: Vec<Attempt>,
 }
 
-pub(super) fn info(brief: WorkflowRunBrief) -> Result<RunInfo, EngineError> {
+/// A run of a workflow as lists have it.
+pub(in crate::api) fn info(brief: WorkflowRunBrief) -> Result<RunInfo, EngineError> {
     let status = RunStatus::ALL
         .into_iter()
         .find(|status| status.as_str() == brief.status);
-    let failed_step = match brief.error.as_deref() {
-        Some(text) => records::json_of::<Value>(text)?["step"]
-            .as_str()
-            .map(str::to_owned),
+    let error = match brief.error.as_deref() {
+        Some(text) => {
+            let step = records::json_of::<Value>(text)?["step"]
+                .as_str()
+                .map(str::to_owned);
+            Some(RunError::of_step(records::failure_of(text)?, step))
+        }
         None => None,
     };
+    let status = status.ok_or_else(|| EngineError::internal("reading a run", "it has an unknown status"))?;
     Ok(RunInfo {
-        status: status.ok_or_else(|| EngineError::internal("reading a run", "it has an unknown status"))?,
-        failure: brief.error.as_deref().map(records::failure_of).transpose()?,
-        failed_step,
         id: brief.id,
-        workflow: brief.workflow,
-        version: brief.version,
-        digest: brief.digest,
+        kind: RunKind::Workflow,
+        name: brief.workflow,
+        version: Some(brief.version),
+        digest: Some(brief.digest),
+        status: status.into(),
+        error,
+        origin: RunOrigin::CLIENT,
         started_by: brief.started_by,
+        asked_by: None,
         cancelled_by: brief.cancelled_by,
+        missed_before: None,
+        session: None,
+        execution: None,
         created_micros: brief.created_micros,
+        started_micros: Some(brief.created_micros),
         ended_micros: brief.ended_micros,
     })
 }
@@ -125,11 +97,11 @@ pub(super) fn run(
     let restored = Restored::new(workflow, &record, rows)?;
     let steps = restored.run.workflow().definition().steps.iter();
     let steps = steps.map(|step| restored.step(step, step.map.is_some().then_some(u32::MAX), SHOWN_BYTES));
+    let outputs = record.outputs.as_deref().map(records::json_of).transpose()?;
     Ok(RunView {
-        inputs: records::json_of(&record.inputs)?,
-        outputs: record.outputs.as_deref().map(records::json_of).transpose()?,
+        inputs: Some(records::json_of(&record.inputs)?),
         steps: steps.collect(),
-        info: info(record.brief)?,
+        ..RunView::of(info(record.brief)?, outputs)
     })
 }
 

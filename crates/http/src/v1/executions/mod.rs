@@ -3,7 +3,7 @@
 mod images;
 mod request;
 mod session_stream;
-mod stream;
+pub(super) mod stream;
 mod taken;
 mod text;
 
@@ -30,8 +30,9 @@ use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::openapi::{Answer, Operation};
 use images::WithStatus;
-pub(super) use request::WAIT_MOST;
-use request::{Form, NewExecution, Patience, Requested, WAIT};
+pub(super) use request::{Form, WAIT_MOST};
+use request::{NewExecution, Patience, Requested, WAIT};
+pub(super) use stream::Framing;
 use stream::Growing;
 use taken::Taken;
 

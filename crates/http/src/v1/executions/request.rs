@@ -49,7 +49,7 @@ pub(super) enum Patience {
 
 /// How the answer comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
+pub(in crate::v1) enum Form {
     /// One result.
     Json,
     Events(Framing),
@@ -57,7 +57,7 @@ pub(super) enum Form {
 
 impl Form {
     /// By `Accept`: the first of the known types in it.
-    pub(super) fn of(headers: &HeaderMap) -> Self {
+    pub(in crate::v1) fn of(headers: &HeaderMap) -> Self {
         let known = first_known(headers, |kind| match kind {
             "text/event-stream" => Some(Self::Events(Framing::Sse)),
             "application/x-ndjson" => Some(Self::Events(Framing::Ndjson)),

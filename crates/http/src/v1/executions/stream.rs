@@ -24,7 +24,7 @@ use crate::v1::{push, sse};
 
 /// How events stand in a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Framing {
+pub(in crate::v1) enum Framing {
     /// `text/event-stream`.
     Sse,
     /// `application/x-ndjson`: one JSON object per line.
@@ -62,7 +62,7 @@ impl Answer for Growing {
 }
 
 /// A body of which each event is a `T`.
-pub(super) fn describe<T: JsonSchema>(operation: &mut Operation<'_>) {
+pub(in crate::v1) fn describe<T: JsonSchema>(operation: &mut Operation<'_>) {
     Either::<ServerSent, Lines>::describe(operation);
     let schema = operation.schemas.written::<T>();
     for media_type in ["text/event-stream", "application/x-ndjson"] {
@@ -71,7 +71,7 @@ pub(super) fn describe<T: JsonSchema>(operation: &mut Operation<'_>) {
 }
 
 /// Where the events of a body come from.
-pub(super) trait Source: Send + 'static {
+pub(in crate::v1) trait Source: Send + 'static {
     /// The next ones in a framing; `None` after the last one. Cancel-safe.
     fn next(&mut self, framing: Framing) -> impl Future<Output = Result<Option<Bytes>, Closed>> + Send;
 }
@@ -106,7 +106,7 @@ pub(super) fn of(app: &App, id: ExecutionId, feed: ExecutionFeed, framing: Frami
 }
 
 /// A reply whose body is `first` and then what a source gives.
-pub(super) fn body(
+pub(in crate::v1) fn body(
     app: &App,
     source: impl Source,
     framing: Framing,

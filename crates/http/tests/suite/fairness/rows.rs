@@ -64,7 +64,7 @@ async fn outputs_of_runs_count_for_the_disk_of_their_tenant() {
     for _ in 0..10 {
         let before = rows(&gateway).await;
         let reply = start(&gateway, 120_000).await;
-        if reply.status != 201 {
+        if reply.status != 200 {
             assert!(is_refusal(&reply), "{reply:?}");
             assert_eq!(reply.json()["code"], "over_budget");
             continue;

@@ -20,6 +20,8 @@ pub(crate) struct Ids {
     pub(crate) name: String,
     pub(crate) execution: String,
     pub(crate) prompt: String,
+    /// A run of a workflow, which asks a person in its step `ask`.
+    pub(crate) run: String,
     pub(crate) sha256: String,
     pub(crate) token: String,
 }
@@ -35,6 +37,7 @@ impl Ids {
             name: "nobodys".into(),
             execution: format!("exe_{}_1", kernel.simple()),
             prompt: format!("prm_{}_1", kernel.simple()),
+            run: format!("run_{}", kernel.simple()),
             sha256: "0".repeat(64),
             token: uuid::Uuid::new_v4().to_string(),
         }
@@ -52,6 +55,13 @@ impl Ids {
         let ran = made(gateway, token, "POST", "/v1/sessions/analysis/executions", code).await;
         let new = json!({"text": "May it?", "options": ["x", "y"]});
         let prompt = made(gateway, token, "POST", "/v1/sessions/analysis/prompts", new).await;
+        let definition = json!({
+            "name": "asks", "version": "1.0.0", "description": "d", "inputs": {"type": "object"},
+            "steps": [{"id": "ask", "approval": {"text": "May it?"}}],
+        });
+        let new = json!({ "definition": definition });
+        made(gateway, token, "POST", "/v1/workflows", new).await;
+        let run = made(gateway, token, "POST", "/v1/workflows/asks/runs", json!({})).await;
         let artifact = text(&ran["outputs"][0]["data"]["image/png"]["artifact"]);
         made(
             gateway,
@@ -71,6 +81,7 @@ impl Ids {
             name: "analysis".into(),
             execution: text(&ran["id"]),
             prompt: text(&prompt["id"]),
+            run: text(&run["id"]),
             sha256: artifact.trim_start_matches("sha256:").to_owned(),
             token: text(&token["id"]),
         }
@@ -82,6 +93,7 @@ impl Ids {
         for (id, word) in [
             (&self.execution, "EXECUTION"),
             (&self.prompt, "PROMPT"),
+            (&self.run, "RUN"),
             (&self.kernel, "KERNEL"),
             (&self.jupyter_session, "JUPYTER"),
             (&self.session, "SESSION"),
@@ -127,6 +139,8 @@ impl Ids {
                 .replace("{kernel_id}", kernel)
                 .replace("{execution_id}", &self.execution)
                 .replace("{prompt_id}", &self.prompt)
+                .replace("{run_id}", &self.run)
+                .replace("{step}", "ask")
                 .replace("{sha256}", &self.sha256)
                 .replace("{token_id}", &self.token)
                 .replace("variables/{name}", "variables/x")

@@ -43,7 +43,7 @@ const SHARED: [&str; 7] = [
 ];
 
 /// Beginnings of routes that are tested elsewhere.
-const OTHERS: [&str; 14] = [
+const OTHERS: [&str; 13] = [
     "/e2b/",
     "/files",
     "/azure/",
@@ -54,7 +54,6 @@ const OTHERS: [&str; 14] = [
     "/v1/schedules",
     "/v1/webhooks",
     "/v1/deliveries",
-    "/v1/runs/",
     "/v1/grants",
     "/v1/tool-approvals/",
     "/v1/prompt-webhooks",
@@ -65,7 +64,8 @@ fn whole(method: &str, path: &str) -> Option<Whole> {
         ("GET" | "PATCH", path) if SHARED.contains(&path) => Whole::Shared,
         (
             "GET",
-            "/api/kernels" | "/api/sessions" | "/v1/sessions" | "/v1/prompts" | "/v1/usage" | "/api/status",
+            "/api/kernels" | "/api/sessions" | "/v1/sessions" | "/v1/runs" | "/v1/prompts" | "/v1/usage"
+            | "/api/status",
         ) => Whole::Own,
         // Tools find sessions as the routes do; tests of agents look at them.
         ("POST", "/api/kernels" | "/api/sessions" | "/v1/sessions" | "/mcp") => Whole::Makes,
@@ -121,7 +121,7 @@ async fn what_another_tenant_has_answers_as_what_never_was() {
             let nothing = call(&gateway, EVE, strange).await;
             assert_eq!(shown(&foreign, &hers), shown(&nothing, &unknown), "{known:?}");
             // Nothing is there, unless the request is wrong in itself, or its kind is for another scope.
-            let scope = route.path.contains("{token_id}");
+            let scope = route.path.contains("{token_id}") || route.path.ends_with("/steps/{step}/answer");
             let refused = if scope { 403 } else { 404 };
             assert!(
                 matches!(foreign.status, 400) || foreign.status == refused,
@@ -140,8 +140,6 @@ async fn what_another_tenant_has_answers_as_what_never_was() {
         {
             // This kernel knows nothing of its variables, and a log that grows has no end.
             let endless = route.path.ends_with("/events") || route.path.contains("/variables");
-            // And its executions are no runs of skills.
-            let endless = endless || route.path.ends_with("/skill");
             // This gateway has no servers of tools.
             let endless = endless || route.path.ends_with("/tools/{tool}");
             if whole("GET", route.path).is_some() || endless || route.websocket {
@@ -263,17 +261,17 @@ async fn lists_are_ones_own_and_the_gateway_is_the_operators() {
                 let reply = call(&gateway, EVE, &request).await;
                 assert!(matches!(reply.status, 200 | 501), "{request:?}: {}", reply.status);
                 let text = String::from_utf8_lossy(&reply.body).into_owned();
-                for id in [&hers.kernel, &hers.session, &hers.jupyter_session] {
+                for id in [&hers.kernel, &hers.session, &hers.jupyter_session, &hers.run] {
                     assert!(!text.contains(id.as_str()), "{request:?}");
                 }
                 let told = text.contains("analysis") || text.contains("acme");
                 assert!(kind == Whole::Shared || !told, "{request:?}: {text}");
                 if kind == Whole::Own && !["/api/status", "/v1/usage"].contains(&route.path) {
                     let text = String::from_utf8(call(&gateway, BOB, &request).await.body).unwrap();
-                    let wanted = if route.path == "/api/sessions" {
-                        &hers.jupyter_session
-                    } else {
-                        &hers.session
+                    let wanted = match route.path {
+                        "/api/sessions" => &hers.jupyter_session,
+                        "/v1/runs" => &hers.run,
+                        _ => &hers.session,
                     };
                     assert!(text.contains(wanted.as_str()), "{request:?}: {text}");
                 }

@@ -55,22 +55,22 @@ def _running(name, version, inputs, timeout, begun):
 
 
 def _failed(run):
-    skill, error = run["skill"], run["error"] or {}
-    name = f"{skill['name']} {skill['version']}"
-    if error:
-        reason = f"{name} raised {error['name']}: {error['value']}"
+    exception = run["exception"] or {}
+    name = f"{run['name']} {run['version']}"
+    if exception:
+        reason = f"{name} raised {exception['name']}: {exception['value']}"
     elif run["violations"]:
         reason = f"the outputs of {name} do not fit its schema"
     else:
-        reason = f"{name} has no outputs: {run.get('reason') or run['execution_status']}"
+        reason = f"{name} has no outputs: {run['error']['message']}"
     return SkillFailed(
         reason,
         "skill_failed",
         violations=run["violations"],
         run=run["id"],
-        traceback=error.get("traceback", ""),
+        traceback=exception.get("traceback", ""),
         text=run["text"],
-        error_name=error.get("name"),
+        error_name=exception.get("name"),
     )
 
 

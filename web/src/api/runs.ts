@@ -1,4 +1,4 @@
-/** Runs of workflows. */
+/** Runs of skills and workflows. */
 
 import type { schema } from 'himalia';
 import { gateway } from './gateway';
@@ -6,15 +6,15 @@ import { gateway } from './gateway';
 /** Runs of a page of the list. */
 const LISTED = 100;
 
-/** The latest runs. */
-export async function latestRuns(signal: AbortSignal): Promise<schema.ListedWorkflowRun[]> {
-  const reply = await gateway.request('GET', `/v1/workflow-runs?limit=${LISTED}`, { signal });
-  return ((await reply.json()) as schema.WorkflowRunPage).runs;
+/** The latest runs, or those of a query. */
+export async function latestRuns(signal: AbortSignal, query = `limit=${LISTED}`): Promise<schema.ListedRun[]> {
+  const reply = await gateway.request('GET', `/v1/runs?${query}`, { signal });
+  return ((await reply.json()) as schema.RunPage).runs;
 }
 
-export async function runOf(id: string, signal: AbortSignal): Promise<schema.WorkflowRun> {
+export async function runOf(id: string, signal: AbortSignal): Promise<schema.Run> {
   const reply = await gateway.request('GET', path(id), { signal });
-  return (await reply.json()) as schema.WorkflowRun;
+  return (await reply.json()) as schema.Run;
 }
 
 /** A step with all its attempts, and the inputs and outputs of one item of its list. */
@@ -38,5 +38,5 @@ export async function cancel(id: string): Promise<void> {
 }
 
 function path(id: string): string {
-  return `/v1/workflow-runs/${encodeURIComponent(id)}`;
+  return `/v1/runs/${encodeURIComponent(id)}`;
 }

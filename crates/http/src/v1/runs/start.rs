@@ -1,0 +1,233 @@
+//! `POST /v1/skills/{skill}/runs`, `POST /v1/workflows/{workflow}/runs`, `POST /v1/schedules/{schedule}/runs`: starts of runs.
+
+use std::time::Duration;
+
+use axum::extract::{Path, State};
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use himalia_engine::{
+    AskedRun, BegunRun, CallbackSecret, MAX_CALLBACK_URL, Overlap, Principal, RunSkill, RunUntil, StartRun,
+    StartedRun, TriggerKind, id_of_run,
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::Run;
+use crate::app::App;
+use crate::auth::Caller;
+use crate::error::ApiError;
+use crate::openapi::{Answer, Operation};
+use crate::v1::answers::With;
+use crate::v1::executions::WAIT_MOST;
+use crate::v1::input::{Client, Key, Members, Text, Wait, Whole, key_of};
+
+/// How long the response to a new run of a skill waits by default.
+const WAIT: Duration = Duration::from_mins(5);
+/// Seconds of a run.
+pub(crate) const TIMEOUT_MOST: u64 = 86_400;
+
+/// A run of a skill to start.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NewSkillRun {
+    /// Default: the latest one.
+    version: Option<String>,
+    /// The template of its session. Default: that of the skill, or the default kernelspec.
+    template: Option<String>,
+    /// The arguments of `main`, which fit the schema.
+    #[serde(default)]
+    inputs: Map<String, Value>,
+    /// Seconds that it may take, if that is less than the skill says.
+    timeout_s: Option<Whole<1, TIMEOUT_MOST>>,
+    /// Seconds that the response waits for the end; default 300. The run continues afterwards.
+    wait_s: Option<Wait<WAIT_MOST>>,
+    /// Where its result is posted.
+    callback: Option<Text<1, MAX_CALLBACK_URL>>,
+}
+
+/// A run of a workflow to start.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NewWorkflowRun {
+    /// Default: the latest one.
+    version: Option<String>,
+    /// What fits the schema of the workflow.
+    #[serde(default)]
+    inputs: Map<String, Value>,
+    /// The same key again is the same run: 422 if that was another start.
+    #[schemars(length(min = 1, max = 256))]
+    idempotency_key: Option<String>,
+    /// Seconds that the response waits for the end; default 0. The run continues afterwards.
+    wait_s: Option<Wait<WAIT_MOST>>,
+    /// Where its result is posted.
+    callback: Option<Text<1, MAX_CALLBACK_URL>>,
+}
+
+/// A run of a schedule that is asked for.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NewScheduleRun {
+    /// The same key again is the same run, as long as that is listed: 422 if that was another request.
+    #[schemars(length(min = 1, max = 256))]
+    idempotency_key: Option<String>,
+    /// What becomes of it while an earlier run is in progress: `skip` is 409. Default: as the schedule has it for due times.
+    overlap: Option<Overlap>,
+}
+
+/// The body: a run that was started, with the secret of its callback.
+#[derive(Debug, Serialize, JsonSchema)]
+struct StartedBody {
+    /// With which its result is signed that is posted to `callback`. It is in responses to its start alone; left out without a callback.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    callback_secret: Option<String>,
+    #[serde(flatten)]
+    run: Run,
+}
+
+/// A run that was started: 202 while it continues, 200 when it has ended.
+#[derive(Debug)]
+pub(crate) struct Started {
+    location: String,
+    /// It was there already, under the same idempotency key.
+    repeated: bool,
+    body: StartedBody,
+}
+
+impl Started {
+    /// After this time, or the end of the run.
+    async fn after(
+        app: &App,
+        principal: &Principal,
+        started: StartedRun,
+        wait: Duration,
+    ) -> Result<Self, ApiError> {
+        let StartedRun {
+            id,
+            is_new,
+            callback_secret,
+        } = started;
+        let run = app.engine().run(principal, &id, wait, RunUntil::Ended).await?;
+        Ok(Self {
+            location: app.url(&format!("/v1/runs/{id}")),
+            repeated: !is_new,
+            body: StartedBody {
+                callback_secret: callback_secret.map(|CallbackSecret(secret)| secret),
+                run: run.into(),
+            },
+        })
+    }
+}
+
+impl IntoResponse for Started {
+    fn into_response(self) -> Response {
+        let status = if self.body.run.is_over() {
+            StatusCode::OK
+        } else {
+            StatusCode::ACCEPTED
+        };
+        let has_secret = self.body.callback_secret.is_some();
+        let mut response = (status, axum::Json(self.body)).into_response();
+        let headers = response.headers_mut();
+        if let Ok(location) = HeaderValue::from_str(&self.location) {
+            headers.insert(header::LOCATION, location);
+        }
+        if self.repeated {
+            headers.insert("idempotency-replayed", HeaderValue::from_static("true"));
+        }
+        if has_secret {
+            // It is not to be stored on its way.
+            headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        }
+        response
+    }
+}
+
+impl Answer for Started {
+    fn describe(operation: &mut Operation<'_>) {
+        With::<200, StartedBody>::describe(operation);
+        With::<202, StartedBody>::describe(operation);
+        for status in [200, 202] {
+            operation.header(status, "Location", "Address of the run.");
+            operation.header(
+                status,
+                "Idempotency-Replayed",
+                "`true` for a run that was there already.",
+            );
+        }
+    }
+}
+
+/// `POST /v1/skills/{skill}/runs`: 200 when it has ended, 202 after `wait_s`. It is an execution of a new session, which ends with it.
+pub(crate) async fn skill(
+    State(app): State<App>,
+    Caller(principal): Caller,
+    Path(name): Path<String>,
+    Client(client): Client,
+    Key(header): Key,
+    Members(wanted): Members<NewSkillRun>,
+) -> Result<Started, ApiError> {
+    let run = RunSkill {
+        version: wanted.version,
+        template: wanted.template,
+        inputs: wanted.inputs,
+        timeout: wanted
+            .timeout_s
+            .map(|Whole(seconds)| Duration::from_secs(seconds)),
+        client,
+        key: header,
+        callback: wanted.callback.map(|Text(url)| url),
+        ..RunSkill::default()
+    };
+    let BegunRun {
+        id,
+        repeated,
+        callback_secret,
+        ..
+    } = app.engine().run_skill(&principal, &name, run).await?;
+    let started = StartedRun {
+        id: id_of_run(id.kernel.0),
+        is_new: !repeated,
+        callback_secret,
+    };
+    let wait = wanted.wait_s.map_or(WAIT, |Wait(wait)| wait);
+    Started::after(&app, &principal, started, wait).await
+}
+
+/// `POST /v1/workflows/{workflow}/runs`: a new run, or the one that was started with the same key.
+pub(crate) async fn workflow(
+    State(app): State<App>,
+    Caller(principal): Caller,
+    Path(name): Path<String>,
+    Key(header): Key,
+    Members(wanted): Members<NewWorkflowRun>,
+) -> Result<Started, ApiError> {
+    let start = StartRun {
+        version: wanted.version,
+        inputs: wanted.inputs,
+        key: key_of(wanted.idempotency_key, header)?,
+        callback: wanted.callback.map(|Text(url)| url),
+    };
+    let started = app.engine().run_workflow(&principal, &name, start).await?;
+    let wait = wanted.wait_s.map_or(Duration::ZERO, |Wait(wait)| wait);
+    Started::after(&app, &principal, started, wait).await
+}
+
+/// `POST /v1/schedules/{schedule}/runs`: a run now, or the one that was asked for with the same key.
+pub(crate) async fn schedule(
+    State(app): State<App>,
+    Caller(principal): Caller,
+    Path(text): Path<String>,
+    Key(header): Key,
+    Members(wanted): Members<NewScheduleRun>,
+) -> Result<Started, ApiError> {
+    let asked = AskedRun {
+        key: key_of(wanted.idempotency_key, header)?,
+        overlap: wanted.overlap,
+    };
+    let started = app
+        .engine()
+        .run_trigger(&principal, TriggerKind::Schedule, &text, asked)
+        .await?;
+    Started::after(&app, &principal, started, Duration::ZERO).await
+}
