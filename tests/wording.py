@@ -40,7 +40,7 @@ NOUNS = set("Bed Embed Feed Need Seed Shed Speed".split())
 NOUNS |= set("Binding Encoding Ending Finding Framing Listing Mapping Ping Posting Reading Ring Setting Signing String Thing Timing Warning".split())
 
 ERROR = re.compile(
-    r"""\b(?:is|are)\ none\b | \bnot\ to\ be\ had\b | \bno\ randomness\b | (?<!there\ )\bis\ no\ (?!longer\b|more\b) | \b(?:be)?c[ao]me\ of\b
+    r"""(?<!there\ )\b(?:is|are)\ none\b | \bnot\ to\ be\ had\b | \bno\ randomness\b | (?<!there\ )\bis\ no\ (?!longer\b|more\b) | \b(?:be)?c[ao]me\ of\b
     | \bcannot\ tell\b | \bdo(?:es)?\ not\ count\b""",
     re.I | re.X,
 )
@@ -193,7 +193,7 @@ def check_itself():
     assert counts == {"fragments": (4, 6), "participles": (4, 5), "errors": (1, 0)}, counts
     for text in ('"that is none"', '"gvisor is not to be had"', '"no randomness for a key"', '"is no address"', '"what came of it"', 'r#"x is none"#'):
         assert list(errors(f"fail({text})")), text
-    for text in ('"there is no skill x"', '"is no longer kept"', 'a, // "is none"\n"b"', '"must be one of a, b"'):
+    for text in ('"there is no skill x"', '"is no longer kept"', '"there is none"', 'a, // "is none"\n"b"', '"must be one of a, b"'):
         assert not list(errors(f"fail({text})")), text
     assert not any(map(is_bare, ("KeptPlot", "Seed", "Listing", "String", "Address", "Bound")))
     page = (

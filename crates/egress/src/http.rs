@@ -32,18 +32,18 @@ use crate::credentials::relay::{self, Relay};
 use crate::denial::{Denial, DenialKind, Target};
 use crate::destination::Destination;
 use crate::gate::{Gate, Purpose};
-use crate::internal::{Body, Counted, InternalService, WithTurn};
-use crate::meter::{Meter, Metered};
-use crate::prefixed::Prefixed;
-use crate::upstream::Via;
+use crate::internal::{Body, CountedBody, InternalService, WithTurn};
+use crate::meter::{Meter, MeteredStream};
+use crate::prefixed::PrefixedStream;
+use crate::upstream::HttpProxy;
 
-/// How long the head of a request may take, also after the request before it.
+/// Time for the head of a request, also after the request before it.
 const HEAD_TIME: Duration = Duration::from_mins(1);
 /// Most bytes of the head of a request, and of what is read ahead of a body.
 pub(crate) const HEAD_BYTES: usize = 64 * 1024;
 const HTTP_PORT: u16 = 80;
 
-/// Those of one connection, beside what its header `connection` names.
+/// Headers of one connection, in addition to the ones that its header `connection` names.
 const OF_CONNECTION: [HeaderName; 8] = [
     CONNECTION,
     HeaderName::from_static("proxy-connection"),
@@ -58,13 +58,13 @@ const OF_CONNECTION: [HeaderName; 8] = [
 /// A client's connection.
 struct Client {
     gate: Arc<Gate>,
-    /// Of a tunnel: what it goes to.
+    /// Target of a tunnel.
     tunnel: Option<Target>,
     /// The connection of the latest request.
     upstream: Mutex<Option<Upstream>>,
-    /// Its requests to internal names of credentials.
+    /// Relay for requests to internal names of credentials.
     relay: Relay,
-    /// Of a CONNECT that was answered.
+    /// Parts of a CONNECT that was answered.
     connected: Mutex<Option<(OnUpgrade, Destination, Target)>>,
 }
 
@@ -73,13 +73,13 @@ struct Upstream {
     target: Target,
     sender: SendRequest<Incoming>,
     meter: Arc<Meter>,
-    via: Option<Via>,
+    via: Option<HttpProxy>,
     /// Ends with it.
     _driver: AbortOnDropHandle<()>,
 }
 
 /// Serves a client that uses a proxy, until its end.
-pub(crate) async fn serve<S>(stream: Prefixed<S>, gate: &Arc<Gate>)
+pub(crate) async fn serve<S>(stream: PrefixedStream<S>, gate: &Arc<Gate>)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -98,22 +98,24 @@ where
     };
     let Ok(upgraded) = upgrade.await else { return };
     // What it is made of, so that no layer is left between the two.
-    let Ok(parts) = upgraded.downcast::<TokioIo<Prefixed<S>>>() else {
+    let Ok(parts) = upgraded.downcast::<TokioIo<PrefixedStream<S>>>() else {
         return;
     };
-    let Prefixed { prefix, inner } = parts.io.into_inner();
+    let PrefixedStream { prefix, inner } = parts.io.into_inner();
     let prefix = if prefix.is_empty() {
         parts.read_buf
     } else {
         [parts.read_buf, prefix].concat().into()
     };
-    destination.serve(Prefixed { prefix, inner }, target, gate).await;
+    destination
+        .serve(PrefixedStream { prefix, inner }, target, gate)
+        .await;
 }
 
 /// Serves a client in a tunnel to a host, which speaks HTTP to that host.
 pub(crate) async fn serve_tunnel<S>(
-    stream: Prefixed<S>,
-    upstream: Metered<TcpStream>,
+    stream: PrefixedStream<S>,
+    upstream: MeteredStream<TcpStream>,
     target: Target,
     gate: &Arc<Gate>,
 ) where
@@ -132,7 +134,7 @@ pub(crate) async fn serve_tunnel<S>(
     run::<S>(stream, &client).await;
 }
 
-async fn run<S>(stream: Prefixed<S>, client: &Arc<Client>)
+async fn run<S>(stream: PrefixedStream<S>, client: &Arc<Client>)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -225,7 +227,7 @@ impl Client {
         let meter = self.gate.meter(&target);
         let request = request.map(|body| {
             let (meter, to_sandbox) = (Arc::clone(&meter), false);
-            Counted {
+            CountedBody {
                 body,
                 meter,
                 to_sandbox,
@@ -242,7 +244,7 @@ impl Client {
         match answered {
             Ok(response) => Ok(response.map(|body| {
                 let to_sandbox = true;
-                Counted {
+                CountedBody {
                     body,
                     meter,
                     to_sandbox,
@@ -288,7 +290,7 @@ impl Client {
 }
 
 impl Upstream {
-    async fn over(connected: Metered<TcpStream>, target: Target) -> Result<Self, Denial> {
+    async fn over(connected: MeteredStream<TcpStream>, target: Target) -> Result<Self, Denial> {
         let (meter, via) = (Arc::clone(&connected.meter), connected.via.clone());
         let made = hyper::client::conn::http1::Builder::new()
             .max_buf_size(HEAD_BYTES)
@@ -377,14 +379,14 @@ pub(crate) fn rewrite(
     head: &mut Parts,
     target: &Target,
     usual_port: u16,
-    via: Option<&Via>,
+    via: Option<&HttpProxy>,
 ) -> Result<(), Denial> {
     let path = head.uri.path_and_query().map_or("/", |path| path.as_str());
     let uri = match via {
         Some(_) => format!("http://{target}{path}").parse::<Uri>(),
         None => path.parse(),
     };
-    head.uri = uri.map_err(|error| Denial::request(format_args!("the path is none: {error}")))?;
+    head.uri = uri.map_err(|error| Denial::request(format_args!("the path is invalid: {error}")))?;
     head.version = Version::HTTP_11;
     let headers = &mut head.headers;
     remove_of_connection(headers);
@@ -397,7 +399,7 @@ pub(crate) fn rewrite(
     } else {
         target.to_string()
     };
-    let host = HeaderValue::try_from(host).map_err(|_| Denial::request("the host is none"))?;
+    let host = HeaderValue::try_from(host).map_err(|_| Denial::request("the host is invalid"))?;
     headers.insert(HOST, host);
     if let Some(authorization) = via.and_then(|via| via.authorization.clone()) {
         headers.insert(PROXY_AUTHORIZATION, authorization);

@@ -15,7 +15,7 @@ use crate::credentials::{InterceptAuthority, Roots};
 use crate::denial::Denial;
 use crate::gate::{Gate, MAX_CONNECTIONS, NetworkAccess};
 use crate::internal::InternalService;
-use crate::prefixed::Prefixed;
+use crate::prefixed::PrefixedStream;
 use crate::resolve::{Resolve, SystemResolver};
 use crate::{http, socks};
 
@@ -24,7 +24,7 @@ const SOCKS5: u8 = 5;
 /// Read at first.
 const FIRST_BYTES: usize = 4096;
 
-/// What all sessions reach hosts by.
+/// Network access of all sessions.
 pub struct Egress {
     pub(crate) resolver: Box<dyn Resolve>,
     pub(crate) exceptions: Vec<PrivateAddresses>,
@@ -85,7 +85,7 @@ impl Egress {
             }
         }
         let is_socks = first.first() == Some(&SOCKS5);
-        let mut stream = Prefixed {
+        let mut stream = PrefixedStream {
             prefix: first.freeze(),
             inner: stream,
         };

@@ -1,4 +1,4 @@
-//! What a person is asked on behalf of a session, as callers see it.
+//! Prompts on behalf of a session, for callers.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -22,9 +22,9 @@ pub const MAX_PROMPT_OPTIONS: usize = 16;
 pub const MAX_OPTION_CHARS: usize = 200;
 /// Bytes of an answer.
 pub const MAX_ANSWER_BYTES: usize = 64 << 10;
-/// How long a prompt may stay open.
+/// Longest time that a prompt may stay open.
 pub const MAX_PROMPT_TIME: Duration = Duration::from_hours(7 * 24);
-/// How long a prompt stays open if the one who asks does not say it.
+/// Default time that a prompt stays open.
 pub const DEFAULT_PROMPT_TIME: Duration = Duration::from_hours(24);
 /// Bytes of the key of a prompt.
 const MAX_KEY_BYTES: usize = 200;
@@ -148,7 +148,7 @@ impl From<himalia_kernel::PromptKind> for PromptKind {
 }
 
 impl PromptKind {
-    /// Whether the answer lets something be done that code asks for. Who runs code may not give it.
+    /// True if the answer permits an action that code requests. Callers that run code may not give it.
     pub fn is_approval(self) -> bool {
         matches!(self, Self::Approval | Self::Step)
     }
@@ -157,11 +157,11 @@ impl PromptKind {
 /// What a person is to be asked.
 #[derive(Clone, Debug)]
 pub struct Ask {
-    /// What the person reads, 1 to [`MAX_PROMPT_CHARS`] characters. Control characters but line ends are left out.
+    /// Text for the person, 1 to [`MAX_PROMPT_CHARS`] characters. Control characters but line ends are left out.
     pub text: String,
     /// The answers of which one is to be chosen. Without any, the answer is a text.
     pub options: Vec<String>,
-    /// How long it may stay open, at most [`MAX_PROMPT_TIME`].
+    /// Time that it may stay open, at most [`MAX_PROMPT_TIME`].
     pub time: Duration,
     /// The same key of one session is the same prompt.
     pub key: Option<String>,

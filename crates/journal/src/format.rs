@@ -22,7 +22,7 @@ pub(crate) const RECORD_HEADER: usize = 68;
 const MAGIC: &[u8; 8] = b"HIMJRN01";
 const HAS_CHECKPOINT: u32 = 1;
 
-/// What a record is to the journal itself.
+/// Kinds of records to the journal itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tag {
     Record,
@@ -75,7 +75,7 @@ impl RecordHeader {
     }
 }
 
-/// Whether header and body are what was written.
+/// True if the checksum matches header and body.
 pub(crate) fn checksum_holds(header: &[u8; RECORD_HEADER], body: &[u8]) -> bool {
     u32::from_le_bytes(array(header, 0)) == checksum(header, body)
 }

@@ -1,4 +1,4 @@
-//! What outputs consist of, for descriptions of the API. The values themselves are JSON that kernels made.
+//! Schemas of outputs for the description of the API. The values themselves are JSON that kernels made.
 #![expect(dead_code, reason = "these types are described, and made by kernels")]
 
 use schemars::JsonSchema;

@@ -35,7 +35,7 @@ mod screen;
 
 pub use bundle::Artifact;
 pub use cell::{CELL_OUTPUT_BYTES, CELL_STREAM_CHARS, Cell, MAX_CELL_OUTPUTS};
-pub use excerpt::{Excerpt, Shown};
+pub use excerpt::{Excerpt, ExcerptText};
 pub use failure::{Failure, Frame};
 pub use fold::{Fold, Input, Outcome, UNREADABLE};
 pub use kept::{ArtifactFile, MAX_ARTIFACT_FILES, OmittedArtifact, OmittedArtifacts};
@@ -44,5 +44,5 @@ pub use outputs::{MAX_OUTPUTS, Output, Truncated};
 pub use page::Page;
 pub use prompt::{MAX_PROMPT_CHARS, is_bidi_control, shown as shown_prompt};
 pub use reference::{ArtifactReference, IMAGE_KINDS, exceeds, image_of};
-pub use reply::{KernelUsage, Notes, Replied, VariableChanges, WrittenFiles};
+pub use reply::{KernelUsage, Notes, ReplyStatus, VariableChanges, WrittenFiles};
 pub use screen::{Screen, Sink};

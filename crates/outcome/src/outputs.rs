@@ -51,15 +51,15 @@ pub struct Truncated {
 }
 
 #[derive(Clone, Debug)]
-struct Kept {
+struct OutputEntry {
     kind: &'static str,
-    shown: Shown,
+    shown: OutputExcerpt,
     display_id: Option<String>,
 }
 
-/// What is shown of one output.
+/// Excerpt of one output.
 #[derive(Clone, Debug)]
-struct Shown {
+struct OutputExcerpt {
     bundle: Bundle,
     table: Option<Value>,
     plot: Option<Value>,
@@ -67,7 +67,7 @@ struct Shown {
     preview: Option<Value>,
 }
 
-impl Shown {
+impl OutputExcerpt {
     fn read(content: &mut Map<String, Json>, text_chars: usize, artifacts: &mut Vec<Artifact>) -> Self {
         let mut told = match content.get_mut("metadata").and_then(|all| all.get_mut("himalia")) {
             Some(Json::Object(told)) => std::mem::take(told),
@@ -97,8 +97,8 @@ impl Shown {
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Outputs {
-    first: Vec<Kept>,
-    last: VecDeque<Kept>,
+    first: Vec<OutputEntry>,
+    last: VecDeque<OutputEntry>,
     omitted: u64,
 }
 
@@ -112,9 +112,9 @@ impl Outputs {
         artifacts: &mut Vec<Artifact>,
     ) {
         let display_id = display_id(content);
-        let kept = Kept {
+        let kept = OutputEntry {
             kind,
-            shown: Shown::read(content, text_chars, artifacts),
+            shown: OutputExcerpt::read(content, text_chars, artifacts),
             display_id,
         };
         if self.first.len() < MAX_OUTPUTS / 2 {
@@ -136,7 +136,7 @@ impl Outputs {
         artifacts: &mut Vec<Artifact>,
     ) {
         let id = display_id(content);
-        let known = |kept: &&mut Kept| kept.display_id.is_some() && kept.display_id == id;
+        let known = |kept: &&mut OutputEntry| kept.display_id.is_some() && kept.display_id == id;
         let mut mine: Vec<_> = self
             .first
             .iter_mut()
@@ -147,7 +147,7 @@ impl Outputs {
             self.add("display_data", content, text_chars, artifacts);
             return;
         }
-        let shown = Shown::read(content, text_chars, artifacts);
+        let shown = OutputExcerpt::read(content, text_chars, artifacts);
         for kept in &mut mine {
             kept.shown.clone_from(&shown);
         }
@@ -157,7 +157,7 @@ impl Outputs {
         *self = Self::default();
     }
 
-    /// About how many bytes of memory they take.
+    /// Approximate memory, in bytes.
     pub(crate) fn weight(&self) -> usize {
         self.first.iter().chain(&self.last).map(weight).sum()
     }
@@ -175,7 +175,7 @@ impl Outputs {
     }
 }
 
-fn weight(kept: &Kept) -> usize {
+fn weight(kept: &OutputEntry) -> usize {
     let values = kept
         .shown
         .bundle
@@ -184,10 +184,10 @@ fn weight(kept: &Kept) -> usize {
     let told = kept.shown.table.iter().chain(&kept.shown.plot).map(Value::weight);
     let told = told.chain(kept.shown.preview.iter().map(Value::weight));
     let summary = kept.shown.summary.as_ref().map_or(0, Excerpt::weight);
-    size_of::<Kept>() + values.chain(told).sum::<usize>() + summary
+    size_of::<OutputEntry>() + values.chain(told).sum::<usize>() + summary
 }
 
-fn show(kept: &Kept, share: usize) -> Output {
+fn show(kept: &OutputEntry, share: usize) -> Output {
     let mut truncated = None;
     let data = kept.shown.bundle.iter().map(|(name, value)| {
         let json = match value {

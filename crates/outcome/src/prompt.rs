@@ -1,4 +1,4 @@
-//! What a person is asked, as it is shown: by `input()` and `getpass()`, and by prompts.
+//! Texts of prompts, of `input()` and of `getpass()`, as people see them.
 
 /// Characters of a question that are kept; what follows is cut off.
 pub const MAX_PROMPT_CHARS: usize = 2_000;
@@ -17,8 +17,8 @@ pub fn shown(prompt: &str) -> String {
     text
 }
 
-/// Whether a character changes the order in which others are shown: the explicit formatting characters of the Unicode
-/// Bidirectional Algorithm (UAX #9).
+/// True if a character changes the order in which others are shown: the explicit formatting characters of the Unicode Bidirectional Algorithm (UAX
+/// #9).
 pub fn is_bidi_control(c: char) -> bool {
     matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }

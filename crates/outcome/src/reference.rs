@@ -19,7 +19,7 @@ pub struct ArtifactReference<'a> {
 }
 
 impl<'a> ArtifactReference<'a> {
-    /// That of one representation of an output; `None` for a value that is in the output itself.
+    /// Reads the reference of one representation of an output; `None` for a value that is in the output itself.
     pub fn read(kind: &'a str, value: &'a Value) -> Option<Self> {
         Some(Self {
             kind,

@@ -14,7 +14,7 @@ const HASH_CHARS: usize = 64;
 
 /// Status of a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Replied {
+pub enum ReplyStatus {
     /// The code ran to its end.
     Ok,
     /// It raised.
@@ -23,7 +23,7 @@ pub enum Replied {
     Aborted,
 }
 
-impl Replied {
+impl ReplyStatus {
     /// From the `status` of a reply's content; anything unknown counts as an error.
     pub fn from_status(status: &str) -> Self {
         match status {
@@ -35,7 +35,7 @@ impl Replied {
     }
 }
 
-/// What an execution took, as its kernel tells.
+/// Resources that an execution took, as its kernel reports them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct KernelUsage {
     /// Processor time in milliseconds, of the kernel's process and of those that it waited for.
@@ -68,12 +68,12 @@ pub struct WrittenFiles {
     pub truncated: bool,
 }
 
-/// What `himalia_kernel` adds to the metadata of a reply, under `himalia`. Other kernels add nothing.
+/// Metadata that `himalia_kernel` adds to a reply, under `himalia`. Other kernels add nothing.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Notes {
-    /// Which variables were added, changed or removed.
+    /// Added, changed and removed variables.
     pub variables: Option<VariableChanges>,
-    /// Which files were written.
+    /// Written files.
     pub files: Option<WrittenFiles>,
     /// The exit code of a `%%bash` cell.
     #[serde(skip_serializing_if = "Option::is_none")]

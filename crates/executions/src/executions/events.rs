@@ -1,4 +1,4 @@
-//! What happens to an execution, one thing after the other.
+//! Events of an execution, in order.
 
 use himalia_kernel::StopReason;
 use himalia_outcome::{Failure, Input, Output};
@@ -19,7 +19,7 @@ pub struct ExecutionEvent {
     pub kind: ExecutionEventKind,
 }
 
-/// What happened. Serialised, the word is the member `event`.
+/// Kinds of events. Serialised, the word is the member `event`.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum ExecutionEventKind {

@@ -1,4 +1,4 @@
-//! What is asked of an execution, and what callers learn of it.
+//! Requests and results of executions.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::{ExecutionId, PromptInfo};
 pub const MAX_CODE_BYTES: usize = 1 << 20;
 /// Characters of text that a result may hold.
 pub const MAX_TEXT_CHARS: usize = 1_000_000;
-/// About how many bytes one output takes in a result.
+/// Approximate memory of one output in a result, in bytes.
 const OUTPUT_BYTES: usize = 8 << 10;
 /// Bytes of an idempotency key.
 pub const MAX_KEY_BYTES: usize = 256;
@@ -38,8 +38,7 @@ pub const MAX_METADATA_BYTES: usize = 4096;
 /// Characters of what a client calls itself.
 pub const MAX_CLIENT_CHARS: usize = 64;
 
-/// What a client calls itself, as it is shown: without what moves a cursor or changes the direction of a text, and cut. `None` if
-/// nothing is left.
+/// Name of a client, as it is shown: without characters that move a cursor or change the direction of a text, and cut. `None` if nothing is left.
 fn client_name(told: &str) -> Option<String> {
     let shown = told
         .chars()
@@ -54,17 +53,17 @@ fn client_name(told: &str) -> Option<String> {
 pub struct Execute {
     /// At most [`MAX_CODE_BYTES`].
     pub code: String,
-    /// Its language by name: that of the kernel, or `bash` where the kernel is one of ours. `None` is the kernel's.
+    /// Language by name: the kernel's own, or `bash` where the kernel is one of ours. `None` is the kernel's.
     pub language: Option<String>,
     /// Counts while the code runs and does not wait for input; `None` = for ever.
     pub timeout: Option<Duration>,
-    /// What happens then.
+    /// Action at the timeout.
     pub on_timeout: OnTimeout,
     /// Characters of text in the result: of what is printed, and as many of all results' plain texts together.
     pub text_chars: usize,
     /// Whether the code may ask for input.
     pub allow_stdin: bool,
-    /// Whether the kernel counts it and remembers it in its history.
+    /// True if the kernel counts the execution and remembers it in its history.
     pub store_history: bool,
     /// The kernel process that it is meant for; in another one it does not run.
     pub expect_incarnation: Option<u32>,
@@ -72,13 +71,13 @@ pub struct Execute {
     pub key: Option<String>,
     /// It is refused if so many executions of the session in a row have failed, whatever their code; at most [`MAX_FAILURES`].
     pub max_failures: Option<u32>,
-    /// What the client calls itself, at most [`MAX_CLIENT_CHARS`]: shown as that, and not verified.
+    /// Name of the client, at most [`MAX_CLIENT_CHARS`]: shown as that, and not verified.
     pub client: Option<String>,
     /// Environment variables while it runs, [`MAX_EXECUTION_ENV`] bytes at most; kernels of ours restore them.
     pub env: BTreeMap<String, String>,
-    /// Its working directory while it runs: absolute, or relative to that of the session.
+    /// Working directory while it runs: absolute, or relative to that of the session.
     pub cwd: Option<String>,
-    /// What the caller wants to find with it again, at most [`MAX_METADATA_BYTES`] as JSON.
+    /// Data by which the caller finds the execution again, at most [`MAX_METADATA_BYTES`] as JSON.
     pub metadata: Map<String, Value>,
 }
 
@@ -104,7 +103,7 @@ impl Default for Execute {
 }
 
 impl Execute {
-    /// Whether it needs a kernel of ours: others know no environment of one execution.
+    /// True if it needs a kernel of ours: others know no environment of one execution.
     pub fn is_scoped(&self) -> bool {
         !self.env.is_empty() || self.cwd.is_some()
     }
@@ -142,7 +141,7 @@ pub enum ExecutionStatus {
 }
 
 impl ExecutionStatus {
-    /// Whether it has ended.
+    /// True if it has ended.
     pub fn is_over(self) -> bool {
         !matches!(self, Self::Queued | Self::Running)
     }
@@ -364,12 +363,12 @@ pub struct ExecutionResult {
 }
 
 impl ExecutionResult {
-    /// Whether it waits for a person: in `input()`, or for the answer to a prompt.
+    /// True if it waits for a person: in `input()`, or for the answer to a prompt.
     pub fn asks(&self) -> bool {
         self.input.is_some() || !self.prompts.is_empty()
     }
 
-    /// About how many bytes it takes as JSON.
+    /// Approximate size as JSON, in bytes.
     pub fn about_bytes(&self) -> usize {
         self.text.len() + self.outputs.len() * OUTPUT_BYTES
     }

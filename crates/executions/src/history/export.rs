@@ -10,12 +10,12 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::cells::{Cells, Ran};
+use super::cells::{Cells, RanCell};
 use crate::ExecutionId;
 
 /// Entries of a page, at most.
 pub const MAX_HISTORY_PAGE: usize = 1000;
-/// About how many bytes an entry takes beside its code.
+/// Approximate size of an entry in addition to its code, in bytes.
 const ENTRY_BYTES: usize = 256;
 
 /// What became of something that was run.
@@ -104,7 +104,7 @@ pub struct History {
 }
 
 impl History {
-    /// About how many bytes it takes as JSON.
+    /// Approximate size as JSON, in bytes.
     pub fn about_bytes(&self) -> usize {
         self.history
             .iter()
@@ -113,8 +113,8 @@ impl History {
     }
 }
 
-/// Where a page of history is. Entries that are omitted are counted but for [`Self::Offset`], so that a position stays what it is
-/// when more of them are omitted.
+/// Position of a page of history. Entries that are omitted are counted but for [`Self::Offset`], so that a position stays what it is when more of
+/// them are omitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HistoryPosition {
     /// So many listed entries are before it.
@@ -146,7 +146,7 @@ pub fn history(kernel: KernelId, cells: &Cells, position: Option<HistoryPosition
     }
 }
 
-fn entry(kernel: KernelId, cells: &Cells, ran: &Ran) -> HistoryEntry {
+fn entry(kernel: KernelId, cells: &Cells, ran: &RanCell) -> HistoryEntry {
     HistoryEntry {
         id: execution(kernel, ran),
         caller: ran.caller.clone(),
@@ -162,7 +162,7 @@ fn entry(kernel: KernelId, cells: &Cells, ran: &Ran) -> HistoryEntry {
     }
 }
 
-fn execution(kernel: KernelId, ran: &Ran) -> Option<ExecutionId> {
+fn execution(kernel: KernelId, ran: &RanCell) -> Option<ExecutionId> {
     ran.native.then_some(ExecutionId { kernel, seq: ran.seq })
 }
 
@@ -189,7 +189,7 @@ pub fn notebook(kernel: KernelId, cells: &Cells, spec: Option<&KernelSpec>) -> V
     json!({ "nbformat": 4, "nbformat_minor": 5, "metadata": metadata, "cells": all })
 }
 
-fn cell(kernel: KernelId, cells: &Cells, ran: &Ran) -> Value {
+fn cell(kernel: KernelId, cells: &Cells, ran: &RanCell) -> Value {
     let mut cell = json!({
         "cell_type": "code",
         // Unique in the log, and the same whenever the notebook is made.

@@ -21,7 +21,7 @@ pub struct Brief {
     pub running: bool,
     /// The beginning of its code.
     pub title: String,
-    /// What its code is written in.
+    /// Language of the code.
     #[serde(default)]
     pub language: Language,
     /// The process that it ran in; 0 before that.
@@ -29,7 +29,7 @@ pub struct Brief {
     /// The principal's name.
     #[serde(default = "operator")]
     pub caller: String,
-    /// What the client called itself, which is not verified.
+    /// Name of the client, not verified.
     #[serde(default)]
     pub client: Option<String>,
     /// It ran and did not come to its end, by whatever but an interrupt.
@@ -37,12 +37,12 @@ pub struct Brief {
     pub(super) failed: bool,
     pub(super) code: u64,
     pub(super) key: Option<(String, u64)>,
-    /// What the caller keeps with it.
+    /// Data of the caller.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub metadata: Map<String, Value>,
 }
 
-/// Whose the executions of checkpoints are that say no caller: there was no other.
+/// Caller of executions in checkpoints that name none: there was only the operator.
 pub(super) fn operator() -> String {
     himalia_model::Principal::operator().name().to_owned()
 }

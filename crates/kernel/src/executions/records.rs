@@ -1,4 +1,4 @@
-//! What a native execution is in the log: its records, and the owner that they carry.
+//! Records of a native execution in the log, and the owner that they carry.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -56,13 +56,13 @@ pub enum Language {
 }
 
 impl Language {
-    /// Whether it is the kernel's own. Records and replies leave it out then.
+    /// True for the kernel's own language. Records and replies leave it out then. Records and replies leave it out then.
     pub fn is_kernels(&self) -> bool {
         *self == Self::Kernel
     }
 
-    /// What the kernel is given for `code`, and what stands in a notebook's cell but for the line break at the end. An empty
-    /// script needs that: a cell magic without a body is refused.
+    /// Code for the kernel, and for a notebook's cell but for the line break at the end. An empty script needs that: a cell magic without a body is
+    /// refused.
     pub fn cell(self, code: &str) -> Cow<'_, str> {
         match self {
             Self::Kernel => Cow::Borrowed(code),
@@ -71,23 +71,23 @@ impl Language {
     }
 }
 
-/// What is asked of an execution.
+/// Request for an execution.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Submission {
     /// As the caller wrote it.
     pub code: String,
-    /// What the code is written in.
+    /// Language of the code.
     #[serde(default, skip_serializing_if = "Language::is_kernels")]
     pub language: Language,
     /// Counts while the code runs and does not wait for input.
     pub timeout_ms: Option<u64>,
-    /// What happens when that time has expired.
+    /// Action when that time has expired.
     pub on_timeout: OnTimeout,
     /// Characters of text in its result.
     pub text_chars: u64,
     /// Whether the code may ask for input.
     pub allow_stdin: bool,
-    /// Whether the kernel counts it and remembers it.
+    /// True if the kernel counts the execution and remembers it in its history.
     pub store_history: bool,
     /// The process that it is meant for; in another one it does not run.
     pub expect_incarnation: Option<u32>,
@@ -98,7 +98,7 @@ pub struct Submission {
     pub max_failures: Option<u32>,
     /// The principal's name.
     pub caller: String,
-    /// What the client called itself, which is not verified.
+    /// Name of the client, not verified.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<String>,
     /// The span of the caller, if it is traced.
@@ -115,7 +115,7 @@ pub struct Submission {
     pub metadata: Map<String, Value>,
 }
 
-/// How an execution ended.
+/// Ends of an execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum End {
@@ -172,7 +172,7 @@ pub struct SandboxLoss {
 }
 
 impl SandboxLoss {
-    /// What was lost later is lost too.
+    /// Adds a later loss.
     pub fn add(&mut self, later: Self) {
         self.files |= later.files;
         let lists = [
@@ -211,12 +211,12 @@ pub struct Replaced {
 pub enum ExecutionRecord {
     /// The first one, whose number is the execution's.
     Submitted {
-        /// What is asked of it.
+        /// The submission.
         #[serde(flatten)]
         submission: Submission,
         /// Executions that have to end before.
         ahead: u32,
-        /// Its place in the queue; 0 in records of an earlier version.
+        /// Place in the queue; 0 in records of an earlier version.
         #[serde(default)]
         turn: u64,
         /// The execution that the kernel has.
@@ -238,13 +238,13 @@ pub enum ExecutionRecord {
         /// Why.
         reason: StopReason,
     },
-    /// Its time has expired and it continues.
+    /// The time has expired and the execution continues.
     Detached,
     /// All interrupts were sent, and it continues.
     Stuck,
     /// The last one.
     Ended {
-        /// How it ended.
+        /// End of the execution.
         status: End,
         /// A cause of death, or another reason.
         cause: Option<String>,
@@ -252,7 +252,7 @@ pub enum ExecutionRecord {
         ran: bool,
         /// Earlier executions of the very same code that failed, as far as they are remembered.
         failed_before: u32,
-        /// What was in the process that ended, from kernels that tell.
+        /// Variables of the ended process, from kernels that report them.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         variables_lost: Option<LostVariables>,
         /// Executions in a row that failed up to this one, whatever their code.
