@@ -48,7 +48,7 @@ ERROR = re.compile(
 PAGE = {
     "what": re.compile(r"\bwhat\b", re.I),
     "that_of": re.compile(r"\b(?:that|those) of\b|\bthose that\b|\bthe one (?:that|of)\b|\bone of (?:which|it)\b", re.I),
-    "says": re.compile(r"\b(?:say|tell|ask|learn|know|name)s\b", re.I),
+    "says": re.compile(r"\b(?:(?:say|tell|ask|learn|know)s|names (?:an?|code|each|its?|no|one|the|what)\b)", re.I),
     "starts": re.compile(r"^(?:What|Who|Of|Its|Their|Those|Others|Nothing)\b"),
     "semicolons": re.compile(r";"),
 }
@@ -197,7 +197,7 @@ def check_itself():
         assert not list(errors(f"fail({text})")), text
     assert not any(map(is_bare, ("KeptPlot", "Seed", "Listing", "String", "Address", "Bound")))
     page = (
-        "# What\n\nWhat is full; that of it. Its end\ntells nothing, and those that it names.\n\n- Of two: one.\n- What is it?\n\n"
+        "# What\n\nWhat is full; that of it. Its end\ntells nothing, and those that it names. It names the names.\n\n- Of two: one.\n- What is it?\n\n"
         "```sh\nwhat; tells\n```\n\n| what; | says |\n\nA link to [it](what.md) and `what`.\n<!-- what; -->\n"
     )
     counts = {kind: count for kind, (count, *_) in in_page("a.md", page).items()}

@@ -39,7 +39,7 @@ struct Properties {
     properties: ExecuteRequest,
 }
 
-/// What came of it.
+/// Outcome of the execution.
 #[derive(Debug, Default)]
 struct Outcome {
     stdout: String,

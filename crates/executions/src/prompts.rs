@@ -123,7 +123,7 @@ impl JsonSchema for PromptName {
     }
 }
 
-/// Why a person is asked.
+/// Reason for a prompt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PromptKind {
@@ -154,7 +154,7 @@ impl PromptKind {
     }
 }
 
-/// What a person is to be asked.
+/// New prompt.
 #[derive(Clone, Debug)]
 pub struct Ask {
     /// Text for the person, 1 to [`MAX_PROMPT_CHARS`] characters. Control characters but line ends are left out.
@@ -213,7 +213,7 @@ impl Ask {
     }
 }
 
-/// How far a prompt is.
+/// State of a prompt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PromptState {
@@ -225,16 +225,16 @@ pub enum PromptState {
     Withdrawn,
 }
 
-/// What a person is asked, and what became of it.
+/// Prompt to a person, and its answer.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(rename = "Prompt")]
 pub struct PromptInfo {
-    /// Its id.
+    /// Id of the prompt.
     pub id: PromptName,
-    /// Its session.
+    /// Id of the session.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<KernelId>,
-    /// Its run of a workflow, if it is a step.
+    /// Id of the workflow run, if the prompt belongs to a step.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workflow_run: Option<String>,
     /// The step of that run.
@@ -243,9 +243,9 @@ pub struct PromptInfo {
     /// The execution that waits for it, whose time stands still, if one does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub execution: Option<ExecutionId>,
-    /// Why a person is asked.
+    /// Reason for the prompt.
     pub kind: PromptKind,
-    /// What the person reads. It comes from the code of the session, a tool or a workflow, and is not the gateway's.
+    /// Text for the person. It comes from the code of the session, a tool or a workflow, and is not the gateway's.
     pub text: String,
     /// The answers of which one is to be chosen. Without any, the answer is a text.
     pub options: Vec<String>,
@@ -269,15 +269,16 @@ pub struct PromptInfo {
     )]
     #[schemars(with = "Option<String>", extend("format" = "date-time"))]
     pub expires: Option<OffsetDateTime>,
-    /// How far it is.
+    /// State of the prompt.
     pub state: PromptState,
     /// The answer, if there is one and it is no secret.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub answer: Option<String>,
-    /// Who gave it: `operator`, or tenant and caller as `tenant/caller`. Of `input()` it is not known after the end of its gateway.
+    /// Caller that answered: `operator`, or tenant and caller as `tenant/caller`. `operator`, or tenant and caller as `tenant/caller`. Of `input()`
+    /// it is not known after the end of its gateway.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub answered_by: Option<String>,
-    /// Why no answer is of use any more.
+    /// Reason why the prompt ended without an answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }

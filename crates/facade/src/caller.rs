@@ -1,4 +1,4 @@
-//! Who calls.
+//! Caller of a request.
 
 use axum::extract::FromRequestParts;
 use axum::http::StatusCode;

@@ -196,7 +196,7 @@ fn files(text: &mut String, written: &[String], truncated: bool, kept: &[Artifac
     }
 }
 
-/// What a person is asked.
+/// Describes an open prompt.
 fn waits(prompt: &PromptInfo) -> String {
     let (id, text) = (&prompt.id, &prompt.text);
     let options = match prompt.options.as_slice() {

@@ -36,7 +36,7 @@ pub struct Artifact {
 pub(crate) struct ArtifactRef {
     /// `sha256:<hex>`.
     pub(crate) artifact: String,
-    /// Its length.
+    /// Length in bytes.
     pub(crate) bytes: u64,
     /// Pixels of an image whose header could be read.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -21,7 +21,7 @@ pub const UNREADABLE: &str = "[himalia: a message of this kernel could not be re
 /// Bytes of memory that the values of a message may take. One that takes more is not read.
 const MAX_MEMORY: usize = 4 * MAX_JSON_MEMORY;
 
-/// What the code asks its user.
+/// Request for input by the code.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Input {
     /// The question, at most [`crate::MAX_PROMPT_CHARS`] characters without control characters other than line feeds and tabs.
@@ -33,7 +33,7 @@ pub struct Input {
     pub id: Option<String>,
 }
 
-/// What came of an execution so far.
+/// Outcome of an execution so far.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// Standard output and standard error.
@@ -42,7 +42,7 @@ pub struct Outcome {
     pub outputs: Vec<Output>,
     /// Outputs between the first and the last ones that were left out.
     pub outputs_omitted: u64,
-    /// What was raised.
+    /// Exception that the code raised.
     pub error: Option<Failure>,
     /// The kernel's own count.
     pub execution_count: Option<u64>,

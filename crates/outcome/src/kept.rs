@@ -21,11 +21,11 @@ const UNKNOWN_TYPE: &str = "application/octet-stream";
 /// A file that is kept with the log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ArtifactFile {
-    /// Its path below the directory of artifacts.
+    /// Path below the directory of artifacts.
     pub name: String,
     /// Guessed by its name.
     pub media_type: String,
-    /// Its length.
+    /// Length in bytes.
     pub bytes: u64,
     /// `sha256:` and 64 hexadecimal digits.
     pub artifact: String,
@@ -37,7 +37,7 @@ pub struct ArtifactFile {
 pub struct OmittedArtifacts {
     /// The first ones.
     pub files: Vec<OmittedArtifact>,
-    /// How many more.
+    /// Number of further files.
     pub more: u64,
     /// The kernel did not look at all files: there may be others.
     pub truncated: bool,
@@ -57,9 +57,9 @@ impl OmittedArtifacts {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct OmittedArtifact {
-    /// Its path below the directory of artifacts.
+    /// Path below the directory of artifacts.
     pub name: String,
-    /// Its length.
+    /// Length in bytes.
     pub bytes: u64,
     /// `too_large`, `too_many`, `same_name` (as one in the other directory) or `unreadable`.
     pub reason: String,

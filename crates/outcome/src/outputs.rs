@@ -21,27 +21,28 @@ pub struct Output {
     /// By MIME type: text, JSON, or where the content is.
     #[schemars(with = "std::collections::BTreeMap<String, described::Content>")]
     pub data: Map<String, Json>,
-    /// Of a frame or series, from kernels that tell: `{shape, columns, columns_total, index, rows}`, or where that is.
+    /// Head of a frame or series, from kernels that send it: `{shape, columns, columns_total, index, rows}`, or a reference to it. `{shape, columns,
+    /// columns_total, index, rows}`, or where that is.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<described::TableOrArtifact>")]
     pub table: Option<Json>,
-    /// Of a figure, from kernels that tell: the data of its lines, scatters and bars as `{axes}`, or where that is.
+    /// Data of a figure, from kernels that send it: its lines, scatters and bars as `{axes}`, or a reference to it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<described::PlotOrArtifact>")]
     pub plot: Option<Json>,
-    /// Of a display whose `text/plain` says nothing (Markdown, HTML, a styled frame, a figure of plotly), from kernels that tell: its text.
+    /// Text of a display without a useful `text/plain` (Markdown, HTML, a styled frame, a figure of plotly), from kernels that send it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub summary: Option<String>,
-    /// Of an image with more than 2,000 pixels on a side, from kernels that tell: where a smaller copy of it is.
+    /// Reference to a smaller copy of an image with more than 2,000 pixels on a side, from kernels that send it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<described::Reference>")]
     pub preview: Option<Json>,
-    /// Of a text that is shown in part: its length and how much of that is shown.
+    /// Size of a text that is shown in part.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub truncated: Option<Truncated>,
 }
 
-/// How much of a text is shown.
+/// Size of a text, and of its shown part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Truncated {
     /// UTF-8 bytes of the whole.

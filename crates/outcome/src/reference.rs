@@ -12,7 +12,7 @@ pub struct ArtifactReference<'a> {
     pub kind: &'a str,
     /// The hexadecimal digits of its hash, if it is one.
     pub sha256: &'a str,
-    /// Its length.
+    /// Length in bytes.
     pub bytes: u64,
     /// Width and height of an image whose header could be read, in pixels.
     pub size: Option<(u64, u64)>,

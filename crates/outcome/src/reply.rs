@@ -50,9 +50,9 @@ pub struct KernelUsage {
 pub struct VariableChanges {
     /// New ones.
     pub added: Vec<String>,
-    /// Those with another value.
+    /// Names of variables with another value.
     pub changed: Vec<String>,
-    /// Those that are gone.
+    /// Names of removed variables.
     pub removed: Vec<String>,
     /// There are more than are named.
     pub truncated: bool,
@@ -62,7 +62,7 @@ pub struct VariableChanges {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct WrittenFiles {
-    /// Their paths, relative to the work directory.
+    /// Paths, relative to the work directory.
     pub written: Vec<String>,
     /// There are more than are named.
     pub truncated: bool,
@@ -78,7 +78,7 @@ pub struct Notes {
     /// The exit code of a `%%bash` cell.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i64>,
-    /// What it took.
+    /// Resources that the execution took.
     pub usage: KernelUsage,
     /// A hash of the packages that there were at its end: hexadecimal digits.
     pub packages: Option<String>,

@@ -197,7 +197,12 @@ impl Catalog {
     ///
     /// # Errors
     /// There is no such server.
-    pub fn search(&self, server: Option<&str>, query: &str, limit: usize) -> Result<Vec<CatalogMatch<'_>>, UnknownName> {
+    pub fn search(
+        &self,
+        server: Option<&str>,
+        query: &str,
+        limit: usize,
+    ) -> Result<Vec<CatalogMatch<'_>>, UnknownName> {
         let servers: Vec<&ServerTools> = match server {
             Some(name) => vec![self.server(name)?],
             None => self.servers.iter().map(|server| &**server).collect(),

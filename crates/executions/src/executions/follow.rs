@@ -57,7 +57,7 @@ pub struct Follower<S = Excerpt> {
     bytes_out: u64,
     /// Connections to the network.
     network: Network,
-    /// What a person is asked on its behalf.
+    /// Prompts on its behalf.
     prompts: Prompts,
     /// The record of what `input()` asked last.
     asked: u64,

@@ -13,7 +13,7 @@ use time::OffsetDateTime;
 use super::reader::{Batch, LogReader, PacedReader};
 use crate::Closed;
 
-/// What kind of record an event is.
+/// Kind of an event's record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(rename = "LogRecordKind")]
@@ -26,7 +26,7 @@ pub enum EventKind {
     Lifecycle,
     /// Messages that are missing; `body` is JSON `{from, to, …}`.
     Gap,
-    /// What becomes of a native execution; `body` is JSON.
+    /// Record of a native execution; `body` is JSON.
     Execution,
     /// A connection to the network that has ended or was refused; `body` is JSON.
     Network,

@@ -43,7 +43,7 @@ pub struct RanCell {
     pub native: bool,
     /// The principal's name, of a native one. The records of clients do not have it.
     pub caller: Option<String>,
-    /// What the client called itself.
+    /// Name that the client gave itself.
     pub client: Option<String>,
     /// Data of the caller.
     pub metadata: Map<String, Value>,

@@ -18,7 +18,7 @@ pub const MAX_HISTORY_PAGE: usize = 1000;
 /// Approximate size of an entry in addition to its code, in bytes.
 const ENTRY_BYTES: usize = 256;
 
-/// What became of something that was run.
+/// Status of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum HistoryStatus {
@@ -36,9 +36,9 @@ pub enum HistoryStatus {
     Interrupted,
     /// It never ran: an earlier one had failed, and the kernel dropped what was queued by then.
     Aborted,
-    /// Its process ended.
+    /// The process ended.
     KernelDied,
-    /// Its process ended because it ran out of memory.
+    /// The process ended because it ran out of memory.
     OomKilled,
 }
 
@@ -64,13 +64,13 @@ impl HistoryStatus {
 pub struct HistoryEntry {
     /// The native execution that it was; `None` when a Jupyter client ran it.
     pub id: Option<ExecutionId>,
-    /// Who asked for it: `operator`, or tenant and caller as `tenant/caller`; `None` when a Jupyter client ran it, which the log does
-    /// not tell.
+    /// Caller: `operator`, or tenant and caller as `tenant/caller`; `None` when a Jupyter client ran it, which the log does not have. `operator`, or
+    /// tenant and caller as `tenant/caller`; `None` when a Jupyter client ran it, which the log does not tell.
     pub caller: Option<String>,
-    /// What the client called itself, if it did. It is not verified.
+    /// Name that the client gave itself, if it did. It is not verified.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client: Option<String>,
-    /// What the caller keeps with it.
+    /// Data that the caller stored with the execution.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub metadata: Map<String, Value>,
     /// Number of its first record in the log.
@@ -82,7 +82,7 @@ pub struct HistoryEntry {
     /// `bash`; left out where it is the kernel's own.
     #[serde(skip_serializing_if = "Language::is_kernels")]
     pub language: Language,
-    /// What became of it.
+    /// Status of the entry.
     pub status: HistoryStatus,
     /// The kernel's own count, once it is known.
     pub execution_count: Option<u64>,

@@ -11,7 +11,7 @@ const TEXT_CHARS: usize = 500;
 pub struct Refusal {
     /// The name of the exception.
     pub name: String,
-    /// What it says.
+    /// Text of the reply.
     pub text: String,
 }
 

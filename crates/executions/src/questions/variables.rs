@@ -52,7 +52,7 @@ pub struct VariableFilter {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct VariableInfo {
-    /// Its name.
+    /// Name of the variable.
     pub name: String,
     /// The name of its type.
     #[serde(rename = "type")]

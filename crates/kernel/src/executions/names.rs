@@ -16,7 +16,7 @@ const NAME_BYTES: usize = 200;
 /// Variables that went with a kernel's process.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LostVariables {
-    /// Their names in alphabetical order, at most 500.
+    /// Names in alphabetical order, at most 500.
     pub names: Vec<String>,
     /// There may have been others.
     pub truncated: bool,

@@ -29,7 +29,7 @@ pub fn owner_of_client(hash: u64) -> u64 {
     (hash & !NATIVE).max(1)
 }
 
-/// What becomes of an execution that takes longer than its caller wants.
+/// Action when an execution takes longer than its timeout.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnTimeout {
@@ -40,11 +40,11 @@ pub enum OnTimeout {
     Detach,
     /// It is interrupted. If it still runs 10 s later, the kernel gets another process: all variables are lost.
     Restart,
-    /// Its process is ended at once: all variables are lost. The next use of the kernel starts another process.
+    /// The process is stopped at once: all variables are lost. The next use of the kernel starts another process.
     Kill,
 }
 
-/// What the code of an execution is written in.
+/// Language of an execution's code.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Language {
@@ -85,7 +85,7 @@ pub struct Submission {
     pub on_timeout: OnTimeout,
     /// Characters of text in its result.
     pub text_chars: u64,
-    /// Whether the code may ask for input.
+    /// True if the code may ask for input.
     pub allow_stdin: bool,
     /// True if the kernel counts the execution and remembers it in its history.
     pub store_history: bool,
@@ -110,7 +110,7 @@ pub struct Submission {
     /// The working directory of this execution, as `env`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
-    /// What the caller keeps with it. It means nothing here.
+    /// Data that the caller stored with the execution. It means nothing here.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub metadata: Map<String, Value>,
 }
@@ -147,17 +147,17 @@ impl End {
     }
 }
 
-/// Why an execution is being stopped.
+/// Reason why an execution is being stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum StopReason {
-    /// Its caller, or another one who interrupted the kernel.
+    /// The caller, or another one, interrupted the kernel.
     Interrupt,
-    /// Its own timeout, or the session's limit.
+    /// The timeout of the execution, or the limit of the session, has passed.
     Timeout,
 }
 
-/// What was lost with a sandbox beside the variables, and cannot be had again.
+/// Losses with a sandbox, in addition to the variables, that cannot be restored.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct SandboxLoss {
@@ -193,14 +193,14 @@ impl SandboxLoss {
 /// The process before the one that an execution runs in.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Replaced {
-    /// Its number. Variables of executions in it are gone.
+    /// Number of the process. Variables of executions in it are gone.
     pub incarnation: u32,
-    /// Why it ended, if that is known.
+    /// Reason of its end, if that is known.
     pub cause: Option<String>,
-    /// What was in it, from kernels that tell.
+    /// Variables of the process, from kernels that report them.
     #[serde(default)]
     pub variables_lost: Option<LostVariables>,
-    /// What else was lost, if the session has another sandbox since.
+    /// Other losses, if the session has another sandbox since.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sandbox_lost: Option<SandboxLoss>,
 }
@@ -235,7 +235,6 @@ pub enum ExecutionRecord {
     },
     /// It is being interrupted.
     Stopping {
-        /// Why.
         reason: StopReason,
     },
     /// The time has expired and the execution continues.

@@ -11,7 +11,7 @@ use crate::meta::event_body;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Prompt {
     pub kind: PromptKind,
-    /// What the person reads.
+    /// Text for the person.
     pub text: String,
     /// The answers of which one is to be chosen. Without any, the answer is a text.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -75,7 +75,7 @@ pub const APPROVE_ALWAYS: &str = "always";
 /// ... or not at all.
 pub const APPROVE_DENY: &str = "deny";
 
-/// Why a person is asked.
+/// Reason for a prompt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PromptKind {
@@ -148,7 +148,6 @@ pub enum PromptEnd {
     },
     /// No answer is of use any more. One line says why.
     Withdrawn {
-        /// Why.
         reason: String,
     },
 }

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::{Number, Value};
 
-use super::steps::{StepsSpent, Steps};
+use super::steps::{Steps, StepsSpent};
 
 /// Bytes that are a step.
 const BYTES_OF_A_STEP: usize = 16;

@@ -11,7 +11,7 @@ use regex_automata::nfa::thompson::{self, NFA, WhichCaptures};
 use regex_automata::util::syntax;
 use regex_automata::{Anchored, Input};
 
-use super::steps::{StepsSpent, Steps};
+use super::steps::{Steps, StepsSpent};
 
 /// Patterns of a schema that are checked.
 pub(super) const MAX_PATTERNS: usize = 64;

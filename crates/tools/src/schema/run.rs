@@ -12,7 +12,7 @@ use super::equal::canonical;
 use super::node::{Choice, Id, Node, Nodes, Rule, Types};
 use super::number::{is_multiple, is_whole, order};
 use super::pattern::PatternStates;
-use super::steps::{StepsSpent, Steps};
+use super::steps::{Steps, StepsSpent};
 use super::text::{clip, json};
 use seen::SeenMembers;
 
@@ -80,7 +80,13 @@ struct Run<'r> {
 
 impl<'r> Run<'r> {
     /// A node against a value.
-    fn check<'v>(&mut self, id: Id, value: &'v Value, path: &Path<'_>, seen: Option<&mut SeenMembers<'v>>) -> Fits {
+    fn check<'v>(
+        &mut self,
+        id: Id,
+        value: &'v Value,
+        path: &Path<'_>,
+        seen: Option<&mut SeenMembers<'v>>,
+    ) -> Fits {
         self.steps.take(1)?;
         let nodes = self.nodes;
         let rules = match nodes.get(id) {

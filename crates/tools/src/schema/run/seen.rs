@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::schema::steps::{StepsSpent, Steps};
+use crate::schema::steps::{Steps, StepsSpent};
 
 /// Notes of one value.
 #[derive(Default)]
