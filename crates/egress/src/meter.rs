@@ -67,7 +67,7 @@ impl Meter {
         }
     }
 
-    /// Notes why it is refused, or cut. The first reason wins. The first reason counts.
+    /// Notes why it is refused, or cut. The first reason wins.
     pub(crate) fn deny(&self, denial: &Denial) {
         self.denial.lock().get_or_insert_with(|| denial.clone());
     }

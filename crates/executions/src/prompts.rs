@@ -274,8 +274,7 @@ pub struct PromptInfo {
     /// The answer, if there is one and it is no secret.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub answer: Option<String>,
-    /// Caller that answered: `operator`, or tenant and caller as `tenant/caller`. `operator`, or tenant and caller as `tenant/caller`. Of `input()`
-    /// it is not known after the end of its gateway.
+    /// Caller that answered: `operator`, or tenant and caller as `tenant/caller`. Of `input()` it is not known after the end of its gateway.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub answered_by: Option<String>,
     /// Reason why the prompt ended without an answer.

@@ -301,7 +301,7 @@ pub enum CommandError {
     ControlSilent,
 }
 
-/// Result of a command: `Ok(true)`, done already; `Ok(false)`, answered later. `Ok(true)`, done already; `Ok(false)`, answered later.
+/// Result of a command: `Ok(true)`, done already; `Ok(false)`, answered later.
 pub(crate) type CommandResult = Result<bool, CommandError>;
 
 /// Events of a kernel.

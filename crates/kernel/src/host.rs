@@ -16,8 +16,7 @@ pub type HostFuture<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 ///
 /// What is asked does not wait for the actor, and the actor does not wait for it, unless it gives a future.
 pub trait KernelHost: Debug + Send + Sync {
-    /// True if this gateway may act on the kernel. If not, another gateway may have the kernel, and the actor stops. Once it may not, the actor does
-    /// nothing more: another gateway may have the kernel.
+    /// True if this gateway may act on the kernel. If not, another gateway may have the kernel, and the actor stops.
     fn may_act(&self) -> bool;
 
     /// A process runs: it is noted where a later gateway looks, and for what has to kill it.

@@ -68,7 +68,7 @@ impl Replicas {
         }
     }
 
-    /// Counts a search of other replicas for a ready kernel: `served`, `none_ready`, `failed`. `served`, `none_ready`, `failed`.
+    /// Counts a search of other replicas for a ready kernel: `served`, `none_ready`, `failed`.
     pub fn searched(&self, outcome: &'static str) {
         self.searches.inc([outcome]);
     }

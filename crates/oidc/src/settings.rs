@@ -25,7 +25,7 @@ pub struct ProviderSettings {
     pub algorithms: Vec<Algorithm>,
     /// CAs (PEM) in place of the system's.
     pub ca: Option<Vec<u8>>,
-    /// Key for the cookies of sign-ins in progress. Replicas share it. Replicas share it.
+    /// Key for the cookies of sign-ins in progress. Replicas share it.
     pub cookie_key: CookieKey,
 }
 

@@ -56,7 +56,7 @@ impl Failure {
         }
     }
 
-    /// Adds details from the kernel: `{line, source, hint}`. `{line, source, hint}`.
+    /// Adds details from the kernel: `{line, source, hint}`.
     pub(crate) fn annotate(&mut self, known: &Json) {
         let text = |name: &str| known.get(name).and_then(Json::as_str);
         if let Some(line) = known.get("line").and_then(Json::as_u64) {

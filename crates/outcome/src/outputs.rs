@@ -21,8 +21,7 @@ pub struct Output {
     /// By MIME type: text, JSON, or where the content is.
     #[schemars(with = "std::collections::BTreeMap<String, described::Content>")]
     pub data: Map<String, Json>,
-    /// Head of a frame or series, from kernels that send it: `{shape, columns, columns_total, index, rows}`, or a reference to it. `{shape, columns,
-    /// columns_total, index, rows}`, or where that is.
+    /// Head of a frame or series, from kernels that send it: `{shape, columns, columns_total, index, rows}`, or a reference to it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<described::TableOrArtifact>")]
     pub table: Option<Json>,

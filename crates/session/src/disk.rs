@@ -71,7 +71,7 @@ impl Drop for Room {
 
 impl SessionManager {
     /// Checks that there is room for one more session of the principal: [`EngineError::DiskFull`], and [`EngineError::OverBudget`] for a tenant at
-    /// its limit. [`EngineError::DiskFull`], and [`EngineError::OverBudget`] for a tenant that takes as much as it may.
+    /// its limit.
     pub async fn check_disk(&self, principal: &Principal) -> Result<(), EngineError> {
         self.room(principal.owner(), 1).await.map(drop)
     }

@@ -7,8 +7,7 @@ use crate::SessionManager;
 impl SessionManager {
     /// Checks that one more session of the principal may be started, or one be given another sandbox unless it is `new`:
     /// [`EngineError::QuotaExceeded`], [`EngineError::KernelLimit`] of all replicas together, [`EngineError::DiskFull`] and
-    /// [`EngineError::OverBudget`] for the disk. [`EngineError::QuotaExceeded`], [`EngineError::KernelLimit`] of all replicas together,
-    /// [`EngineError::DiskFull`] and [`EngineError::OverBudget`] for the disk.
+    /// [`EngineError::OverBudget`] for the disk.
     pub async fn check_quotas(&self, principal: &Principal, new: bool) -> Result<(), EngineError> {
         let owner = principal.owner();
         if let Some(cpu) = self.budget.cpu(owner) {

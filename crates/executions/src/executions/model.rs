@@ -276,7 +276,7 @@ pub struct ExecutionResult {
     /// `bash`; left out where it is the kernel's own.
     #[serde(skip_serializing_if = "Language::is_kernels")]
     pub language: Language,
-    /// Caller: `operator`, or tenant and caller as `tenant/caller`. `operator`, or tenant and caller as `tenant/caller`.
+    /// Caller: `operator`, or tenant and caller as `tenant/caller`.
     pub caller: String,
     /// Name that the client gave itself, if it did. It is not verified.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -402,7 +402,7 @@ pub struct ExecutionBrief {
     #[serde(serialize_with = "as_timestamp")]
     #[schemars(with = "String", extend("format" = "date-time"))]
     pub created: OffsetDateTime,
-    /// Caller: `operator`, or tenant and caller as `tenant/caller`. `operator`, or tenant and caller as `tenant/caller`.
+    /// Caller: `operator`, or tenant and caller as `tenant/caller`.
     pub caller: String,
     /// Name that the client gave itself, if it did. It is not verified.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -64,8 +64,7 @@ impl HistoryStatus {
 pub struct HistoryEntry {
     /// The native execution that it was; `None` when a Jupyter client ran it.
     pub id: Option<ExecutionId>,
-    /// Caller: `operator`, or tenant and caller as `tenant/caller`; `None` when a Jupyter client ran it, which the log does not have. `operator`, or
-    /// tenant and caller as `tenant/caller`; `None` when a Jupyter client ran it, which the log does not tell.
+    /// Caller: `operator`, or tenant and caller as `tenant/caller`; `None` when a Jupyter client ran it, which the log does not have.
     pub caller: Option<String>,
     /// Name that the client gave itself, if it did. It is not verified.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -56,7 +56,7 @@ pub enum Language {
 }
 
 impl Language {
-    /// True for the kernel's own language. Records and replies leave it out then. Records and replies leave it out then.
+    /// True for the kernel's own language. Records and replies leave it out then.
     pub fn is_kernels(&self) -> bool {
         *self == Self::Kernel
     }
@@ -234,9 +234,7 @@ pub enum ExecutionRecord {
         replaced: Option<Replaced>,
     },
     /// It is being interrupted.
-    Stopping {
-        reason: StopReason,
-    },
+    Stopping { reason: StopReason },
     /// The time has expired and the execution continues.
     Detached,
     /// All interrupts were sent, and it continues.

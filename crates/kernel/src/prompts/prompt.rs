@@ -34,7 +34,7 @@ pub struct Prompt {
     /// The answer is kept nowhere: it is that of `getpass()`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub password: bool,
-    /// Time that it may stay open, in milliseconds. `None`: as long as the code waits. `None`: as long as the code waits.
+    /// Time that it may stay open, in milliseconds. `None`: as long as the code waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait_ms: Option<u64>,
 }
@@ -141,15 +141,12 @@ pub enum PromptEnd {
     Answered {
         /// The answer: one of the options, if there are some.
         value: String,
-        /// Answering caller: `operator`, or tenant and caller as `tenant/caller`. Answers to `input()` have none. `operator`, or tenant and caller as
-        /// `tenant/caller`. Of an answer to `input()` no record says it.
+        /// Answering caller: `operator`, or tenant and caller as `tenant/caller`. Answers to `input()` have none.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by: Option<String>,
     },
     /// No answer is of use any more. One line says why.
-    Withdrawn {
-        reason: String,
-    },
+    Withdrawn { reason: String },
 }
 
 /// The body of a record of a prompt.

@@ -21,7 +21,7 @@ const KEY_STORE: &str = ".certificates/trust.jks";
 const WRITE_TIME: Duration = Duration::from_secs(25);
 
 /// Variables that name the certificate file for programs: OpenSSL and Python, `requests`, curl and R, pip, Node, git, the SDKs of AWS, cargo, gRPC,
-/// Deno. OpenSSL and Python, `requests`, curl and R, pip, Node, git, the SDKs of AWS, cargo, gRPC, Deno.
+/// Deno.
 const VARIABLES: [&str; 10] = [
     "SSL_CERT_FILE",
     "REQUESTS_CA_BUNDLE",

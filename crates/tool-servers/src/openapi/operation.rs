@@ -176,7 +176,7 @@ fn one(
     Ok((operation, definition))
 }
 
-/// Effect that a method implies. `POST` and `PATCH` imply none. Of `POST` and `PATCH` nothing is known.
+/// Effect that a method implies. `POST` and `PATCH` imply none.
 fn effect(method: &str) -> Effect {
     match method {
         "get" | "head" | "options" => Effect {

@@ -53,7 +53,7 @@ pub struct GrantAnswer {
     pub issuer: Option<String>,
 }
 
-/// Contents of a state, which is sealed, so that the address bar reveals nothing. It is sealed: who reads the address bar learns nothing.
+/// Contents of a state, which is sealed, so that the address bar reveals nothing.
 #[derive(Serialize, Deserialize)]
 struct State {
     owner: String,
