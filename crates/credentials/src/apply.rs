@@ -236,7 +236,7 @@ impl Credential {
     }
 }
 
-/// Credential scope of a client's signature: date, region, service.
+/// Access key, region and service of a client's signature.
 struct Scope {
     access_key: String,
     region: String,

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 
 use himalia_model::network::PrivateAddresses;
 
-/// Reason why a session may not reach an address; `None` if it may. One of this machine's own addresses is found by binding it.
+/// Reason why a session may not reach an address; `None` if it may. Binding an address shows if it is one of this machine's own.
 pub(crate) fn refusal(address: IpAddr, port: u16, exceptions: &[PrivateAddresses]) -> Option<&'static str> {
     let address = address.to_canonical();
     if exceptions.iter().any(|exception| exception.has(address, port)) {

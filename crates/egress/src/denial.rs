@@ -34,7 +34,7 @@ pub struct Denial {
 pub enum DenialKind {
     /// The session may not: `egress_denied`.
     Policy,
-    /// The request of the client is malformed or not supported: `egress_request`. `egress_request`.
+    /// The request of the client is malformed or not supported: `egress_request`.
     Request,
     /// As many connections as may be are open: `egress_limit`.
     Limit,

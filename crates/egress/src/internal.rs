@@ -30,7 +30,7 @@ pub trait InternalService: Send + Sync {
     fn is_at(&self, name: &str) -> bool;
 
     /// Number of its requests that are answered at the same time, if it differs from the services that all sessions share: the next ones wait. The
-    /// bytes of such a service are not counted as network. What such a service carries is not the network, and is not counted as that.
+    /// bytes of such a service are not counted as network.
     fn own_bound(&self) -> Option<Arc<Semaphore>> {
         None
     }

@@ -81,6 +81,6 @@ pub trait SharedLog: Debug + Send + Sync {
     /// Removes the log and all that is kept of it.
     fn remove(&self);
 
-    /// Stores the positions of readers next to the log. The latest call wins. The latest one counts.
+    /// Stores the positions of readers next to the log. The latest call wins.
     fn keep_positions(&self, bytes: Bytes);
 }

@@ -69,7 +69,7 @@ pub struct Whole {
     /// Headers that tell a client when to retry.
     pub headers: Vec<(&'static str, String)>,
     pub body: Bytes,
-    /// Tokens, money and time that the call took.
+    /// Tokens and cost of the call.
     pub took: ModelUse,
     /// Text of the reply or of its error, for a log.
     pub text: String,

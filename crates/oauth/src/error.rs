@@ -5,7 +5,7 @@ use thiserror::Error;
 /// Characters of a server's own words that are kept.
 const WORDS_CHARS: usize = 200;
 
-/// Errors of calls to an authorization server. No text has a token, a code or a secret. No text has a token, a code or a secret.
+/// Errors of calls to an authorization server. No text has a token, a code or a secret.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum OAuthError {
     /// There was no answer; it may be worth trying again.

@@ -92,7 +92,7 @@ fn push_line(sink: &mut impl Sink, text: &str) {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pen {
     is_stderr: bool,
-    /// Lines above the last one, since the cursor went back to them. Never more than are held, and one.
+    /// Lines above the last one, since the cursor went back to them. One more than the held lines at most.
     above: VecDeque<Vec<char>>,
     /// The cursor's line.
     line: Vec<char>,
@@ -270,8 +270,7 @@ impl Pen {
         }
     }
 
-    /// Performs a control sequence: `CSI n A` and `CSI n B` move up and down, `CSI n K` erases. `CSI n A` and `CSI n B` move up and down, `CSI n K`
-    /// erases.
+    /// Performs a control sequence: `CSI n A` and `CSI n B` move up and down, `CSI n K` erases.
     fn obey(&mut self, what: char, first: u8, held: &mut EndedRows) {
         match what {
             'A' => (0..first.max(1)).all(|_| self.up(held)),

@@ -57,7 +57,7 @@ pub fn empty() -> Body {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Peer {
     pub replica: String,
-    /// Address for peers: `host:port`. `host:port`.
+    /// Address for peers: `host:port`.
     pub address: String,
 }
 

@@ -409,7 +409,7 @@ impl CredentialSource for Credentials {
     }
 }
 
-/// True if a row is a credential that a caller has set. The other rows are internal. The others are what the gateway keeps for itself.
+/// True if a row is a credential that a caller has set. The other rows are internal.
 fn is_set(row: &CredentialRecord) -> bool {
     !row.owner.is_empty() && !row.set_by.is_empty()
 }

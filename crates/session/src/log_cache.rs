@@ -1,5 +1,5 @@
-//! Caches of data that was read from logs: of executions and histories, within bounds. What goes first is of the owner that has the most, so that no
-//! owner's reading makes others read again what is within their part.
+//! Caches of data that was read from logs: of executions and histories, within bounds. Entries of the owner with the most go first, so that no
+//! owner's reading evicts the entries of others within their part.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};

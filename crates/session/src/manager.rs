@@ -103,7 +103,7 @@ pub struct SessionManager {
     pub(crate) egress: Arc<Egress>,
     /// The bytes that are about to be written.
     pub(crate) rooms: Arc<Rooms>,
-    /// HTTP clients for callbacks.
+    /// Outbound HTTP for callbacks.
     pub(crate) outgoing: FromHere,
     /// Shares that principals have of common resources.
     pub budget: Arc<Budget>,

@@ -49,7 +49,7 @@ struct MemoryKills {
 }
 
 impl MemoryKills {
-    /// Notes the present count. Growth counts as fresh until this was called twice.
+    /// Notes the present count. Growth is fresh until this was called twice.
     fn look(&mut self, now: u64) {
         self.older = self.newer;
         self.newer = now;

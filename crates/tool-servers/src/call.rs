@@ -44,7 +44,7 @@ pub struct Reply {
 /// A file in a reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Blob {
-    /// Media type as the server gives it, not checked. Not checked.
+    /// Media type as the server gives it, not checked.
     pub mime_type: String,
     pub bytes: Bytes,
 }

@@ -22,7 +22,7 @@ pub enum ServerState {
     },
     /// It cannot be called.
     Failed {
-        /// Reason on one line, without secrets. Without secrets.
+        /// Reason on one line, without secrets.
         reason: String,
         /// The way in which a person grants the credential, if that is why.
         missing_grant: Option<String>,

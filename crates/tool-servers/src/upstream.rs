@@ -90,7 +90,7 @@ impl Upstream {
     }
 }
 
-/// True if a server, or its description, is reached over TLS. What a description names may be.
+/// True if a server, or its description, is reached over TLS. The URLs that a description names may be.
 pub(crate) fn uses_tls(config: &ToolServerConfig) -> bool {
     match &config.kind {
         ToolServerKind::Mcp { url } => needs_tls([url]),

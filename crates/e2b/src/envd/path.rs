@@ -12,8 +12,7 @@ const HOME: &str = "/home/user";
 pub(super) struct WorkDir {
     /// Path of the sandbox's own directory.
     own: String,
-    /// Path of the directory that the files of a fork are a copy of. What a client knows by that path from before the fork is the fork's own for this
-    /// sandbox.
+    /// Path of the directory that the files of a fork are a copy of. Paths below it from before the fork mean the fork's own files.
     copied: Option<String>,
 }
 

@@ -32,7 +32,7 @@ const VALIDITY: Duration = Duration::days(10 * 365);
 pub struct InterceptKey {
     /// Certificate of the authority, PEM.
     pub certificate: String,
-    /// Private key of the authority, PEM. Do not log it. Do not log it.
+    /// Private key of the authority, PEM. Do not log it.
     pub key: String,
 }
 

@@ -89,8 +89,8 @@ impl SessionFeed {
         self.unread
     }
 
-    /// Makes a value of the next events, at least one; waits while there is none. Texts of one stream that came together are one event. What is large
-    /// is made in a turn of the client's principal, so `make` must not wait. Cancel-safe.
+    /// Makes a value of the next events, at least one; waits while there is none. Texts of one stream that came together are one event. Large values
+    /// are made in a turn of the client's principal, so `make` must not wait. Cancel-safe.
     pub async fn next_as<T>(&mut self, make: impl FnOnce(Vec<SessionEvent>) -> T) -> Result<T, Closed> {
         loop {
             let read = self.reader.next(BATCH_RECORDS, BATCH_BYTES).await?;

@@ -99,7 +99,7 @@ impl EventFeed {
         self.next_as(|events| events).await
     }
 
-    /// Makes a value of the next events. What is large is made in a turn of the client's principal, so `make` must not wait.
+    /// Makes a value of the next events. Large values are made in a turn of the client's principal, so `make` must not wait.
     pub async fn next_as<T>(&mut self, make: impl FnOnce(Vec<Event>) -> T) -> Result<T, Closed> {
         loop {
             let read = self.reader.next(BATCH_RECORDS, BATCH_BYTES).await?;

@@ -57,7 +57,7 @@ pub(super) fn answers(
         .collect()
 }
 
-/// Message to users about a remedy, in one line. One line.
+/// Message to users about a remedy, in one line.
 pub(super) fn notice(found: &DiskUse, done: &str) -> String {
     format!("[himalia: {}. {done}. {}]\n", reason(found), advice())
 }

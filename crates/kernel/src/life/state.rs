@@ -248,7 +248,7 @@ impl Life {
     }
 
     /// True if the shim ended a process on purpose without a command from here. A command of an earlier gateway looks the same, so this is known only
-    /// where there was none. That the stop is complete is said next.
+    /// where there was none. The shim reports next that the stop is complete.
     fn ends_from_outside(&self, exit: &PendingExit, stopping: bool) -> bool {
         let lives = matches!(self.phase, Phase::Running | Phase::Starting);
         exit.exited.asked && lives && !self.adopted && !stopping

@@ -106,7 +106,7 @@ pub struct PromptStatus {
     /// The native execution that waits for it, if one runs.
     pub execution: Option<u64>,
     pub prompt: Prompt,
-    /// End of the prompt. `None`: it is open. `None`: it is open.
+    /// End of the prompt. `None`: it is open.
     pub end: Option<PromptEnd>,
     /// True if its call was made.
     #[serde(default)]
@@ -133,7 +133,7 @@ impl PromptStatus {
     }
 }
 
-/// Ends of a prompt. It does so once.
+/// End of a prompt. A prompt ends once.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PromptEnd {

@@ -100,7 +100,7 @@ pub(crate) struct Ledger {
     working: usize,
     /// The latest that was answered: on shell, on control.
     answered: [Option<RequestId>; 2],
-    /// Requests that were forgotten with a process. The shim may still say that it never ran.
+    /// Requests that were forgotten with a process. The shim may still report that one never ran.
     lost: BTreeMap<RequestId, Entry>,
     /// Open ones that are traced and that the shim has not accepted.
     unaccepted_ways: usize,

@@ -1,4 +1,4 @@
-//! Parents of iopub messages. Floods have one parent, byte for byte: it is read, and looked for, once.
+//! Parents of iopub messages. Many messages in a row have the same parent, byte for byte: it is parsed, and looked up, once.
 
 use himalia_shim_protocol::RequestId;
 use himalia_wire::v1::Frame;

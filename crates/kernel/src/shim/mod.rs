@@ -182,8 +182,8 @@ impl Core {
         self.changed = true;
     }
 
-    /// Begins an epoch when both lanes are there for the first time. That earlier requests were never accepted must be in the journal before the
-    /// shim's marks move on to this epoch.
+    /// Begins an epoch when both lanes are there for the first time. A record that earlier requests were never accepted must be in the journal before
+    /// the shim's marks move on to this epoch.
     fn begin_epoch(&mut self, out: &mut Vec<Effect>) {
         let requests = self.requests.carried_records();
         if requests.is_empty() {

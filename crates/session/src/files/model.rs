@@ -118,7 +118,7 @@ fn from_millis(millis: u64) -> OffsetDateTime {
     from_micros(millis.saturating_mul(1000))
 }
 
-/// Translates a failure of the shim. What it says is shown: it comes from a sandbox, but so do the files.
+/// Translates a failure of the shim. Its text is shown to callers: it comes from a sandbox, as the files do.
 pub(crate) fn failure(failed: &StreamFailed) -> EngineError {
     let code = match failed.code {
         StreamFailure::BadPath => FileError::BadPath,

@@ -97,8 +97,8 @@ impl SessionManager {
         Ok(handle)
     }
 
-    /// Prepares a kernel: a part of the sandbox, a socket with a listener, a row by which a later gateway finds it. Gives also what the shim is to
-    /// start.
+    /// Prepares a kernel: a part of the sandbox, a socket with a listener, a row by which a later gateway finds it. Returns also the kernel that the
+    /// shim has to start.
     async fn prepare_additional(
         &self,
         session: &Arc<SessionKernel>,
@@ -243,7 +243,7 @@ fn working_directory(of_session: &str, wanted: Option<&str>) -> Result<String, E
 /// First words of a shim's error about an unusable working directory.
 const BAD_CWD: &str = "working directory ";
 
-/// Translates the error of a start: only the sandbox knows if a directory exists. One with files of its own may lack the program.
+/// Translates the error of a start: only the sandbox knows if a directory exists. A sandbox with files of its own may lack the program.
 fn of_sandbox(session: &SessionKernel, wanted: &NewKernel, error: EngineError) -> EngineError {
     let EngineError::KernelStart { cause, stderr_tail } = error else {
         return error;

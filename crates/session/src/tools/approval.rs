@@ -35,7 +35,7 @@ pub(super) struct ApprovalRequest<'a> {
     pub(super) definition: String,
     pub(super) arguments: &'a Value,
     pub(super) schema: Option<&'a Value>,
-    /// Mask for secrets. `None`: the secrets cannot be read. `None`: it is not known.
+    /// Mask for secrets. `None`: the secrets cannot be read.
     pub(super) mask: Option<&'a Mask>,
     pub(super) key: Option<String>,
 }

@@ -188,8 +188,8 @@ impl Mcp {
         }
     }
 
-    /// Checks that the server responds. A `ping` it may refuse, as a server without sessions does. (`server/discover` would be answered from the
-    /// cache of `rmcp`, and holds up calls.)
+    /// Checks that the server responds. The server may refuse a `ping`, as a server without sessions does. (`server/discover` would be answered from
+    /// the cache of `rmcp`, and holds up calls.)
     ///
     /// # Errors
     /// Why not.

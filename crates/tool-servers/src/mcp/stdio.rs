@@ -42,8 +42,7 @@ const CONTROL_BYTES: usize = 1 << 20;
 const CONTROL_TIME: Duration = Duration::from_secs(20);
 /// Bytes of a message around the result that has its own bound.
 const ENVELOPE_BYTES: usize = 1024;
-/// Bytes that a program may write within a minute without answering anything, standard error included. Beyond that it is given up. Then it is given
-/// up.
+/// Bytes that a program may write within a minute without answering anything, standard error included. Beyond that it is given up.
 const IDLE_BYTES: u64 = 16 << 20;
 const MINUTE: Duration = Duration::from_mins(1);
 /// Messages that wait until the program reads them, and answers that wait for `rmcp`.

@@ -316,7 +316,7 @@ impl Format {
     }
 }
 
-/// Encoding and schema of a body: JSON if possible, else a form. `None`: neither. `None`: as neither.
+/// Encoding and schema of a body: JSON if possible, else a form. `None`: neither.
 fn format<'a>(
     description: &Description,
     content: impl Iterator<Item = (&'a String, &'a Value)> + Clone,

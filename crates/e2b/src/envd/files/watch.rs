@@ -26,7 +26,7 @@ pub(super) struct Watch {
     pub(super) recursive: bool,
 }
 
-/// State of a file in a snapshot. It has changed if this has.
+/// State of a file in a snapshot. The file has changed if its state has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct FileState {
     kind: FileKind,
