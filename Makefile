@@ -124,6 +124,7 @@ check: check-rust-tests nextest ## the inner loop: format, clippy, words, unit a
 	cargo fmt --all --check
 	tests/words.py
 	tests/slices.py
+	tests/circles.py
 	clients/python/generate.py --check
 	clients/javascript/generate.py --check
 	cargo clippy --locked --workspace --all-targets -- -D warnings
@@ -134,6 +135,7 @@ lint: check-rust machete $(TOOLS)/bin/cargo-deny ## format, clippy, words, depen
 	cargo fmt --all --check
 	tests/words.py
 	tests/slices.py
+	tests/circles.py
 	clients/python/generate.py --check
 	clients/javascript/generate.py --check
 	cargo clippy --locked --workspace --all-targets -- -D warnings
@@ -246,11 +248,10 @@ test-arm64: check-build check-arm64 ## the shim and the jail for 64-bit ARM, in 
 	tests/arm64/run.sh
 
 .PHONY: test-upgrade
-# The default is the last version whose engine was one crate and whose database had schema 6.
-test-upgrade: OLD = 545377d3e8f824715787675f1a392ce700cad53f
-test-upgrade: test-programs $(TEST_ENV)/ready ## sandboxes, sessions and logs of the version at commit OLD, taken over by this one
-	tests/upgrade/build.sh $(OLD) $(TARGET)/upgrade
-	HIMALIA_BIN=$(TEST_HIMALIA) HIMALIA_OLD_BIN=$(TARGET)/upgrade/bin/himalia $(TEST_ENV)/bin/python -m pytest -q tests/python/upgrade
+# Without OLD, which no release can be yet, this build takes over from itself.
+test-upgrade: test-programs $(TEST_ENV)/ready ## sandboxes, sessions and logs of the version at commit OLD (default: of this build), taken over by this one
+	$(if $(OLD),tests/upgrade/build.sh $(OLD) $(TARGET)/upgrade)
+	HIMALIA_BIN=$(TEST_HIMALIA) $(if $(OLD),HIMALIA_OLD_BIN=$(TARGET)/upgrade/bin/himalia) $(TEST_ENV)/bin/python -m pytest -q tests/python/upgrade
 
 .PHONY: test-long
 # Of the other Pythons the newest is enough: `make test` has the oldest, and `test-pythons` has all.
@@ -284,6 +285,11 @@ bench-tools: env ## calls of tools from code against the same requests without H
 .PHONY: bench-build
 bench-build: ensure-build ## `make demo` from nothing: wall and processor time, crates, lines, sizes; writes docs/bench and the table
 	python3 tests/bench/build.py --out docs/bench/build.json
+	python3 tests/bench/readme.py --write
+
+.PHONY: timings
+timings: ensure-test ## the minutes of each test target, in a new clone (over an hour); writes docs/bench and the table in CONTRIBUTING.md
+	python3 tests/bench/timings.py --out docs/bench/timings.json
 	python3 tests/bench/readme.py --write
 
 .PHONY: bench-wheel
@@ -334,7 +340,7 @@ advisories: $(TOOLS)/bin/cargo-deny node ## known vulnerabilities of the depende
 	cd tests/js && npm audit
 
 .PHONY: openapi
-openapi: ## docs/openapi.json, from the code; and the types of the client for JavaScript
+openapi: ## docs/openapi.json and docs/reference/errors.md, from the code; and the types of the client for JavaScript
 	HIMALIA_WRITE_OPENAPI=1 cargo test --locked -p himalia-http --test suite openapi
 	clients/javascript/generate.py
 

@@ -100,7 +100,7 @@ kernel() {
   rm -rf "$context"
   mkdir -p "$context/kernelspecs/python3" "$context/docker/kernel"
   cp "$lock" "$context/kernelspecs/python3/"
-  cp "$packages_txt" "$context/docker/kernel/"
+  cp "$packages_txt" "$root/docker/kernel/profile.sh" "$context/docker/kernel/"
   cp -al "$wheels" "$context/docker/kernel/wheels"
   if grep -q '^[^#]' "$packages_txt"; then
     packages_of_own=$(wheels_of_packages "$version" "$wheels")

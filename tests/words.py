@@ -102,7 +102,8 @@ def tracked(*patterns):
     """The tracked files that match, relative to the root."""
     command = ["git", "-c", "safe.directory=*", "-C", ROOT, "ls-files", "-z", "--cached", "--", *patterns]
     listed = subprocess.run(command, check=True, capture_output=True, text=True)
-    return [name for name in listed.stdout.split("\0") if name and (ROOT / name).exists()]
+    # During a merge, a file with conflicts is listed three times.
+    return [name for name in dict.fromkeys(listed.stdout.split("\0")) if name and (ROOT / name).exists()]
 
 
 def part_of(name):

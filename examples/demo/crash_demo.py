@@ -49,9 +49,9 @@ class Reader:
         return until()
 
     def _take(self, position, event):
-        if event["kind"] == "gap":
+        if event["event"] == "gap":
             say(bad(f"  a gap in the log: {event}"))
-        if (event.get("parent_header") or {}).get("msg_id") != self.request or event["kind"] != "message":
+        if (event.get("parent_header") or {}).get("msg_id") != self.request or event["event"] != "message":
             return
         kind, content = event["header"]["msg_type"], event["content"]
         if kind == "stream":

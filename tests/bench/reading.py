@@ -23,7 +23,7 @@ def measure(himalia, behind, paged, cells):
     ended(himalia, printed)
     pages = {}
     for name, part in (("first", 0), ("middle", 0.5), ("last", 0.99)):
-        path = f"{printed}/output?offset={int(paged * part)}&limit=65536"
+        path = f"{printed}/output?cursor={int(paged * part)}&limit=65536"
         pages[name] = times(lambda path=path: himalia.call("GET", path), 20)
     report["page_first_ms"] = pages["first"][0]
     report["page_p50_ms"] = {name: median for name, (_, median) in pages.items()}

@@ -94,6 +94,14 @@ def build(report):
     return "\n".join([f"{name:30}{value:>12}" for name, value in rows] + [f"programs: {sizes}"])
 
 
+def timings(report):
+    """The table of `make timings`."""
+    rows = [f"| `make {row['target']}` | {row['about']} | {row['wall_s'] / 60:.1f} | {row['cpu_s'] / 60:.1f} |" for row in report["rows"]]
+    wall, cpu = (sum(row[key] for row in report["rows"]) / 60 for key in ("wall_s", "cpu_s"))
+    head = ["| command | content | minutes | minutes of processor time |", "|---|---|---|---|"]
+    return "\n".join([*head, *rows, f"| all, one after the other | | {wall:.0f} | {cpu:.0f} |"])
+
+
 def sandboxes(report):
     """The table of `make bench-sandboxes`, level by level."""
     return "\n\n".join("\n".join(level(name, rows)) for name, rows in report["levels"].items())
@@ -216,4 +224,5 @@ def _milliseconds(found):
 
 def origin(report):
     """Where the figures are from, and what has to be known about them: one line."""
-    return f"commit {report['commit']}, {report['date']}, {report['machine']}."
+    commit, changed, _ = report["commit"].partition("+")
+    return f"commit {commit}{' with uncommitted changes' if changed else ''}, {report['date']}, {report['machine']}."

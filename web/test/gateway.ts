@@ -111,7 +111,9 @@ export class FakeGateway {
 }
 
 function event(record: LogRecord): string {
-  return `id: ${record.seq}\nevent: ${record.kind}\ndata: ${JSON.stringify({ ...record, buffer_bytes: record.bufferBytes })}\n\n`;
+  const { kind, execution, bufferBytes, ...rest } = record;
+  const execution_id = execution === undefined ? undefined : `exe_1_${execution}`;
+  return `id: ${record.seq}\nevent: ${kind}\ndata: ${JSON.stringify({ ...rest, event: kind, execution_id, buffer_bytes: bufferBytes })}\n\n`;
 }
 
 export function session(more: Partial<schema.ListedSession> = {}): schema.ListedSession {

@@ -337,9 +337,9 @@ describe('a call of a tool', () => {
 describe('a record', () => {
   it('is refused when it is none, and read with what is sound of it', () => {
     expect(parseRecord('nonsense')).toBeNull();
-    expect(parseRecord({ seq: '1', kind: 'message' })).toBeNull();
-    expect(parseRecord({ seq: 1, kind: 'later' })).toBeNull();
-    expect(parseRecord({ seq: 1, kind: 'message', content: [1], header: { msg_type: 3 } })).toEqual({
+    expect(parseRecord({ seq: '1', event: 'message' })).toBeNull();
+    expect(parseRecord({ seq: 1, event: 'later' })).toBeNull();
+    expect(parseRecord({ seq: 1, event: 'message', content: [1], header: { msg_type: 3 } })).toEqual({
       seq: 1,
       at: '',
       kind: 'message',
@@ -358,7 +358,7 @@ describe('a record', () => {
           const record = parseRecord({
             seq: ++seq,
             at: 'x',
-            kind,
+            event: kind,
             incarnation: 1,
             header,
             content,

@@ -151,12 +151,13 @@ export interface CreatedPromptWebhook {
   owner: string;
   /** With which prompts are signed. It is shown once. */
   secret: string;
-  /** Where prompts are posted. */
+  /** Where prompts are posted: scheme, host and port. The rest of the URL can be a secret, and is not shown. */
   url: string;
 }
 
 /** A new schedule. */
 export interface CreatedSchedule {
+  /** Where the result of each run is posted: scheme, host and port. The rest of the URL can be a secret, and is not shown. */
   callback: string | null;
   /** With which results are signed that are posted to `callback`. It is shown once. */
   callback_secret: string | null;
@@ -204,6 +205,7 @@ export interface CreatedToken {
 
 /** A new webhook. */
 export interface CreatedWebhook {
+  /** Where the result of each run is posted: scheme, host and port. The rest of the URL can be a secret, and is not shown. */
   callback: string | null;
   /** With which results are signed that are posted to `callback`. It is shown once. */
   callback_secret: string | null;
@@ -320,7 +322,7 @@ export interface Delivery {
   /** The run that it tells of: of a schedule or webhook its id, of a run that a client has started `wfr_…` or `exe_…`. */
   run: string;
   state: DeliveryState;
-  /** Where to. */
+  /** Where to: scheme, host and port. The rest of the URL can be a secret, and is not shown. */
   url: string;
 }
 
@@ -533,11 +535,6 @@ export type ExecutionEvent = ({
   result: ExecutionResult;
 }) & {
   at: string;
-  /**
-   * The same as `execution_id`.
-   * @deprecated
-   */
-  execution: ExecutionId;
   execution_id: ExecutionId;
   seq: number;
 };
@@ -1106,22 +1103,12 @@ export interface LogRecord {
   detail?: unknown | undefined;
   /** What it is: also the name of the server-sent event. */
   event: LogRecordKind;
-  /**
-   * The `seq` of the first record of that execution.
-   * @deprecated
-   */
-  execution?: number | null | undefined;
   /** The native execution that it belongs to. */
   execution_id?: ExecutionId | null | undefined;
   /** As it was written, like the parts after it; null if it is not JSON. */
   header?: unknown | undefined;
   /** The kernel process that it belongs to. */
   incarnation: number;
-  /**
-   * The same as `event`.
-   * @deprecated
-   */
-  kind: LogRecordKind;
   metadata?: unknown | undefined;
   parent_header?: unknown | undefined;
   /** Its number, without gaps; for a gap record the last missing number. */
@@ -1267,14 +1254,6 @@ export interface NewExecution {
   allow_stdin?: boolean | null | undefined;
   /** Respond immediately with JSON, whatever `Accept` says; default false. */
   background?: boolean | null | undefined;
-  /**
-   * `text_chars` of earlier versions.
-   * @deprecated
-   */
-  budget?: {
-    /** Characters of text; default 8,000. */
-    text_chars?: number | null | undefined;
-  } | null | undefined;
   code: string;
   /** The working directory while the code runs, absolute or relative to that of the session, as `env`. */
   cwd?: string | null | undefined;
@@ -1305,11 +1284,6 @@ export interface NewExecution {
   store_history?: boolean | null | undefined;
   /** Characters of text in the result; default 8,000. */
   text_chars?: number | null | undefined;
-  /**
-   * The same in milliseconds.
-   * @deprecated
-   */
-  timeout_ms?: number | null | undefined;
   /**
    * Seconds that the code may run, without its wait in the queue or for input; default: no limit. Without `wait_s`, the response
    * waits about 10 seconds longer at most.
@@ -1787,8 +1761,8 @@ export interface OpenPrompt {
   /** The tool that wants to be called: `server.tool`. */
   tool?: string | null | undefined;
   /**
-   * In the operator's list: how many steps of its owner, or prompts of its kernel, waited before it. The pages of that list have low
-   * turns first, so that the prompts of one owner do not hide those of others. Without it: 0.
+   * In the operator's list: how many prompts of its owner waited when it was asked: of steps for a step, of kernels for a kernel. The pages
+   * of that list have low turns first, so that the prompts of one owner do not hide those of others. Without it: 0.
    */
   turn?: number | undefined;
   /** Id of the workflow run, if the prompt belongs to a step. */
@@ -1948,11 +1922,6 @@ export interface PoolPage {
 export interface Problem {
   /** A stable code for programs. */
   code: string;
-  /**
-   * The code of this problem in earlier versions, where it was another one. The next version does not have it.
-   * @deprecated
-   */
-  deprecated_code?: string | null | undefined;
   /** One line for humans. */
   detail: string;
   /** Time of its end. */
@@ -2059,7 +2028,7 @@ export interface PromptWebhook {
   name: string;
   /** Its tenant, or `operator`. */
   owner: string;
-  /** Where prompts are posted. */
+  /** Where prompts are posted: scheme, host and port. The rest of the URL can be a secret, and is not shown. */
   url: string;
 }
 
@@ -2123,7 +2092,7 @@ export interface Replaced {
   cause: string | null;
   /** Number of the process. Variables of executions in it are gone. */
   incarnation: number;
-  /** Other losses, if the session has another sandbox since. */
+  /** Further losses, if the session has another sandbox since. */
   sandbox_lost?: SandboxLoss | null | undefined;
   /** Variables of the process, from kernels that report them. */
   variables_lost: LostVariables | null;
@@ -2216,6 +2185,7 @@ export interface SandboxUsage {
 
 /** A schedule. */
 export interface Schedule {
+  /** Where the result of each run is posted: scheme, host and port. The rest of the URL can be a secret, and is not shown. */
   callback: string | null;
   /** As whom runs are started. */
   caller: string;
@@ -3097,6 +3067,7 @@ export interface VariableRows {
 
 /** A webhook. */
 export interface Webhook {
+  /** Where the result of each run is posted: scheme, host and port. The rest of the URL can be a secret, and is not shown. */
   callback: string | null;
   /** As whom runs are started. */
   caller: string;
@@ -3525,11 +3496,6 @@ export interface Operations {
         cursor?: number | undefined;
         /** Maximum number of bytes; default 65,536. */
         limit?: number | undefined;
-        /**
-         * The same as `cursor`, but `next` is a number also at the end.
-         * @deprecated
-         */
-        offset?: number | undefined;
       };
     };
     result: OutputPage;
@@ -4040,11 +4006,6 @@ export interface Operations {
         kernel?: string | undefined;
         /** Number of entries; default 100. */
         limit?: number | undefined;
-        /**
-         * First entry, of those that are listed.
-         * @deprecated
-         */
-        offset?: number | undefined;
         /** The order of a list. */
         order?: "asc" | "desc" | undefined;
       };

@@ -22,6 +22,7 @@ mod days;
 mod pace;
 mod rates;
 mod shares;
+mod slice;
 mod traffic;
 mod turns;
 
@@ -41,6 +42,7 @@ pub use cpu::{CpuGate, begin_of, day_of};
 pub use days::{Counted, DayAmounts, DayGate, DayHeld, DayOver};
 pub use pace::{Pace, Reading, work};
 pub use shares::{Held, Places};
+pub use slice::with_long_slice;
 pub use traffic::TrafficGate;
 pub use turns::Turn;
 

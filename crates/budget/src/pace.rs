@@ -5,6 +5,7 @@ use std::sync::Arc;
 use himalia_journal::may_block;
 use himalia_model::{EngineError, Principal};
 
+use super::slice::with_long_slice;
 use super::turns::{Turn, Turns};
 use super::{Held, SMALL_ANSWER, TURN};
 
@@ -67,10 +68,12 @@ impl Reading {
     }
 }
 
-/// Work on so many bytes, which leaves its thread to others if they are many.
+/// Work on so many bytes. If they are many, it leaves its thread and its processor to others.
 pub fn work<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
     if bytes >= BLOCKING_BYTES {
-        may_block(work)
+        may_block(|| with_long_slice(work))
+    } else if bytes > SMALL_ANSWER {
+        with_long_slice(work)
     } else {
         work()
     }

@@ -24,5 +24,7 @@ mod facade;
 mod failure;
 mod interpreter;
 mod limits;
+mod service;
 
-pub use facade::{Issuer, OfKey, service};
+pub use facade::{Issuer, OfKey};
+pub use service::service;

@@ -9,8 +9,8 @@ use tokio::time::timeout;
 
 use crate::address::refusal;
 use crate::denial::{Denial, Target};
+use crate::egress::Egress;
 use crate::resolve::Resolve;
-use crate::serve::Egress;
 use crate::upstream::{self, HttpProxy};
 
 /// Time for resolving a name.

@@ -15,9 +15,9 @@ use crate::account::{Account, UnboundedAccount};
 use crate::connect::connect;
 use crate::credentials::{CredentialAccess, InterceptAuthority, Roots};
 use crate::denial::{Denial, Target};
+use crate::egress::Egress;
 use crate::internal::InternalService;
 use crate::meter::{Meter, MeteredStream, Reports};
-use crate::serve::Egress;
 
 /// Connections of one session that may be open at once.
 pub const MAX_CONNECTIONS: usize = 256;

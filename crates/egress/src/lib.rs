@@ -5,7 +5,8 @@
 //!
 //! ```text
 //! serve (serve.rs)      the first byte tells:
-//!   |- http.rs          CONNECT, and requests with a whole URL, which are written anew
+//!   |- proxy.rs         CONNECT, and requests with a whole URL, which are written anew
+//!   |                   (head.rs; server.rs has the refusals)
 //!   |- socks.rs         SOCKS5, names included
 //!   |- destination.rs   what is at the name of a CONNECT; credentials.rs: requests that get a secret here
 //!   `- tunnel.rs        what follows a CONNECT to a host: TLS whose server name is checked (client_hello.rs), plain HTTP, other bytes
@@ -22,14 +23,17 @@ mod connect;
 mod credentials;
 mod denial;
 mod destination;
+mod egress;
 mod gate;
-mod http;
+mod head;
 mod internal;
 mod meter;
 mod outbound;
 mod prefixed;
+mod proxy;
 mod resolve;
 mod serve;
+mod server;
 mod socks;
 #[cfg(test)]
 mod tests;
@@ -39,9 +43,9 @@ mod upstream;
 pub use account::{Account, ConnectionPermit, UnboundedAccount};
 pub use credentials::{CredentialAccess, InterceptAuthority, InterceptKey, Roots, TrustStore};
 pub use denial::{Denial, DenialKind, Target};
+pub use egress::Egress;
 pub use gate::{MAX_CONNECTIONS, NetworkAccess};
 pub use internal::{Body, BodyError, InternalService};
 pub use meter::{Report, Reports};
 pub use outbound::Outbound;
-pub use serve::Egress;
 pub use upstream::{Route, route};

@@ -28,8 +28,8 @@ use tower::util::BoxCloneSyncService;
 
 use crate::connect::connect;
 use crate::denial::{Denial, Target};
+use crate::egress::Egress;
 use crate::internal::Body;
-use crate::serve::Egress;
 use crate::upstream;
 
 /// Time for a TLS handshake.
@@ -140,19 +140,18 @@ impl fmt::Debug for Outbound {
     }
 }
 
-/// The host and port of a URL of `http` or `https`.
+/// The host and port of a URL of `http` or `https`. An error does not repeat the URL, whose path can be a secret.
 fn target(uri: &Uri) -> Result<Target, Denial> {
     let port = match uri.scheme_str() {
         Some("https") => 443,
         Some("http") => 80,
         _ => {
-            return Err(Denial::request(format_args!(
-                "{uri} is not a URL of http or https"
-            )));
+            return Err(Denial::request(format_args!("it is not a URL of http or https")));
         }
     };
-    let host = Host::parse(uri.host().unwrap_or_default());
-    let host = host.map_err(|reason| Denial::request(format_args!("the host of {uri} {reason}")))?;
+    let host = uri.host().unwrap_or_default();
+    let host =
+        Host::parse(host).map_err(|reason| Denial::request(format_args!("the host {host:?} {reason}")))?;
     let port = uri.port_u16().unwrap_or(port);
     Ok(Target { host, port })
 }

@@ -1,70 +1,25 @@
 //! One connection of a client, from its first byte to its end.
 
-use std::fmt;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use bytes::BytesMut;
-use himalia_model::network::PrivateAddresses;
-use hyper_util::client::proxy::matcher::Matcher;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::SemaphorePermit;
 
 use crate::account::{Account, ConnectionPermit};
-use crate::credentials::{InterceptAuthority, Roots};
 use crate::denial::Denial;
+use crate::egress::Egress;
 use crate::gate::{Gate, MAX_CONNECTIONS, NetworkAccess};
-use crate::internal::InternalService;
 use crate::prefixed::PrefixedStream;
-use crate::resolve::{Resolve, SystemResolver};
-use crate::{http, socks};
+use crate::{proxy, server, socks};
 
 /// First byte of a SOCKS5 client.
 const SOCKS5: u8 = 5;
 /// Read at first.
 const FIRST_BYTES: usize = 4096;
 
-/// Network access of all sessions.
-pub struct Egress {
-    pub(crate) resolver: Box<dyn Resolve>,
-    pub(crate) exceptions: Vec<PrivateAddresses>,
-    pub(crate) proxies: Matcher,
-    pub(crate) services: Vec<Arc<dyn InternalService>>,
-    pub(crate) roots: Option<Roots>,
-    pub(crate) authority: Option<InterceptAuthority>,
-}
-
 impl Egress {
-    /// With these addresses beside the public ones, by the resolver and the proxies of this process.
-    pub fn of_this_process(exceptions: Vec<PrivateAddresses>) -> Self {
-        Self {
-            resolver: Box::new(SystemResolver),
-            exceptions,
-            proxies: Matcher::from_env(),
-            services: Vec::new(),
-            roots: None,
-            authority: None,
-        }
-    }
-
-    /// The same, which also sends the secrets of credentials to hosts that these authorities have certified. With an authority of its own,
-    /// it reads the TLS of sessions.
-    #[must_use]
-    pub fn with_credentials(self, roots: Roots, authority: Option<InterceptAuthority>) -> Self {
-        Self {
-            roots: Some(roots),
-            authority,
-            ..self
-        }
-    }
-
-    /// With a service of the gateway itself.
-    #[must_use]
-    pub fn with_service(mut self, service: Arc<dyn InternalService>) -> Self {
-        self.services.push(service);
-        self
-    }
-
     /// Serves a connection of a client in a sandbox, of which `first` was read already: HTTP or SOCKS5. Waits for its first byte as
     /// long as it takes.
     ///
@@ -95,7 +50,7 @@ impl Egress {
             Err(denial) => {
                 if !is_socks {
                     // The client may have gone.
-                    let _ = stream.write_all(&http::refusal(&denial)).await;
+                    let _ = stream.write_all(&server::refusal(&denial)).await;
                     let _ = stream.shutdown().await;
                 }
                 return;
@@ -106,7 +61,7 @@ impl Egress {
             if is_socks {
                 socks::serve(stream, &gate).await;
             } else {
-                http::serve(stream, &gate).await;
+                proxy::serve(stream, &gate).await;
             }
         };
         tokio::select! {
@@ -129,12 +84,4 @@ fn place<'a>(
     })?;
     let place = account.connection().map_err(Denial::limit)?;
     Ok((permit, place))
-}
-
-impl fmt::Debug for Egress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Egress")
-            .field("exceptions", &self.exceptions)
-            .finish_non_exhaustive()
-    }
 }

@@ -16,9 +16,9 @@ use tokio::time::timeout;
 use crate::client_hello::{ClientHello, FirstBytes, HELLO_BYTES, UNRECOGNIZED_NAME, look};
 use crate::denial::{Denial, Target};
 use crate::gate::Gate;
-use crate::http;
 use crate::meter::MeteredStream;
 use crate::prefixed::PrefixedStream;
+use crate::proxy;
 
 pub(crate) const HTTP_PORT: u16 = 80;
 const TLS_PORT: u16 = 443;
@@ -37,7 +37,7 @@ pub(crate) async fn run<S>(
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     if target.port == HTTP_PORT {
-        return http::serve_tunnel(client, upstream, target, gate).await;
+        return proxy::serve_tunnel(client, upstream, target, gate).await;
     }
     let MeteredStream { stream, meter, .. } = upstream;
     let sockets_up = Sockets::new(gate.client(), Some(stream.as_fd()));

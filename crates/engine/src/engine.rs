@@ -205,8 +205,7 @@ commands! {
         /// What is in a directory: `depth` directories inside of each other, at most `limit` entries, in the order of paths; with
         /// `after` those after that path ([`FileListing::next`]).
         Look(Sandbox) list_files(kernel: KernelId, path: &str, depth: u32, limit: u32, after: Option<&str>) -> FileListing, Subject::Kernel(kernel);
-        /// What one file, link or directory is, a link as a link; an empty path is the work directory. [`EngineError::Unsupported`]
-        /// for a sandbox of an earlier version, as of the three after it.
+        /// What one file, link or directory is, a link as a link; an empty path is the work directory.
         Look(Sandbox) stat_file(kernel: KernelId, path: &str) -> ListedFile, Subject::Kernel(kernel);
         /// Makes a directory, with those above it; whether it is new.
         Change(Sandbox) make_directory(kernel: KernelId, path: &str) -> bool, Subject::Kernel(kernel);
@@ -300,7 +299,7 @@ commands! {
         /// start leaves nothing behind. If the caller goes away meanwhile the kernel is ended again.
         ///
         /// Errors beside the usual ones: [`EngineError::KernelLimit`] (of the gateway, or
-        /// [`MAX_SESSION_KERNELS`](himalia_session::MAX_SESSION_KERNELS)), [`EngineError::Unsupported`] for a sandbox of an earlier version,
+        /// [`MAX_SESSION_KERNELS`](himalia_session::MAX_SESSION_KERNELS)),
         /// [`EngineError::KernelStart`], [`EngineError::KernelDead`] when the sandbox is gone.
         Change(Start) start_session_kernel(session: SessionId, wanted: NewKernel) -> SessionInfo, Subject::Kernel(session.first_kernel()), |made| Some(made.kernel.id);
         /// Ends an additional kernel; returns when its process is gone. [`EngineError::Conflict`] for the first one, which ends with

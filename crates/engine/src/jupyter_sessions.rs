@@ -18,7 +18,7 @@ use himalia_model::{
     Action, EngineError, JupyterSessionId, KernelId, KernelModel, KernelRef, NewSession, Object, Principal,
     SessionModel, SessionPatch, StartSession, now_micros,
 };
-use himalia_session::{Gate, Turn};
+use himalia_session::{Gate, Turn, not_stored};
 use himalia_store::{JupyterSessionRecord, Scope, Store, StoreError};
 use input::{check, start_for};
 use view::{existing, model, show};
@@ -341,5 +341,5 @@ fn no_session(id: JupyterSessionId) -> EngineError {
 }
 
 fn stored(error: StoreError) -> EngineError {
-    EngineError::internal("reading or writing sessions", error)
+    not_stored("reading or writing sessions", error)
 }

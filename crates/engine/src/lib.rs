@@ -95,6 +95,6 @@ pub use tokens::{
 pub use himalia_kernel::{Language, LostVariables, OnTimeout, Replaced, STOP_TIME, SandboxLoss, StopReason};
 pub use himalia_outcome::{
     ArtifactFile, ArtifactReference, IMAGE_KINDS, MAX_PROMPT_CHARS, OmittedArtifact, OmittedArtifacts,
-    Output, exceeds, image_of, is_bidi_control,
+    Output, Sight, escape_unseen, exceeds, image_of, is_unseen,
 };
 pub use himalia_sandbox::{Enforcement, Isolation, LimitReport, MAX_LABEL_BYTES, MAX_LABELS, Network, Usage};

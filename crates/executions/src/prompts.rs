@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use himalia_kernel::{Prompt, PromptEnd, PromptStatus};
 use himalia_model::{EngineError, KernelId, from_micros};
-use himalia_outcome::{MAX_PROMPT_CHARS, shown_prompt};
+use himalia_outcome::{MAX_PROMPT_CHARS, Sight, shown_prompt};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
@@ -180,13 +180,15 @@ impl Ask {
         }
         let is_bad = |option: &String| {
             let chars = option.chars().count();
-            chars == 0 || chars > MAX_OPTION_CHARS || option.contains(char::is_control)
+            let mut sight = Sight::default();
+            chars == 0 || chars > MAX_OPTION_CHARS || !option.chars().all(|c| sight.shows(c))
         };
         if self.options.len() > MAX_PROMPT_OPTIONS || self.options.iter().any(is_bad) {
             return refuse(
                 "options",
                 format!(
-                    "at most {MAX_PROMPT_OPTIONS} of 1 to {MAX_OPTION_CHARS} characters, without control characters"
+                    "at most {MAX_PROMPT_OPTIONS} of 1 to {MAX_OPTION_CHARS} characters, without control characters and those that are not \
+                     seen (such as U+200B)"
                 ),
             );
         }

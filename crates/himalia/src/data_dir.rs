@@ -1,4 +1,7 @@
-//! The data directory: other users may not write to it. They could replace the token, or the address to which commands send it.
+//! The data directory: other users may not write to it. They could replace the token, or the address to which commands send it. Nor may they
+//! replace the directory itself ([`ancestors`]).
+
+mod ancestors;
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -7,15 +10,17 @@ use std::path::Path;
 use anyhow::{Context as _, bail};
 
 use crate::paths;
+pub(crate) use ancestors::check as check_parents;
 
 const WRITES: u32 = 0o022;
 const READS: u32 = 0o055;
 
-/// Makes the directory for this user alone, or checks that other users cannot write to it.
+/// Makes the directory for this user alone, or checks that other users cannot write to it. They cannot write to its parents either.
 ///
 /// # Errors
 /// Names the directory, who may write to it, and the command that changes this.
 pub(crate) fn open(dir: &Path) -> anyhow::Result<()> {
+    check_parents(dir)?;
     paths::make_private(dir)?;
     let shown = dir.display();
     let meta = fs::metadata(dir).with_context(|| format!("data_dir: cannot look at {shown}"))?;
@@ -65,6 +70,18 @@ mod tests {
         for mode in [0o700, 0o755, 0o750] {
             with_mode(mode).unwrap();
         }
+    }
+
+    #[test]
+    fn nothing_is_made_below_a_directory_that_every_user_may_write_to() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o777)).unwrap();
+        let refused = open(&dir.path().join("a/data")).unwrap_err().to_string();
+        assert!(
+            refused.starts_with("data_dir: ") && refused.contains("chmod o-w"),
+            "{refused}"
+        );
+        assert!(!dir.path().join("a").exists());
     }
 
     #[test]

@@ -6,7 +6,7 @@ use himalia_http::{E2b, Mounted};
 use tokio_util::sync::CancellationToken;
 
 use crate::config::Config;
-use crate::features;
+use himalia_cli::features;
 
 pub(crate) fn e2b(
     config: &Config,

@@ -36,8 +36,7 @@ type Range = RangeInclusive<u32>;
 #[derive(Debug)]
 pub(crate) struct HostUids {
     pub(crate) ranges: Vec<Range>,
-    /// Ranges that kept files have ids of, and of which none is given any more: those of earlier versions, and those
-    /// that the system gave to users since.
+    /// Ranges that kept files have ids of, and of which none is given any more: those that the system gave to users since.
     pub(crate) of_files: Vec<Range>,
     /// Those that kept files and earlier sandboxes of this gateway have.
     pub(crate) in_use: BTreeSet<u32>,

@@ -9,20 +9,16 @@
     allow(dead_code, reason = "settings and helpers of the parts that are left out")
 )]
 
-mod address;
 mod backup;
 mod banner;
 mod cli;
-mod client;
 mod config;
 mod data_dir;
 mod doctor;
-mod e2b;
 mod elsewhere;
 mod env;
 #[cfg_attr(not(feature = "facades"), path = "facades_absent.rs")]
 mod facades;
-mod features;
 mod host_uids;
 mod keys;
 mod lock;
@@ -49,9 +45,10 @@ mod viewer;
 use std::process::ExitCode;
 
 use clap::Parser as _;
+use himalia_cli::ConfigError;
 
 use crate::cli::{Cli, Command, EnvCommand};
-use crate::config::{Config, ConfigError};
+use crate::config::Config;
 use crate::settings::Flags;
 
 fn main() -> ExitCode {
@@ -82,25 +79,25 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Env(EnvCommand::Path { dir }) => {
             println_path(&env::PythonEnv::locate(&paths::env_dir(dir)?).dir)
         }
-        Command::Env(EnvCommand::E2b { gateway }) => e2b::print_variables(&gateway),
+        Command::Env(EnvCommand::E2b { gateway }) => himalia_cli::e2b_variables(&gateway),
         Command::Env(EnvCommand::Image { script }) => env::build_image(script.as_deref()),
-        Command::Session(command) => client::run(command),
-        Command::Token(command) => client::token(command),
-        Command::Credential(command) => client::credential(command),
-        Command::Skill(command) => client::skill(command),
-        Command::Workflow(command) => client::workflow(command),
-        Command::Approval(command) => client::approval(command),
-        Command::Prompts(args) => client::prompts(args),
-        Command::Schedule(command) => client::schedule(command),
-        Command::Webhook(command) => client::webhook(command),
-        Command::Auth(args) => client::auth(args),
-        Command::Exec(args) => client::exec(args),
-        Command::Connect(args) => client::attach(args),
+        Command::Session(command) => himalia_cli::session(command),
+        Command::Token(command) => himalia_cli::token(command),
+        Command::Credential(command) => himalia_cli::credential(command),
+        Command::Skill(command) => himalia_cli::skill(command),
+        Command::Workflow(command) => himalia_cli::workflow(command),
+        Command::Approval(command) => himalia_cli::approval(command),
+        Command::Prompts(args) => himalia_cli::prompts(args),
+        Command::Schedule(command) => himalia_cli::schedule(command),
+        Command::Webhook(command) => himalia_cli::webhook(command),
+        Command::Auth(args) => himalia_cli::auth(args),
+        Command::Exec(args) => himalia_cli::exec(args),
+        Command::Connect(args) => himalia_cli::connect(args),
         Command::Backup { output, data_dir } => backup::backup(&paths::data_dir(data_dir)?, &output),
         Command::Restore { backup, data_dir } => backup::restore(&backup, &paths::data_dir(data_dir)?),
-        Command::Gc { dry_run, gateway } => client::collect(&gateway, dry_run),
-        Command::Usage { tenant, gateway } => client::usage(&gateway, tenant.as_deref()),
-        Command::Mcp { gateway } => client::mcp(gateway),
+        Command::Gc(args) => himalia_cli::gc(args),
+        Command::Usage(args) => himalia_cli::usage(args),
+        Command::Mcp(args) => himalia_cli::mcp(args),
         Command::Doctor {
             session,
             kubernetes,

@@ -8,28 +8,9 @@ use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-
-use crate::config::ConfigError;
-
-/// `$XDG_DATA_HOME/himalia`, or `~/.local/share/himalia`.
-fn home_dir(key: &'static str) -> Result<PathBuf, ConfigError> {
-    let absolute = |name: &str| {
-        env::var_os(name)
-            .map(PathBuf::from)
-            .filter(|path| path.is_absolute())
-    };
-    let base = absolute("XDG_DATA_HOME").or_else(|| Some(absolute("HOME")?.join(".local/share")));
-    base.map(|base| base.join("himalia"))
-        .ok_or_else(|| ConfigError::new(key, "must be given, since neither XDG_DATA_HOME nor HOME is set"))
-}
-
-/// The given data directory or the usual one, absolute.
-pub(crate) fn data_dir(given: Option<PathBuf>) -> Result<PathBuf, ConfigError> {
-    given.map_or_else(
-        || Ok(home_dir("data_dir")?.join("data")),
-        |dir| absolute("data_dir", &dir),
-    )
-}
+use himalia_cli::ConfigError;
+use himalia_cli::paths::home_dir;
+pub(crate) use himalia_cli::paths::{absolute, data_dir};
 
 /// The given directory of Python environments or the usual one, absolute.
 pub(crate) fn env_dir(given: Option<PathBuf>) -> Result<PathBuf, ConfigError> {
@@ -37,11 +18,6 @@ pub(crate) fn env_dir(given: Option<PathBuf>) -> Result<PathBuf, ConfigError> {
         || Ok(home_dir("env_dir")?.join("env")),
         |dir| absolute("env_dir", &dir),
     )
-}
-
-/// `path` as seen from the root.
-pub(crate) fn absolute(key: &'static str, path: &Path) -> Result<PathBuf, ConfigError> {
-    std::path::absolute(path).map_err(|error| ConfigError::new(key, error.to_string()))
 }
 
 /// Makes a directory for this user alone, with its parents, if it is missing.

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use himalia_cli::address::Address;
 use himalia_engine::{Drain, Engine, EngineConfig, Principal};
 use himalia_http::{AllowedOrigins, HttpConfig, Listeners, Mounted, Tokens, Viewer};
 use himalia_sandbox::Isolation;
@@ -13,7 +14,6 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use crate::address::Address;
 use crate::banner::Banner;
 use crate::config::Config;
 use crate::env::PythonEnv;
@@ -305,7 +305,11 @@ async fn print_banner(
         on_interrupt: config.on_interrupt,
         on_sigterm: config.on_sigterm,
     };
-    let said = Address::new(banner.url(), &token.origin).write(&config.data_dir);
+    let address = Address {
+        url: banner.url(),
+        token_file: token.origin.file().map(Path::to_owned),
+    };
+    let said = address.write(&config.data_dir);
     if let Err(error) = said {
         tracing::warn!(%error, "commands such as himalia session ls will need --url");
     }

@@ -1,19 +1,15 @@
 //! The operator's token, and the requirements for all tokens.
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, bail};
+pub(crate) use himalia_cli::token::{check, read};
 
 use crate::private_file;
 use crate::settings::Secret;
 
 /// Bytes of randomness in a token that is made here; written as twice as many hexadecimal digits.
 const RANDOM_BYTES: usize = 24;
-/// The longest token.
-const MAX_BYTES: usize = 512;
 /// Below this length a token that strangers can try is refused.
 const SHORT: usize = 16;
 /// Different characters of a tenant's token, at least.
@@ -48,6 +44,16 @@ pub(crate) enum Origin {
     Made(PathBuf),
 }
 
+impl Origin {
+    /// The file that the token is in, if it is in one.
+    pub(crate) fn file(&self) -> Option<&Path> {
+        match self {
+            Self::Given => None,
+            Self::File(path) | Self::Made(path) => Some(path),
+        }
+    }
+}
+
 /// Gets the token. One that is made is kept in the data directory (0600), so that clients of a gateway that was
 /// restarted are still let in; removing the file makes a new one.
 pub(crate) fn obtain(source: &TokenSource, data_dir: &Path) -> anyhow::Result<Token> {
@@ -71,20 +77,6 @@ pub(crate) fn obtain(source: &TokenSource, data_dir: &Path) -> anyhow::Result<To
     }
 }
 
-/// What is wrong with a token, without quoting it.
-pub(crate) fn check(text: &str) -> Result<(), String> {
-    if text.is_empty() {
-        return Err("is empty".into());
-    }
-    if text.len() > MAX_BYTES {
-        return Err(format!("is longer than {MAX_BYTES} bytes"));
-    }
-    if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return Err("has a space, a control character or a character beyond ASCII".into());
-    }
-    Ok(())
-}
-
 /// What makes a token too easy to guess, without quoting it. The operator's may be so on loopback; a tenant's may not,
 /// since tenants are behind it that must not reach each other.
 pub(crate) fn check_strength(text: &str) -> Result<(), String> {
@@ -97,28 +89,15 @@ pub(crate) fn check_strength(text: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// The token in the first line of a file.
-pub(crate) fn read(path: &Path) -> anyhow::Result<Secret> {
-    let what = || format!("cannot read the token from {}", path.display());
-    let text = fs::read_to_string(path).with_context(what)?;
-    let text = text.lines().next().unwrap_or_default().trim();
-    if let Err(reason) = check(text) {
-        bail!("the token in {} {reason}", path.display());
-    }
-    let mode = fs::metadata(path).with_context(what)?.permissions().mode();
-    // A group may read it, as that of a pod does; it may not replace it.
-    if mode & 0o027 != 0 {
-        tracing::warn!(file = %path.display(), mode = format!("{:o}", mode & 0o777), "other users can use the token file; only its owner and its group may read it");
-    }
-    Ok(Secret(text.to_owned()))
-}
-
 fn make(path: &Path) -> anyhow::Result<Secret> {
     private_file::make(path, RANDOM_BYTES, "the token").map(Secret)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
 
     #[test]
@@ -137,54 +116,5 @@ mod tests {
             obtain(&TokenSource::Made, other.path()).unwrap().text.0,
             first.text.0
         );
-    }
-
-    /// The log lines of a read of a token file with this mode.
-    fn logged(mode: u32) -> String {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("t");
-        fs::write(&path, "s3cret").unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
-        let log = dir.path().join("log");
-        let subscriber = tracing_subscriber::fmt()
-            .with_writer(fs::File::create(&log).unwrap())
-            .finish();
-        tracing::subscriber::with_default(subscriber, || read(&path).unwrap());
-        fs::read_to_string(log).unwrap()
-    }
-
-    #[test]
-    fn a_token_that_others_than_the_group_can_use_is_warned_of() {
-        for mode in [0o400, 0o600, 0o440, 0o640] {
-            assert_eq!(logged(mode), "", "{mode:o}");
-        }
-        for mode in [0o644, 0o660, 0o602] {
-            assert!(
-                logged(mode).contains("other users can use the token file"),
-                "{mode:o}"
-            );
-        }
-    }
-
-    #[test]
-    fn a_token_file_may_end_in_a_newline_and_must_hold_something() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("t");
-        fs::write(&path, "s3cret\n").unwrap();
-        assert_eq!(
-            obtain(&TokenSource::File(path.clone()), dir.path())
-                .unwrap()
-                .text
-                .0,
-            "s3cret"
-        );
-        for bad in ["", "\n", "a b", "gehe\u{ed}m"] {
-            fs::write(&path, bad).unwrap();
-            let error = obtain(&TokenSource::File(path.clone()), dir.path())
-                .unwrap_err()
-                .to_string();
-            assert!(error.starts_with("the token in "), "{error}");
-        }
-        assert!(obtain(&TokenSource::File(dir.path().join("none")), dir.path()).is_err());
     }
 }

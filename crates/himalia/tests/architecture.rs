@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test ends by panicking")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
 
@@ -78,6 +78,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("himalia-packages", &["himalia-egress", "himalia-model"]),
     ("himalia-sandbox-api", &["himalia-egress", "himalia-model"]),
     ("himalia-connect", &["himalia-wire"]),
+    (
+        "himalia-cli",
+        &["himalia-connect", "himalia-outcome", "himalia-skills"],
+    ),
     (
         "himalia-kernel",
         &[
@@ -167,7 +171,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "himalia",
         &[
             "himalia-azure",
-            "himalia-connect",
+            "himalia-cli",
             "himalia-e2b",
             "himalia-egress",
             "himalia-engine",
@@ -180,7 +184,6 @@ const ARROWS: &[(&str, &[&str])] = &[
             "himalia-otlp",
             "himalia-relay",
             "himalia-sandbox",
-            "himalia-skills",
         ],
     ),
     ("himalia-testkit", &["himalia-proc", "himalia-wire"]),
@@ -272,7 +275,8 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
         &["himalia-engine", "axum", "hyper", "reqwest", "rusqlite"],
     ),
     // The proxy of `himalia mcp` passes messages on as they are, and knows HTTP and server-sent events alone.
-    ("himalia", &["zeromq", "himalia-testkit", "rmcp"]),
+    ("himalia-cli", &["axum", "rusqlite", "zeromq", "rmcp"]),
+    ("himalia", &["zeromq", "himalia-testkit", "reqwest"]),
 ];
 
 /// The dependencies of each crate, those of tests and build scripts left out.
@@ -336,6 +340,28 @@ fn no_crate_knows_what_it_must_not() {
             );
         }
     }
+}
+
+/// The crates of this workspace that the commands of `himalia` are linked with, their own included.
+const CRATES_OF_COMMANDS: usize = 12;
+
+/// Commands wait for their compilation, and a change of the gateway does not rebuild them.
+#[test]
+fn commands_link_few_crates() {
+    let found = dependencies();
+    let (mut linked, mut open) = (BTreeSet::new(), vec!["himalia-cli"]);
+    while let Some(name) = open.pop() {
+        if let Some((name, own)) = found.get_key_value(name)
+            && linked.insert(name.as_str())
+        {
+            open.extend(own.iter().map(String::as_str));
+        }
+    }
+    assert!(
+        linked.len() <= CRATES_OF_COMMANDS,
+        "himalia-cli is linked with {} crates, and {CRATES_OF_COMMANDS} are allowed: {linked:?}",
+        linked.len()
+    );
 }
 
 /// Gives every file of Rust below a directory to `look`.

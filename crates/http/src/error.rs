@@ -50,8 +50,6 @@ pub(crate) struct ApiError {
     pub(crate) native_status: StatusCode,
     /// Stable word for programs.
     pub(crate) code: &'static str,
-    /// The word of earlier versions, where it was another one.
-    pub(crate) deprecated_code: Option<&'static str>,
     /// One line for humans.
     pub(crate) message: String,
     /// What only the native API says; few errors have it.
@@ -109,7 +107,6 @@ impl ApiError {
             status,
             native_status: status,
             code,
-            deprecated_code: None,
             message: message.into(),
             detail: None,
             reason: None,
@@ -187,10 +184,7 @@ impl ApiError {
 
     /// 404: the session that a path names.
     pub(crate) fn no_session(message: impl Into<String>) -> Self {
-        Self {
-            deprecated_code: Some("not_found"),
-            ..Self::new(StatusCode::NOT_FOUND, "session_not_found", message)
-        }
+        Self::new(StatusCode::NOT_FOUND, "session_not_found", message)
     }
 
     /// 405.
@@ -233,7 +227,6 @@ impl From<EngineError> for ApiError {
     fn from(error: EngineError) -> Self {
         let message = error.to_string();
         let (code, retryable, is_limit) = (error.code(), error.retryable(), error.is_limit());
-        let deprecated_code = error.deprecated_code();
         let retry_after = error.retry_after_s();
         let retry_after = retry_after.map(|seconds| u32::try_from(seconds).unwrap_or(u32::MAX));
         let made = match error {
@@ -338,7 +331,6 @@ impl From<EngineError> for ApiError {
             }
         };
         Self {
-            deprecated_code,
             retryable,
             is_limit,
             retry_after,

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::error::{ApiError, Detail, Quota};
 use crate::mounted::OwnBody;
-use crate::openapi::codes;
+use crate::openapi::{codes, explained};
 use crate::request_id::RequestId;
 use crate::v1::models::ShownHazard;
 
@@ -160,10 +160,6 @@ pub(crate) struct Problem {
     detail: String,
     /// A stable code for programs.
     code: &'static str,
-    /// The code of this problem in earlier versions, where it was another one. The next version does not have it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("deprecated" = true))]
-    deprecated_code: Option<&'static str>,
     /// Whether the same call may succeed later.
     retryable: bool,
     /// Seconds after which to try again, as in the header `Retry-After`: for every retryable problem, and for a failed call of a tool
@@ -215,13 +211,18 @@ impl From<&ApiError> for Problem {
             "{status} {} is in no group of codes",
             error.code
         );
+        debug_assert!(
+            explained(error.code).is_some_and(|row| row.may_be(error.retryable)),
+            "{} is retryable: {}, and docs/reference/errors.md has something else",
+            error.code,
+            error.retryable
+        );
         Self {
             r#type: "about:blank",
             title: status.canonical_reason(),
             status: status.as_u16(),
             detail: error.message.clone(),
             code: error.code,
-            deprecated_code: error.deprecated_code,
             retryable: error.retryable,
             retry_after_s: error.retry_after,
             field: match detail {
@@ -359,8 +360,8 @@ mod tests {
         );
         assert_eq!((&busy["retryable"], busy.get("hazards")), (&json!(true), None));
         assert_eq!(
-            (&busy["code"], &busy["deprecated_code"], &busy["retry_after_s"]),
-            (&json!("session_busy"), &json!("busy"), &json!(1))
+            (&busy["code"], &busy["retry_after_s"]),
+            (&json!("session_busy"), &json!(1))
         );
     }
 

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use crate::error::JournalError;
 use crate::index::{Location, OnDisk};
 use crate::journal::JournalState;
-use crate::reader::{SegmentReader, Step};
+use crate::reader::{Opened, SegmentReader, Step};
 use crate::record::Record;
 use crate::segment::segment_path;
 
@@ -165,7 +165,10 @@ impl Cursor {
         if let Some(mark) = part.mark {
             return SegmentReader::at(&path, mark).map(Some);
         }
-        Ok(SegmentReader::open(&path, part.first)?.map(|(reader, _checkpoint)| reader))
+        Ok(match SegmentReader::open(&path, part.first)? {
+            Opened::Sound(reader, _checkpoint) => Some(reader),
+            Opened::Other(_) | Opened::Damaged => None,
+        })
     }
 
     fn damaged(&mut self, part: &OnDisk) -> Read {

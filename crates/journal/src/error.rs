@@ -3,6 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::format::OtherFormat;
+
 /// An operation on a journal that did not happen. After any of these the log is as it was before the call.
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
@@ -15,6 +17,17 @@ pub enum JournalError {
         path: PathBuf,
         /// The system's reason.
         source: io::Error,
+    },
+    /// The log is of another version of the format. It is as it was.
+    #[error(
+        "{}: this log has the format of {found}, and this himalia reads version 01: move the data directory away, or use the build that wrote it",
+        path.display()
+    )]
+    Format {
+        /// The segment.
+        path: PathBuf,
+        /// Format of the log.
+        found: OtherFormat,
     },
     /// A body or checkpoint is longer than [`MAX_BODY_BYTES`](crate::MAX_BODY_BYTES).
     #[error("a record of {bytes} bytes is over the limit of {limit} bytes")]

@@ -1,13 +1,15 @@
 //! The bytes of a segment. All numbers are little-endian.
 //!
 //! ```text
-//! segment  magic "HIMJRN01" · u64 first seq · u32 flags (1: a checkpoint follows) · u32 CRC32C of the 20 bytes before
+//! segment  magic "HIMLOG" and the version "01" · u64 first seq · u32 flags (1: a checkpoint follows) · u32 CRC32C of the 20 bytes before
 //!          [checkpoint record] record*
 //! record   u32 CRC32C of all that follows · u32 body length · u64 seq · u64 microseconds · 40 bytes meta
 //!          · u8 kind · u8 tag (0 record, 1 checkpoint) · u16 zero · body
 //! ```
 //!
 //! A checkpoint has the seq before the segment's first.
+
+use std::fmt;
 
 use crate::record::Meta;
 
@@ -19,7 +21,7 @@ pub(crate) const SEGMENT_HEADER: usize = 24;
 /// Bytes of a record before its body.
 pub(crate) const RECORD_HEADER: usize = 68;
 
-const MAGIC: &[u8; 8] = b"HIMJRN01";
+const MAGIC: &[u8; 8] = b"HIMLOG01";
 const HAS_CHECKPOINT: u32 = 1;
 
 /// Kinds of records to the journal itself.
@@ -96,13 +98,53 @@ pub(crate) fn encode_segment_header(first_seq: u64, has_checkpoint: bool) -> [u8
     out
 }
 
-/// `(first seq, a checkpoint follows)`, or `None` if this is no segment of ours.
-pub(crate) fn decode_segment_header(bytes: &[u8; SEGMENT_HEADER]) -> Option<(u64, bool)> {
+/// The start of a segment, read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SegmentHeader {
+    /// It is of this format.
+    Ours { first_seq: u64, has_checkpoint: bool },
+    /// It is sound, and of another version of the format.
+    Other(OtherFormat),
+    /// It is damaged, or no segment.
+    Damaged,
+}
+
+/// Another version of the format of segments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OtherFormat {
+    /// Format of a development build, from before version 0.1.0.
+    Development,
+    /// Format of another version: its two digits.
+    Version([u8; 2]),
+}
+
+impl fmt::Display for OtherFormat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Development => f.write_str("a development build"),
+            Self::Version(digits) => write!(f, "version {}", digits.escape_ascii()),
+        }
+    }
+}
+
+/// Reads the start of a segment.
+pub(crate) fn decode_segment_header(bytes: &[u8; SEGMENT_HEADER]) -> SegmentHeader {
+    if u32::from_le_bytes(array(bytes, 20)) != crc32c::crc32c(&bytes[..20]) {
+        return SegmentHeader::Damaged;
+    }
     let flags = u32::from_le_bytes(array(bytes, 16));
-    let sound = &bytes[..8] == MAGIC
-        && flags <= HAS_CHECKPOINT
-        && u32::from_le_bytes(array(bytes, 20)) == crc32c::crc32c(&bytes[..20]);
-    sound.then(|| (u64::from_le_bytes(array(bytes, 8)), flags == HAS_CHECKPOINT))
+    match &array(bytes, 0) {
+        MAGIC if flags <= HAS_CHECKPOINT => SegmentHeader::Ours {
+            first_seq: u64::from_le_bytes(array(bytes, 8)),
+            has_checkpoint: flags == HAS_CHECKPOINT,
+        },
+        MAGIC => SegmentHeader::Damaged,
+        [b'H', b'I', b'M', b'L', b'O', b'G', version @ ..] => {
+            SegmentHeader::Other(OtherFormat::Version(*version))
+        }
+        [b'H', b'I', b'M', b'J', b'R', b'N', ..] => SegmentHeader::Other(OtherFormat::Development),
+        _ => SegmentHeader::Damaged,
+    }
 }
 
 /// `N` bytes at a constant offset inside a fixed-size header.
@@ -139,11 +181,15 @@ mod tests {
     #[test]
     fn a_segment_header_round_trips_and_damage_is_seen() {
         let bytes = encode_segment_header(42, true);
-        assert_eq!(decode_segment_header(&bytes), Some((42, true)));
+        let ours = SegmentHeader::Ours {
+            first_seq: 42,
+            has_checkpoint: true,
+        };
+        assert_eq!(decode_segment_header(&bytes), ours);
         for bit in 0..SEGMENT_HEADER * 8 {
             let mut bad = bytes;
             bad[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(decode_segment_header(&bad), None, "bit {bit}");
+            assert_eq!(decode_segment_header(&bad), SegmentHeader::Damaged, "bit {bit}");
         }
     }
 

@@ -55,7 +55,7 @@ mod tail;
 pub use blocking::may_block;
 pub use cursor::{Cursor, Read};
 pub use error::JournalError;
-pub use format::MAX_BODY_BYTES;
+pub use format::{MAX_BODY_BYTES, OtherFormat};
 pub use journal::{Append, Journal, Options, StagedBatch};
 pub use positions::{MAX_POSITIONS, Positions};
 pub use record::{Meta, NewRecord, Record};

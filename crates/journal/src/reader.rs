@@ -8,7 +8,8 @@ use std::path::Path;
 use bytes::Bytes;
 
 use crate::format::{
-    RECORD_HEADER, RecordHeader, SEGMENT_HEADER, Tag, checksum_holds, decode_segment_header,
+    OtherFormat, RECORD_HEADER, RecordHeader, SEGMENT_HEADER, SegmentHeader, Tag, checksum_holds,
+    decode_segment_header,
 };
 use crate::record::Record;
 
@@ -37,6 +38,17 @@ pub(crate) enum Step {
     Damaged,
 }
 
+/// The start of a segment file.
+#[derive(Debug)]
+pub(crate) enum Opened {
+    /// A reader at the first record, and the checkpoint.
+    Sound(SegmentReader, Option<Bytes>),
+    /// Another version of the format.
+    Other(OtherFormat),
+    /// The start is damaged, or belongs to another segment.
+    Damaged,
+}
+
 /// A place in a segment file.
 #[derive(Debug)]
 pub(crate) struct SegmentReader {
@@ -50,9 +62,8 @@ pub(crate) struct SegmentReader {
 }
 
 impl SegmentReader {
-    /// Opens a segment and reads its start; `None` if the start is damaged or belongs to another segment. The second
-    /// value is the checkpoint.
-    pub(crate) fn open(path: &Path, first: u64) -> io::Result<Option<(Self, Option<Bytes>)>> {
+    /// Opens a segment and reads its start.
+    pub(crate) fn open(path: &Path, first: u64) -> io::Result<Opened> {
         let mut reader = Self::at(
             path,
             Mark {
@@ -63,18 +74,22 @@ impl SegmentReader {
         let mut start = [0; SEGMENT_HEADER];
         let has_checkpoint = match reader.file.read_exact_at(&mut start, 0) {
             Ok(()) => match decode_segment_header(&start) {
-                Some((seq, has_checkpoint)) if seq == first => has_checkpoint,
-                _ => return Ok(None),
+                SegmentHeader::Ours {
+                    first_seq,
+                    has_checkpoint,
+                } if first_seq == first => has_checkpoint,
+                SegmentHeader::Other(format) => return Ok(Opened::Other(format)),
+                _ => return Ok(Opened::Damaged),
             },
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(Opened::Damaged),
             Err(error) => return Err(error),
         };
         if !has_checkpoint {
-            return Ok(Some((reader, None)));
+            return Ok(Opened::Sound(reader, None));
         }
         match reader.step(Tag::Checkpoint, first - 1, true)? {
-            Step::Record(checkpoint) => Ok(Some((reader, Some(checkpoint.body)))),
-            _ => Ok(None),
+            Step::Record(checkpoint) => Ok(Opened::Sound(reader, Some(checkpoint.body))),
+            _ => Ok(Opened::Damaged),
         }
     }
 

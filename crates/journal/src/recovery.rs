@@ -9,7 +9,7 @@ use bytes::Bytes;
 
 use crate::error::JournalError;
 use crate::index::Entry;
-use crate::reader::{SegmentReader, Step};
+use crate::reader::{Opened, SegmentReader, Step};
 use crate::record::Record;
 use crate::segment::{Segment, parse_segment_name, segment_path};
 use crate::shared::SealedSegment;
@@ -55,12 +55,16 @@ pub(crate) fn recover(dir: &Path, sealed: &[SealedSegment]) -> Result<FoundSegme
         let path = segment_path(dir, first);
         let failed = |error| JournalError::io("read", &path, error);
         let size = fs::metadata(&path).map_err(failed)?.len();
-        let Some((mut reader, checkpoint)) = SegmentReader::open(&path, first).map_err(failed)? else {
-            tracing::warn!(segment = %path.display(), "the start of a segment is damaged, it is set aside");
-            fs::rename(&path, dir.join("torn.seg")).map_err(failed)?;
-            torn_bytes += size;
-            start = start.max(first);
-            continue;
+        let (mut reader, checkpoint) = match SegmentReader::open(&path, first).map_err(failed)? {
+            Opened::Sound(reader, checkpoint) => (reader, checkpoint),
+            Opened::Other(found) => return Err(JournalError::Format { path, found }),
+            Opened::Damaged => {
+                tracing::warn!(segment = %path.display(), "the start of a segment is damaged, it is set aside");
+                fs::rename(&path, dir.join("torn.seg")).map_err(failed)?;
+                torn_bytes += size;
+                start = start.max(first);
+                continue;
+            }
         };
         let mut entry = Entry::new(first, generation(firsts.len()), 0);
         let mut since = Vec::new();
@@ -138,4 +142,38 @@ fn older(dir: &Path, firsts: &[u64], sealed: &[SealedSegment]) -> Result<Vec<Ent
 /// Generations of found files are their ranks from 1; later files get higher ones.
 fn generation(rank: usize) -> u64 {
     rank as u64 + 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::{OtherFormat, SEGMENT_HEADER, encode_segment_header};
+
+    /// A segment of a version that does not exist, and one of a development build.
+    #[test]
+    fn a_log_of_another_format_is_refused_and_left_as_it_was() {
+        for (magic, found) in [
+            (b"HIMLOG02", OtherFormat::Version(*b"02")),
+            (b"HIMJRN01", OtherFormat::Development),
+        ] {
+            let dir = tempfile::tempdir().unwrap();
+            let mut bytes: [u8; SEGMENT_HEADER] = encode_segment_header(1, false);
+            bytes[..8].copy_from_slice(magic);
+            let sum = crc32c::crc32c(&bytes[..20]);
+            bytes[20..].copy_from_slice(&sum.to_le_bytes());
+            let path = segment_path(dir.path(), 1);
+            fs::write(&path, bytes).unwrap();
+            let error = recover(dir.path(), &[]).unwrap_err();
+            assert!(
+                matches!(&error, JournalError::Format { found: told, .. } if *told == found),
+                "{error}"
+            );
+            let text = error.to_string();
+            assert!(
+                text.contains(&found.to_string()) && text.contains("version 01"),
+                "{text}"
+            );
+            assert_eq!(fs::read(&path).unwrap(), bytes);
+        }
+    }
 }

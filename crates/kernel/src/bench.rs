@@ -181,7 +181,7 @@ impl Bench {
         let hello = Hello {
             lane,
             key: String::new(),
-            protocol: VersionRange::OURS,
+            versions: VersionRange::OURS,
             build: String::new(),
             epoch_seen: 1,
             pid: 1,
@@ -208,6 +208,7 @@ impl Bench {
     pub(super) fn started(&mut self, incarnation: u32) {
         let started: Started = serde_json::from_value(json!({
             "pid": 1, "incarnation": incarnation, "start_ms": 0, "request": {"epoch": 1, "number": 1},
+            "path": "cold",
         }))
         .unwrap();
         self.event(ShimEvent::Started(started));

@@ -31,13 +31,10 @@ struct Checkpoint {
     heard: bool,
     stored: PerLane<u64>,
     /// The execution under way in the main shell.
-    #[serde(default)]
     executing: Option<RunningExecution>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     executing_in_subshells: Vec<RunningExecution>,
-    #[serde(default)]
     executions: Executions,
-    #[serde(default)]
     names: Names,
     #[serde(default, skip_serializing_if = "NetworkTotals::is_empty")]
     network: NetworkTotals,
@@ -119,8 +116,8 @@ mod tests {
             "stderr_tail": "", "last_data": 3,
         });
         let checkpoint = json!({
-            "phase": "running", "incarnation": 2, "crashes": 1, "told_to_end": true, "reason": "restarted after exit(3)",
-            "exit": exit, "stopped": true, "told_from_outside": true, "moving": true, "processes_before": 1,
+            "phase": "running", "incarnation": 2, "crashes": 1, "asked_to_end": true, "reason": "restarted after exit(3)",
+            "exit": exit, "stopped": true, "stopped_from_outside": true, "moving": true, "processes_before": 1,
             "loss": {"files": true, "secrets": [], "kernels": [], "branches": []},
             "state": 512, "last_activity": 5, "kernel_session": "s", "replied": true, "heard": false,
             "stored": {"now": 1, "data": 2}, "executing": {"id": {"epoch": 1, "number": 4}, "began": 6},

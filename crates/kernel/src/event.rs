@@ -231,7 +231,7 @@ pub enum CommandError {
     /// It was started already, or another order came before.
     #[error("the kernel was started already")]
     Superseded,
-    /// The sandbox is of an earlier version.
+    /// The shim protocol of the sandbox's version lacks the command.
     #[error("{0}")]
     Unsupported(String),
     /// It could not receive what it was claimed with.

@@ -175,7 +175,6 @@ impl ToolCallTotals {
 
 /// The calls of models of a session so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct ModelCallTotals {
     /// As of tools; `reply_bytes` too.
     pub calls: ToolCallTotals,
@@ -225,11 +224,10 @@ pub enum ToolLimit {
 
 /// Calls that have not ended, and counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
 pub(super) struct ToolCalls {
     pub(super) totals: ToolCallTotals,
     /// Sums of model calls.
-    #[serde(skip_serializing_if = "ModelCallTotals::is_empty")]
+    #[serde(default, skip_serializing_if = "ModelCallTotals::is_empty")]
     pub(super) models: ModelCallTotals,
     /// Number of the latest call.
     number: u64,

@@ -153,7 +153,7 @@ fn host_program(
 }
 
 /// Has our launcher come from where it is installed, never from the directory in which the kernel starts: files there are
-/// the session's. Our own kernelspec says so itself; copies of an older one do not.
+/// the session's. Our own kernelspec says so itself; one that a person wrote may not.
 fn safe_path(argv: &mut Vec<String>) {
     let Some(at) = argv.windows(2).position(|words| words == LAUNCHER) else {
         return;

@@ -52,15 +52,12 @@ impl Authorities {
         pair.map_err(|error| certificates(&error))
     }
 
-    /// Client of the authority whose gateways the shim of a pod accepts. A pod of an earlier version names no authority: there was one.
+    /// Client of the authority that the pod names, whose gateways its shim accepts.
     pub(crate) fn of(&self, pod: Option<&Pod>) -> Result<&TlsClient, SandboxError> {
         let annotations = pod.and_then(|pod| pod.metadata.annotations.as_ref());
         let named = annotations.and_then(|all| all.get(AUTHORITY));
         let mut all = [&self.current].into_iter().chain(&self.earlier);
-        let found = match named {
-            Some(named) => all.find(|one| one.fingerprint == *named),
-            None => all.next_back(),
-        };
+        let found = named.and_then(|named| all.find(|one| one.fingerprint == *named));
         found.map(|one| &one.tls).ok_or_else(|| SandboxError::Cluster {
             away: false,
             reason: format!(

@@ -61,13 +61,10 @@ impl Failure {
     pub(crate) fn to_json(&self) -> Value {
         let retryable = matches!(self, Self::Engine(error) if error.retryable());
         let mut shown = json!({ "code": self.code(), "retryable": retryable, "detail": self.detail() });
-        if let Self::Engine(error) = self {
-            if let Some(old) = error.deprecated_code() {
-                shown["deprecated_code"] = old.into();
-            }
-            if let Some(seconds) = error.retry_after_s() {
-                shown["retry_after_s"] = seconds.into();
-            }
+        if let Self::Engine(error) = self
+            && let Some(seconds) = error.retry_after_s()
+        {
+            shown["retry_after_s"] = seconds.into();
         }
         match self {
             Self::Engine(EngineError::SessionEnded(last) | EngineError::NameEnded { last, .. }) => {

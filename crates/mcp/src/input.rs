@@ -11,7 +11,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use himalia_engine::{
-    EngineError, ExecutionId, ExecutionResult, PromptInfo, PromptName, Scope, is_bidi_control,
+    EngineError, ExecutionId, ExecutionResult, PromptInfo, PromptName, Scope, escape_unseen,
 };
 use rmcp::model::{
     ElicitRequest, ElicitRequestParams, ElicitationSchema, EnumSchema, InputRequest, InputRequiredResult,
@@ -202,31 +202,9 @@ fn message(session: &str, prompt: &PromptInfo) -> String {
 
 fn with_arguments(mut message: String, prompt: &PromptInfo) -> String {
     if let Some(arguments) = &prompt.arguments {
-        let _ = write!(message, "\nArguments: {}", plain_json(&arguments.to_string()));
+        let _ = write!(message, "\nArguments: {}", escape_unseen(&arguments.to_string()));
     }
     message
-}
-
-/// JSON whose characters are all shown where they are: control characters, those that are not seen, and those that change the order of
-/// others, are escapes.
-fn plain_json(json: &str) -> String {
-    let mut text = String::with_capacity(json.len());
-    for one in json.chars() {
-        if one.is_control() || is_bidi_control(one) || is_unseen(one) {
-            for unit in one.encode_utf16(&mut [0; 2]) {
-                let _ = write!(text, "\\u{unit:04x}");
-            }
-        } else {
-            text.push(one);
-        }
-    }
-    text
-}
-
-/// Marks and separators that are not seen: another text looks the same. Some change the order in which others are shown.
-fn is_unseen(one: char) -> bool {
-    matches!(one, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}' | '\u{2029}'
-        | '\u{2060}'..='\u{2065}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}')
 }
 
 fn text_field() -> PrimitiveSchemaDefinition {

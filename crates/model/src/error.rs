@@ -462,18 +462,6 @@ impl EngineError {
         }
     }
 
-    /// The word that earlier versions had in the place of [`Self::code`], where it was another one. It goes with the next version.
-    pub fn deprecated_code(&self) -> Option<&'static str> {
-        let old = match self {
-            Self::NotFound { .. } | Self::NameEnded { .. } => "not_found",
-            Self::NoSuchKernelspec { .. } => "no_such_kernelspec",
-            Self::NoSuchTemplate { .. } => "no_such_template",
-            Self::Fork { code, .. } => code.deprecated_str()?,
-            _ => return None,
-        };
-        (old != self.code()).then_some(old)
-    }
-
     /// Seconds after which to try again, where that may help: for every error that is [`Self::retryable`].
     pub fn retry_after_s(&self) -> Option<u64> {
         match self {

@@ -33,18 +33,6 @@ impl ForkError {
             Self::Failed => "fork_failed",
         }
     }
-
-    /// The word of earlier versions, where it was another one.
-    pub(crate) fn deprecated_str(self) -> Option<&'static str> {
-        match self {
-            Self::Busy => Some("busy"),
-            Self::Hazard => Some("hazard"),
-            Self::ProbeFailed => Some("probe_failed"),
-            Self::Undone => Some("undone"),
-            Self::Failed => Some("failed"),
-            Self::Unsupported | Self::FilesTooLarge => None,
-        }
-    }
 }
 
 /// Something in a process that a fork may break.

@@ -177,7 +177,6 @@ pub struct Session {
     /// Kind of the provisioner: `local`, `docker`.
     pub provisioner: String,
     /// Its sandbox.
-    #[serde(alias = "around")]
     pub sandbox: SandboxConfig,
     /// The working directory, as the kernel sees it.
     pub cwd: String,

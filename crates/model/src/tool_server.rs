@@ -203,8 +203,16 @@ impl HttpUrl {
     /// # Errors
     /// What is wrong with it.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let url = Url::parse(text).map_err(|error| format!("{text:?} is no URL: {error}"))?;
-        Self::try_from(url).map_err(|reason| format!("{text:?} {reason}"))
+        Self::parse_secret(text).map_err(|reason| format!("{text:?} {reason}"))
+    }
+
+    /// Reads one whose path or query may be secret: what is wrong with it does not repeat it.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn parse_secret(text: &str) -> Result<Self, String> {
+        let url = Url::parse(text).map_err(|error| format!("is no URL: {error}"))?;
+        Self::try_from(url)
     }
 
     /// The URL that a reference from this one leads to, such as a path.
@@ -225,6 +233,16 @@ impl HttpUrl {
     /// As text.
     pub fn as_str(&self) -> &str {
         self.url.as_str()
+    }
+
+    /// Scheme, host and port, and an ellipsis in place of the path and the query, which may be secret.
+    pub fn without_path(&self) -> String {
+        let rest = if self.url.path() == "/" && self.url.query().is_none() {
+            ""
+        } else {
+            "…"
+        };
+        format!("{}/{rest}", self.url.origin().ascii_serialization())
     }
 
     /// How the host is spoken to.
@@ -447,6 +465,27 @@ mod tests {
             panic!("{:?}", made.kind)
         };
         assert_eq!((url.as_str(), url.port()), ("https://mcp.example.org/mcp", 443));
+    }
+
+    #[test]
+    fn a_url_is_shown_without_what_may_be_secret() {
+        let shown = |text: &str| HttpUrl::parse_secret(text).unwrap().without_path();
+        assert_eq!(
+            shown("https://hooks.example/services/T0/B0/SECRET"),
+            "https://hooks.example/…"
+        );
+        assert_eq!(shown("http://[::1]:8080/?key=SECRET"), "http://[::1]:8080/…");
+        assert_eq!(shown("https://hooks.example"), "https://hooks.example/");
+        for wrong in [
+            "ftp://hooks.example/SECRET",
+            "https://u:SECRET@hooks.example/SECRET",
+            "https:///SECRET#SECRET",
+            "hooks/SECRET",
+        ] {
+            let error = HttpUrl::parse_secret(wrong).unwrap_err();
+            assert!(!error.to_lowercase().contains("secret"), "{wrong}: {error}");
+            assert!(HttpUrl::parse(wrong).unwrap_err().contains(wrong), "{wrong}");
+        }
     }
 
     #[test]

@@ -10,6 +10,7 @@ use std::collections::VecDeque;
 use himalia_wire::{Channel, Parts, header};
 use serde_json::{Map, Value as Json, json};
 
+use crate::display_id::display_id;
 use crate::excerpt::Excerpt;
 use crate::failure::Failure;
 use crate::fold::UNREADABLE;
@@ -309,11 +310,6 @@ fn bounded(json: Json) -> (Json, usize) {
         note["execution_count"] = count.clone();
     }
     (note, 0)
-}
-
-fn display_id(content: &Map<String, Json>) -> Option<String> {
-    let id = content.get("transient")?.get("display_id")?.as_str()?;
-    Some(id.to_owned())
 }
 
 #[cfg(test)]

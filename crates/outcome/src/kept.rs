@@ -7,7 +7,7 @@ use serde_json::{Map, Value as Json};
 use sha2::{Digest, Sha256};
 
 use crate::bundle::Artifact;
-use crate::prompt::is_bidi_control;
+use crate::unseen::Sight;
 
 /// Files of one execution.
 pub const MAX_ARTIFACT_FILES: usize = 64;
@@ -131,13 +131,8 @@ impl ArtifactFiles {
 
 /// A name that can be shown on one line.
 fn clean(name: &str) -> String {
-    let shown = |one: char| {
-        if one.is_control() || is_bidi_control(one) {
-            '\u{fffd}'
-        } else {
-            one
-        }
-    };
+    let mut sight = Sight::default();
+    let shown = |one: char| if sight.shows(one) { one } else { '\u{fffd}' };
     name.chars().take(NAME_CHARS).map(shown).collect()
 }
 

@@ -20,6 +20,7 @@
 mod bundle;
 mod cell;
 mod described;
+mod display_id;
 mod excerpt;
 mod failure;
 mod fold;
@@ -32,9 +33,11 @@ mod reference;
 mod reply;
 mod rows;
 mod screen;
+mod unseen;
 
 pub use bundle::Artifact;
 pub use cell::{CELL_OUTPUT_BYTES, CELL_STREAM_CHARS, Cell, MAX_CELL_OUTPUTS};
+pub use display_id::MAX_DISPLAY_ID;
 pub use excerpt::{Excerpt, ExcerptText};
 pub use failure::{Failure, Frame};
 pub use fold::{Fold, Input, Outcome, UNREADABLE};
@@ -42,7 +45,8 @@ pub use kept::{ArtifactFile, MAX_ARTIFACT_FILES, OmittedArtifact, OmittedArtifac
 pub use mark::Mark;
 pub use outputs::{MAX_OUTPUTS, Output, Truncated};
 pub use page::Page;
-pub use prompt::{MAX_PROMPT_CHARS, is_bidi_control, shown as shown_prompt};
+pub use prompt::{MAX_PROMPT_CHARS, shown as shown_prompt};
 pub use reference::{ArtifactReference, IMAGE_KINDS, exceeds, image_of};
 pub use reply::{KernelUsage, Notes, ReplyStatus, VariableChanges, WrittenFiles};
 pub use screen::{Screen, Sink};
+pub use unseen::{Sight, escape_unseen, is_unseen};

@@ -8,6 +8,7 @@ use serde_json::{Map, Value as Json};
 
 use crate::bundle::{self, Artifact, Bundle, Value};
 use crate::described;
+use crate::display_id::display_id;
 use crate::excerpt::Excerpt;
 
 /// Outputs that are kept: half of them the first ones, half the last ones.
@@ -232,9 +233,4 @@ fn take_data(content: &mut Map<String, Json>) -> Map<String, Json> {
         Some(Json::Object(data)) => data,
         _ => Map::new(),
     }
-}
-
-fn display_id(content: &Map<String, Json>) -> Option<String> {
-    let id = content.get("transient")?.get("display_id")?.as_str()?;
-    Some(id.to_owned())
 }

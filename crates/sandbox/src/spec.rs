@@ -46,9 +46,6 @@ pub struct SandboxSpec {
     /// How long the shim waits for a gateway before it ends its kernels and itself; `None` is the shim's own
     /// default.
     pub orphan_ttl: Option<Duration>,
-    /// The highest version of the shim protocol that the shim may offer; `None` is all it knows. For tests of
-    /// upgrades.
-    pub protocol_max: Option<u16>,
     /// Labels for lists of sandboxes, such as the id of a session. Not secret, not shown to the kernel.
     pub labels: BTreeMap<String, String>,
 }
@@ -70,7 +67,6 @@ impl SandboxSpec {
             files: Files::Ephemeral,
             zygote: None,
             orphan_ttl: None,
-            protocol_max: None,
             labels: BTreeMap::new(),
         }
     }

@@ -7,7 +7,7 @@ use himalia_model::{EngineError, NotOffered, Session, SessionChange, SessionInfo
 
 use crate::network::check_narrower;
 use crate::templates::{check_labels, duration};
-use crate::{SessionKernel, SessionManager};
+use crate::{SessionKernel, SessionManager, not_stored};
 
 impl SessionManager {
     /// Changes a session. What is shown has been stored.
@@ -58,7 +58,7 @@ impl SessionManager {
             ..Session::clone(&handle.session())
         };
         let stored = self.store.amend_session(id.0, after.changes_since(&before)).await;
-        if !stored.map_err(|error| EngineError::internal("cannot note a session's change", error))? {
+        if !stored.map_err(|error| not_stored("cannot note a session's change", error))? {
             return Err(EngineError::no_kernel(id));
         }
         handle.change(|session| {
@@ -79,7 +79,7 @@ impl SessionManager {
             let changes = one.session().changes_since(&before);
             let stored = self.store.amend_session(one.id().0, changes).await;
             // One that has ended meanwhile has no row.
-            stored.map_err(|error| EngineError::internal("cannot note a session's change", error))?;
+            stored.map_err(|error| not_stored("cannot note a session's change", error))?;
         }
         Ok(())
     }

@@ -32,6 +32,8 @@ pub(crate) use tokens::FromHere;
 pub use tokens::{GrantAnswer, StartedGrant};
 use tokens::{Key, Parts, TokenKeeper, TokenRecord, Transports};
 
+use crate::not_stored;
+
 /// Credentials of one owner in the store.
 pub const MAX_CREDENTIALS_OF_OWNER: usize = 256;
 
@@ -140,7 +142,7 @@ impl Credentials {
             .store
             .put_credential(record.clone(), PutCredential::Always)
             .await;
-        put.map_err(|error| EngineError::internal("cannot store a credential", error))?;
+        put.map_err(|error| not_stored("cannot store a credential", error))?;
         self.tokens.was_set(&Key {
             owner: owner.to_owned(),
             name: name.to_owned(),
@@ -262,7 +264,7 @@ impl Credentials {
             .store
             .delete_credential(owner.to_owned(), name.to_owned())
             .await;
-        if deleted.map_err(|error| EngineError::internal("cannot delete a credential", error))? {
+        if deleted.map_err(|error| not_stored("cannot delete a credential", error))? {
             self.tokens.forget(&Key {
                 owner: owner.to_owned(),
                 name: name.to_owned(),

@@ -37,6 +37,7 @@ mod sandbox_lease;
 mod session_kernel;
 mod skills;
 mod start;
+mod store_error;
 mod streams;
 mod templates;
 #[cfg(test)]
@@ -77,5 +78,6 @@ pub use skills::SessionSkills;
 pub use start::{
     MAX_NAME_CHARS, MAX_SESSION_KERNELS, MAX_START_KEY_BYTES, NAME_PATTERN, Pool, name_of_key, name_of_run,
 };
+pub use store_error::not_stored;
 pub use templates::Templates;
 pub use tools::{OpenCall, Tools};

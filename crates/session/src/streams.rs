@@ -23,7 +23,7 @@ impl SessionManager {
     /// Has a sandbox open a stream.
     ///
     /// # Errors
-    /// [`EngineError::Unsupported`] for a sandbox of an earlier version; [`EngineError::KernelDead`] for one that is gone.
+    /// [`EngineError::Unsupported`] for a sandbox whose protocol has no streams; [`EngineError::KernelDead`] for one that is gone.
     pub async fn open_stream(
         &self,
         handle: &SessionKernel,
@@ -74,7 +74,7 @@ impl SessionManager {
         };
         match error {
             CommandError::Unsupported(reason) => EngineError::Unsupported {
-                reason: format!("the sandbox is of an earlier version: {reason}"),
+                reason: reason.clone(),
             },
             CommandError::NotRunning if phase == Phase::Dead => EngineError::KernelDead {
                 cause: reason.unwrap_or_default(),

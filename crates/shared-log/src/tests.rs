@@ -1,7 +1,8 @@
 use himalia_journal::{Append, Journal, LogStore, Meta, NewRecord, Options, Read};
 use himalia_metrics::Metrics;
 use himalia_store::{
-    EndedRecord, KernelLife, KernelRecord, PostgresOptions, PostgresStore, RuntimePaths, Store as _,
+    EndedRecord, KernelLife, KernelRecord, PostgresOptions, PostgresStore, RuntimePaths, SessionStore as _,
+    Store as _,
 };
 use himalia_testkit::patience::Deadline;
 use himalia_testkit::postgres::Postgres;

@@ -21,18 +21,18 @@ pub enum Command {
     Interrupt,
     /// Stop all kernels and end the shim. Addressed to kernel 0.
     Shutdown(Stop),
-    /// Give a running kernel its environment late (version 3): the shim changes the specification that it keeps for
+    /// Give a running kernel its environment late: the shim changes the specification that it keeps for
     /// restarts and sends the kernel a `himalia_bind_request`. Answered by `bound`. Neither the request nor what the
     /// kernel says about it is seen by the gateway.
     Bind(Box<Bind>),
-    /// Make a branch of a running kernel, with a link of its own (version 3). Answered by `forked` or `fork_failed`.
+    /// Make a branch of a running kernel, with a link of its own. Answered by `forked` or `fork_failed`.
     Fork(Box<Fork>),
-    /// Stop the kernels of this link and give the link up (version 3): what it holds is flushed and acknowledged, then
+    /// Stop the kernels of this link and give the link up: what it holds is flushed and acknowledged, then
     /// both lanes are closed and not dialled again. The shim ends with its last link. Addressed to kernel 0.
     Close(Stop),
-    /// Dial a stream and do with the files of the kernel's session what it says (version 4). Answered on the stream alone.
+    /// Dial a stream and do with the files of the kernel's session what it says. Answered on the stream alone.
     Open(Box<Open>),
-    /// Give an additional kernel of the sandbox a link of its own, which is dialled at once and has no kernel yet (version 5):
+    /// Give an additional kernel of the sandbox a link of its own, which is dialled at once and has no kernel yet:
     /// the `start` comes on it, and everything after that. Answered by `link_added` or `refused`.
     AddLink(AddLink),
 }
@@ -51,14 +51,6 @@ impl Command {
             Self::Close(_) => Kind::Close,
             Self::Open(_) => Kind::Open,
             Self::AddLink(_) => Kind::AddLink,
-        }
-    }
-
-    /// The first protocol version that has it.
-    pub fn since(&self) -> u16 {
-        match self {
-            Self::Open(open) => open.task.since(),
-            other => other.kind().since(),
         }
     }
 }
@@ -106,7 +98,7 @@ pub struct KernelSpec {
     #[serde(default = "default_connect_ms")]
     pub connect_ms: u64,
     /// Start it as a child of the sandbox's zygote, where there is one; `argv` is what is run when there is none or it
-    /// fails ([`crate::Started::path`] tells). From version 3 on; older shims run `argv`.
+    /// fails ([`crate::Started::path`] tells).
     #[serde(default)]
     pub via_zygote: bool,
 }

@@ -1,4 +1,4 @@
-use crate::Lane;
+use crate::{Lane, PROTOCOL_MAX, PROTOCOL_MIN};
 
 /// Why a frame, or a connection, was refused. All of them end the connection.
 #[derive(Debug, thiserror::Error)]
@@ -40,6 +40,17 @@ pub enum ProtocolError {
         ours_min: u16,
         /// Our highest.
         ours_max: u16,
+    },
+    /// The peer is a shim of a development build. Its versions are another numbering, and none of them is ours.
+    #[error(
+        "this shim is of a development build (protocol {min}..={max}), and this gateway speaks protocol \
+         {PROTOCOL_MIN}..={PROTOCOL_MAX} of version 0.1.0: end the sandbox, and use the himalia-shim of this gateway"
+    )]
+    Development {
+        /// Its lowest.
+        min: u16,
+        /// Its highest.
+        max: u16,
     },
     /// The gateway is older than one that was already here.
     #[error("epoch {offered} is older than {seen}")]

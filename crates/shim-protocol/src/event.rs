@@ -18,13 +18,13 @@ pub enum Event {
     Stopped(Stopped),
     /// An accepted request cannot be carried out.
     Refused(Refused),
-    /// A `bind` is done, or cannot be (version 3).
+    /// A `bind` is done, or cannot be.
     Bound(Bound),
-    /// A branch runs and dials its own link (version 3).
+    /// A branch runs and dials its own link.
     Forked(Forked),
-    /// There is no branch (version 3).
+    /// There is no branch.
     ForkFailed(ForkFailed),
-    /// An additional link dials (version 5).
+    /// An additional link dials.
     LinkAdded(LinkAdded),
 }
 
@@ -57,7 +57,6 @@ pub struct Started {
     /// The `start` or `restart` that this answers.
     pub request: RequestId,
     /// How its process came to be.
-    #[serde(default)]
     pub path: StartPath,
 }
 
@@ -69,7 +68,7 @@ pub enum StartPath {
     Zygote,
     /// As a branch of a running kernel. No `started` says so: it says where a kernel is from.
     Fork,
-    /// By executing its program. Also of shims that do not say, and for a path of a later version.
+    /// By executing its program. Also for a path of a later version.
     #[default]
     #[serde(other)]
     Cold,
@@ -167,7 +166,6 @@ pub struct Refused {
     /// The lane that it came on.
     pub lane: Lane,
     /// What stood in its way.
-    #[serde(default)]
     pub kind: RefusalKind,
     /// One line.
     pub reason: String,
@@ -181,7 +179,7 @@ pub enum RefusalKind {
     NotRunning,
     /// Too much waited for the kernel; there can be room later.
     Full,
-    /// It can never be done. Also for shims that tell no kind, and for kinds of a later version.
+    /// It can never be done. Also for kinds of a later version.
     #[default]
     #[serde(other)]
     Never,
@@ -226,7 +224,7 @@ pub struct Gap {
     pub reason: GapReason,
 }
 
-/// Body of `stats` (version 2): the kernel and all its descendants.
+/// Body of `stats`: the kernel and all its descendants.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
 pub struct Stats {
     /// Resident memory, bytes (shared pages count in each process).

@@ -14,7 +14,7 @@ pub struct Hello {
     /// Proof that this is the shim that the gateway made: the content of the key file, without white space around it.
     pub key: String,
     /// Versions that the shim speaks.
-    pub protocol: VersionRange,
+    pub versions: VersionRange,
     /// Version of the shim's build.
     pub build: String,
     /// Highest epoch that it has seen; 0 at first. A gateway below it must give up.

@@ -29,19 +29,19 @@
 //! | `welcome` | gateway | both | 0 | JSON [`Welcome`] |
 //! | `denied` | gateway | both | 0 | JSON [`Denied`] |
 //! | `start`, `stop`, `restart`, `interrupt`, `shutdown` | gateway | now | request | JSON, see [`Command`] |
-//! | `bind`, `fork`, `close` (version 3) | gateway | now | request | JSON [`Bind`], [`Fork`], [`Stop`] |
+//! | `bind`, `fork`, `close` | gateway | now | request | JSON [`Bind`], [`Fork`], [`Stop`] |
 //! | `msg` | gateway | now (control), data (shell, stdin) | request | v1 frame |
 //! | `msg` | shim | now (control), data (shell, stdin, iopub) | link | [`Origin`], then v1 frame |
 //! | `started`, `start_failed`, `exited`, `stopped`, `refused` | shim | now | link | JSON, see [`Event`] |
-//! | `bound`, `forked`, `fork_failed` (version 3) | shim | now | link | JSON [`Bound`], [`Forked`], [`ForkFailed`] |
+//! | `bound`, `forked`, `fork_failed` | shim | now | link | JSON [`Bound`], [`Forked`], [`ForkFailed`] |
 //! | `gap` | shim | both | last link of the gap | JSON [`Gap`] |
 //! | `ack` | gateway | now | link, all up to it | u8 lane |
 //! | `accepted` | shim | both, for its own lane | request, all up to it | empty |
-//! | `open` (version 4) | gateway | now | request | JSON [`Open`] |
-//! | `add_link` (version 5) | gateway | now | request | JSON [`AddLink`] |
-//! | `link_added` (version 5) | shim | now | link | JSON [`LinkAdded`] |
-//! | `chunk` (version 4) | both | a stream | 0; of a command's output its source | bytes |
-//! | `head`, `done`, `failed` (version 4) | shim | a stream | 0 | JSON [`FileHead`], [`StreamDone`], [`StreamFailed`] |
+//! | `open` | gateway | now | request | JSON [`Open`] |
+//! | `add_link` | gateway | now | request | JSON [`AddLink`] |
+//! | `link_added` | shim | now | link | JSON [`LinkAdded`] |
+//! | `chunk` | both | a stream | 0; of a command's output its source | bytes |
+//! | `head`, `done`, `failed` | shim | a stream | 0 | JSON [`FileHead`], [`StreamDone`], [`StreamFailed`] |
 //! | `stats`, `heartbeat` | shim | now | 0 | JSON [`Stats`], [`Heartbeat`] |
 //!
 //! A *v1 frame* is one message in the `v1.kernel.websocket.jupyter.org` framing: the shim encodes it once, the gateway
@@ -66,17 +66,11 @@
 //! # Versions
 //!
 //! Hello carries the shim's range, welcome the version chosen by the gateway: the highest that both speak
-//! ([`VersionRange::negotiate`]). A sender never sends a kind above the chosen version ([`Kind::since`]).
+//! ([`VersionRange::negotiate`]). A sender never sends a kind above the chosen version ([`Kind::since`]): a gateway that tries gets
+//! [`PendingFull::Version`], and an event that a shim still holds is replaced by a gap. Frames of unknown kinds and unknown members of
+//! bodies are skipped.
 //!
-//! - Version 2 adds `stats`.
-//! - Version 3 adds `bind`, `bound`, `fork`, `forked`, `fork_failed`, `close`, and the fields `via_zygote` of
-//!   [`KernelSpec`] and `path` of [`Started`], which older sides ignore. A gateway that tries one of the commands on an
-//!   older connection gets [`PendingFull::Version`]; a shim that is sent one there refuses it. An event of version 3
-//!   that is still held when an older gateway connects is replaced by a gap.
-//!
-//! - Version 4 adds `open` and the streams. An older shim is never asked to open one: [`PendingFull::Version`].
-//! - Version 5 adds `add_link` and `link_added`, with the same refusal.
-//! - Version 6 adds commands and three tasks on files to what a stream is for ([`Command::since`]), with the same refusal.
+//! A shim of a development build, from before version 0.1.0, is refused ([`ProtocolError::Development`]).
 //!
 //! # Streams
 //!
@@ -144,7 +138,4 @@ pub use stream::{
     ByteRange, FileEntry, FileHead, FileKind, FileTask, LIST_MAX, Open, PATH_BYTES, StreamDone, StreamFailed,
     StreamFailure, StreamFrame, StreamTask, WALK_MAX,
 };
-pub use version::{
-    ADD_LINK_SINCE, BIND_SINCE, FORK_SINCE, PROCESS_SINCE, PROTOCOL_MAX, PROTOCOL_MIN, STATS_SINCE,
-    STREAM_SINCE, VersionRange,
-};
+pub use version::{PROTOCOL_MAX, PROTOCOL_MIN, VersionRange};

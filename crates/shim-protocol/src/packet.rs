@@ -1,10 +1,10 @@
 use bytes::{Bytes, BytesMut};
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 use crate::{
-    Command, Denied, Event, Frame, Gap, Heartbeat, Hello, Kind, Lane, Origin, ProtocolError, Stats, Welcome,
-    encode_frame,
+    Command, Denied, Event, Frame, Gap, Heartbeat, Hello, Kind, Lane, Origin, ProtocolError, Stats,
+    VersionRange, Welcome, encode_frame,
 };
 
 /// A frame for the gateway, body understood.
@@ -116,7 +116,7 @@ impl ToGateway {
             event,
         };
         Ok(match kind {
-            Kind::Hello => Self::Hello(Box::new(from_json(kind, &body)?)),
+            Kind::Hello => Self::Hello(Box::new(hello(&body)?)),
             Kind::Message => {
                 let (origin, frame) = Origin::split(body)?;
                 Self::Message {
@@ -285,6 +285,21 @@ pub(crate) fn command_body(command: &Command) -> Result<Vec<u8>, ProtocolError> 
         Command::AddLink(body) => to_json(Kind::AddLink, body),
         Command::Interrupt => Ok(b"{}".to_vec()),
     }
+}
+
+/// Shims of development builds had their versions in a member of another name, so that theirs cannot be taken for ours.
+fn hello(body: &[u8]) -> Result<Hello, ProtocolError> {
+    #[derive(Deserialize)]
+    struct DevelopmentHello {
+        protocol: VersionRange,
+    }
+    from_json(Kind::Hello, body).map_err(|error| match serde_json::from_slice(body) {
+        Ok(DevelopmentHello { protocol }) => ProtocolError::Development {
+            min: protocol.min,
+            max: protocol.max,
+        },
+        Err(_) => error,
+    })
 }
 
 fn parse_gap(body: &[u8], number: u64) -> Result<Gap, ProtocolError> {

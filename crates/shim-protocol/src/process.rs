@@ -1,4 +1,4 @@
-//! Processes beside the kernels: each a command with a stream of its own (version 6).
+//! Processes beside the kernels: each a command with a stream of its own.
 //!
 //! `open` names what is run. On the stream the shim sends `head` when the program runs, chunks of its output, and `done` at its end, or
 //! `failed` when it was not started. The gateway sends chunks of its input, the last one empty, and orders as `head`. A stream that
@@ -185,7 +185,7 @@ impl ProcessOrder {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Decoder, FileTask, Open, PROCESS_SINCE, STREAM_SINCE, StreamFailure, StreamTask};
+    use crate::{Decoder, FileTask, Open, StreamFailure, StreamTask};
 
     fn back(encode: impl FnOnce(&mut BytesMut)) -> Frame {
         let mut out = BytesMut::new();
@@ -227,24 +227,17 @@ mod tests {
     }
 
     #[test]
-    fn a_task_is_read_as_it_was_written_and_knows_its_version() {
+    fn a_task_is_read_as_it_was_written() {
         let run = StreamTask::Run(Box::new(RunProcess {
             argv: vec!["a".into()],
             stdin: true,
             ..RunProcess::default()
         }));
-        let file = |task| StreamTask::File(task);
-        let stat = file(FileTask::Stat { path: "a".into() });
-        let delete = file(FileTask::Delete {
+        let delete = StreamTask::File(FileTask::Delete {
             path: "a".into(),
             recursive: true,
         });
-        for (task, since) in [
-            (run, PROCESS_SINCE),
-            (stat, PROCESS_SINCE),
-            (delete, STREAM_SINCE),
-        ] {
-            assert_eq!(task.since(), since, "{task:?}");
+        for task in [run, delete] {
             let open = Open {
                 stream: "s".into(),
                 task,
@@ -252,11 +245,5 @@ mod tests {
             let json = serde_json::to_string(&open).unwrap();
             assert_eq!(serde_json::from_str::<Open>(&json).unwrap(), open, "{json}");
         }
-        // As an earlier gateway writes it.
-        let earlier = r#"{"stream":"s","task":{"kind":"delete","path":"a","recursive":true}}"#;
-        assert!(matches!(
-            serde_json::from_str::<Open>(earlier).unwrap().task,
-            StreamTask::File(_)
-        ));
     }
 }

@@ -1,10 +1,10 @@
-//! Streams: one connection for each transfer of files and each command, asked for by `open` on the now lane (version 4).
+//! Streams: one connection for each transfer of files and each command, asked for by `open` on the now lane.
 
 use bytes::{Bytes, BytesMut};
 use serde::{Deserialize, Serialize};
 
 use crate::packet::{from_json, to_json};
-use crate::{Frame, Kind, PROCESS_SINCE, ProtocolError, RunProcess, STREAM_SINCE, encode_frame};
+use crate::{Frame, Kind, ProtocolError, RunProcess, encode_frame};
 
 /// Most bytes of a path.
 pub const PATH_BYTES: usize = 4096;
@@ -26,24 +26,11 @@ pub struct Open {
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum StreamTask {
-    /// A command (version 6).
+    /// A command.
     Run(Box<RunProcess>),
     /// Something with files.
     #[serde(untagged)]
     File(FileTask),
-}
-
-impl StreamTask {
-    /// The first version that has it.
-    pub fn since(&self) -> u16 {
-        match self {
-            Self::Run(_)
-            | Self::File(FileTask::Stat { .. } | FileTask::MakeDir { .. } | FileTask::Move { .. }) => {
-                PROCESS_SINCE
-            }
-            Self::File(_) => STREAM_SINCE,
-        }
-    }
 }
 
 /// What is done with a session's files. Paths are relative to its work directory, and never lead out of it: not by `..`,
@@ -75,7 +62,7 @@ pub enum FileTask {
         depth: u32,
         /// Most entries that are shown, at most [`LIST_MAX`].
         limit: u32,
-        /// Only what comes after this path, which is below `path`. Shims of earlier versions do not look at it.
+        /// Only what comes after this path, which is below `path`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         after: Option<String>,
     },
@@ -87,18 +74,18 @@ pub enum FileTask {
         recursive: bool,
     },
     /// Look at one thing, a link as a link. The shim sends `done` behind chunks, which together are a JSON array of one
-    /// [`FileEntry`] (version 6).
+    /// [`FileEntry`].
     Stat {
         /// Which one; empty for the work directory.
         path: String,
     },
-    /// Make a directory, with those above it. The shim sends `done`, which tells whether it is new (version 6).
+    /// Make a directory, with those above it. The shim sends `done`, which tells whether it is new.
     MakeDir {
         /// Which one.
         path: String,
     },
     /// Give a file or a directory another name, in the place of a file that has it. Missing directories above it are made. The
-    /// shim sends `done` (version 6).
+    /// shim sends `done`.
     Move {
         /// Which one.
         from: String,
@@ -193,7 +180,7 @@ pub struct FileEntry {
     pub bytes: u64,
     /// Unix time in milliseconds of its last change.
     pub modified_ms: u64,
-    /// Its permissions, from shims of version 6 on.
+    /// Its permissions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<u32>,
     /// Of a symbolic link: what it names, where one thing is looked at.

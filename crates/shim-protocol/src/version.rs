@@ -5,20 +5,7 @@ use crate::ProtocolError;
 /// Lowest version that this crate speaks.
 pub const PROTOCOL_MIN: u16 = 1;
 /// Highest version that this crate speaks.
-pub const PROTOCOL_MAX: u16 = 6;
-/// First version with the kind `stats`.
-pub const STATS_SINCE: u16 = 2;
-/// First version with the kinds `bind` and `bound`.
-pub const BIND_SINCE: u16 = 3;
-/// First version with the kinds `fork`, `forked`, `fork_failed` and `close`.
-pub const FORK_SINCE: u16 = 3;
-/// First version with the kind `open` and the kinds of streams.
-pub const STREAM_SINCE: u16 = 4;
-/// First version with the kinds `add_link` and `link_added`.
-pub const ADD_LINK_SINCE: u16 = 5;
-/// First version with streams for commands, and with the tasks `stat`, `make_dir` and `move`.
-pub const PROCESS_SINCE: u16 = 6;
-
+pub const PROTOCOL_MAX: u16 = 1;
 /// Versions that one side speaks, both ends included.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
 pub struct VersionRange {
@@ -62,13 +49,31 @@ impl VersionRange {
 mod tests {
     use super::*;
 
+    /// Sides that do not exist: of a later version, which still speaks ours, of one that does not any more, and of an earlier one.
     #[test]
     fn the_highest_common_version_is_chosen() {
-        let old = VersionRange { min: 1, max: 1 };
-        let next = VersionRange { min: 2, max: 9 };
-        assert_eq!(VersionRange::OURS.negotiate(old).unwrap(), 1);
+        let next = VersionRange {
+            min: PROTOCOL_MIN,
+            max: PROTOCOL_MAX + 1,
+        };
+        let after_next = VersionRange {
+            min: PROTOCOL_MAX + 1,
+            max: PROTOCOL_MAX + 2,
+        };
+        let earlier = VersionRange {
+            min: PROTOCOL_MIN - 1,
+            max: PROTOCOL_MIN - 1,
+        };
         assert_eq!(VersionRange::OURS.negotiate(next).unwrap(), PROTOCOL_MAX);
-        assert!(old.negotiate(next).is_err());
-        assert!(next.negotiate(old).is_err());
+        assert_eq!(next.negotiate(VersionRange::OURS).unwrap(), PROTOCOL_MAX);
+        assert_eq!(next.negotiate(after_next).unwrap(), PROTOCOL_MAX + 1);
+        for other in [after_next, earlier] {
+            let error = VersionRange::OURS.negotiate(other).unwrap_err().to_string();
+            assert!(other.negotiate(VersionRange::OURS).is_err());
+            assert!(
+                error.contains(&format!("{}..={}", other.min, other.max)) && error.contains("1..=1"),
+                "{error}"
+            );
+        }
     }
 }

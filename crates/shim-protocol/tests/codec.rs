@@ -9,11 +9,10 @@
 use bytes::{BufMut, Bytes, BytesMut};
 use himalia_shim_protocol::shim_link::UNFINISHED_MAX;
 use himalia_shim_protocol::{
-    ADD_LINK_SINCE, AddLink, Bind, Bound, BranchFiles, Cause, Command, Decoder, Event, Exited, FORK_SINCE,
-    Fork, ForkFailed, ForkFailure, ForkPolicy, ForkTimes, Forked, Frame, HEAD_BYTES, HELLO_BYTES, Hazard,
-    Hello, InterruptMode, KernelEntry, KernelSpec, KernelState, Kind, Lane, LinkAdded, Origin, PROTOCOL_MAX,
-    PerLane, ProtocolError, RequestId, RequestMarks, ResourceLimits, STATS_SINCE, STREAM_SINCE, Severity,
-    Start, StartPath, Started, Stop, ToGateway, ToShim, VersionRange, encode_frame,
+    AddLink, Bind, Bound, BranchFiles, Cause, Command, Decoder, Event, Exited, Fork, ForkFailed, ForkFailure,
+    ForkPolicy, ForkTimes, Forked, Frame, HEAD_BYTES, HELLO_BYTES, Hazard, Hello, InterruptMode, KernelEntry,
+    KernelSpec, KernelState, Kind, Lane, LinkAdded, Origin, PerLane, ProtocolError, RequestId, RequestMarks,
+    ResourceLimits, Severity, Start, StartPath, Started, Stop, ToGateway, ToShim, VersionRange, encode_frame,
 };
 use proptest::prelude::*;
 
@@ -208,35 +207,32 @@ proptest! {
 }
 
 #[test]
-fn bytes_of_kinds_are_never_reused_and_each_has_its_version() {
+fn bytes_of_kinds_are_never_reused() {
     let mut bytes: Vec<u8> = Kind::ALL.iter().map(|kind| *kind as u8).collect();
     bytes.sort_unstable();
     bytes.dedup();
     assert_eq!(bytes.len(), Kind::ALL.len());
-    let since = |version: u16| Kind::ALL.iter().filter(|kind| kind.since() == version).count();
-    assert_eq!(
-        (
-            since(1),
-            since(STATS_SINCE),
-            since(FORK_SINCE),
-            since(STREAM_SINCE),
-            since(ADD_LINK_SINCE),
-            since(PROTOCOL_MAX)
-        ),
-        // The last version has tasks of its own and no kinds.
-        (18, 1, 6, 5, 2, 0)
-    );
+    for kind in Kind::ALL {
+        assert!(VersionRange::OURS.holds(kind.since()), "{kind:?}");
+    }
 }
 
 #[test]
-fn bodies_of_older_sides_are_read() {
-    let started = r#"{"pid":1,"incarnation":1,"start_ms":2,"request":{"epoch":1,"number":1}}"#;
-    assert_eq!(
-        serde_json::from_str::<Started>(started).unwrap().path,
-        StartPath::Cold
+fn a_shim_of_a_development_build_is_refused_with_both_versions() {
+    let body = br#"{"lane":"now","key":"k","protocol":{"min":1,"max":6},"build":"0.1.0","epoch_seen":0,"pid":1,"kernels":[]}"#;
+    let hello = Frame {
+        kind: Kind::Hello,
+        kernel: 0,
+        number: 0,
+        body: Bytes::from_static(body),
+    };
+    let error = ToGateway::parse(hello).unwrap_err();
+    assert!(
+        matches!(error, ProtocolError::Development { min: 1, max: 6 }),
+        "{error}"
     );
-    let spec = r#"{"argv":[],"env":{},"cwd":"/"}"#;
-    assert!(!serde_json::from_str::<KernelSpec>(spec).unwrap().via_zygote);
+    let text = error.to_string();
+    assert!(text.contains("1..=6") && text.contains("1..=1"), "{text}");
 }
 
 #[test]
@@ -362,7 +358,7 @@ fn the_longest_hello_fits() {
     let hello = Hello {
         lane: Lane::Data,
         key: "k".repeat(64),
-        protocol: VersionRange::OURS,
+        versions: VersionRange::OURS,
         build: "b".repeat(100),
         epoch_seen: u64::MAX,
         pid: i32::MIN,
@@ -431,7 +427,7 @@ fn every_body_survives() {
     let hello = Hello {
         lane: Lane::Now,
         key: "k".into(),
-        protocol: VersionRange::OURS,
+        versions: VersionRange::OURS,
         build: "b".into(),
         epoch_seen: 1,
         pid: 2,

@@ -334,7 +334,7 @@ impl World {
         let hello: Hello = serde_json::from_slice(&wire[15..]).unwrap();
         let resumed = self.gateway.hello(lane, hello.kernel(KERNEL));
         assert_eq!((resumed.lost, resumed.rewound), (None, false));
-        let protocol = VersionRange::OURS.negotiate(hello.protocol).unwrap();
+        let protocol = VersionRange::OURS.negotiate(hello.versions).unwrap();
         let welcome = Welcome {
             protocol,
             epoch: self.gateway.epoch(),

@@ -13,26 +13,56 @@ const FILES: [&str; 2] = [
 /// Counts kills.
 #[derive(Debug, Default)]
 pub(crate) struct OomKills {
-    /// At the last look; `None`: they are not counted.
-    seen: Cell<Option<u64>>,
+    /// `None`: they are not counted.
+    seen: Cell<Option<Seen>>,
+}
+
+/// The count at the last two looks.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    older: u64,
+    newer: u64,
+}
+
+impl Seen {
+    fn at(count: u64) -> Self {
+        Self {
+            older: count,
+            newer: count,
+        }
+    }
+
+    /// The count now. Growth is fresh until the second look after it.
+    fn look(self, now: u64) -> Self {
+        Self {
+            older: self.newer,
+            newer: now,
+        }
+    }
 }
 
 impl OomKills {
     /// Counts from now on, where there is a count.
     pub(crate) fn counted() -> Self {
         Self {
-            seen: Cell::new(read()),
+            seen: Cell::new(read().map(Seen::at)),
         }
     }
 
-    /// Whether there were more since the last look.
+    /// Looks at the count, so that a kill is not taken for the cause of a death long after it. Every few seconds.
+    pub(crate) fn look(&self) {
+        if let (Some(seen), Some(now)) = (self.seen.get(), read()) {
+            self.seen.set(Some(seen.look(now)));
+        }
+    }
+
+    /// Whether there was a kill just now that no death was put down to.
     pub(crate) fn have_grown(&self) -> bool {
-        let Some(before) = self.seen.get() else {
+        let (Some(seen), Some(now)) = (self.seen.get(), read()) else {
             return false;
         };
-        let now = read();
-        self.seen.set(now.or(Some(before)));
-        now.is_some_and(|now| now > before)
+        self.seen.set(Some(Seen::at(now)));
+        now > seen.older
     }
 }
 
@@ -56,5 +86,13 @@ mod tests {
         assert_eq!(count("oom_kill_disable 0\nunder_oom 0\noom_kill 2\n"), Some(2));
         assert_eq!(count("oom_kill_disable 0\nunder_oom 0\n"), None);
         assert!(!OomKills::default().have_grown());
+    }
+
+    #[test]
+    fn a_kill_is_not_the_cause_of_a_death_long_after() {
+        // A child is killed for memory, and the kernel lives on.
+        let seen = Seen::at(4).look(5);
+        assert!(5 > seen.older, "one look does not make it old");
+        assert_eq!(seen.look(5).older, 5);
     }
 }

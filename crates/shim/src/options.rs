@@ -6,10 +6,9 @@ use std::os::fd::{OwnedFd, RawFd};
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, ensure};
 use clap::Parser;
 use himalia_link::{Gateway, KEY_FILE, TlsServer, open_key};
-use himalia_shim_protocol::{PROTOCOL_MAX, PROTOCOL_MIN, VersionRange};
 
 use crate::inherited;
 
@@ -71,9 +70,6 @@ pub(crate) struct Options {
     /// Least severe messages on standard error.
     #[arg(long, default_value = "info")]
     pub(crate) log: tracing::Level,
-    /// Highest protocol version that is offered.
-    #[arg(long, hide = true, default_value_t = PROTOCOL_MAX)]
-    pub(crate) protocol_max: u16,
 }
 
 /// What the shim was given beside its command line.
@@ -115,9 +111,6 @@ impl Options {
 
     /// Checks the values, makes the directories and the link, and makes their paths absolute.
     pub(crate) fn prepare(mut self) -> anyhow::Result<Self> {
-        if !(PROTOCOL_MIN..=PROTOCOL_MAX).contains(&self.protocol_max) {
-            bail!("--protocol-max must be {PROTOCOL_MIN} to {PROTOCOL_MAX}");
-        }
         fs::create_dir_all(&self.runtime_dir)
             .with_context(|| format!("--runtime-dir {}", self.runtime_dir.display()))?;
         let absolute = |path: &PathBuf, name: &str| {
@@ -160,13 +153,5 @@ impl Options {
     /// Where spill files are made.
     pub(crate) fn spill_dir(&self) -> PathBuf {
         self.spill_dir.clone().unwrap_or_else(|| self.runtime_dir.clone())
-    }
-
-    /// The versions that are offered.
-    pub(crate) fn protocol(&self) -> VersionRange {
-        VersionRange {
-            min: PROTOCOL_MIN,
-            max: self.protocol_max,
-        }
     }
 }

@@ -6,8 +6,8 @@ use bytes::{Bytes, BytesMut};
 use futures_util::FutureExt;
 use himalia_shim_protocol::shim_link::{Body, ProcessView, WindowLimits};
 use himalia_shim_protocol::{
-    Event, GapReason, Heartbeat, Lane, Origin, PerLane, ProtocolError, RefusalKind, RequestId, STATS_SINCE,
-    ShimLink, Stats, ToGateway,
+    Event, GapReason, Heartbeat, Lane, Origin, PerLane, ProtocolError, RefusalKind, RequestId, ShimLink,
+    Stats, ToGateway, VersionRange,
 };
 use himalia_wire::Channel;
 use tokio::sync::Notify;
@@ -67,7 +67,7 @@ impl Outlet {
         };
         limits.now.spill = limits.now.spill.min(options.spill_quota);
         Self {
-            link: RefCell::new(ShimLink::new(options.protocol(), spills(&spill_dir))),
+            link: RefCell::new(ShimLink::new(VersionRange::OURS, spills(&spill_dir))),
             transient: RefCell::default(),
             wake: PerLane::default(),
             hint: PerLane::default(),
@@ -173,12 +173,7 @@ impl Outlet {
     }
 
     pub(crate) fn stats(&self, kernel: u16, stats: Stats) {
-        if self
-            .link(|link| link.protocol(Lane::Now))
-            .is_some_and(|version| version >= STATS_SINCE)
-        {
-            self.transient(&ToGateway::Stats { kernel, stats });
-        }
+        self.transient(&ToGateway::Stats { kernel, stats });
     }
 
     fn transient(&self, packet: &ToGateway) {

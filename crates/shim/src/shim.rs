@@ -111,7 +111,10 @@ pub(crate) async fn run(
     let first = Link::new(Rc::clone(&shim), FIRST_LINK.to_owned(), None, None);
     shim.open(&first);
     let sampled = Rc::clone(&shim);
-    tokio::task::spawn_local(stats::run(move || sampled.kernels()));
+    tokio::task::spawn_local(stats::run(move || {
+        sampled.children.oom_kills.look();
+        sampled.kernels()
+    }));
     tracing::info!(pid = std::process::id(), "ready");
     shim.end.notified().await;
     shim.stop_all().await;

@@ -10,7 +10,7 @@ use crate::proc_tree;
 /// Between two looks at what the kernels use.
 const PERIOD: Duration = Duration::from_secs(10);
 
-/// Samples the resource use of all kernels for ever.
+/// Samples the resource use of all kernels for ever. `kernels` is called once for each look.
 pub(crate) async fn run(kernels: impl Fn() -> Vec<Rc<Kernel>>) {
     let mut ticks = interval(PERIOD);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -21,8 +21,7 @@ pub struct EndedRecord {
     pub cause: String,
     /// When its journal was removed; `None` while it is kept.
     pub removed_micros: Option<i64>,
-    /// What it was, in the engine's own terms, while its journal is kept; an empty object afterwards, and for one that ended
-    /// under an earlier version.
+    /// What it was, in the engine's own terms, while its journal is kept; an empty object afterwards.
     pub facts: serde_json::Value,
 }
 

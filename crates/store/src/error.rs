@@ -13,8 +13,22 @@ pub enum StoreError {
         path: PathBuf,
         /// The version in the file.
         found: i64,
-        /// [`crate::SCHEMA_VERSION`].
+        /// The newest version that this code knows.
         supported: i64,
+    },
+    /// A build before version 0.1.0 wrote this. No step leads from its schema to one of this numbering.
+    #[error(
+        "{path}: has schema {found} of a development build, and this himalia reads schema {supported} of version 0.1.0: {remedy}"
+    )]
+    DevelopmentSchema {
+        /// The database file, or the database.
+        path: PathBuf,
+        /// The version in it, as the development build wrote it.
+        found: String,
+        /// The schema version that this code reads.
+        supported: i64,
+        /// What to do.
+        remedy: &'static str,
     },
     /// A `SQLite` database, but not one of Himalia's.
     #[error("{path}: is a database of another program (application id {found:#x})")]

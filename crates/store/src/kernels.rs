@@ -79,7 +79,7 @@ impl KernelLife {
 /// Who has a kernel: the replica that took it last, and under which epoch.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Owner {
-    /// The name of the replica; empty for a row of an earlier version that was not taken since.
+    /// The name of the replica.
     pub replica: String,
     /// The fencing epoch: how often the kernel was taken. Writes under an older one are refused.
     pub epoch: u64,

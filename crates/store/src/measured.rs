@@ -8,14 +8,14 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use crate::{
-    CallbackAdded, CallbackQuota, CredentialRecord, DeadReplica, DeliveryRecord, DueDelivery, EndedRecord,
-    FairBatch, JupyterSessionRecord, KernelLife, KernelRecord, Location, Lookup, NewCallback, OpenRun, Owner,
-    PutCredential, ReadyReplica, ReplicaLease, ReplicaRecord, RuntimePaths, Scope, SkillBrief, SkillRecord,
-    Space, StepAnswer, StepPromptFilter, StepPromptRecord, StepsWritten, Store, StoreError, StoreFuture,
-    TakeOver, Taken, TokenRecord, ToolApprovalAdded, ToolApprovalRecord, TriggerAdded, TriggerRecord,
-    TriggerRun, UsageRecord, VersionAdded, VersionQuota, WorkflowBrief, WorkflowRecord, WorkflowRunAdded,
-    WorkflowRunBrief, WorkflowRunEnd, WorkflowRunFilter, WorkflowRunQuota, WorkflowRunRecord,
-    WorkflowStepRecord,
+    AccessStore, CallbackAdded, CallbackQuota, CatalogStore, CredentialRecord, DeadReplica, DeliveryRecord,
+    DueDelivery, EndedRecord, FairBatch, JupyterSessionRecord, KernelLife, KernelRecord, Location, Lookup,
+    NewCallback, OpenRun, Owner, PutCredential, ReadyReplica, ReplicaLease, ReplicaRecord, RuntimePaths,
+    Scope, SessionStore, SkillBrief, SkillRecord, Space, StepAnswer, StepPromptFilter, StepPromptRecord,
+    StepsWritten, Store, StoreError, StoreFuture, TakeOver, Taken, TokenRecord, ToolApprovalAdded,
+    ToolApprovalRecord, TriggerAdded, TriggerRecord, TriggerRun, TriggerStore, UsageRecord, VersionAdded,
+    VersionQuota, WorkflowBrief, WorkflowRecord, WorkflowRunAdded, WorkflowRunBrief, WorkflowRunEnd,
+    WorkflowRunFilter, WorkflowRunQuota, WorkflowRunRecord, WorkflowRunStore, WorkflowStepRecord,
 };
 
 /// Times each call of another store, the wait in its queue included. Calls whose caller stopped waiting are not counted.
@@ -51,29 +51,11 @@ fn is_failure(error: &StoreError) -> bool {
     !matches!(error, StoreError::Conflict { .. } | StoreError::Fenced { .. })
 }
 
-/// One method for each of [`Store`] that returns a future. The compiler refuses a list that lacks one.
+/// The methods of a part of [`Store`] that return a future. The compiler refuses a list that lacks one.
 macro_rules! timed {
-    ($(fn $name:ident($($argument:ident: $kind:ty),*) -> $result:ty;)*) => {
-        impl Store for Measured {
-            fn epoch(&self) -> u64 {
-                self.store.epoch()
-            }
-
-            fn replica(&self) -> &str {
-                self.store.replica()
-            }
-
-            fn lease(&self) -> &ReplicaLease {
-                self.store.lease()
-            }
-
-            fn is_shared(&self) -> bool {
-                self.store.is_shared()
-            }
-
-            fn set_ready(&self, template: &str, ready: u32) {
-                self.store.set_ready(template, ready);
-            }
+    ($part:ident { $($own:tt)* } $(fn $name:ident($($argument:ident: $kind:ty),*) -> $result:ty;)*) => {
+        impl $part for Measured {
+            $($own)*
 
             $(fn $name(&self $(, $argument: $kind)*) -> StoreFuture<'_, $result> {
                 self.timed(stringify!($name), self.store.$name($($argument),*))
@@ -83,16 +65,44 @@ macro_rules! timed {
 }
 
 timed! {
+    Store {
+        fn epoch(&self) -> u64 {
+            self.store.epoch()
+        }
+
+        fn replica(&self) -> &str {
+            self.store.replica()
+        }
+
+        fn lease(&self) -> &ReplicaLease {
+            self.store.lease()
+        }
+
+        fn is_shared(&self) -> bool {
+            self.store.is_shared()
+        }
+
+        fn set_ready(&self, template: &str, ready: u32) {
+            self.store.set_ready(template, ready);
+        }
+    }
     fn close() -> ();
     fn check() -> ();
+    fn set_address(address: String) -> ();
+    fn replicas() -> Vec<ReplicaRecord>;
+    fn ready_elsewhere(template: String, most: u32) -> Vec<ReadyReplica>;
+    fn shared_time() -> Option<i64>;
+    fn space() -> Space;
+    fn compact(pages: u32) -> Space;
+}
+
+timed! {
+    SessionStore {}
     fn insert_kernel(kernel: KernelRecord) -> ();
     fn take_kernels() -> Vec<KernelRecord>;
     fn dead_replicas() -> Vec<DeadReplica>;
     fn take_over(what: TakeOver) -> Taken;
     fn take_jupyter_sessions(kernels: Vec<Uuid>) -> usize;
-    fn set_address(address: String) -> ();
-    fn replicas() -> Vec<ReplicaRecord>;
-    fn ready_elsewhere(template: String, most: u32) -> Vec<ReadyReplica>;
     fn locate(what: Lookup) -> Option<Location>;
     fn owner(id: Uuid) -> Option<Owner>;
     fn update_kernel(kernel: KernelRecord) -> bool;
@@ -111,6 +121,11 @@ timed! {
     fn delete_jupyter_sessions(ids: Vec<Uuid>) -> usize;
     fn jupyter_session(id: Uuid) -> Option<JupyterSessionRecord>;
     fn jupyter_sessions(scope: Scope) -> Vec<JupyterSessionRecord>;
+    fn count_kernels(owner: String) -> usize;
+}
+
+timed! {
+    AccessStore {}
     fn insert_token(token: TokenRecord) -> ();
     fn delete_token(id: Uuid) -> bool;
     fn delete_expired_tokens(micros: i64) -> usize;
@@ -123,6 +138,13 @@ timed! {
     fn has_tool_approval(owner: String, caller: String, template: String, tool: String, definition: String) -> bool;
     fn tool_approvals(owner: Option<String>) -> Vec<ToolApprovalRecord>;
     fn delete_tool_approval(owner: Option<String>, id: Uuid) -> bool;
+    fn add_usage(day: i64, used: Vec<UsageRecord>) -> ();
+    fn usage(day: i64) -> Vec<UsageRecord>;
+    fn forget_usage(day: i64) -> usize;
+}
+
+timed! {
+    CatalogStore {}
     fn add_skill(record: SkillRecord, quota: VersionQuota) -> VersionAdded;
     fn skill(owner: String, name: String, version: String) -> Option<SkillRecord>;
     fn skills(owner: String, name: Option<String>) -> Vec<SkillBrief>;
@@ -133,10 +155,11 @@ timed! {
     fn owner_bytes(owner: String) -> i64;
     fn workflow_definition(owner: String, digest: String) -> Option<String>;
     fn delete_workflow(owner: String, name: String, version: Option<String>) -> usize;
+}
+
+timed! {
+    WorkflowRunStore {}
     fn add_workflow_run(record: WorkflowRunRecord, quota: WorkflowRunQuota, callback: Option<NewCallback>) -> WorkflowRunAdded;
-    fn add_callback(new: NewCallback) -> CallbackAdded;
-    fn has_callback_room(owner: String, kind: String, quota: CallbackQuota) -> bool;
-    fn forget_callbacks(kind: String, before: i64) -> usize;
     fn workflow_run(id: String) -> Option<WorkflowRunRecord>;
     fn workflow_run_of(owner: String, key: String) -> Option<WorkflowRunRecord>;
     fn workflow_runs(owner: String, filter: WorkflowRunFilter) -> Vec<WorkflowRunBrief>;
@@ -154,7 +177,13 @@ timed! {
     fn claim_workflow_runs() -> Vec<String>;
     fn hand_over_workflow_run(run: String, epoch: u64) -> bool;
     fn forget_workflow_runs(micros: i64) -> usize;
-    fn shared_time() -> Option<i64>;
+}
+
+timed! {
+    TriggerStore {}
+    fn add_callback(new: NewCallback) -> CallbackAdded;
+    fn has_callback_room(owner: String, kind: String, quota: CallbackQuota) -> bool;
+    fn forget_callbacks(kind: String, before: i64) -> usize;
     fn insert_trigger(record: TriggerRecord, most: i64) -> TriggerAdded;
     fn trigger(id: Uuid) -> Option<TriggerRecord>;
     fn triggers(owner: Option<String>, kind: String) -> Vec<TriggerRecord>;
@@ -178,12 +207,6 @@ timed! {
     fn due_deliveries(micros: i64, most: FairBatch) -> Vec<DueDelivery>;
     fn claim_delivery(record: DeliveryRecord) -> Option<DeliveryRecord>;
     fn change_delivery(record: DeliveryRecord) -> bool;
-    fn count_kernels(owner: String) -> usize;
-    fn add_usage(day: i64, used: Vec<UsageRecord>) -> ();
-    fn usage(day: i64) -> Vec<UsageRecord>;
-    fn forget_usage(day: i64) -> usize;
-    fn space() -> Space;
-    fn compact(pages: u32) -> Space;
 }
 
 #[cfg(test)]

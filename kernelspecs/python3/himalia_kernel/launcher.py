@@ -9,8 +9,9 @@ def main():
 
     Set `HIMALIA_PLAIN_KERNEL=1` to start plain ipykernel, for instance to see whether a problem is ours.
     """
-    from himalia_kernel import libraries, packages, preload, working_directory
+    from himalia_kernel import libraries, packages, preload, scheduling, working_directory
 
+    scheduling.begin()
     packages.make_importable()
     application, problem = choose()
     if application is None:
@@ -24,7 +25,10 @@ def main():
         working_directory.extend(application)
     libraries.adapt()
     preload.load(preload.names())
-    application.launch_instance()
+    kernel = application.instance()
+    kernel.initialize()
+    scheduling.end()
+    kernel.start()
 
 
 def choose():

@@ -47,12 +47,12 @@ export class NativeSession {
   /** The whole text of an execution as the gateway's log has it. */
   async text(id) {
     let text = '';
-    for (let offset = 0; ;) {
-      const page = await json(await this.gateway.call('GET', `/v1/executions/${id}/output?offset=${offset}&limit=1048576`));
+    for (let cursor = 0; cursor !== null;) {
+      const page = await json(await this.gateway.call('GET', `/v1/executions/${id}/output?cursor=${cursor}&limit=1048576`));
       text += page.text;
-      if (page.next >= page.bytes_total) return text;
-      offset = page.next;
+      cursor = page.next;
     }
+    return text;
   }
 
   /** Writes a file into the work directory, for code that waits for it. */

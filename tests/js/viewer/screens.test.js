@@ -211,7 +211,7 @@ suite.test('7: a traceback and sixteen, 256 and true colours are readable in bot
 suite.test('5: of 10,000 cells only those in view are in the document', async (viewer, gateway, t) => {
   await NativeSession.start(gateway, 'many');
   const records = Array.from({ length: 10_000 }, (_, at) => cellRecords(at)).flat();
-  const body = records.map(record => `id: ${record.seq}\nevent: ${record.kind}\ndata: ${JSON.stringify(record)}\n\n`).join('');
+  const body = records.map(record => `id: ${record.seq}\nevent: ${record.event}\ndata: ${JSON.stringify(record)}\n\n`).join('');
   // The log is there at once; the viewer's next question, for what comes after it, stays without an answer.
   await viewer.page.route(/sessions\/many\/events/, route =>
     /after=0$/.test(route.request().url()) ? route.fulfill({ contentType: 'text/event-stream', body }) : undefined);
@@ -242,9 +242,9 @@ suite.test('15: formulas are drawn, and a link in one does nothing', async viewe
 function cellRecords(at) {
   const base = { at: '2026-01-02T03:04:05Z', incarnation: 1 };
   const parent_header = { msg_id: `m${at}`, msg_type: 'execute_request' };
-  const message = (type, content) => ({ ...base, kind: 'message', channel: 'iopub', header: { msg_type: type, msg_id: `${type}${at}` }, parent_header, metadata: {}, content });
+  const message = (type, content) => ({ ...base, event: 'message', channel: 'iopub', header: { msg_type: type, msg_id: `${type}${at}` }, parent_header, metadata: {}, content });
   return [
-    { ...base, kind: 'request', channel: 'shell', header: { ...parent_header, session: 'lab', username: 'ada' }, parent_header: {}, content: { code: `print(${at})` } },
+    { ...base, event: 'request', channel: 'shell', header: { ...parent_header, session: 'lab', username: 'ada' }, parent_header: {}, content: { code: `print(${at})` } },
     message('stream', { name: 'stdout', text: `${at}\n` }),
     message('execute_reply', { status: 'ok', execution_count: at + 1 })
   ].map((record, place) => ({ seq: at * 3 + place + 1, ...record }));

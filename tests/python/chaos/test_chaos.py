@@ -219,9 +219,9 @@ class Session:
                 return
 
     def take(self, position, event):
-        assert event["kind"] != "gap", event
+        assert event["event"] != "gap", event
         self.seqs.append(position)
-        if event["kind"] == "message" and event["header"]["msg_type"] == "stream":
+        if event["event"] == "message" and event["header"]["msg_type"] == "stream":
             self.seen.extend(event["content"]["text"].splitlines())
 
     def finish(self):

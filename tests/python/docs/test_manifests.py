@@ -1,5 +1,7 @@
-"""The manifests of gateways in a cluster: no volume fills the disk of a node, and secrets are for the group of the pod alone."""
+"""The manifests of gateways in a cluster: volumes are bounded, secrets are private, and replicas have the keys that they share."""
 
+import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -24,3 +26,27 @@ def test_volumes_are_bounded_and_secrets_are_private(path):
     assert empty and secret, found
     assert [volume["name"] for volume in empty if "sizeLimit" not in volume["emptyDir"]] == []
     assert [volume["name"] for volume in secret if volume["secret"].get("defaultMode") != 0o440] == []
+
+
+def made_by(page, secret):
+    """The keys of a secret that a page creates from files."""
+    text = page.read_text().replace("\\\n", " ")
+    return set(re.findall(r"--from-file=(\S+)", re.search(rf"create secret generic {secret} (.*)", text)[1]))
+
+
+def named_in(text):
+    """The keys of the secret `himalia-keys` that a configuration names."""
+    return set(re.findall(r'"/run/secrets/himalia-keys/([^"]+)"', text))
+
+
+def test_the_keys_of_three_replicas_are_made_as_the_page_says():
+    page = ROOT / "docs" / "kubernetes.md"
+    settings = (ROOT / "docker" / "kubernetes" / "postgres-s3" / "himalia.toml").read_text()
+    tenants = re.search(r"<!-- cluster -->\n```toml\n(.*?)^```$", page.read_text(), re.S | re.M)[1]
+    made = made_by(page, "himalia-keys")
+    assert named_in(settings) <= made
+    # The page names the additional file of the example where it names the example.
+    assert named_in(settings) | named_in(tenants) == made | {"oidc-client"}
+    # Without these, a gateway that shares a store keeps no secrets, and starts with no identity provider.
+    assert {"credentials_key_file", "replica_key", "kubernetes"} <= tomllib.loads(settings).keys()
+    assert "cookie_key_file" in tomllib.loads(tenants)["oidc"]

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -10,8 +11,12 @@ from urllib.parse import unquote
 import pytest
 from pages import ROOT, anchors, blocks, links, pages
 
+sys.path.insert(0, str(ROOT / "tests" / "bench"))
+import tables  # noqa: E402
+
 TOML = [(page, text) for page in pages() for _, _, text in blocks(page, "toml")]
 # Those with an ellipsis leave something out.
+COMMIT = re.compile(r"\bcommit `?([0-9a-f]{7,40})\b")
 JSON = [(page, text) for page in pages() for _, _, text in blocks(page, "json") if "…" not in text]
 
 
@@ -66,6 +71,23 @@ def test_examples_of_configuration_are_taken(page, text, tmp_path):
 @pytest.mark.parametrize("page, text", JSON, ids=named)
 def test_examples_in_json_are_json(page, text):
     json.loads(text)
+
+
+@pytest.mark.parametrize("page", pages(), ids=named)
+def test_figures_name_commits_that_exist(page):
+    gone = [commit for commit in COMMIT.findall(page.read_text()) if not is_in_history(commit)]
+    assert not gone, f"{gone}: figures name a commit of the history of HEAD, or none"
+
+
+def is_in_history(commit):
+    """Whether HEAD has this commit among its ancestors."""
+    command = ["git", "-c", "safe.directory=*", "-C", ROOT, "merge-base", "--is-ancestor", commit, "HEAD"]
+    return subprocess.run(command, capture_output=True).returncode == 0
+
+
+def test_a_tree_with_changes_is_named_in_words():
+    assert tables.origin({"commit": "1234567+", "date": "d", "machine": "m"}) == "commit 1234567 with uncommitted changes, d, m."
+    assert not any("+" in commit for page in pages() for commit in re.findall(r"commit `?[0-9a-f]{7}(\S*)", page.read_text()))
 
 
 def test_the_tables_are_those_that_were_measured():

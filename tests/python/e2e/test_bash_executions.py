@@ -52,7 +52,7 @@ def test_a_failure_has_its_code_and_a_timeout_leaves_the_kernel(shared, session)
         assert failed["failed_before"] == failed_before
     # The same text in another language is another code.
     assert run(shared, session, "echo out; echo problem >&2; exit 3")["failed_before"] == 0
-    late = bash(shared, session, "echo begun; sleep 1000; echo no", timeout_ms=1000)
+    late = bash(shared, session, "echo begun; sleep 1000; echo no", timeout_s=1)
     assert (late["status"], late["text"], late["error"]["name"]) == ("timeout", "begun\n", "KeyboardInterrupt")
     assert "exit_code" not in late and late["error"]["frame"] is None
     again = run(shared, session, "kept", expect_incarnation=1)

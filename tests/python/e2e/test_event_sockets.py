@@ -85,7 +85,7 @@ def test_events_come_while_it_runs_and_end_with_the_session(shared):
         seen = []
         while not (seen and seen[-1].get("channel") == "stdin"):
             seen.append(json.loads(socket.recv(timeout=60)))
-        assert any(e["kind"] == "message" and e["content"].get("text") == "now\n" for e in seen)
+        assert any(e["event"] == "message" and e["content"].get("text") == "now\n" for e in seen)
         assert [e["seq"] for e in seen] == sorted({e["seq"] for e in seen}) and not is_over(shared, path)
         assert shared.http.delete(f"v1/sessions/{session}").status_code == 204
         with pytest.raises(ConnectionClosed):
@@ -109,9 +109,9 @@ def test_a_client_that_reads_nothing_costs_no_memory(gateway):
             # Whatever was not kept is a gap, and nothing is missing without one.
             assert event["seq"] > last
             last = event["seq"]
-            if event["kind"] == "message" and event["header"]["msg_type"] == "stream":
+            if event["event"] == "message" and event["header"]["msg_type"] == "stream":
                 text += len(event["content"]["text"])
-            assert event["kind"] != "gap"
+            assert event["event"] != "gap"
         assert text == 60 * 1_000_001
 
 

@@ -42,12 +42,11 @@ def show(gateway, path):
 
 def whole_text(gateway, path):
     """All text of an execution, page by page."""
-    text, offset = "", 0
-    while True:
-        page = show(gateway, f"{path}/output?offset={offset}&limit=5000")
-        text, offset = text + page["text"], page["next"]
-        if offset == page["bytes_total"]:
-            return text
+    text, cursor = "", 0
+    while cursor is not None:
+        page = show(gateway, f"{path}/output?cursor={cursor}&limit=5000")
+        text, cursor = text + page["text"], page["next"]
+    return text
 
 
 def test_an_analysis_in_stages(gateway, session):
@@ -98,7 +97,7 @@ def test_a_question_is_answered_over_rest(gateway, session):
 
 def test_a_timeout_keeps_the_variables(gateway, session):
     run(gateway, session, "kept = 42")
-    late = run(gateway, session, "import time\ntime.sleep(600)", timeout_ms=300)
+    late = run(gateway, session, "import time\ntime.sleep(600)", timeout_s=0.3)
     assert late["status"] == "timeout" and late["error"]["name"] == "KeyboardInterrupt"
     after = run(gateway, session, "kept", expect_incarnation=1)
     assert after["outputs"][0]["data"]["text/plain"] == "42"

@@ -51,7 +51,7 @@ def print_a_gigabyte(gateway, template):
 
 def page(gateway, result, offset):
     """A page of the text."""
-    reply = gateway.http.get(f"v1/executions/{result['id']}/output?offset={offset}&limit=1048576", timeout=100)
+    reply = gateway.http.get(f"v1/executions/{result['id']}/output?cursor={offset}&limit=1048576", timeout=100)
     assert reply.status_code == 200, reply.text
     return reply.json()
 

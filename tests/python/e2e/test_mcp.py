@@ -207,8 +207,7 @@ def test_files_are_listed_read_written_and_removed(shared, transport, mode, tmp_
                 assert len(found["text"].encode()) <= 997
                 read, cursor = read + found["text"], found["next"]
             assert read == story
-            # The name of earlier versions.
-            past = await call("read", path="note", offset=5)
+            past = await call("read", path="note", cursor=5)
             assert past.is_error and whole(past)["code"] == "range_not_satisfiable"
 
             (work / "plot.png").write_bytes(b"\x89PNG" + bytes(100))
@@ -539,7 +538,7 @@ def test_long_output_is_cut_and_can_be_read(shared, session):
             result = await client.call_tool("execute", arguments)
             execution = whole(result)["id"]
             assert len(text(result)) < 400 and f"get_output {execution} cursor=50" in text(result)
-            page = await client.call_tool("get_output", {"execution_id": execution, "offset": 50})
+            page = await client.call_tool("get_output", {"execution_id": execution, "cursor": 50})
             assert whole(page)["next"] == 50 + 8192 and "continue at cursor 8242" in text(page)
 
     run(long)
@@ -571,9 +570,7 @@ def test_input_is_answered_by_a_later_call(shared, asking, mode):
             plain = await client.call_tool("execute", {"session": asking, "code": "input('Name? ')"})
             assert plain.is_error and "StdinNotImplementedError" in text(plain)
             code = "name = input('Name? ')\nword = __import__('getpass').getpass('Word? ')\n(name, word)"
-            # The other one is the name of earlier versions.
-            allows = "allow_input" if mode == "legacy" else "allow_stdin"
-            waits = await client.call_tool("execute", {"session": asking, "code": code, allows: True})
+            waits = await client.call_tool("execute", {"session": asking, "code": code, "allow_stdin": True})
             execution = whole(waits)["id"]
             asked = whole(waits)["input"]
             assert (asked["prompt"], asked["password"]) == ("Name? ", False)

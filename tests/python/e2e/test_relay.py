@@ -130,7 +130,7 @@ def test_executions_by_name_and_their_events(replicas, owner, near):
         assert done.status_code == 200 and done.json()["status"] == "ok", done.text
         shown = replicas[2].http.get(f"v1/executions/{done.json()['id']}")
         assert shown.status_code == 200, shown.text
-        log = events.follow(near, "eda", 0, lambda event: event["kind"] == "execution_ended" or "hello" in str(event.get("content")))
+        log = events.follow(near, "eda", 0, lambda event: event["event"] == "execution_ended" or "hello" in str(event.get("content")))
         assert [event["seq"] for event in log] == list(range(1, len(log) + 1))
         names = [one.get("name") for one in near.http.get("v1/sessions").json()["sessions"]]
         assert names.count("eda") == 1

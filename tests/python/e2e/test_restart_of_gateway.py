@@ -29,7 +29,7 @@ def ended(msg_id):
     seen = set()
 
     def condition(event):
-        if event["kind"] == "message" and (event["parent_header"] or {}).get("msg_id") == msg_id:
+        if event["event"] == "message" and (event["parent_header"] or {}).get("msg_id") == msg_id:
             if event["header"]["msg_type"] == "execute_reply":
                 seen.add("reply")
             elif event["content"].get("execution_state") == "idle":
@@ -59,7 +59,7 @@ def test_kill_9_with_many_kernels_some_of_them_busy(gateway):
             busy[kernel_id] = (client.session, msg_id)
     positions = {
         kernel_id: events.follow(
-            gateway, kernel_id, 0, lambda e: e["kind"] == "message" and "line 5" in e["content"].get("text", "")
+            gateway, kernel_id, 0, lambda e: e["event"] == "message" and "line 5" in e["content"].get("text", "")
         )
         for kernel_id in busy
     }

@@ -165,8 +165,6 @@ def test_history_and_notebook_of_both_kinds_of_clients(gateway):
     history = get(gateway, "v1/sessions/book/history")
     told = [(one["execution_count"], one["status"], one["id"] is None) for one in history["history"]]
     assert told == [(1, "ok", False), (2, "ok", True), (3, "error", False), (4, "ok", False)]
-    page = get(gateway, "v1/sessions/book/history", offset=1, limit=2)
-    assert (page["total"], page["offset"]) == (4, 1) and page["history"] == history["history"][1:3]
     latest = get(gateway, "v1/sessions/book/history", limit=1)
     assert latest["history"] == history["history"][3:]
 

@@ -58,11 +58,11 @@ def test_kill_9_and_loss_of_the_data_directory_while_a_cell_runs(replicas):
     with Channels(replica, kernel) as client:
         client.submit(CELL)
         client.until(lambda m: m["msg_type"] == "stream" and "line 9\n" in m["content"]["text"])
-    before = events.follow(replica, kernel, 0, lambda e: e["kind"] == "message" and "line 9" in e["content"].get("text", ""))
+    before = events.follow(replica, kernel, 0, lambda e: e["event"] == "message" and "line 9" in e["content"].get("text", ""))
     lose_the_disk(replica)
     replica.start()
-    after = events.follow(replica, kernel, 0, lambda e: e["kind"] == "message" and "runs" in e["content"].get("text", ""))
-    text = events.text([event for event in after if event["kind"] == "message"])
+    after = events.follow(replica, kernel, 0, lambda e: e["event"] == "message" and "runs" in e["content"].get("text", ""))
+    text = events.text([event for event in after if event["event"] == "message"])
     assert text == "".join(f"line {n}\n" for n in range(LINES)) + "runs 1\n"
     # What clients had seen has its numbers still.
     assert [event["seq"] for event in after[: len(before)]] == [event["seq"] for event in before]
@@ -83,7 +83,7 @@ def test_ended_sessions_and_rolled_segments_outlive_the_data_directory(replicas)
     replica.start()
     assert replica.http.get(f"v1/executions/{small['id']}").json()["text"] == "42\n"
     with replica.http.stream(
-        "GET", f"v1/executions/{large['id']}/output", params={"offset": 0}, headers={"Accept": "text/plain"}, timeout=120
+        "GET", f"v1/executions/{large['id']}/output", params={"cursor": 0}, headers={"Accept": "text/plain"}, timeout=120
     ) as reply:
         assert reply.status_code == 200
         text = reply.read().decode()

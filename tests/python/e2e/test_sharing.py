@@ -101,7 +101,7 @@ def test_events_give_everything_once_from_any_position(shared, kernel_id, client
     done = client.run("for n in range(20): print(n, flush=True)")
 
     def is_end(event):
-        if event["kind"] != "message" or event["header"]["msg_type"] != "status":
+        if event["event"] != "message" or event["header"]["msg_type"] != "status":
             return False
         parent = event["parent_header"] or {}
         return event["content"]["execution_state"] == "idle" and parent.get("msg_id") == done.msg_id

@@ -76,7 +76,7 @@ def printed(messages, msg_id):
 
 def has_ended(event):
     """Whether an event is the last output of the cell."""
-    return event["kind"] == "message" and "runs 1\n" in event["content"].get("text", "")
+    return event["event"] == "message" and "runs 1\n" in event["content"].get("text", "")
 
 
 def first_lines(client):
@@ -171,7 +171,7 @@ def test_a_replica_that_was_paused_past_its_lease_does_nothing_more(replicas):
     owner, near, _ = replicas.all
     session = owner.start_session()
     execution = run(owner, session, CELL, wait_s=0)["id"]
-    events.follow(owner, session, 0, lambda e: e["kind"] == "message" and "line 3" in e["content"].get("text", ""))
+    events.follow(owner, session, 0, lambda e: e["event"] == "message" and "line 3" in e["content"].get("text", ""))
     owner.process.send_signal(signal.SIGSTOP)
     taken_from(replicas, "r0")
     before = replicas.sql("SELECT name, replica, epoch FROM himalia.logs")

@@ -519,6 +519,36 @@ def test_a_tenant_sees_nothing_of_anothers_workflows(tmp_path, kernel_python):
         gateway.stop()
 
 
+def test_a_step_whose_outputs_have_no_room_fails_and_its_execution_has_them(tmp_path, kernel_python):
+    chars, token = 900_000, "the-token-of-acme-for-tests"
+    config = tmp_path / "himalia.toml"
+    # Its session has room, and a log with the outputs; the outputs in the database have none.
+    config.write_text(f'[tenants.acme]\ntokens = {{ x = "{token}" }}\ndisk = "1536KiB"\n')
+    manifest = {"name": "long", "version": "1.0.0", "kind": "code", "description": "d", "inputs": OPEN, "outputs": OPEN}
+    main = "def main(chars, log):\n    open(log, 'a').write('long\\n')\n    return {'text': 'x' * chars}\n"
+    log = tmp_path / "log"
+    given = {"log": {"value": str(log)}}
+    steps = [
+        step("long", inputs={"chars": {"value": chars}, **given}, retries={"limit": 2}),
+        step("next", "long", ["long"], inputs={"chars": {"value": 1}, **given}),
+    ]
+    gateway = Himalia(tmp_path / "gateway", "--config", str(config))
+    try:
+        with client_with(gateway, token) as http:
+            assert http.post("v1/skills", json={"manifest": manifest, "files": {"main.py": {"text": main}}}).status_code == 201
+            assert publish(http, inputs=OPEN, steps=steps, outputs={}).status_code == 201
+            run = ended(http, start(http, {}))
+            assert (run["status"], run["error"]["code"], run["error"]["step"]) == ("failed", "over_budget", "long"), run
+            [attempt] = step_of(run, "long")["attempts"]
+            assert (attempt["status"], attempt["error"]["code"]) == ("failed", "over_budget"), attempt
+            assert step_of(run, "next")["attempts"] == [] and log.read_text() == "long\n"
+            eventually(lambda: http.get(f"v1/sessions/{attempt['session']}").json()["ended"], "its session ends")
+            kept = http.get(f"v1/executions/{attempt['execution']}/skill").json()
+            assert (kept["status"], len(kept["outputs"]["text"])) == ("succeeded", chars), kept["status"]
+    finally:
+        gateway.stop()
+
+
 def cli(gateway, *arguments, code=0):
     """A command of the client: what it prints."""
     done = subprocess.run(command(gateway, "workflow", *arguments), capture_output=True, text=True, timeout=100)

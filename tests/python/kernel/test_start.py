@@ -41,6 +41,35 @@ def test_kernel_info_names_the_debugger_and_subshells(kernel):
     assert set(info["supported_features"]) == {"kernel subshells", "debugger"}
 
 
+SLICES = """
+import ctypes, os, struct
+def slice_of(thread):
+    number = {"x86_64": 315, "aarch64": 275}[os.uname().machine]
+    attr = ctypes.create_string_buffer(56)
+    assert ctypes.CDLL(None).syscall(number, thread, attr, 56, 0) == 0
+    return struct.unpack("=IIQiIQQQII", attr.raw)[5]
+"""
+LONG = 100_000_000
+
+
+def test_a_start_has_a_long_time_slice_and_a_kernel_the_default(kernel):
+    code = f"""{SLICES}
+from himalia_kernel import scheduling
+print(slice_of(0))
+scheduling.begin()
+print(slice_of(0))
+scheduling.end()
+print(slice_of(0))
+"""
+    done = subprocess.run([sys.executable, "-c", code], env=os.environ | {"PYTHONPATH": str(PACKAGE)}, capture_output=True, text=True, check=True)
+    before, starting, after = map(int, done.stdout.split())
+    # A version of Linux without slices of threads keeps what it has.
+    assert starting in (before, LONG)
+    assert after == before
+    _, out, _ = kernel.run(f"{SLICES}\nprint({{slice_of(int(thread)) for thread in os.listdir('/proc/self/task')}} == {{{before}}})")
+    assert out == "True\n"
+
+
 def debug(kernel, number, command, **arguments):
     return kernel.request(
         "debug_request",

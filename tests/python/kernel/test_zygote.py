@@ -204,6 +204,52 @@ def test_kernels_know_nothing_of_the_zygotes_home(kernel_python, tmp_path):
         zygote.close()
 
 
+_PATHS = """
+import gc, os, sys, types
+gc.unfreeze()
+def codes(code):
+    yield code
+    for each in code.co_consts:
+        if isinstance(each, types.CodeType):
+            yield from codes(each)
+def paths():
+    for function in gc.get_objects():
+        if type(function) is types.FunctionType:
+            yield from (code.co_filename for code in codes(function.__code__))
+    for module in list(sys.modules.values()):
+        yield from vars(module).values()
+        spec = getattr(module, "__spec__", None)
+        for thing, names in ((spec, ("origin", "cached")), (getattr(spec, "loader", None), ("path",))):
+            yield from (getattr(thing, name, None) for name in names)
+    yield from sys.path
+    yield from sys.path_importer_cache
+print(sorted({path for path in paths() if isinstance(path, str) and path.startswith(HOST)}))
+"""
+
+
+def test_kernels_know_the_environment_by_its_name_in_a_sandbox(kernel_python, tmp_path):
+    prefix, name = Path(kernel_python).parents[1], tmp_path / "env"
+    name.symlink_to(prefix)
+    zygote = HostZygote(kernel_python, "pandas", env={"HIMALIA_ENV_OF_KERNELS": str(name)})
+    try:
+        assert zygote.ready["ready"], zygote.ready
+        sandbox = Sandbox(zygote)
+        kernel = sandbox.kernel()
+        kernel.run(f"HOST = {(f'{prefix}/', f'{PACKAGE}/')!r}")
+        assert kernel.run(_PATHS)[1] == "[]\n"
+        assert value(kernel, "sys.prefix, sys.executable") == f"{name} {name}/bin/{Path(kernel_python).name}"
+        module = value(kernel, "__import__('pandas').__file__")
+        assert module.startswith(f"{name}/lib/")
+        assert value(kernel, "__import__('pandas').__spec__.origin, __import__('pandas').__loader__.path") == f"{module} {module}"
+        assert value(kernel, "__import__('himalia_kernel').__file__") == "/himalia/kernel/himalia_kernel/__init__.py"
+        assert value(kernel, "'HIMALIA_ENV_OF_KERNELS' in os.environ") == "False"
+        os.kill(kernel.pid, signal.SIGKILL)
+        sandbox.ask(reap=kernel.pid)
+        sandbox.end()
+    finally:
+        zygote.close()
+
+
 def test_kernels_differ_and_their_end_is_the_shims_to_see(sandbox):
     first, second = sandbox.kernel("a"), sandbox.kernel("b")
     numbers = "random.random(), __import__('numpy').random.rand()"

@@ -52,7 +52,7 @@ class ReplicaPods:
         self.url = self.postgres.database() + "?sslmode=disable"
         self.apply(
             self.secret("himalia-token", {"token": self.token}),
-            self.secret("himalia-keys", {"authority.pem": private_key(), "replicas.pem": private_key()}),
+            self.secret("himalia-keys", {"authority.pem": private_key(), "replicas.pem": private_key(), "credentials.key": secrets.token_hex(32)}),
             self.secret("himalia-store", {"store": self.url, "object-store": S3.url}),
             self.secret("himalia-object-store", self.s3.environment),
         )

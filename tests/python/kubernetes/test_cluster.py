@@ -190,8 +190,8 @@ def test_a_pod_reaches_through_the_gateway_what_its_list_has(tmp_path):
     assert print_of(f"len(fetch('{url}/large'))") == str(8 << 20)
     assert print_of(f"set(concurrent.futures.ThreadPoolExecutor(40).map(fetch, ['{url}/'] * 120))") == "{'hello'}"
     assert print_of(f"fetch('http://other.test:{host.port}/')").startswith("403 egress_denied: other.test")
-    records = follow(gateway, session, 0, lambda event: event["kind"] == "network" and event["detail"]["host"] == "other.test")
-    reached = [one["detail"] for one in records if one["kind"] == "network" and one["detail"]["outcome"] == "ended"]
+    records = follow(gateway, session, 0, lambda event: event["event"] == "network" and event["detail"]["host"] == "other.test")
+    reached = [one["detail"] for one in records if one["event"] == "network" and one["detail"]["outcome"] == "ended"]
     assert any(one["host"] == "web.test" and one["received_bytes"] > 8 << 20 for one in reached), reached
     # As long as the gateway is away, so is the network; then it is as it was.
     gateway.kill()

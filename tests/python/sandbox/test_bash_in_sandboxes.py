@@ -22,7 +22,7 @@ def test_a_script_is_where_its_kernel_is(gateway, session):
 def test_the_limit_of_processes_is_that_of_the_session(gateway, session):
     neighbour = gateway.session()["id"]
     bomb = "for n in $(seq 500); do sleep 1000 & done; wait"
-    ended = run(gateway, session["id"], bomb, language="bash", timeout_ms=5000)
+    ended = run(gateway, session["id"], bomb, language="bash", timeout_s=5)
     if gateway.level == "gvisor":
         # There the limit ends the whole sandbox, whatever language reaches it.
         assert ended["status"] == "kernel_died" and ended["death"]["incarnation"] == 1, ended
@@ -36,7 +36,7 @@ def test_the_limit_of_processes_is_that_of_the_session(gateway, session):
 
 
 def test_an_interrupt_and_a_timeout_end_what_a_script_started(gateway, session):
-    late = run(gateway, session["id"], "sleep 1000 & sleep 1000", language="bash", timeout_ms=500)
+    late = run(gateway, session["id"], "sleep 1000 & sleep 1000", language="bash", timeout_s=0.5)
     assert late["status"] == "timeout", late
     left = run(gateway, session["id"], "cat /proc/[0-9]*/comm | grep -cx sleep || true", language="bash", expect_incarnation=1)
     assert left["status"] == "ok" and left["text"] == "0\n", left

@@ -367,7 +367,7 @@ def events_of(world, session, kind, count):
     with world.gateway.http.stream("GET", f"v1/sessions/{session}/events", params={"after": 0}) as reply:
         for line in reply.iter_lines():
             record = json.loads(line[6:]) if line.startswith("data: ") else {}
-            if record.get("kind") == kind:
+            if record.get("event") == kind:
                 found.append(record)
             if len(found) == count:
                 return found
@@ -393,7 +393,7 @@ def test_connections_are_records_and_refusals_are_hints(world):
     assert (reached["host"], reached["port"], reached["outcome"]) == ("web.test", web, "ended"), reached
     assert reached["sent_bytes"] > 20 and reached["received_bytes"] > 5, reached
     assert (refused["host"], refused["outcome"], refused["received_bytes"]) == ("hidden.test", "refused", 0), refused
-    assert refused["reason"].startswith(refusal) and records[1]["execution"] == int(failed["id"].rpartition("_")[2]), records
+    assert refused["reason"].startswith(refusal) and records[1]["execution_id"] == failed["id"], records
     world.gateway.end(session)
 
 

@@ -97,7 +97,7 @@ def test_a_package_is_installed_by_its_name_and_fetched_once_for_all_sessions(in
             done = client.run(f"%pip install {PROJECT}", 120)
             assert "Successfully installed" in done.text(), (done.text(), done.text("stderr"))
             assert client.run(f"import {NAME}; print({NAME}.ANSWER)").text().strip() == "42"
-        records = follow(index.gateway, session, 0, lambda event: event["kind"] == "network")
+        records = follow(index.gateway, session, 0, lambda event: event["event"] == "network")
         assert records[-1]["detail"]["host"] == "packages.internal", records[-1]
         index.gateway.end(session)
     assert (index.fetched(f"/f/{FILE}"), index.kept()) == (1, [index.digest])

@@ -99,6 +99,8 @@ def expected(place):
         'python3 -c "import pandas; print(pandas.__file__)"': libraries,
         "command -v pip": f"{place}/bin/pip\n",
         "pip --version": f"pip * from {libraries}",
+        # `/etc/profile` of the machine decides at level none.
+        **({"bash -lc 'command -v python'": f"{place}/bin/python\n"} if place in (ENV, *PLACES.values()) else {}),
     }
 
 
@@ -213,7 +215,18 @@ def test_programs_of_a_package_that_the_session_installed(started):
     data = base64.b64encode(wheel()).decode()
     result(gateway, session, f"import base64; open('/session/{name}', 'wb').write(base64.b64decode({data!r}))")
     result(gateway, session, f"pip install -q /session/{name}", language="bash")
-    for command in ("himalia-probe", "python -c 'import himalia_probe; print(himalia_probe.ANSWER)'"):
+    for command in ("himalia-probe", "bash -lc himalia-probe", "python -c 'import himalia_probe; print(himalia_probe.ANSWER)'"):
         for route in ("!", "language bash", "subprocess"):
             assert ROUTES[route](gateway, session, command).split() == ["42"], (route, command)
+    # It can be removed again, and installed again. What belongs to the environment stays.
+    for pip in ("pip", "python -m pip"):
+        removed = result(gateway, session, f"{pip} uninstall -y himalia-probe 2>&1", language="bash")
+        assert "Successfully uninstalled himalia_probe-1.0" in removed and "WARNING" not in removed, removed
+        gone = result(gateway, session, "command -v himalia-probe; python -c 'import himalia_probe' 2>&1; ls -A .packages 2>&1; true", language="bash")
+        assert "/session/.packages/bin" not in gone and "No module named 'himalia_probe'" in gone and "dist-info" not in gone, gone
+        result(gateway, session, f"pip install -q /session/{name}", language="bash")
+    kept = result(gateway, session, "pip uninstall -y pandas 2>&1; python -c 'import pandas; print(pandas.__name__)'", language="bash")
+    assert re.search(r"Not uninstalling pandas at \S+, outside environment /session/.packages", kept), kept
+    assert kept.endswith("pandas\n") and "Traceback" not in kept, kept
+    assert "Successfully uninstalled" in result(gateway, session, "%pip uninstall -y himalia-probe")
     gateway.delete_session(session)

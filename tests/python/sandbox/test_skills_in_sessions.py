@@ -172,8 +172,8 @@ print(await himalia.skills.run("add-up", {"month": "x"}, version="1.0.0"), (awai
     assert all(one["tools"] == [] for one in below)
     # It is a call for the session: in its log, and counted.
     assert (result["usage"]["tool_calls"], result["usage"]["tool_calls_failed"]) == (3, 0)
-    calls = follow(world.gateway, session, 0, lambda event: event["kind"] == "tool_call" and event["detail"].get("outcome") == "done")
-    calls = [one["detail"] for one in calls if one["kind"] == "tool_call"]
+    calls = follow(world.gateway, session, 0, lambda event: event["event"] == "tool_call" and event["detail"].get("outcome") == "done")
+    calls = [one["detail"] for one in calls if one["event"] == "tool_call"]
     assert calls[0]["tool"] == "skill:add-up@1.0.0" and json.loads(calls[0]["arguments"])["limit"] == 7, calls
     assert json.loads(calls[-1]["reply"]) == {"total": 7}, calls
 

@@ -99,7 +99,7 @@ class World:
         records = []
 
         def seen(event):
-            if event["kind"] == "tool_call":
+            if event["event"] == "tool_call":
                 records.append(event)
             return enough(records)
 

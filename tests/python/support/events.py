@@ -28,7 +28,7 @@ def follow(server, session, after, until, timeout=60.0):
 
 def of_request(events, msg_id):
     """Those messages among events that answer one request."""
-    return [e for e in events if e["kind"] == "message" and (e["parent_header"] or {}).get("msg_id") == msg_id]
+    return [e for e in events if e["event"] == "message" and (e["parent_header"] or {}).get("msg_id") == msg_id]
 
 
 def text(events):

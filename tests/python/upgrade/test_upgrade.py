@@ -1,10 +1,12 @@
-"""An upgrade: sandboxes, sessions and logs of an earlier version of Himalia under this one.
+"""An upgrade: sandboxes, sessions and logs of one gateway under the next one.
 
-`HIMALIA_OLD_BIN` names the `himalia` of the earlier version, beside its shim and its jail (`make test-upgrade` builds them).
+`HIMALIA_OLD_BIN` names the `himalia` of an earlier version, beside its shim and its jail (`make test-upgrade OLD=COMMIT` builds them). By
+default both gateways are of this build.
 """
 
 import os
 import signal
+import sqlite3
 import subprocess
 from pathlib import Path
 
@@ -16,30 +18,35 @@ from waiting import eventually
 # Measured anew at each look, or changed by the upgrade itself.
 VOLATILE = {"memory_used_bytes", "connections", "last_activity", "state", "start_ms"}
 LINES = 400
+THIS = os.environ["HIMALIA_BIN"]
+FORMER = os.environ.get("HIMALIA_OLD_BIN", THIS)
+# How a development build marked its database.
+DEVELOPMENT = 0x4849_4D41
 
 
 class Upgraded(AtLevel):
-    """A gateway at the level `namespaces` that is started as the earlier version, and as this one after `upgrade`."""
+    """A gateway at the level `namespaces` that is started as the former build, and as this one after `upgrade`."""
 
     def __init__(self, directory):
-        self.binary = os.environ["HIMALIA_OLD_BIN"]
+        self.binary = FORMER
         super().__init__(directory, "namespaces", "--retention", "1h")
 
     def command(self):
         return [self.binary]
 
     def upgrade(self):
-        """kill -9 of the earlier version, and a start of this one on the same data."""
+        """kill -9 of the former build, and a start of this one on the same data."""
         self.kill()
-        self.binary = os.environ["HIMALIA_BIN"]
+        self.binary = THIS
         self.start()
 
 
 @pytest.fixture
 def gateway(tmp_path, kernel_python):
-    """A gateway of the earlier version."""
-    # It has a Python environment of its own, since its lock file may differ.
-    subprocess.run([os.environ["HIMALIA_OLD_BIN"], "env", "build"], check=True, stdout=subprocess.PIPE, timeout=600)
+    """A gateway of the former build."""
+    if FORMER != THIS:
+        # It has a Python environment of its own, since its lock file may differ.
+        subprocess.run([FORMER, "env", "build"], check=True, stdout=subprocess.PIPE, timeout=600)
     own = Upgraded(tmp_path / "gateway")
     yield own
     own.stop()
@@ -65,12 +72,11 @@ def attributes(session):
 
 def output(gateway, path):
     """All text of an execution, page by page."""
-    text, offset = "", 0
-    while True:
-        page = gateway.http.get(f"{path}/output", params={"offset": offset, "limit": 5000}).json()
-        text, offset = text + page["text"], page["next"]
-        if offset == page["bytes_total"]:
-            return text
+    text, cursor = "", 0
+    while cursor is not None:
+        page = gateway.http.get(f"{path}/output", params={"cursor": cursor, "limit": 5000}).json()
+        text, cursor = text + page["text"], page["next"]
+    return text
 
 
 def fork(gateway, session):
@@ -96,7 +102,7 @@ def lose_sandbox(gateway, session):
 
 
 @pytest.mark.timeout(600)
-def test_everything_of_the_earlier_version_is_there(gateway):
+def test_everything_of_the_former_build_is_there(gateway):
     named = gateway.session(name="eda", labels={"task": "eda"}, idle_timeout_s=3600)["id"]
     pid = value(run(gateway, named, "import os; kept = [1, 2, 3]; os.getpid()"))
     running = begin(gateway, named, f"import time\nfor n in range({LINES}):\n    print('line', n, flush=True); time.sleep(0.02)")
@@ -139,7 +145,7 @@ def test_everything_of_the_earlier_version_is_there(gateway):
     assert value(run(gateway, claimed, "y")) == "7"
     assert gateway.http.get("v1/sessions/eda/history").json()["history"][0]["code"].startswith("import os")
 
-    # The shim of the earlier version takes this version's commands: interrupt, restart, fork.
+    # The shim of the former build takes this build's commands: interrupt, restart, fork.
     sleeping = begin(gateway, claimed, "import time; time.sleep(600)")
     eventually(lambda: gateway.http.get(sleeping).json()["status"] == "running", "the cell runs", 60)
     assert gateway.http.post(f"v1/sessions/{claimed}/interrupt").status_code == 204
@@ -148,7 +154,7 @@ def test_everything_of_the_earlier_version_is_there(gateway):
     assert value(run(gateway, claimed, "'y' in dir()")) == "False"
     assert value(run(gateway, fork(gateway, named), "kept")) == "[1, 2, 3]"
 
-    # A session whose sandbox is lost continues in a sandbox of this version, with its files.
+    # A session whose sandbox is lost continues in a sandbox of this build, with its files.
     lose_sandbox(gateway, lost)
     assert value(run(gateway, lost, "open('data.csv').read()")) == "'1,2'"
 
@@ -156,3 +162,17 @@ def test_everything_of_the_earlier_version_is_there(gateway):
     shown = gateway.show(ended)
     assert (shown["state"], shown["name"]) == ("ended", "ended")
     assert gateway.http.get(f"v1/executions/{last['id']}").json()["text"] == "to be read later\n"
+
+
+def test_a_data_directory_of_a_development_build_is_refused(tmp_path):
+    database = tmp_path / "himalia.db"
+    with sqlite3.connect(database) as file:
+        file.executescript(f"CREATE TABLE kernels (id TEXT); PRAGMA application_id = {DEVELOPMENT}; PRAGMA user_version = 22;")
+    before = database.read_bytes()
+    started = subprocess.run(
+        [THIS, "serve", "--data-dir", tmp_path, "--listen", "127.0.0.1:0"], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert started.returncode != 0
+    for part in (str(database), "schema 22 of a development build", "schema 1 of version 0.1.0", "move the data directory away"):
+        assert part in started.stderr, started.stderr
+    assert database.read_bytes() == before

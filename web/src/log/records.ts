@@ -32,9 +32,7 @@ const KINDS = ['message', 'request', 'lifecycle', 'gap', 'execution', 'network',
 /** A record that was read; null if it is none that this viewer knows. */
 export function parseRecord(value: unknown): LogRecord | null {
   if (!isObject(value)) return null;
-  const { seq, at, event, incarnation } = value;
-  // `kind`, `execution`: of a gateway of an earlier version.
-  const kind = event ?? value.kind;
+  const { seq, at, event: kind, incarnation } = value;
   if (typeof seq !== 'number' || typeof kind !== 'string' || !KINDS.includes(kind)) return null;
   const record: LogRecord = {
     seq,
@@ -44,7 +42,6 @@ export function parseRecord(value: unknown): LogRecord | null {
   };
   if (typeof value.channel === 'string') record.channel = value.channel;
   if (typeof value.execution_id === 'string') record.execution = Number(value.execution_id.split('_').pop());
-  else if (typeof value.execution === 'number') record.execution = value.execution;
   if (Array.isArray(value.buffer_bytes)) {
     record.bufferBytes = value.buffer_bytes.filter(bytes => typeof bytes === 'number');
   }

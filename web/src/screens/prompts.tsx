@@ -5,6 +5,7 @@ import { useState } from 'preact/hooks';
 import { gateway, said } from '../api/gateway';
 import { href, type Tab } from '../state/route';
 import type { SessionView } from '../state/session-view';
+import { escapeUnseen } from '../text/unseen';
 import { useLoaded } from '../ui/hooks';
 
 /** Arguments of more characters or lines are folded. */
@@ -185,7 +186,7 @@ function Where({ prompt }: { prompt: schema.Prompt }) {
 /** The arguments of a call in full, as text. */
 function Arguments({ value }: { value: unknown }) {
   // What was too long is a text, which says that it was cut.
-  const text = plain(typeof value === 'string' ? value : JSON.stringify(value, null, 2));
+  const text = escapeUnseen(typeof value === 'string' ? value : JSON.stringify(value, null, 2));
   const lines = text.split('\n').length;
   const shown = <pre class="prompt-arguments mono">{text}</pre>;
   if (text.length <= FOLD_CHARS && lines <= FOLD_LINES) return shown;
@@ -196,13 +197,5 @@ function Arguments({ value }: { value: unknown }) {
       </summary>
       {shown}
     </details>
-  );
-}
-
-/** A text in which no character hides others or changes their order. */
-function plain(text: string): string {
-  return text.replace(
-    /[\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g,
-    char => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`
   );
 }

@@ -16,7 +16,7 @@ use super::masked::{MaskedBody, check_encoding, check_whole, mask_headers};
 use super::upstreams::{Endpoint, Upstreams};
 use crate::denial::Denial;
 use crate::gate::Gate;
-use crate::http::{end_to_end, rewrite};
+use crate::head::{end_to_end, rewrite};
 use crate::internal::Body;
 
 /// Most bytes of a body that has to be read before its request can be signed.

@@ -18,8 +18,9 @@ use super::upstreams::{Endpoint, Upstreams};
 use crate::client_hello::UNRECOGNIZED_NAME;
 use crate::denial::{Denial, Target};
 use crate::gate::{Gate, Purpose};
-use crate::http::{check_host, serve_requests};
+use crate::head::check_host;
 use crate::prefixed::PrefixedStream;
+use crate::server::serve_requests;
 
 /// Time for the handshake of a client.
 const HANDSHAKE_TIME: Duration = Duration::from_secs(30);

@@ -15,9 +15,10 @@ use super::exchange::Exchange;
 use super::upstreams::{Endpoint, Upstreams};
 use crate::denial::{Denial, Target};
 use crate::gate::Gate;
-use crate::http::{check_host, serve_requests, target_of};
+use crate::head::{check_host, target_of};
 use crate::internal::Body;
 use crate::prefixed::PrefixedStream;
+use crate::server::serve_requests;
 
 /// Suffix of the internal host of a credential.
 const SUFFIX: &str = ".credential.internal";

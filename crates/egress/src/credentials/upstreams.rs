@@ -12,9 +12,9 @@ use tokio_util::task::AbortOnDropHandle;
 use super::tls::Roots;
 use crate::denial::{Denial, Target};
 use crate::gate::{Gate, Purpose};
-use crate::http::HEAD_BYTES;
 use crate::internal::Body;
 use crate::meter::Meter;
+use crate::server::HEAD_BYTES;
 use crate::upstream::HttpProxy;
 
 /// A host, and how it is spoken to.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use himalia_budget::{BudgetUse, Held, work};
+use himalia_budget::{BudgetUse, Held, with_long_slice, work};
 use himalia_executions::ExecutionId;
 use himalia_journal::may_block;
 use himalia_kernel::Command;
@@ -107,7 +107,7 @@ impl Commands {
         work: impl FnOnce() -> Result<T, EngineError>,
     ) -> Result<T, EngineError> {
         let _turn = self.inner.budget.turn(principal).await?;
-        may_block(work)
+        may_block(|| with_long_slice(work))
     }
 
     /// Room for so many bytes of an owner that are about to be stored, until the guard is dropped. [`EngineError::DiskFull`],

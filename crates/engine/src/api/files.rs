@@ -5,8 +5,8 @@ use std::sync::Arc;
 use himalia_model::{Action, EngineError, FileError, KernelId, Object, Principal};
 use himalia_sandbox::Enforcement;
 use himalia_session::{
-    ByteRange, FileDownload, FileListing, FileUpload, ListedFile, MAX_LISTED, MAX_TRANSFER_BYTES, Process,
-    RemovedFiles, Transfer, not_done,
+    ByteRange, FileDownload, FileListing, FileUpload, ListedFile, MAX_TRANSFER_BYTES, Process, RemovedFiles,
+    Transfer, not_done,
 };
 use himalia_shim_protocol::{FileEntry, FileTask, RunProcess, StreamTask};
 
@@ -15,8 +15,7 @@ use super::Commands;
 /// Most bytes of a listing.
 const LISTING_BYTES: usize = 32 << 20;
 
-/// Errors beside the usual ones: [`EngineError::Files`]; [`EngineError::Unsupported`] for a sandbox of an earlier version;
-/// [`EngineError::KernelDead`] for one that is gone. Paths are relative to the session's work directory.
+/// Errors beside the usual ones: [`EngineError::Files`]; [`EngineError::KernelDead`] for a sandbox that is gone. Paths are relative to the session's work directory.
 impl Commands {
     pub(crate) async fn read_file(
         &self,
@@ -54,32 +53,19 @@ impl Commands {
         after: Option<&str>,
     ) -> Result<FileListing, EngineError> {
         self.allow(principal, Action::Read, Object::Kernel(kernel))?;
-        let list = async |limit| {
-            let task = FileTask::List {
-                path: path.to_owned(),
-                depth,
-                limit,
-                after: after.map(str::to_owned),
-            };
-            let mut transfer = self.transfer(principal, kernel, task).await?;
-            let (body, done) = transfer.collect(LISTING_BYTES).await?;
-            let entries = serde_json::from_slice::<Vec<FileEntry>>(&body);
-            let entries = entries.map_err(|error| EngineError::Files {
-                code: FileError::Failed,
-                reason: format!("the sandbox sent no listing: {error}"),
-            })?;
-            Ok::<_, EngineError>((entries, done))
+        let task = FileTask::List {
+            path: path.to_owned(),
+            depth,
+            limit,
+            after: after.map(str::to_owned),
         };
-        let (mut entries, mut done) = list(limit).await?;
-        if let Some(after) = after
-            && entries.first().is_some_and(|first| !is_after(&first.path, after))
-        {
-            // The shim of an earlier version lists from the beginning.
-            (entries, done) = list(MAX_LISTED).await?;
-            entries.retain(|entry| is_after(&entry.path, after));
-            done.truncated = entries.len() > limit as usize;
-            entries.truncate(limit as usize);
-        }
+        let mut transfer = self.transfer(principal, kernel, task).await?;
+        let (body, done) = transfer.collect(LISTING_BYTES).await?;
+        let entries = serde_json::from_slice::<Vec<FileEntry>>(&body);
+        let entries = entries.map_err(|error| EngineError::Files {
+            code: FileError::Failed,
+            reason: format!("the sandbox sent no listing: {error}"),
+        })?;
         Ok(FileListing::new(entries, &done))
     }
 
@@ -244,9 +230,4 @@ impl Commands {
         let stream = self.inner.open_stream(&handle, StreamTask::File(task)).await?;
         Ok(Transfer::new(stream, permit))
     }
-}
-
-/// Whether a path comes after another one in a list: a directory before what is in it.
-fn is_after(path: &str, other: &str) -> bool {
-    path.split('/').gt(other.split('/'))
 }

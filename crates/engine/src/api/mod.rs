@@ -15,6 +15,7 @@ mod open;
 mod open_prompts;
 mod owner;
 mod pooled;
+mod prompt_turns;
 mod prompts;
 mod questions;
 mod sandboxes;
@@ -58,6 +59,7 @@ pub use workflows::{
 
 use himalia_model::{Action, EngineError, Object, Principal};
 use himalia_session::SessionManager;
+use prompt_turns::PromptTurns;
 
 use crate::access::authorise;
 use crate::jupyter_sessions::JupyterSessions;
@@ -80,6 +82,7 @@ pub(crate) struct Commands {
     tokens: Arc<AccessTokens>,
     workflows: Arc<Drivers>,
     triggers: Arc<Triggers>,
+    prompt_turns: Arc<PromptTurns>,
 }
 
 impl std::fmt::Debug for Commands {

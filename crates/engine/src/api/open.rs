@@ -36,6 +36,7 @@ impl Engine {
             tokens: Arc::new(tokens),
             workflows: Arc::default(),
             triggers: Arc::default(),
+            prompt_turns: Arc::default(),
         };
         commands.inner.serve_skills(Arc::new(Inside::of(&commands)));
         commands.inner.background.spawn(commands.clone().keep_workflows());

@@ -1,21 +1,21 @@
 //! The list of what waits for an answer of a person, in pages: prompts of kernels, which these have, and steps of workflows, which are rows.
 //!
 //! The list of a principal who sees one owner is in the order of time. That of the operator is fair by owner: the first prompt of each owner
-//! comes before the second one of any ([`PromptPlace::turn`]).
+//! comes before the second one of any ([`PromptPlace::turn`], `prompt_turns.rs`). The key of a prompt in a list does not change while it is open.
 //!
 //! The snapshot of a kernel has the places of its prompts in the list, so that a page asks only the kernels whose prompts it shows.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::Arc;
 
-use himalia_executions::{PromptId, PromptInfo, PromptState};
-use himalia_kernel::{Answer, Command, OpenPrompt};
-use himalia_model::{Action, EngineError, KernelId, Object, Principal, from_micros};
+use himalia_executions::{PromptInfo, PromptState};
+use himalia_kernel::{Answer, Command};
+use himalia_model::{Action, EngineError, KernelId, Object, Principal};
 use himalia_session::SessionKernel;
 use time::OffsetDateTime;
 
 use super::Commands;
+use super::prompt_turns::Asking;
 
 /// Bytes of texts and arguments of the prompts of a page. It has one at least.
 pub const PROMPT_PAGE_BYTES: usize = 4 << 20;
@@ -23,7 +23,7 @@ pub const PROMPT_PAGE_BYTES: usize = 4 << 20;
 /// A place in the list of prompts.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PromptPlace {
-    /// How many of its owner, or of its kernel, waited before it; 0 in the list of one owner.
+    /// How many of its owner waited when it was asked, of its kind: steps, or prompts of kernels; 0 in the list of one owner.
     pub turn: u32,
     /// When it was asked.
     pub created: OffsetDateTime,
@@ -58,7 +58,8 @@ impl ListedPrompt {
         }
     }
 
-    fn bytes(&self) -> usize {
+    /// Bytes of its text and its arguments.
+    pub fn bytes(&self) -> usize {
         let arguments = self.prompt.arguments.as_ref();
         self.prompt.text.len() + arguments.map_or(0, |arguments| arguments.to_string().len())
     }
@@ -87,37 +88,83 @@ impl Commands {
         for one in self.waiting_steps(principal, after, most).await? {
             found.insert(one.place(), Found::Step(Box::new(one)));
         }
-        for handle in self.inner.registry.all() {
-            if handle.is_over() || !principal.sees(&handle.session().owner) {
-                continue;
-            }
-            let open = handle.snapshot.borrow().open_prompts.clone();
-            for place in places(handle.id(), &open, principal.is_operator()) {
-                if after.is_none_or(|after| place > *after) {
-                    found.insert(place, Found::Kernel(Arc::clone(&handle)));
-                }
-            }
-            while found.len() > most {
-                found.pop_last();
+        let kernels = if principal.is_operator() {
+            self.prompt_turns.places(|| self.asking(principal))
+        } else {
+            let kernels = self.asking(principal);
+            kernels.iter().flat_map(Asking::places).collect()
+        };
+        for (place, kernel) in kernels {
+            if after.is_none_or(|after| place > *after) {
+                found.insert(place, Found::Kernel(kernel));
             }
         }
-        Ok(page(found, limit).await)
+        while found.len() > most {
+            found.pop_last();
+        }
+        Ok(self.read_page(found, limit).await)
+    }
+
+    /// The kernels of which the principal sees open prompts.
+    fn asking(&self, principal: &Principal) -> Vec<Asking> {
+        let kernels = self.inner.registry.all_unordered().into_iter();
+        let kernels = kernels.filter(|handle| !handle.is_over() && principal.sees(&handle.session().owner));
+        let asking = kernels.map(|handle| Asking {
+            kernel: handle.id(),
+            owner: handle.session().owner.clone(),
+            open: handle.snapshot.borrow().open_prompts.clone(),
+        });
+        asking.filter(|kernel| !kernel.open.is_empty()).collect()
+    }
+
+    /// Reads the prompts at these places. Only their kernels are asked, each of them once.
+    async fn read_page(&self, found: BTreeMap<PromptPlace, Found>, limit: usize) -> PromptPage {
+        let (mut prompts, mut bytes, mut last) = (Vec::new(), 0_usize, None);
+        let shown: HashSet<String> = found.keys().map(|place| place.id.clone()).collect();
+        let mut asked: HashMap<KernelId, HashMap<String, PromptInfo>> = HashMap::new();
+        for (number, (place, one)) in found.into_iter().enumerate() {
+            if number >= limit {
+                return PromptPage { prompts, next: last };
+            }
+            let one = match one {
+                Found::Step(one) => Some(*one),
+                Found::Kernel(kernel) => {
+                    let all = match asked.entry(kernel) {
+                        Entry::Occupied(known) => known.into_mut(),
+                        Entry::Vacant(new) => {
+                            let open = match self.inner.registry.get(kernel) {
+                                Some(handle) => open_of(&handle).await,
+                                None => Vec::new(),
+                            };
+                            let named = open.into_iter().map(|prompt| (prompt.id.to_string(), prompt));
+                            new.insert(named.filter(|(id, _)| shown.contains(id)).collect())
+                        }
+                    };
+                    // It may have ended meanwhile.
+                    let prompt = all.remove(&place.id);
+                    prompt.map(|prompt| ListedPrompt {
+                        prompt,
+                        turn: place.turn,
+                    })
+                }
+            };
+            if let Some(one) = one {
+                bytes = bytes.saturating_add(one.bytes());
+                if bytes > PROMPT_PAGE_BYTES && !prompts.is_empty() {
+                    return PromptPage { prompts, next: last };
+                }
+                prompts.push(one);
+            }
+            last = Some(place);
+        }
+        PromptPage { prompts, next: None }
     }
 }
 
 /// A prompt of a page, before its text is read.
 enum Found {
     Step(Box<ListedPrompt>),
-    Kernel(Arc<SessionKernel>),
-}
-
-/// The places of the open prompts of a kernel, without asking it.
-fn places(kernel: KernelId, open: &[OpenPrompt], turns: bool) -> impl Iterator<Item = PromptPlace> {
-    open.iter().zip(0_u32..).map(move |(one, turn)| PromptPlace {
-        turn: if turns { turn } else { 0 },
-        created: from_micros(one.at_micros),
-        id: PromptId { kernel, seq: one.seq }.to_string(),
-    })
+    Kernel(KernelId),
 }
 
 /// The prompts of a kernel that are open. One that has ended meanwhile asks nothing any more.
@@ -128,74 +175,4 @@ pub(super) async fn open_of(handle: &SessionKernel) -> Vec<PromptInfo> {
     };
     let all = all.into_iter().map(|status| PromptInfo::new(kernel, status));
     all.filter(|prompt| prompt.state == PromptState::Open).collect()
-}
-
-/// Reads the prompts at these places. Only their kernels are asked, each of them once.
-async fn page(found: BTreeMap<PromptPlace, Found>, limit: usize) -> PromptPage {
-    let (mut prompts, mut bytes, mut last) = (Vec::new(), 0_usize, None);
-    let shown: HashSet<String> = found.keys().map(|place| place.id.clone()).collect();
-    let mut asked: HashMap<KernelId, HashMap<String, PromptInfo>> = HashMap::new();
-    for (number, (place, one)) in found.into_iter().enumerate() {
-        if number >= limit {
-            return PromptPage { prompts, next: last };
-        }
-        let one = match one {
-            Found::Step(one) => Some(*one),
-            Found::Kernel(handle) => {
-                let all = match asked.entry(handle.id()) {
-                    Entry::Occupied(known) => known.into_mut(),
-                    Entry::Vacant(new) => {
-                        let open = open_of(&handle).await.into_iter();
-                        let named = open.map(|prompt| (prompt.id.to_string(), prompt));
-                        new.insert(named.filter(|(id, _)| shown.contains(id)).collect())
-                    }
-                };
-                // It may have ended meanwhile.
-                let prompt = all.remove(&place.id);
-                prompt.map(|prompt| ListedPrompt {
-                    prompt,
-                    turn: place.turn,
-                })
-            }
-        };
-        if let Some(one) = one {
-            bytes = bytes.saturating_add(one.bytes());
-            if bytes > PROMPT_PAGE_BYTES && !prompts.is_empty() {
-                return PromptPage { prompts, next: last };
-            }
-            prompts.push(one);
-        }
-        last = Some(place);
-    }
-    PromptPage { prompts, next: None }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_first_prompts_of_all_kernels_are_before_the_second_ones() {
-        let (one, other) = (KernelId::random(), KernelId::random());
-        let open = |times: &[u64]| -> Vec<OpenPrompt> {
-            let all = times.iter().zip(1..);
-            all.map(|(at_micros, seq)| OpenPrompt {
-                seq,
-                at_micros: *at_micros,
-            })
-            .collect()
-        };
-        let order = |turns: bool| -> Vec<u64> {
-            let (first, second) = (open(&[1, 2, 5]), open(&[3, 4]));
-            let first = places(one, &first, turns);
-            let mut all: Vec<PromptPlace> = first.chain(places(other, &second, turns)).collect();
-            all.sort();
-            let micros = all
-                .iter()
-                .map(|place| place.created.unix_timestamp_nanos() / 1000);
-            micros.map(|at| u64::try_from(at).unwrap_or_default()).collect()
-        };
-        assert_eq!(order(true), [1, 3, 2, 4, 5]);
-        assert_eq!(order(false), [1, 2, 3, 4, 5]);
-    }
 }

@@ -14,6 +14,7 @@ use himalia_kernel::Language;
 use himalia_model::{
     Action, ArgumentViolation, EngineError, KernelId, LlmConfig, OPERATOR, Object, Principal,
 };
+use himalia_session::not_stored;
 use himalia_skills::{
     Draft, Files, Invalid, Kind, MAX_SKILL_BYTES, Manifest, Skill, Version, Violation, draft, release_order,
 };
@@ -342,9 +343,8 @@ fn unknown(name: &str, version: Option<&str>) -> EngineError {
     }
 }
 
-#[allow(clippy::needless_pass_by_value, reason = "as map_err wants it")]
 fn stored(error: StoreError) -> EngineError {
-    EngineError::internal("skills in the store", error)
+    not_stored("skills in the store", error)
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use himalia_executions::{PromptInfo, PromptKind, PromptName, PromptState};
 use himalia_kernel::{APPROVE_ALWAYS, Answer, Command};
 use himalia_model::{Action, EngineError, Object, Principal};
+use himalia_session::not_stored;
 use himalia_store::{StoreError, ToolApprovalAdded, ToolApprovalRecord};
 use std::time::Duration;
 use uuid::Uuid;
@@ -148,7 +149,6 @@ impl Commands {
     }
 }
 
-#[allow(clippy::needless_pass_by_value, reason = "as map_err wants it")]
 fn stored(error: StoreError) -> EngineError {
-    EngineError::internal("approvals of tools in the store", error)
+    not_stored("approvals of tools in the store", error)
 }

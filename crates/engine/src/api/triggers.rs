@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use himalia_executions::ExecutionId;
 use himalia_journal::may_block;
-use himalia_model::{Action, EngineError, KernelId, Object, Principal, Scope};
+use himalia_model::{Action, EngineError, KernelId, Object, Principal};
 use himalia_store::{TriggerAdded, TriggerRecord, TriggerRun};
 use serde_json::{Map, Value};
 use tokio::sync::Notify;
@@ -185,7 +185,7 @@ pub struct TriggerInfo {
     pub times: Option<Times>,
     /// Whether it starts runs.
     pub enabled: bool,
-    /// Where the result of each run is posted.
+    /// Where the result of each run is posted: the origin of the URL.
     pub callback: Option<String>,
     /// Why the gateway has stopped it.
     pub stopped: Option<String>,
@@ -336,8 +336,7 @@ impl Commands {
             .map_err(stored)?;
         let runs = store.last_trigger_runs(owner, kind).await.map_err(stored)?;
         let last = |record: &TriggerRecord| runs.iter().find(|run| run.trigger == record.id);
-        let shown = |record| Ok(seen_by(principal, info(record, last(record))?, record));
-        all.iter().map(shown).collect()
+        all.iter().map(|record| info(record, last(record))).collect()
     }
 
     pub(crate) async fn trigger(
@@ -349,8 +348,7 @@ impl Commands {
         self.allow(principal, Action::Read, Object::Schedules)?;
         let record = self.find_trigger(principal, kind, text).await?;
         let runs = self.inner.store().trigger_runs(record.id, 1).await;
-        let found = info(&record, runs.map_err(stored)?.first())?;
-        Ok(seen_by(principal, found, &record))
+        info(&record, runs.map_err(stored)?.first())
     }
 
     /// A webhook of prompts answers as its maker, and tells persons of prompts. A caller who runs code may not approve what that code does,
@@ -602,26 +600,12 @@ fn info(record: &TriggerRecord, last: Option<&TriggerRun>) -> Result<TriggerInfo
         timeout_s: definition.timeout_s,
         times: definition.times,
         enabled: definition.enabled,
-        callback: definition.callback,
+        callback: definition.callback.as_deref().map(callbacks::shown_url),
         stopped: definition.stopped,
         next_micros: record.next_micros,
         created_micros: record.created_micros,
         last_run: last.map(run_info).transpose()?,
     })
-}
-
-/// As a principal sees it: the query of the URL of a webhook of prompts may have a secret, and is for those who may change it.
-fn seen_by(principal: &Principal, mut info: TriggerInfo, record: &TriggerRecord) -> TriggerInfo {
-    info.callback = info.callback.map(|url| shown_url(principal, record, url));
-    info
-}
-
-/// The URL of a callback of a trigger, as a principal sees it.
-fn shown_url(principal: &Principal, record: &TriggerRecord, mut url: String) -> String {
-    if record.kind == TriggerKind::Prompts.as_str() && principal.scope() < Scope::Admin {
-        url.truncate(url.find(['?', '#']).unwrap_or(url.len()));
-    }
-    url
 }
 
 fn run_info(run: &TriggerRun) -> Result<TriggerRunInfo, EngineError> {

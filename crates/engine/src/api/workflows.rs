@@ -2,6 +2,7 @@
 
 mod definitions;
 mod driver;
+mod pauses;
 mod prompts;
 mod records;
 mod runs;
@@ -12,6 +13,7 @@ mod view;
 use std::collections::BTreeMap;
 
 use himalia_model::{Action, EngineError, Object, Principal};
+use himalia_session::not_stored;
 use himalia_skills::{Kind, Version};
 use himalia_store::{StoreError, VersionAdded, VersionQuota, WorkflowBrief, WorkflowRecord};
 use himalia_workflows::{Definition, Invalid, PinnedSkill, Workflow, wanted_version};
@@ -246,7 +248,6 @@ fn unknown(name: &str, version: Option<&str>) -> EngineError {
     }
 }
 
-#[allow(clippy::needless_pass_by_value, reason = "as map_err wants it")]
 fn stored(error: StoreError) -> EngineError {
-    EngineError::internal("workflows in the store", error)
+    not_stored("workflows in the store", error)
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use himalia_model::{Clock, EngineError, Principal, Scope};
+use himalia_session::not_stored;
 use himalia_store::{Store, StoreError, TokenRecord};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
@@ -270,5 +271,5 @@ fn holder(record: &TokenRecord) -> Result<Principal, EngineError> {
 }
 
 fn stored(error: StoreError) -> EngineError {
-    EngineError::internal("reading or writing access tokens", error)
+    not_stored("reading or writing access tokens", error)
 }

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use himalia_model::{AccessToken, Clock, EngineError, NewToken, Principal, Scope, from_micros};
-use himalia_outcome::is_bidi_control;
+use himalia_outcome::Sight;
 use himalia_store::{Store, TokenRecord};
 use sha2::{Digest as _, Sha256};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -237,9 +237,11 @@ fn is_sign_in(record: &TokenRecord) -> bool {
 /// Checks what the types do not say.
 fn check(new: &NewToken) -> Result<(), EngineError> {
     let text = &new.description;
-    let steers = |c: char| c.is_control() || is_bidi_control(c);
-    if text.chars().count() > MAX_DESCRIPTION_CHARS || text.chars().any(steers) {
-        let reason = format!("has at most {MAX_DESCRIPTION_CHARS} characters, and no control characters");
+    let mut sight = Sight::default();
+    if text.chars().count() > MAX_DESCRIPTION_CHARS || !text.chars().all(|c| sight.shows(c)) {
+        let reason = format!(
+            "has at most {MAX_DESCRIPTION_CHARS} characters, no control characters, and none that is not seen (such as U+200B)"
+        );
         return Err(EngineError::bad_request("description", reason));
     }
     let most = MAX_TOKEN_LIFETIME;

@@ -9,16 +9,19 @@ use crate::common;
 
 use common::{TestEngine, op, stop};
 use himalia_engine::{
-    DeliveriesOf, DeliveryInfo, DeliveryState, Drain, Engine, EngineConfig, EngineError, Principal,
-    RunFilter, StartRun, StartedRun, TenantLimits, TriggerKind, WorkflowDefinition,
+    DeliveriesOf, DeliveryInfo, DeliveryState, Drain, Engine, EngineConfig, EngineError, Missed, NewTrigger,
+    Overlap, Principal, RunFilter, RunTarget, Runnable, Scope, StartRun, StartedRun, TenantLimits, Times,
+    TriggerChange, TriggerKind, WorkflowDefinition,
 };
 use himalia_model::credential::CredentialKeys;
 use himalia_testkit::assert_eventually;
-use serde_json::json;
+use serde_json::{Map, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
 const URL: &str = "http://127.0.0.1:1/results";
+/// As every caller sees it.
+const SHOWN: &str = "http://127.0.0.1:1/…";
 
 fn ada() -> Principal {
     Principal::of_tenant("acme", "ada").unwrap()
@@ -122,7 +125,7 @@ async fn a_callback_follows_its_run_across_gateways() {
     let [told] = deliveries(&engine, &first.id).await.try_into().unwrap();
     assert_eq!(
         (told.run.as_str(), told.url.as_str(), told.state),
-        (first.id.as_str(), URL, DeliveryState::Pending)
+        (first.id.as_str(), SHOWN, DeliveryState::Pending)
     );
     assert_eq!(told.attempts.first().unwrap().status, None);
 
@@ -161,6 +164,59 @@ async fn a_callback_follows_its_run_across_gateways() {
 fn uuid_of(run: &str) -> String {
     let digits = run.trim_start_matches("wfr_");
     uuid::Uuid::try_parse(digits).unwrap().to_string()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_url_is_shown_without_its_path() {
+    let place = TestEngine::with(with_key);
+    let engine = open(&place).await;
+    let maker = ada().with_scope(Scope::Admin);
+    engine.publish_workflow(&maker, signs()).await.unwrap();
+    let new = |kind: TriggerKind, url: &str| NewTrigger {
+        name: "w".to_owned(),
+        target: (kind != TriggerKind::Prompts).then(|| RunTarget {
+            what: Runnable::Workflow("signs".to_owned()),
+            version: None,
+        }),
+        inputs: Map::new(),
+        template: None,
+        timeout: None,
+        times: (kind == TriggerKind::Schedule).then(|| Times {
+            cron: "0 0 1 1 *".to_owned(),
+            time_zone: "UTC".to_owned(),
+            missed: Missed::default(),
+            overlap: Overlap::default(),
+        }),
+        enabled: true,
+        callback: Some(url.to_owned()),
+    };
+    for kind in [TriggerKind::Schedule, TriggerKind::Webhook, TriggerKind::Prompts] {
+        let wrong = new(kind, "ftp://127.0.0.1:1/services/hidden");
+        let refused = engine.create_trigger(&maker, kind, wrong).await.unwrap_err();
+        assert!(matches!(refused, EngineError::BadRequest { .. }), "{refused:?}");
+        assert!(
+            !format!("{refused} {refused:?}").contains("hidden"),
+            "{refused:?}"
+        );
+        let wanted = new(kind, "http://127.0.0.1:1/services/T0/hidden?key=hidden");
+        let (made, _) = engine.create_trigger(&maker, kind, wanted).await.unwrap();
+        let mut seen = vec![made];
+        for principal in [ada(), maker.clone(), op()] {
+            seen.extend(engine.triggers(&principal, kind).await.unwrap());
+            let id = seen[0].id.to_string();
+            seen.push(engine.trigger(&principal, kind, &id).await.unwrap());
+        }
+        let switched = TriggerChange {
+            enabled: Some(false),
+            ..TriggerChange::default()
+        };
+        seen.push(engine.change_trigger(&maker, kind, "w", switched).await.unwrap());
+        for info in seen {
+            assert_eq!(info.callback.as_deref(), Some(SHOWN));
+            assert!(!format!("{info:?}").contains("hidden"), "{info:?}");
+        }
+    }
+    stop(engine).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -217,6 +273,46 @@ async fn receiver() -> String {
         }
     });
     url
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_delivery_that_is_being_tried_is_not_tried_again_beside() {
+    let place = TestEngine::with(|config| {
+        with_key(config);
+        config.callback_addresses = vec!["127.0.0.1".parse().unwrap()];
+    });
+    let engine = open(&place).await;
+    let (url, held) = tarpit().await;
+    engine.publish_workflow(&ada(), signs()).await.unwrap();
+    let run = begin(&engine, start(None, Some(&url))).await.unwrap().id;
+    assert_eventually!(
+        engine
+            .answer_workflow_step(&op(), &run, "sign", "yes".into())
+            .await
+            .is_ok()
+    );
+    assert_eventually!(held.lock().unwrap().len() == 1);
+    let [told] = deliveries(&engine, &run).await.try_into().unwrap();
+    assert_eq!((told.state, told.attempts.len()), (DeliveryState::Pending, 0));
+    let id = told.id.to_string();
+    let again = engine.redeliver(&ada(), &id).await;
+    assert!(matches!(again, Err(EngineError::Conflict { .. })), "{again:?}");
+    // The attempt ends, and is the only one.
+    held.lock().unwrap().clear();
+    assert_eventually!(deliveries(&engine, &run).await[0].attempts.len() == 1);
+    assert!(held.lock().unwrap().is_empty());
+    let again = engine.redeliver(&ada(), &id).await;
+    assert!(
+        matches!(
+            again,
+            Err(EngineError::OverBudget {
+                what: "deliveries",
+                ..
+            })
+        ),
+        "{again:?}"
+    );
+    stop(engine).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

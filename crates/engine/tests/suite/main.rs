@@ -10,6 +10,7 @@ mod clients;
 #[macro_use]
 mod common;
 mod costs;
+mod drafts;
 mod ended;
 mod engine_away;
 mod executions;
@@ -26,3 +27,4 @@ mod sessions;
 mod stopping;
 mod triggers;
 mod usage;
+mod webhooks;

@@ -4,8 +4,6 @@
 
 use crate::common;
 
-use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use common::{Client, TestEngine, kill, op, start, state, stop, until_state};
@@ -335,42 +333,4 @@ async fn a_session_is_idle_when_all_of_its_kernels_are() {
     assert_eventually!(state(&engine, second) == "gone", "it stays behind");
     assert_eventually!(place.is_clean(), "something is left");
     stop(engine).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_sandbox_of_an_earlier_version_refuses_with_a_reason() {
-    let place = TestEngine::new();
-    let old = older_shim(place.data.path());
-    let engine = open_with(&place, &old).await;
-    let id = start(&engine).await;
-    let error = try_add(&engine, id, of("fake")).await.unwrap_err();
-    assert!(matches!(error, EngineError::Unsupported { .. }), "{error}");
-    assert!(error.to_string().contains("earlier version"), "{error}");
-    assert_eq!(said(&engine, id, "one", "print on").await, "on");
-    assert_eq!(engine.kernels(&op()).unwrap().len(), 1);
-    stop(engine).await;
-}
-
-/// A shim that speaks an earlier version of the protocol.
-fn older_shim(dir: &Path) -> std::path::PathBuf {
-    use std::os::unix::fs::PermissionsExt;
-    let path = dir.join("older-shim");
-    let shim = himalia_testkit::binaries::path("himalia-shim").unwrap();
-    let shim = shim.display();
-    let script = format!(
-        "#!/bin/sh\n[ \"$1\" = --version ] && exec {shim} --version\nexec {shim} --protocol-max 4 \"$@\"\n"
-    );
-    std::fs::write(&path, script).unwrap();
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
-    path
-}
-
-async fn open_with(place: &TestEngine, shim: &Path) -> Engine {
-    let config = himalia_sandbox::LocalConfig::new(place.run.path(), shim.to_owned());
-    let provisioner = himalia_sandbox::LocalProvisioner::new(config).unwrap();
-    let mut config = himalia_engine::EngineConfig::new(place.data.path());
-    config.kernelspec_dirs = vec![place.specs.path().to_owned()];
-    config.only_these_kernelspecs = true;
-    config.default_kernel = "fake".into();
-    Engine::open(config, Arc::new(provisioner)).await.unwrap()
 }

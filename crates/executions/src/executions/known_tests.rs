@@ -43,7 +43,7 @@ impl Log {
         };
         log.event(&json!({
             "event": "submitted", "code": "x", "timeout_ms": null, "on_timeout": "interrupt", "text_chars": 100,
-            "allow_stdin": false, "store_history": true, "expect_incarnation": null, "key": null, "caller": "a", "ahead": 0,
+            "allow_stdin": false, "store_history": true, "expect_incarnation": null, "key": null, "caller": "a", "ahead": 0, "turn": 1,
         }));
         log.event(&json!({ "event": "sent", "attempt": 1, "replaced": null }));
         log
@@ -86,7 +86,7 @@ impl Log {
 
     fn end(&self) {
         self.event(
-            &json!({"event": "ended", "status": "ok", "cause": null, "ran": true, "failed_before": 0}),
+            &json!({"event": "ended", "status": "ok", "cause": null, "ran": true, "failed_before": 0, "failures": 0, "turn": 1}),
         );
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use himalia_kernel::{Brief, End, Language, LostVariables, OnTimeout, Replaced, Submission};
 use himalia_model::{EngineError, KernelId, Principal, Spend, TraceContext, from_micros};
 use himalia_outcome::{
-    ArtifactFile, Failure, Input, OmittedArtifacts, Output, VariableChanges, WrittenFiles, is_bidi_control,
+    ArtifactFile, Failure, Input, OmittedArtifacts, Output, Sight, VariableChanges, WrittenFiles,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -38,11 +38,10 @@ pub const MAX_METADATA_BYTES: usize = 4096;
 /// Characters of what a client calls itself.
 pub const MAX_CLIENT_CHARS: usize = 64;
 
-/// Name of a client, as it is shown: without characters that move a cursor or change the direction of a text, and cut. `None` if nothing is left.
+/// Name of a client, as it is shown: without control characters and those that are not seen, and cut. `None` if nothing is left.
 fn client_name(told: &str) -> Option<String> {
-    let shown = told
-        .chars()
-        .filter(|char| !char.is_control() && !is_bidi_control(*char));
+    let mut sight = Sight::default();
+    let shown = told.chars().filter(|char| sight.shows(*char));
     let name: String = shown.take(MAX_CLIENT_CHARS).collect();
     let name = name.trim();
     (!name.is_empty()).then(|| name.to_owned())

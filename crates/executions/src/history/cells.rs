@@ -1,12 +1,12 @@
 //! The executions of a log, record by record, without any waiting.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use himalia_journal::Record;
 use himalia_kernel::{
     End, ExecutionRecord, Language, RecordKind, RecordMeta, RequestKind, execution_of, word,
 };
-use himalia_outcome::{Cell, ReplyStatus};
+use himalia_outcome::{Cell, MAX_DISPLAY_ID, ReplyStatus};
 use himalia_wire::{Channel, Limits, Parts, header, v1};
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -115,7 +115,7 @@ pub struct Cells {
     /// Requests that are sent again have another number: the record that they had first.
     by_record: HashMap<u64, u64>,
     /// Places in `ran` of the cells with a display, by its id.
-    displays: HashMap<String, Vec<u64>>,
+    displays: HashMap<String, BTreeSet<u64>>,
     omitted: u64,
     code_bytes: usize,
     output_bytes: usize,
@@ -151,7 +151,8 @@ impl Display {
             return None;
         }
         let display: Self = serde_json::from_slice(&parts.content).ok()?;
-        display.transient?.display_id
+        let id = display.transient?.display_id;
+        id.filter(|id| id.len() <= MAX_DISPLAY_ID)
     }
 }
 
@@ -356,9 +357,7 @@ impl Cells {
         match (kind.as_deref(), id) {
             (Ok("update_display_data"), Some(id)) => {
                 let mut places = self.displays.get(&id).cloned().unwrap_or_default();
-                if !places.contains(&place) {
-                    places.push(place);
-                }
+                places.insert(place);
                 for place in places {
                     self.show(place, channel, &parts);
                 }
@@ -386,10 +385,7 @@ impl Cells {
         if self.displays.len() >= MAX_DISPLAYS && !self.displays.contains_key(&id) {
             return;
         }
-        let places = self.displays.entry(id).or_default();
-        if places.last() != Some(&place) {
-            places.push(place);
-        }
+        self.displays.entry(id).or_default().insert(place);
     }
 
     /// Leaves out the outputs of the oldest until all others fit.

@@ -112,12 +112,9 @@ impl History {
     }
 }
 
-/// Position of a page of history. Entries that are omitted are counted but for [`Self::Offset`], so that a position stays what it is when more of
-/// them are omitted.
+/// Position of a page of history. Entries that are omitted are counted, so that a position stays what it is when more of them are omitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HistoryPosition {
-    /// So many listed entries are before it.
-    Offset(u64),
     /// It begins with the entry of this number, from 0.
     From(u64),
     /// It ends before the entry of this number.
@@ -132,7 +129,6 @@ pub fn history(kernel: KernelId, cells: &Cells, position: Option<HistoryPosition
     let beginning_at = |from: usize| (from, from.saturating_add(limit).min(ran.len()));
     let (from, end) = match position {
         None => ending_at(ran.len()),
-        Some(HistoryPosition::Offset(offset)) => beginning_at(listed(offset)),
         Some(HistoryPosition::From(number)) => beginning_at(listed(number.saturating_sub(omitted))),
         Some(HistoryPosition::Before(number)) => ending_at(listed(number.saturating_sub(omitted))),
     };

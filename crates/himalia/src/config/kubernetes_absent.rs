@@ -2,8 +2,8 @@
 
 use super::ConfigError;
 use super::sandboxes::Docker;
-use crate::features;
 use crate::settings::KubernetesTable;
+use himalia_cli::features;
 
 #[derive(Clone, Debug)]
 pub(crate) enum Kubernetes {}

@@ -1,7 +1,6 @@
 //! Settings, checked: defaults, then the file, then variables and flags.
 
 mod credentials;
-mod error;
 #[cfg_attr(not(feature = "kubernetes"), path = "kubernetes_absent.rs")]
 mod kubernetes;
 mod mounts;
@@ -27,7 +26,7 @@ use himalia_engine::{
 };
 
 pub(crate) use credentials::Credentials;
-pub(crate) use error::ConfigError;
+pub(crate) use himalia_cli::ConfigError;
 pub(crate) use kubernetes::Kubernetes;
 pub(crate) use oidc::OidcSettings;
 pub(crate) use otlp::Collector;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::ConfigError;
-use crate::features;
+use himalia_cli::features;
 
 #[derive(Clone, Debug)]
 pub(crate) enum Collector {}

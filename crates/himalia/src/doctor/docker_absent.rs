@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::finding::{Finding, Level};
 use crate::config::Config;
-use crate::features;
+use himalia_cli::features;
 
 #[expect(clippy::unused_async, reason = "as with the feature")]
 pub(super) async fn look(config: &Config, _dir: &Path) -> Vec<Finding> {

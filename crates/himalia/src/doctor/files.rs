@@ -8,6 +8,7 @@ use rustix::fs::{Access, access, statvfs};
 use super::finding::{Finding, Level};
 use super::host::mebibytes;
 use crate::config::Config;
+use crate::data_dir;
 use crate::programs::{SHIM, version};
 use crate::rundir;
 
@@ -16,14 +17,14 @@ const LITTLE_SPACE: u64 = 2 << 30;
 
 pub(super) fn look(config: &Config) -> Vec<Finding> {
     vec![
-        data_dir(&config.data_dir),
+        find_data_dir(&config.data_dir),
         run_dir(config),
         find_shim(config),
         port(config),
     ]
 }
 
-fn data_dir(dir: &Path) -> Finding {
+fn find_data_dir(dir: &Path) -> Finding {
     let topic = "data directory";
     let there = existing(dir);
     if access(there, Access::WRITE_OK | Access::EXEC_OK).is_err() {
@@ -33,6 +34,9 @@ fn data_dir(dir: &Path) -> Finding {
             there.display()
         );
         return Finding::new(Level::Bad, topic, text);
+    }
+    if let Err(error) = data_dir::check_parents(dir) {
+        return Finding::new(Level::Bad, topic, error.to_string());
     }
     let free = statvfs(there).map(|stat| stat.f_bavail.saturating_mul(stat.f_frsize));
     let (level, space) = match free {
@@ -84,4 +88,22 @@ fn existing(path: &Path) -> &Path {
     path.ancestors()
         .find(|dir| dir.exists())
         .unwrap_or(Path::new("/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn a_parent_that_every_user_may_write_to_is_found() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_ne!(find_data_dir(&dir.path().join("data")).level, Level::Bad);
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o777)).unwrap();
+        let found = find_data_dir(&dir.path().join("data"));
+        assert_eq!(found.level, Level::Bad);
+        assert!(found.text.contains("chmod o-w"), "{}", found.text);
+    }
 }

@@ -4,7 +4,7 @@ use anyhow::bail;
 
 use super::finding::Finding;
 use crate::config::Config;
-use crate::features;
+use himalia_cli::features;
 
 pub(super) fn look(_config: &Config) -> anyhow::Result<Vec<Finding>> {
     bail!("--kubernetes: {}", features::missing("kubernetes"))

@@ -16,8 +16,8 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use crate::cli::GatewayArgs;
-use crate::client;
+use himalia_cli::args::gateway::GatewayArgs;
+
 use crate::config::Config;
 use crate::token::TokenSource;
 use finding::{Finding, Level};
@@ -38,7 +38,7 @@ pub(crate) fn session(config: &Config, session: &str, as_json: bool) -> anyhow::
         data_dir: Some(config.data_dir.clone()),
         json: true,
     };
-    let findings = session::look(&client::session(&gateway, session)?);
+    let findings = session::look(&himalia_cli::find_session(&gateway, session)?);
     let bad = findings.iter().any(|finding| finding.level == Level::Bad);
     let text = if as_json {
         json(&findings, !bad)

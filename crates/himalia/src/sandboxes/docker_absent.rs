@@ -7,8 +7,8 @@ use anyhow::bail;
 use himalia_sandbox::Provisioner;
 
 use crate::config::Config;
-use crate::features;
 use crate::host_uids::HostUids;
+use himalia_cli::features;
 
 #[expect(clippy::unused_async, reason = "as with the feature")]
 pub(crate) async fn open(

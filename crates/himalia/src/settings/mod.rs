@@ -25,15 +25,14 @@ use himalia_engine::{LlmFields, ToolServerFields};
 
 pub(crate) use credentials::CredentialTable;
 pub(crate) use declare::Flags;
+pub(crate) use himalia_cli::values::{Seconds, Secret};
 pub(crate) use oidc::{GrantTable, OidcTable};
 #[cfg_attr(not(feature = "full"), allow(unused_imports))]
 pub(crate) use tables::{
     DockerTable, KubernetesTable, LimitsTable, MountTable, PodTable, PoolTable, TemplateTable,
 };
 pub(crate) use tenants::{Scope, TenantTable, TokenSetting};
-pub(crate) use values::{
-    ByteSize, DockerHost, HostUids, IsolationSetting, LogFormat, OnStop, Processors, Seconds, Secret,
-};
+pub(crate) use values::{ByteSize, DockerHost, HostUids, IsolationSetting, LogFormat, OnStop, Processors};
 
 /// In the place of a file: standard output.
 pub(crate) const STDOUT: &str = "-";
@@ -88,8 +87,8 @@ settings! {
         object_store("URL"): String;
         /// Name of this gateway among those that share the store; a later start of it has the same
         replica("NAME"): String, or "the host's name";
-        /// How long the sessions of a gateway that shares the store are its own after it was heard of last, between 3s and 5m
-        lease("TIME"): Seconds = 5;
+        /// Time without a sign of a gateway that shares the store after which others may take over its sessions, between 3s and 5m
+        lease("TIME"): Seconds = "5s";
         /// Address to listen on for the other gateways that share the store, which then relay what is about a session of this
         /// one. Without it, clients must go to the gateway that has their session
         replica_listen("ADDR:PORT"): SocketAddr;

@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
+use himalia_cli::values::Seconds;
 use serde::Deserialize;
 
 use super::tenants::Scope;
-use super::values::Seconds;
 
 /// `[oidc]`; what is `None` was not said.
 #[derive(Clone, Debug, Default, Deserialize)]

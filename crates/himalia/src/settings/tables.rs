@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use himalia_cli::values::Seconds;
 use himalia_engine::{AllowList, FilesMode, Intercept, ProvisionerChoice, TemplateCredential, ToolPattern};
 use himalia_sandbox::Isolation;
 use serde::Deserialize;
 
-use super::values::{ByteSize, DockerHost, Processors, Seconds};
+use super::values::{ByteSize, DockerHost, Processors};
 
 /// `[docker]`.
 #[derive(Clone, Debug, Default, Deserialize)]

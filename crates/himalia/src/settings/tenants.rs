@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use himalia_cli::values::Secret;
 use serde::{Deserialize, Deserializer, de};
 
-use super::values::{ByteSize, Secret};
+use super::values::ByteSize;
 
 /// `[tenants.NAME]`; what is `None` was not said.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -53,7 +54,6 @@ pub(crate) enum Scope {
     /// See what there is.
     Read,
     /// All that its tenant may, which is the default.
-    #[serde(alias = "all")]
     Execute,
     /// Also manage the access tokens of its tenant.
     Admin,

@@ -1,7 +1,7 @@
 //! Files of a session over REST, with a scripted kernel at level `none`.
 
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::symlink;
 use std::process::Command;
 
 use himalia_testkit::gateway::{Gateway, TOKEN};
@@ -230,24 +230,6 @@ async fn files_are_there_while_code_runs_after_a_restart_and_over_a_kill_of_the_
     );
     // An upload that the gateway's end breaks off leaves nothing.
     assert_eq!(fs::read_dir(fixture.dir.path().join("work")).unwrap().count(), 1);
-}
-
-#[tokio::test]
-async fn a_shim_of_the_version_before_says_that_it_cannot() {
-    let dir = tempfile::tempdir().unwrap();
-    let old = dir.path().join("old-shim");
-    let shim = binaries::path("himalia-shim").unwrap();
-    let script = format!(
-        "#!/bin/sh\n[ \"$1\" = --version ] && exec {0} --version\nexec {0} --protocol-max 3 \"$@\"\n",
-        shim.display()
-    );
-    fs::write(&old, script).unwrap();
-    fs::set_permissions(&old, fs::Permissions::from_mode(0o755)).unwrap();
-    let fixture = FilesFixture::new(&["--shim", old.to_str().unwrap()]).await;
-    assert_eq!(fixture.refused("/f").await, (501, json!("unsupported")));
-    assert_eq!(fixture.put("f", b"x").await.status, 501);
-    let mut socket = fixture.gateway.connect(&fixture.session).await.unwrap();
-    assert_eq!(socket.execute("print on").await.unwrap().stdout(), "on\n");
 }
 
 #[tokio::test]

@@ -1,15 +1,11 @@
-//! Unused kernels end by themselves, kernels in use do not. Shims of an earlier version.
+//! Unused kernels end by themselves, kernels in use do not.
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
-
-use himalia_testkit::client::{Framing, WsClient};
 use himalia_testkit::gateway::Gateway;
 use himalia_testkit::{assert_eventually, binaries};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::common::{
-    assert_clean, delete, gateway, is_alive, model, order, process, until, until_gone, until_state,
+    assert_clean, delete, gateway, is_alive, model, process, until, until_gone, until_state,
 };
 
 const SOON: [&str; 4] = ["--cull-idle-timeout", "1s", "--cull-interval", "1s"];
@@ -123,40 +119,4 @@ async fn a_shim_that_is_killed_leaves_a_dead_kernel_and_no_process() {
     // The log goes when its last reader has gone.
     assert_eq!(socket.closed().await.unwrap().code, Some(1000));
     assert_clean(&gateway).await;
-}
-
-#[tokio::test]
-async fn a_shim_of_the_first_protocol_version_is_adopted() {
-    let dir = tempfile::tempdir().unwrap();
-    let old = dir.path().join("old-shim");
-    let shim = binaries::path("himalia-shim").unwrap();
-    let script = format!(
-        "#!/bin/sh\n[ \"$1\" = --version ] && exec {0} --version\nexec {0} --protocol-max 1 \"$@\"\n",
-        shim.display()
-    );
-    fs::write(&old, script).unwrap();
-    fs::set_permissions(&old, fs::Permissions::from_mode(0o755)).unwrap();
-    let mut gateway = gateway(&["--shim", old.to_str().unwrap()]).await;
-    let kernel = gateway.start_kernel("fake").await.unwrap();
-    let argument = "--protocol-max";
-    assert!(is_alive(process(&gateway, argument)));
-    let connect = gateway.channels(&kernel, Framing::V1);
-    let mut socket = WsClient::connect(&connect).await.unwrap();
-    let gate = gateway.file("gate");
-    let msg_id = socket
-        .start(&format!("set x 1\nwait-file {}\nget x", gate.display()))
-        .await
-        .unwrap();
-    until_state(&gateway, &kernel, "busy").await;
-    gateway.crash().await.unwrap();
-    fs::write(&gate, "").unwrap();
-    let mut socket = WsClient::connect(&connect).await.unwrap();
-    let cell = socket.finish(&msg_id).await.unwrap();
-    assert_eq!((cell.status().as_str(), cell.stdout().as_str()), ("ok", "1\n"));
-    assert_eq!(order(&gateway, &kernel, "restart").await, 200);
-    assert_eq!(socket.execute("print on").await.unwrap().stdout(), "on\n");
-    let model: Value = until_state(&gateway, &kernel, "idle").await;
-    assert_eq!(model["name"], "fake");
-    delete(&gateway, &kernel).await;
-    assert_eventually!(gateway.processes().is_empty());
 }

@@ -14,7 +14,7 @@
 //! | `idle` | what a gateway costs that has nothing to do |
 //! | `unproven` | processes that call a sandbox's socket without its key |
 //! | `silence` | kernels that do not answer |
-//! | `lifetimes` | culling, orphans, shims of an earlier version |
+//! | `lifetimes` | culling, orphans |
 //! | `logs` | logs of kernels that have ended |
 //! | `executions` | code over REST: waited for, streamed, read later, over a kill of the gateway; `himalia exec` |
 //! | `turns` | many callers of one session: who waits for whom, over REST and WebSockets |

@@ -212,19 +212,23 @@ fn united(
             etag::json(asked, &united)
         }
         List::Prompts => {
-            let (mut all, mut more) = (Vec::new(), false);
+            let (mut all, mut end) = (Vec::new(), None);
             for part in parts {
                 let part = read::<PromptList<'_>>(&part.bytes)?;
-                more |= part.next.is_some();
+                let ends = part.next.as_deref().and_then(prompts::key_of);
+                end = [end, ends].into_iter().flatten().min();
                 all.extend(part.prompts);
             }
             // Each replica has those of the steps of workflows.
             let (mut prompts, limit) = (once(all), prompts::page_size(uri));
+            // A part can end before its limit. What others have behind that place is on the next page, together with the rest of that part.
+            prompts.retain(|prompt| end.as_ref().is_none_or(|end| prompt_order(prompt) <= *end));
             prompts.sort_by_cached_key(|prompt| prompt_order(prompt));
-            more |= prompts.len() > limit;
-            prompts.truncate(limit);
-            let last = prompts.last().filter(|_| more);
-            let next = last.map(|last| prompts::next_of(&prompt_order(last)));
+            if prompts.len() > limit {
+                prompts.truncate(limit);
+                end = prompts.last().map(|last| prompt_order(last));
+            }
+            let next = end.as_deref().map(prompts::next_of);
             prompts.sort_by_cached_key(|prompt| order(prompt));
             let unanswered = unanswered.to_vec();
             let united = PromptList {
@@ -459,17 +463,43 @@ mod tests {
         assert_eq!((&all["unanswered"], &all["next"]), (&json!(["r3"]), &Value::Null));
     }
 
-    #[tokio::test]
-    async fn a_page_of_prompts_continues_if_one_of_its_parts_does() {
-        let parts = [
-            br#"{"prompts":[{"id":"prm_a","created":"2026-01-01"}],"next":"x"}"#.as_slice(),
-            br#"{"prompts":[]}"#,
-        ];
-        let parts = parts.map(part);
-        let asked = (&HeaderMap::new(), &Uri::from_static("/?limit=3"));
+    /// The page of the parts: ids, and the key of `next`.
+    async fn page_of(parts: &[Value], query: &'static str) -> (Vec<String>, Option<String>) {
+        let parts: Vec<_> = parts.iter().map(|one| part(one.to_string().as_bytes())).collect();
+        let asked = (&HeaderMap::new(), &Uri::from_static(query));
         let response = united(List::Prompts, asked, &parts, &[]).unwrap();
         let all: Value = serde_json::from_str(&text(response).await).unwrap();
-        assert_eq!(all["next"], prompts::next_of("0000000000 2026-01-01 prm_a"));
+        let ids = all["prompts"].as_array().unwrap().iter();
+        let ids = ids.map(|one| one["id"].as_str().unwrap().to_owned()).collect();
+        (ids, all["next"].as_str().and_then(prompts::key_of))
+    }
+
+    #[tokio::test]
+    async fn a_page_of_prompts_ends_where_one_of_its_parts_does() {
+        let one = |id: &str, day: u8| json!({ "id": id, "created": format!("2026-01-0{day}") });
+        let next = prompts::next_of("0000000000 2026-01-02 prm_c");
+        let full = json!({ "prompts": [one("prm_a", 1), one("prm_c", 2)], "next": next });
+        let other = json!({ "prompts": [one("prm_b", 1), one("prm_d", 3)] });
+        // The first part has more, which may be before what the second one has.
+        let wanted = ["prm_a", "prm_b", "prm_c"].map(str::to_owned).to_vec();
+        let end = |key: &str| Some(format!("0000000000 2026-01-0{key}"));
+        let parts = [full.clone(), other.clone()];
+        assert_eq!(
+            page_of(&parts, "/?limit=9").await,
+            (wanted.clone(), end("2 prm_c"))
+        );
+        assert_eq!(
+            page_of(&parts, "/?limit=2").await,
+            (wanted[..2].to_vec(), end("1 prm_b"))
+        );
+        // All of its page have ended meanwhile.
+        let ended = json!({ "prompts": [], "next": prompts::next_of("0000000000 2026-01-01 prm_a") });
+        assert_eq!(
+            page_of(&[ended, other.clone()], "/?limit=9").await,
+            (vec![], end("1 prm_a"))
+        );
+        let ids = ["prm_b", "prm_d"].map(str::to_owned).to_vec();
+        assert_eq!(page_of(&[other], "/?limit=9").await, (ids, None));
     }
 
     #[tokio::test]

@@ -1,5 +1,7 @@
 //! The stable codes of errors with their statuses, in the groups in which operations have them.
 
+use std::collections::BTreeSet;
+
 /// Codes that come together.
 pub(crate) type Group = &'static [(u16, &'static str)];
 
@@ -193,9 +195,8 @@ const SIGN_IN: Group = &[
 /// Of no operation: the path has others.
 const OTHER_METHODS: Group = &[(405, "method_not_allowed")];
 
-/// Whether some operation is described with this code at this status. Debug builds ask for every problem that they
-/// write.
-pub(crate) fn known(status: u16, code: &str) -> bool {
+/// All codes with their statuses.
+fn every_code() -> impl Iterator<Item = (u16, &'static str)> {
     [
         EVERY,
         BODY,
@@ -223,8 +224,28 @@ pub(crate) fn known(status: u16, code: &str) -> bool {
         UNSUPPORTED,
         OTHER_METHODS,
     ]
-    .iter()
-    .copied()
+    .into_iter()
     .chain(OF_PARAMETERS.map(|(_, group)| group))
-    .any(|group| group.contains(&(status, code)))
+    .flatten()
+    .copied()
+}
+
+/// Whether some operation is described with this code at this status. Debug builds ask for every problem that they
+/// write.
+pub(crate) fn known(status: u16, code: &str) -> bool {
+    every_code().any(|found| found == (status, code))
+}
+
+/// The statuses with which a code is returned, ascending.
+pub(super) fn statuses(code: &str) -> BTreeSet<u16> {
+    every_code()
+        .filter(|(_, found)| *found == code)
+        .map(|(status, _)| status)
+        .collect()
+}
+
+/// The names of all codes.
+#[cfg(test)]
+pub(super) fn all() -> BTreeSet<&'static str> {
+    every_code().map(|(_, code)| code).collect()
 }

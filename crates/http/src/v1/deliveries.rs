@@ -42,7 +42,7 @@ pub(crate) struct Delivery {
     id: String,
     /// The run that it tells of: of a schedule or webhook its id, of a run that a client has started `wfr_…` or `exe_…`.
     run: String,
-    /// Where to.
+    /// Where to: scheme, host and port. The rest of the URL can be a secret, and is not shown.
     url: String,
     state: DeliveryState,
     /// The latest 16 attempts, the latest one last.

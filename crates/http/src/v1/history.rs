@@ -32,9 +32,6 @@ pub(crate) struct Page {
     order: Option<Order>,
     /// The `next` of the page before.
     cursor: Option<Cursor<LIST>>,
-    /// First entry, of those that are listed.
-    #[schemars(extend("deprecated" = true))]
-    offset: Option<u64>,
     /// Number of entries; default 100.
     limit: Option<Whole<1, { MAX_HISTORY_PAGE as u64 }>>,
 }
@@ -60,21 +57,11 @@ struct PagePosition {
 }
 
 impl PagePosition {
-    fn of(order: Option<Order>, cursor: Option<Cursor<LIST>>, offset: Option<u64>) -> Result<Self, ApiError> {
+    fn of(order: Option<Order>, cursor: Option<Cursor<LIST>>) -> Result<Self, ApiError> {
         let Some(Cursor(text)) = cursor else {
-            let position = match (order, offset) {
-                (Some(_), Some(_)) => {
-                    return Err(ApiError::bad_field("offset", "cannot be used with order"));
-                }
-                (Some(Order::Asc), None) => Some(HistoryPosition::From(0)),
-                (Some(Order::Desc) | None, None) => None,
-                (None, Some(offset)) => Some(HistoryPosition::Offset(offset)),
-            };
+            let position = (order == Some(Order::Asc)).then_some(HistoryPosition::From(0));
             return Ok(Self { position, order });
         };
-        if offset.is_some() {
-            return Err(ApiError::bad_field("offset", "cannot be used with cursor"));
-        }
         let number = |text: &str| text.parse::<u64>().ok();
         let (named, position) = match text.split_at_checked(1) {
             Some(("+", text)) => (Order::Asc, number(text).map(HistoryPosition::From)),
@@ -95,12 +82,8 @@ impl PagePosition {
     fn shown(self, mut page: History) -> Shown {
         let first = page.omitted + page.offset;
         let end = first + page.history.len() as u64;
-        let forwards = match (self.order, self.position) {
-            (Some(order), _) => order == Order::Asc,
-            // The latest ones have older ones only.
-            (None, position) => position.is_some(),
-        };
-        let next = if forwards {
+        // Without an order, the latest ones have older ones only.
+        let next = if self.order == Some(Order::Asc) {
             (end < page.omitted + page.total).then(|| format!("+{end}"))
         } else {
             (page.offset > 0).then(|| format!("-{first}"))
@@ -124,11 +107,10 @@ pub(crate) async fn list(
         kernel,
         order,
         cursor,
-        offset,
         limit,
     }): Parameters<Page>,
 ) -> Result<Made<Shown>, ApiError> {
-    let place = PagePosition::of(order, cursor, offset)?;
+    let place = PagePosition::of(order, cursor)?;
     let kernel = kernel_id(&app, &principal, &id, kernel.as_deref())?;
     let found = app
         .engine()

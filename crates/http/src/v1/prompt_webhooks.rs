@@ -50,7 +50,7 @@ pub(crate) struct PromptWebhook {
     owner: String,
     /// As whom answers are given.
     caller: String,
-    /// Where prompts are posted.
+    /// Where prompts are posted: scheme, host and port. The rest of the URL can be a secret, and is not shown.
     url: String,
     #[schemars(extend("format" = "date-time"))]
     created: String,

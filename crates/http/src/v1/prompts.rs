@@ -15,13 +15,16 @@ use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-use super::answers::With;
+use super::answers::{Made, With};
 use super::input::{Cursor, Limit, Members, PAGE_MOST, Parameters, Text, Wait, limit, parameters};
 use super::kernels::kernel_id;
 use super::sessions::of_session;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::error::ApiError;
+
+/// Bytes of a prompt in JSON beside its text and its arguments, about.
+const PROMPT_BYTES: usize = 512;
 
 /// Seconds that a request may wait for an answer.
 const WAIT_MOST: u64 = 60;
@@ -51,8 +54,8 @@ pub(crate) struct OpenPrompts {
 pub(crate) struct OpenPrompt {
     #[serde(flatten)]
     prompt: PromptInfo,
-    /// In the operator's list: how many steps of its owner, or prompts of its kernel, waited before it. The pages of that list have low
-    /// turns first, so that the prompts of one owner do not hide those of others. Without it: 0.
+    /// In the operator's list: how many prompts of its owner waited when it was asked: of steps for a step, of kernels for a kernel. The pages
+    /// of that list have low turns first, so that the prompts of one owner do not hide those of others. Without it: 0.
     #[serde(skip_serializing_if = "is_zero")]
     turn: u32,
 }
@@ -86,6 +89,11 @@ pub(crate) fn next_of(key: &str) -> String {
     Cursor::<LIST>::write(key)
 }
 
+/// The key that a `next` was made of.
+pub(crate) fn key_of(next: &str) -> Option<String> {
+    Cursor::<LIST>::read(next).map(|Cursor(key)| key)
+}
+
 /// The number of prompts that a query of the list wants.
 pub(crate) fn page_size(uri: &Uri) -> usize {
     let wanted = parameters::<Wanted>(uri).ok();
@@ -107,7 +115,7 @@ pub(crate) async fn open(
     State(app): State<App>,
     Caller(principal): Caller,
     Parameters(wanted): Parameters<Wanted>,
-) -> Result<Json<OpenPrompts>, ApiError> {
+) -> Result<Made<OpenPrompts>, ApiError> {
     let after = wanted.cursor.map(|Cursor(key)| {
         let place = place(&key);
         place.ok_or_else(|| ApiError::bad_field("cursor", "is not the `next` of a page of this list"))
@@ -120,17 +128,21 @@ pub(crate) async fn open(
     let next = page
         .next
         .map(|last| next_of(&page_key(last.turn, &timestamp(last.created), &last.id)));
-    let mut prompts: Vec<OpenPrompt> = page
-        .prompts
-        .into_iter()
-        .map(|ListedPrompt { prompt, turn }| OpenPrompt { prompt, turn })
-        .collect();
-    prompts.sort_by_cached_key(|one| (one.prompt.created, one.prompt.id.to_string()));
-    Ok(Json(OpenPrompts {
-        prompts,
-        next,
-        unanswered: Vec::new(),
-    }))
+    let bytes = page.prompts.iter().map(|one| one.bytes() + PROMPT_BYTES).sum();
+    let made = || {
+        let mut prompts: Vec<OpenPrompt> = page
+            .prompts
+            .into_iter()
+            .map(|ListedPrompt { prompt, turn }| OpenPrompt { prompt, turn })
+            .collect();
+        prompts.sort_by_cached_key(|one| (one.prompt.created, one.prompt.id.to_string()));
+        Made::json(&OpenPrompts {
+            prompts,
+            next,
+            unanswered: Vec::new(),
+        })
+    };
+    app.engine().answer_in_turn(&principal, bytes, made).await?
 }
 
 /// Which prompts of a kernel are listed.

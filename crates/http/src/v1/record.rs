@@ -20,18 +20,11 @@ pub(crate) struct Record<'a> {
     at: String,
     /// What it is: also the name of the server-sent event.
     event: EventKind,
-    /// The same as `event`.
-    #[schemars(extend("deprecated" = true))]
-    kind: EventKind,
     /// The kernel process that it belongs to.
     incarnation: u32,
     /// The native execution that it belongs to.
     #[serde(skip_serializing_if = "Option::is_none")]
     execution_id: Option<ExecutionId>,
-    /// The `seq` of the first record of that execution.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("deprecated" = true))]
-    execution: Option<u64>,
     /// `shell`, `control`, `stdin` or `iopub`.
     #[serde(skip_serializing_if = "Option::is_none")]
     channel: Option<&'static str>,
@@ -71,10 +64,8 @@ pub(super) fn write(out: &mut Vec<u8>, kernel: KernelId, event: &Event, buffers:
         seq: event.seq,
         at: build::timestamp(event.at),
         event: event.kind,
-        kind: event.kind,
         incarnation: event.incarnation,
         execution_id: event.execution.map(|seq| ExecutionId { kernel, seq }),
-        execution: event.execution,
         channel: None,
         header: None,
         parent_header: None,

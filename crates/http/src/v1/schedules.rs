@@ -132,6 +132,7 @@ pub(crate) struct Schedule {
     missed: Missed,
     overlap: Overlap,
     enabled: bool,
+    /// Where the result of each run is posted: scheme, host and port. The rest of the URL can be a secret, and is not shown.
     callback: Option<String>,
     /// Why the gateway has switched it off.
     stopped: Option<String>,

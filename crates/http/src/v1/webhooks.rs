@@ -110,6 +110,7 @@ pub(crate) struct Webhook {
     template: Option<String>,
     timeout_s: Option<u64>,
     enabled: bool,
+    /// Where the result of each run is posted: scheme, host and port. The rest of the URL can be a secret, and is not shown.
     callback: Option<String>,
     #[schemars(extend("format" = "date-time"))]
     created: String,

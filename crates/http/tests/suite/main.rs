@@ -7,6 +7,8 @@ mod auth;
 mod common;
 mod e2b;
 mod fairness;
+mod hooks;
+mod lease;
 mod limits;
 mod metrics;
 mod mounted;

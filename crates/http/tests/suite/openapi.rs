@@ -16,9 +16,16 @@ const WRITE: &str = "HIMALIA_WRITE_OPENAPI";
 #[test]
 fn the_committed_description_is_what_the_code_makes() {
     let made = format!("{:#}\n", openapi(""));
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/openapi.json");
+    is_committed("openapi.json", &made);
+}
+
+/// Compares a file of docs with what the code makes, or writes it.
+fn is_committed(name: &str, made: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../docs")
+        .join(name);
     if std::env::var_os(WRITE).is_some() {
-        std::fs::write(&path, &made).unwrap();
+        std::fs::write(&path, made).unwrap();
     }
     let committed = std::fs::read_to_string(&path).unwrap_or_default();
     let differs = made
@@ -27,8 +34,61 @@ fn the_committed_description_is_what_the_code_makes() {
         .position(|(made, old)| made != old);
     assert!(
         made == committed,
-        "docs/openapi.json is an old one, from line {differs:?} on: make openapi"
+        "docs/{name} is an old one, from line {differs:?} on: make openapi"
     );
+}
+
+/// The beginning of docs/reference/errors.md, before the codes.
+const ERRORS: &str = "\
+# Error codes
+
+<!-- Made from crates/http/src/openapi/explained.rs: make openapi -->
+
+Every error of `/v1` is a problem document (RFC 9457, `application/problem+json`) with a stable `code`:
+
+```json
+{\"type\": \"about:blank\", \"title\": \"Conflict\", \"status\": 409, \"detail\": \"the kernel is dead: oom\", \"code\": \"kernel_dead\",
+ \"retryable\": false, \"request_id\": \"0b7d…\"}
+```
+
+Programs compare `code`. `detail` is a sentence for people and can change. `himalia` prints it with the code. The log of the gateway has the
+`request_id`.
+
+| retry | meaning |
+|---|---|
+| yes | `retryable` is true: send the same request again after `retry_after_s` |
+| no | `retryable` is false: the same request fails again until you do what the page says |
+| depends | look at `retryable` of the problem |
+
+The same table is `components.x-error-codes` of the [OpenAPI description](../openapi.json). Refusals of the network proxy have
+[codes of their own](../network.md#refusals), and so have [language models](../models.md).
+";
+
+#[test]
+fn the_committed_page_of_errors_is_what_the_code_makes() {
+    use std::fmt::Write;
+
+    let (mut page, mut area) = (ERRORS.to_owned(), Value::Null);
+    for row in openapi("")["components"]["x-error-codes"].as_array().unwrap() {
+        let text = |name: &str| row[name].as_str().unwrap();
+        if row["area"] != area {
+            area = row["area"].clone();
+            write!(page, "\n## {}\n", text("area")).unwrap();
+        }
+        let statuses = row["statuses"].as_array().unwrap().iter().map(Value::to_string);
+        let statuses = statuses.collect::<Vec<_>>().join(", ");
+        write!(
+            page,
+            "\n### `{}`\n\nStatus {statuses}. Retry: {}.\n\n{}\n\n- **Cause:** {}\n- **Remedy:** {}\n",
+            text("code"),
+            text("retry"),
+            text("meaning"),
+            text("cause"),
+            text("remedy"),
+        )
+        .unwrap();
+    }
+    is_committed("reference/errors.md", &page);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use himalia_shim_protocol::{Command, FORK_SINCE, Lane, Stop, ToShim};
+use himalia_shim_protocol::{Command, Lane, Stop, ToShim};
 use tokio::time::{Instant, timeout_at};
 
 use super::{RunningActor, Wake};
@@ -22,7 +22,7 @@ impl RunningActor {
         let end = Instant::now() + PATIENCE;
         let mut told = false;
         loop {
-            if !told && self.protocol >= FORK_SINCE && self.lanes.now.is_some() {
+            if !told && self.lanes.now.is_some() {
                 told = true;
                 let command = Command::Close(Stop { grace_ms: 0 });
                 self.queue(

@@ -22,29 +22,20 @@ pub struct Brief {
     /// The beginning of its code.
     pub title: String,
     /// Language of the code.
-    #[serde(default)]
     pub language: Language,
     /// The process that it ran in; 0 before that.
     pub incarnation: u32,
     /// The principal's name.
-    #[serde(default = "operator")]
     pub caller: String,
     /// Name of the client, not verified.
-    #[serde(default)]
     pub client: Option<String>,
     /// It ran and did not come to its end, by whatever but an interrupt.
-    #[serde(default)]
     pub(super) failed: bool,
     pub(super) code: u64,
     pub(super) key: Option<(String, u64)>,
     /// Data of the caller.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub metadata: Map<String, Value>,
-}
-
-/// Caller of executions in checkpoints that name none: there was only the operator.
-pub(super) fn operator() -> String {
-    himalia_model::Principal::operator().name().to_owned()
 }
 
 /// The beginning of the first line of code that says something.

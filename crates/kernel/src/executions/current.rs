@@ -21,13 +21,11 @@ pub(super) struct Current {
     /// Header of the question that waits for its answer.
     pub(super) asked: Option<String>,
     /// Prompts to a person that are open.
-    #[serde(default)]
     pub(super) prompts: u32,
     pub(super) stop: Option<Stop>,
     pub(super) raised: bool,
     pub(super) aborted: bool,
     /// All interrupts were sent, and it continues.
-    #[serde(default)]
     pub(super) stuck: bool,
     /// Reply and idle were seen.
     pub(super) done: bool,

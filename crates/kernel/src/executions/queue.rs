@@ -53,7 +53,6 @@ pub(crate) struct Executions {
     /// The process that the latest one was sent to, 0 = none was.
     pub(super) last_incarnation: u32,
     /// The turn of the latest one that was sent.
-    #[serde(default)]
     pub(super) served: u64,
     /// When the one that was sent was sent, microseconds since 1970; `None` if an earlier gateway did that.
     #[serde(skip)]
@@ -123,7 +122,7 @@ impl Executions {
         };
         let found = self.keyed(key, &wanted.caller);
         if let Some((seq, print)) = found {
-            return if wanted.has_fingerprint(print) {
+            return if wanted.fingerprint() == print {
                 KeyLookup::Same(seq)
             } else {
                 KeyLookup::Other
@@ -133,7 +132,7 @@ impl Executions {
             one.submission.key.as_ref() == Some(key) && one.submission.caller == wanted.caller
         });
         match writing {
-            Some(at) if wanted.has_fingerprint(self.submitting[at].submission.fingerprint()) => {
+            Some(at) if wanted.fingerprint() == self.submitting[at].submission.fingerprint() => {
                 KeyLookup::Writing(at)
             }
             Some(_) => KeyLookup::Other,

@@ -1,13 +1,13 @@
 //! A native execution, and the message that asks the kernel for it.
 
-use himalia_model::TraceContext;
+use himalia_model::{OPERATOR, TraceContext};
 use himalia_wire::v1::Frame;
 use himalia_wire::{Channel, Parts, build};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
-use super::brief::{Brief, operator, title};
+use super::brief::{Brief, title};
 use super::records::{End, Submission, owner_of};
 use crate::event::Request;
 use crate::requests::kind::RequestKind;
@@ -25,7 +25,6 @@ pub(super) struct QueuedExecution {
     /// Times that it was sent.
     pub(super) attempts: u32,
     /// Place in the queue.
-    #[serde(default)]
     pub(super) turn: u64,
     /// Hash of its code.
     pub(super) code: u64,
@@ -41,16 +40,8 @@ fn digest(bytes: &[u8]) -> u64 {
 impl Submission {
     /// Fingerprint of the work: without the client's name, the trace and the wait.
     pub(super) fn fingerprint(&self) -> u64 {
-        Self {
-            text_chars: 0,
-            ..self.clone()
-        }
-        .earlier_fingerprint()
-    }
-
-    /// The one that earlier versions stored, which told requests for answers of different lengths apart.
-    fn earlier_fingerprint(&self) -> u64 {
         let asked = Self {
+            text_chars: 0,
             client: None,
             trace: None,
             ..self.clone()
@@ -58,15 +49,10 @@ impl Submission {
         digest(&serde_json::to_vec(&asked).unwrap_or_default())
     }
 
-    /// True if this is the fingerprint of the same work.
-    pub(super) fn has_fingerprint(&self, print: u64) -> bool {
-        print == self.fingerprint() || print == self.earlier_fingerprint()
-    }
-
     /// Between whom the kernel's time is shared: the callers, and those clients of the operator that name themselves. What a
     /// tenant's client calls itself gives its caller no more.
     pub(super) fn party(&self) -> (&str, Option<&str>) {
-        let client = self.client.as_deref().filter(|_| self.caller == operator());
+        let client = self.client.as_deref().filter(|_| self.caller == OPERATOR);
         (&self.caller, client)
     }
 }
@@ -160,9 +146,7 @@ mod tests {
             serde_json::from_value(asked).unwrap()
         };
         let (short, long) = (submission("x", 10), submission("x", 1000));
-        assert!(long.has_fingerprint(short.fingerprint()) && short.has_fingerprint(long.fingerprint()));
-        // Of a version that told them apart.
-        assert!(short.has_fingerprint(short.earlier_fingerprint()));
-        assert!(!submission("y", 10).has_fingerprint(short.fingerprint()));
+        assert_eq!(long.fingerprint(), short.fingerprint());
+        assert_ne!(submission("y", 10).fingerprint(), short.fingerprint());
     }
 }

@@ -159,7 +159,6 @@ pub enum StopReason {
 
 /// Losses with a sandbox, in addition to the variables, that cannot be restored.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default)]
 pub struct SandboxLoss {
     /// The files of its work directory, which were not kept.
     pub files: bool,
@@ -198,9 +197,8 @@ pub struct Replaced {
     /// Reason of its end, if that is known.
     pub cause: Option<String>,
     /// Variables of the process, from kernels that report them.
-    #[serde(default)]
     pub variables_lost: Option<LostVariables>,
-    /// Other losses, if the session has another sandbox since.
+    /// Further losses, if the session has another sandbox since.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sandbox_lost: Option<SandboxLoss>,
 }
@@ -216,8 +214,7 @@ pub enum ExecutionRecord {
         submission: Submission,
         /// Executions that have to end before.
         ahead: u32,
-        /// Place in the queue; 0 in records of an earlier version.
-        #[serde(default)]
+        /// Place in the queue.
         turn: u64,
         /// The execution that the kernel has.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -253,10 +250,8 @@ pub enum ExecutionRecord {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         variables_lost: Option<LostVariables>,
         /// Executions in a row that failed up to this one, whatever their code.
-        #[serde(default)]
         failures: u32,
         /// The place that it had in the queue.
-        #[serde(default)]
         turn: u64,
     },
     /// A record of a later version.
@@ -277,9 +272,9 @@ mod tests {
 
     #[test]
     fn records_without_a_language_are_the_kernels() {
-        let old = r#"{"event":"submitted","code":"x","timeout_ms":null,"on_timeout":"interrupt","text_chars":1,
-            "allow_stdin":false,"store_history":true,"expect_incarnation":null,"key":null,"caller":"a","ahead":0}"#;
-        let read: ExecutionRecord = serde_json::from_str(old).unwrap();
+        let record = r#"{"event":"submitted","code":"x","timeout_ms":null,"on_timeout":"interrupt","text_chars":1,
+            "allow_stdin":false,"store_history":true,"expect_incarnation":null,"key":null,"caller":"a","ahead":0,"turn":1}"#;
+        let read: ExecutionRecord = serde_json::from_str(record).unwrap();
         let ExecutionRecord::Submitted { mut submission, .. } = read else {
             panic!("{read:?}");
         };

@@ -42,19 +42,12 @@ pub(crate) enum LifecycleRecord {
     /// A process ended.
     Exited(Exited),
     /// A stop is complete.
-    Stopped {
-        killed: u32,
-        left: u32,
-        #[serde(default = "by_gateway")]
-        by: StopBy,
-    },
+    Stopped { killed: u32, left: u32, by: StopBy },
     /// The shim took a request and did not do it, and will not. `record` is the number of the request's record, 0 if it
     /// has none; with `again` it is sent again, under a new one.
     Refused {
         reason: String,
-        #[serde(default)]
         record: u64,
-        #[serde(default)]
         again: bool,
     },
     /// The engine starts the next process after a crash.
@@ -93,11 +86,6 @@ pub(crate) enum LifecycleRecord {
     /// A record of a later version.
     #[serde(other)]
     Unknown,
-}
-
-/// Records of earlier versions do not say it.
-fn by_gateway() -> StopBy {
-    StopBy::Gateway
 }
 
 impl LifecycleRecord {
@@ -176,13 +164,6 @@ mod tests {
                 record
             );
         }
-        let earlier = serde_json::from_str(r#"{"event":"refused","reason":"no"}"#).unwrap();
-        let refused = LifecycleRecord::Refused {
-            reason: "no".into(),
-            record: 0,
-            again: false,
-        };
-        assert_eq!(refused, earlier);
         let later = serde_json::from_str::<LifecycleRecord>(r#"{"event":"teleported"}"#).unwrap();
         assert_eq!(later, LifecycleRecord::Unknown);
     }

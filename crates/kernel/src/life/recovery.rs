@@ -19,21 +19,16 @@ pub(crate) struct LifeCheckpoint {
     phase: Phase,
     incarnation: u32,
     crashes: u32,
-    #[serde(rename = "told_to_end")]
     asked_to_end: bool,
     reason: Option<String>,
     exit: Option<Exited>,
     /// The stop that `exit` belongs to is complete.
     stopped: bool,
     /// It was not asked for by a gateway.
-    #[serde(default, rename = "told_from_outside")]
     stopped_from_outside: bool,
     /// In a new sandbox that has not started a process yet.
-    #[serde(default)]
     moving: bool,
-    #[serde(default)]
     processes_before: u32,
-    #[serde(default)]
     loss: Option<SandboxLoss>,
 }
 

@@ -76,7 +76,6 @@ impl Open {
 
 /// All of them.
 #[derive(Debug, Default, Serialize, Deserialize)]
-#[serde(default)]
 pub(crate) struct Prompts {
     #[serde(skip)]
     writing: Vec<UnwrittenPrompt>,

@@ -59,7 +59,7 @@ impl Prompt {
 
     /// True if both ask the same, whatever arguments are remembered.
     pub(super) fn asks_the_same(&self, other: &Self) -> bool {
-        // What may be answered to an approval is the gateway's, and grows with its versions.
+        // What may be answered to an approval is the gateway's.
         let options = self.kind == PromptKind::Approval || self.options == other.options;
         options && (self.kind, &self.text, &self.tool) == (other.kind, &other.text, &other.tool)
     }
@@ -109,7 +109,6 @@ pub struct PromptStatus {
     /// End of the prompt. `None`: it is open.
     pub end: Option<PromptEnd>,
     /// True if its call was made.
-    #[serde(default)]
     pub used: bool,
 }
 

@@ -15,7 +15,6 @@ use crate::shim::outbox::Outbox;
 pub(crate) struct RequestsCheckpoint {
     open: Vec<OpenRequest>,
     unaccepted: Vec<UnacceptedRequest>,
-    #[serde(default)]
     secret_asked: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     asked: Option<InputQuestion>,
@@ -35,12 +34,9 @@ struct OpenRequest {
     kind: u32,
     replied: bool,
     idle: bool,
-    #[serde(default)]
     busy: bool,
-    #[serde(default)]
     overtaken: bool,
     /// A process has ended that may have had it.
-    #[serde(default)]
     lost: bool,
 }
 

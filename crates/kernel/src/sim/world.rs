@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use himalia_journal::NewRecord;
-use himalia_shim_protocol::{KernelSpec, Lane, PerLane, Welcome};
+use himalia_shim_protocol::{KernelSpec, Lane, PROTOCOL_MAX, PerLane, Welcome};
 
 use super::disk::Disk;
 use super::rng::Rng;
@@ -169,7 +169,7 @@ impl World {
             Effect::Welcome(lane, resume) => (
                 lane,
                 Down::Welcome(Welcome {
-                    protocol: 2,
+                    protocol: PROTOCOL_MAX,
                     epoch: self.epoch,
                     resume: vec![resume],
                 }),

@@ -25,7 +25,7 @@ fn hello(lane: Lane, epoch_seen: u64, stream: Option<String>) -> ToGateway {
     ToGateway::Hello(Box::new(Hello {
         lane,
         key: KEY.into(),
-        protocol: VersionRange::OURS,
+        versions: VersionRange::OURS,
         build: "test".into(),
         epoch_seen,
         pid: 1,

@@ -213,7 +213,7 @@ impl Gatekeeper {
                 StreamConnection::new(stream, decoder),
             ));
         }
-        let protocol = match VersionRange::OURS.negotiate(hello.protocol) {
+        let protocol = match VersionRange::OURS.negotiate(hello.versions) {
             Ok(protocol) => protocol,
             Err(error) => {
                 tracing::error!(build = %hello.build, %error, "a shim speaks another protocol");

@@ -18,7 +18,7 @@ fn hello_of(stream: Option<&str>, key: &str, epoch_seen: u64) -> BytesMut {
     let hello = Hello {
         lane: Lane::Now,
         key: key.into(),
-        protocol: VersionRange::OURS,
+        versions: VersionRange::OURS,
         build: "test".into(),
         epoch_seen,
         pid: 1,

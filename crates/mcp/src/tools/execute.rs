@@ -81,8 +81,6 @@ struct Arguments {
     text_chars: Option<usize>,
     image_bytes: Option<u64>,
     structured: Option<bool>,
-    /// The other name is that of earlier versions.
-    #[serde(alias = "allow_input")]
     allow_stdin: Option<bool>,
     input_for: Option<String>,
     expect_incarnation: Option<u32>,

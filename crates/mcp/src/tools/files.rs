@@ -87,8 +87,6 @@ struct Arguments {
     path: Option<String>,
     text: Option<String>,
     encoding: Option<Encoding>,
-    /// The other name is that of earlier versions.
-    #[serde(alias = "offset")]
     cursor: Option<FilePosition>,
     limit: Option<u64>,
     recursive: Option<bool>,

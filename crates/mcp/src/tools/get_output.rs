@@ -48,8 +48,6 @@ fn describe(name: &'static str) -> Tool {
 struct Arguments {
     execution_id: String,
     wait_s: Option<f64>,
-    /// The other name is that of earlier versions.
-    #[serde(alias = "offset")]
     cursor: Option<u64>,
     limit: Option<u64>,
     image_bytes: Option<u64>,

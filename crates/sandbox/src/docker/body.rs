@@ -137,9 +137,6 @@ fn arguments(spec: &SandboxSpec) -> Vec<String> {
     if let Some(ttl) = spec.orphan_ttl {
         arguments.extend(["--orphan-ttl".to_owned(), ttl.as_secs().max(1).to_string()]);
     }
-    if let Some(version) = spec.protocol_max {
-        arguments.extend(["--protocol-max".to_owned(), version.to_string()]);
-    }
     if spec.network == Network::Allow {
         arguments.push("--network".to_owned());
     }

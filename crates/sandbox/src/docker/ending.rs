@@ -100,16 +100,17 @@ fn may_be_memory(member: &Member, code: i64) -> bool {
 }
 
 /// Whether the limit on memory ended it. The engine's flag stays for the container's life once any process was killed,
-/// so the time of the last kill decides, if there was an event for it.
+/// so the time of the last kill decides, if there was an event for it. If one was killed before this gateway process, the flag says nothing.
 async fn was_out_of_memory(inner: &Inner, member: &Member, found: &ContainerState) -> bool {
-    let mut flag = found.oom_killed == Some(true);
+    let is_told = !member.had_earlier_kills();
+    let mut flag = is_told && found.oom_killed == Some(true);
     if !flag {
         let late = tokio::time::timeout(LATE_KILL, async {
             while member.last_kill().is_none() {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         });
-        if late.await.is_err() {
+        if late.await.is_err() && is_told {
             let found = state(inner, member).await;
             flag = found.is_ok_and(|state| state.oom_killed == Some(true));
         }

@@ -62,6 +62,8 @@ struct Kills {
     last: i64,
     /// Earlier kills are not counted here.
     from: i64,
+    /// There were some before this gateway process.
+    earlier: bool,
 }
 
 impl Member {
@@ -158,7 +160,13 @@ impl Member {
 
     /// Kills before this gateway process.
     pub(super) fn add_earlier_kills(&self, count: u64) {
-        self.state.lock().kills.count += count;
+        let kills = &mut self.state.lock().kills;
+        kills.count += count;
+        kills.earlier |= count > 0;
+    }
+
+    pub(super) fn had_earlier_kills(&self) -> bool {
+        self.state.lock().kills.earlier
     }
 
     pub(super) fn kills(&self) -> u64 {
@@ -214,9 +222,12 @@ mod tests {
         let id = SandboxId::generate().unwrap();
         let member = Member::adopted("c".to_owned(), details(id), 100);
         member.note_kill(100);
+        member.add_earlier_kills(0);
         assert_eq!((member.kills(), member.last_kill()), (0, None));
+        assert!(!member.had_earlier_kills());
         member.note_kill(101);
         member.add_earlier_kills(2);
         assert_eq!((member.kills(), member.last_kill()), (3, Some(101)));
+        assert!(member.had_earlier_kills());
     }
 }

@@ -16,8 +16,6 @@ use super::names::{self, Names, UID};
 use crate::host::uids::{Pool, check};
 use crate::{FileOwner, Files, SandboxError, SandboxId, SandboxSpec};
 
-/// The user of volumes without a label, which earlier versions made.
-const EARLIER: u32 = 1000;
 /// Where an engine maps the ids of containers to others, it knows 65,536: those from here on are given.
 const FIRST_MAPPED: u32 = 1000;
 const MAPPED: u32 = 64_000;
@@ -117,7 +115,7 @@ impl Uids {
 async fn of_volume(client: &Client, volume: &str) -> Result<Option<u32>, CallError> {
     let found = client.call(async |docker| docker.inspect_volume(volume).await);
     match found.await {
-        Ok(found) => Ok(Some(names::uid_of(&found.labels).unwrap_or(EARLIER))),
+        Ok(found) => Ok(names::uid_of(&found.labels)),
         Err(CallError::NotFound(_)) => Ok(None),
         Err(error) => Err(error),
     }

@@ -8,7 +8,7 @@ use std::ops::RangeInclusive;
 /// them ([`host_uid_parts`]).
 pub const DEFAULT_HOST_UIDS: RangeInclusive<u32> = 2_100_000_000..=2_100_065_535;
 
-/// Those of a gateway whose user namespace has no such high ids. Earlier versions had them everywhere.
+/// Those of a gateway whose user namespace has no such high ids.
 pub const LOW_HOST_UIDS: RangeInclusive<u32> = 200_000..=265_535;
 
 /// Parts that a range has, and so the gateways of one host that can share it.

@@ -33,9 +33,6 @@ pub(super) fn spawn(
     if let Some(ttl) = spec.orphan_ttl {
         command.arg("--orphan-ttl").arg(ttl.as_secs().max(1).to_string());
     }
-    if let Some(version) = spec.protocol_max {
-        command.arg("--protocol-max").arg(version.to_string());
-    }
     if let Some(dir) = &config.spill_dir {
         command.arg("--spill-dir").arg(dir);
     }

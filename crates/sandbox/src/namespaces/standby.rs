@@ -51,7 +51,6 @@ struct Form {
     mounts: Vec<(SharedMount, Option<(u64, u64)>)>,
     show_data: bool,
     orphan_ttl: Option<Duration>,
-    protocol_max: Option<u16>,
     zygote: ZygoteSpec,
 }
 
@@ -80,7 +79,6 @@ impl Form {
             mounts: mounts.collect(),
             show_data: spec.show_data,
             orphan_ttl: spec.orphan_ttl,
-            protocol_max: spec.protocol_max,
             zygote: spec.zygote.clone()?,
         })
     }

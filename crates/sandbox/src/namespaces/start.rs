@@ -361,9 +361,6 @@ fn argv(spec: &SandboxSpec, inner: &Inner) -> Vec<String> {
     if let Some(ttl) = spec.orphan_ttl {
         option("--orphan-ttl", ttl.as_secs().max(1).to_string());
     }
-    if let Some(version) = spec.protocol_max {
-        option("--protocol-max", version.to_string());
-    }
     let by_group = spec.limits.memory_bytes.is_some() && inner.config.cgroups.has_memory();
     if let Some(bytes) = inner.config.shim_memory_bytes.filter(|_| !by_group) {
         option("--memory-limit", bytes.to_string());

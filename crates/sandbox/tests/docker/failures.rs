@@ -190,7 +190,7 @@ async fn an_engine_that_comes_back_is_caught_up_with() {
     let (ends, stays) = tokio::join!(fixture.start(spec()), fixture.start(spec()));
     let container = fixture.container(ends.id).await;
     proxy.cut();
-    fixture.terminate(&container).await;
+    fixture.signal(&container, "SIGTERM").await;
     let stopped = fixture.provisioner.stop(stays.id, Duration::ZERO).await;
     assert!(matches!(stopped, Err(SandboxError::Engine { .. })), "{stopped:?}");
     assert!(ends.exit.borrow().is_none());

@@ -132,9 +132,9 @@ impl Fixture {
     }
 
     /// SIGTERM to the first process of a container, past the provisioner.
-    pub(crate) async fn terminate(&self, container: &str) {
+    pub(crate) async fn signal(&self, container: &str, signal: &str) {
         let options = bollard::query_parameters::KillContainerOptionsBuilder::new()
-            .signal("SIGTERM")
+            .signal(signal)
             .build();
         self.docker
             .kill_container(container, Some(options))
@@ -186,11 +186,6 @@ impl Fixture {
     /// Containers of this gateway, whatever their state.
     pub(crate) async fn containers(&self) -> usize {
         self.all("himalia.instance", &self.instance()).await.len()
-    }
-
-    /// The name that the engine has for the volume of kept files.
-    pub(crate) fn volume(&self, files: &str) -> String {
-        format!("himalia-{}-{files}", self.instance())
     }
 
     pub(crate) fn instance(&self) -> String {

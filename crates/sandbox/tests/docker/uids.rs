@@ -1,6 +1,3 @@
-use std::collections::HashMap;
-
-use bollard::models::VolumeCreateRequest;
 use himalia_sandbox::{
     DEFAULT_HOST_UIDS, Files, Provisioner as _, SandboxHandle, SandboxSpec, host_uid_parts,
 };
@@ -78,25 +75,5 @@ async fn kept_files_keep_their_user() {
     assert_eq!(uid(&fixture, &second).await, before);
     fixture.stop(second.id).await;
     fixture.provisioner.remove_files("same").await.unwrap();
-    fixture.nothing_left().await;
-}
-
-#[tokio::test]
-#[ignore = "needs an engine: make test-docker"]
-async fn kept_files_of_an_earlier_version_are_used_by_the_user_that_they_have() {
-    let fixture = Fixture::new();
-    let made = VolumeCreateRequest {
-        name: Some(fixture.volume("old")),
-        labels: Some(HashMap::from([
-            ("himalia.instance".to_owned(), fixture.instance()),
-            ("himalia.files".to_owned(), "old".to_owned()),
-        ])),
-        ..VolumeCreateRequest::default()
-    };
-    fixture.docker.create_volume(made).await.unwrap();
-    let handle = fixture.start(kept("old")).await;
-    assert_eq!(uid(&fixture, &handle).await, 1000);
-    fixture.stop(handle.id).await;
-    fixture.provisioner.remove_files("old").await.unwrap();
     fixture.nothing_left().await;
 }

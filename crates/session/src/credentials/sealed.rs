@@ -9,6 +9,7 @@ use himalia_store::{CredentialRecord, PutCredential, Store};
 use zeroize::Zeroizing;
 
 use super::{Credentials, not_read};
+use crate::not_stored;
 
 /// The owner of what is the gateway's own. No tenant has this name.
 const GATEWAY: &str = "";
@@ -219,5 +220,5 @@ impl Credentials {
 
 async fn put(store: &dyn Store, record: CredentialRecord, when: PutCredential) -> Result<bool, EngineError> {
     let put = store.put_credential(record, when).await;
-    put.map_err(|error| EngineError::internal("cannot store a credential", error))
+    put.map_err(|error| not_stored("cannot store a credential", error))
 }

@@ -13,8 +13,8 @@ use serde_json::Value;
 
 use crate::SessionKernel;
 
-/// A session as of its end. Stored as JSON; unknown members of later versions are ignored, and one that ended under a version
-/// that wrote none has the defaults.
+/// A session as of its end. Stored as JSON until its log is removed; one without a log has the defaults. Unknown members of later versions
+/// are ignored.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct EndedSessionSnapshot {
@@ -44,7 +44,7 @@ impl EndedSessionSnapshot {
         serde_json::to_value(self).unwrap_or_default()
     }
 
-    /// As it was stored. Its owner, its name and the time of its start are in columns of their own, also for earlier versions.
+    /// As it was stored. Its owner, its name and the time of its start are in columns of their own.
     pub fn of_record(row: &EndedRecord) -> Self {
         let snapshot: Self = serde_json::from_value(row.facts.clone()).unwrap_or_default();
         Self {
@@ -92,7 +92,7 @@ pub fn ended_info(row: &EndedRecord, kept: Duration) -> SessionInfo {
 
 #[cfg(test)]
 mod tests {
-    use himalia_model::{Role, SandboxConfig, SessionId, StartPath};
+    use himalia_model::{SandboxConfig, SessionId, StartPath};
 
     use super::*;
 
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn one_of_an_earlier_version_is_shown_all_the_same() {
+    fn one_without_a_log_is_shown_all_the_same() {
         let info = ended_info(&row(serde_json::json!({})), Duration::MAX);
         assert_eq!(info.kernel.last_activity, from_micros(1_000_000));
         let session = &info.session;
@@ -165,33 +165,5 @@ mod tests {
             ("operator", "")
         );
         assert_eq!(info.end.map(|end| end.at), Some(from_micros(5_000_000)));
-    }
-
-    #[test]
-    fn what_earlier_versions_wrote_is_read() {
-        let stored = serde_json::json!({
-            "kernelspec": "python3", "incarnation": 3, "last_activity_micros": 4_000_000, "template": "small",
-            "provisioner": "docker",
-            "around": {
-                "isolation": "gvisor", "limits": { "memory_bytes": 5 }, "image": "lab", "files": "session",
-                "network": { "open": "net" }, "given": { "env": {}, "secrets": ["KEY"] },
-            },
-            "cwd": "/session", "start_path": "fork", "start_reason": null, "start_ms": 12, "role": "kernel",
-            "parent": "00000000-0000-0000-0000-000000000009", "idle_timeout": { "secs": 1, "nanos": 500_000_000 },
-            "expires_micros": 7, "labels": { "a": "b" },
-        });
-        let snapshot = EndedSessionSnapshot::of_record(&row(stored));
-        assert_eq!(
-            (snapshot.incarnation, snapshot.last_activity_micros),
-            (3, 4_000_000)
-        );
-        let session = snapshot.session;
-        assert_eq!(session.sandbox.image.as_deref(), Some("lab"));
-        assert_eq!(session.sandbox.limits.memory_bytes, Some(5));
-        assert_eq!(session.sandbox.given.secrets, ["KEY"]);
-        assert_eq!((session.role, session.start_ms), (Role::Additional, 12));
-        assert_eq!(session.parent, Some(SessionId(uuid::Uuid::from_u128(9))));
-        assert_eq!(session.idle_timeout, Some(Duration::from_millis(1500)));
-        assert_eq!(session.labels.get("a").map(String::as_str), Some("b"));
     }
 }

@@ -15,7 +15,7 @@ use crate::end::{Teardown, forget_kept_files};
 use crate::manager::LINK_KERNEL;
 use crate::record::record;
 use crate::sandbox_lease::Share;
-use crate::{SessionKernel, SessionManager};
+use crate::{SessionKernel, SessionManager, not_stored};
 
 /// A kernel before it exists: what it will be, its part of a sandbox, and the link on which its shim will call.
 pub(crate) struct PreparedKernel {
@@ -62,7 +62,7 @@ impl SessionManager {
                     None => "another gateway has a kernel of this id".to_owned(),
                 },
             },
-            other => EngineError::internal("cannot note a new kernel", other),
+            other => not_stored("cannot note a new kernel", other),
         })
     }
 

@@ -202,11 +202,7 @@ impl SessionManager {
             Some(Err(CommandError::NotRunning)) => Err(EngineError::KernelDead {
                 cause: session.snapshot.borrow().reason.clone().unwrap_or_default(),
             }),
-            Some(Err(CommandError::Unsupported(reason))) => Err(EngineError::Unsupported {
-                reason: format!(
-                    "the sandbox of this session was started by an earlier version, which has one kernel in a session: {reason}"
-                ),
-            }),
+            Some(Err(CommandError::Unsupported(reason))) => Err(EngineError::Unsupported { reason }),
             Some(Err(other)) => Err(EngineError::unavailable(other.to_string())),
         }
     }

@@ -23,7 +23,7 @@ use super::kernel_limit::KernelPermit;
 use super::new_session::millis_since;
 use crate::record::record;
 use crate::templates::check_labels;
-use crate::{SessionKernel, SessionManager};
+use crate::{SessionKernel, SessionManager, not_stored};
 
 /// Time for the parent to become idle.
 const WAIT_MS: u64 = 2_000;
@@ -188,7 +188,7 @@ impl SessionManager {
             }
             Err(error) => {
                 self.discard(prepared).await;
-                Err(EngineError::internal("cannot note a branch", error))
+                Err(not_stored("cannot note a branch", error))
             }
         };
         // Of a failure the branch's link finds no gateway, and is given up by the sandbox in time.

@@ -14,7 +14,7 @@ use super::keyed::start_key;
 use super::plan::with_secrets;
 use crate::registry::Reservation;
 use crate::templates::Plan;
-use crate::{SessionKernel, SessionManager};
+use crate::{SessionKernel, SessionManager, not_stored};
 
 /// A start after everything that can be refused at once was checked.
 pub(crate) struct AcceptedStart {
@@ -135,7 +135,7 @@ impl SessionManager {
                 handle.gone().await;
                 self.registry.remove(&handle);
                 let forgotten = self.store.delete_kernel(handle.id().0).await;
-                forgotten.map_err(|error| EngineError::internal("cannot forget a kernel", error))?;
+                forgotten.map_err(|error| not_stored("cannot forget a kernel", error))?;
                 return Err(EngineError::unavailable("the kernel ended while it was claimed"));
             }
             Err(reason) => reason,

@@ -26,7 +26,7 @@ use super::new_session::millis_since;
 use super::plan::with_secrets;
 use crate::end::forget_kept_files;
 use crate::templates::Plan;
-use crate::{Lease, SessionKernel, SessionManager, not_done};
+use crate::{Lease, SessionKernel, SessionManager, not_done, not_stored};
 
 /// Sessions that wait to be asked for; a request that finds no room asks again with the next one.
 pub(crate) const WANTS: usize = 256;
@@ -315,10 +315,7 @@ impl SessionManager {
         match moved.await {
             Ok(true) => Ok(()),
             Ok(false) => Err(self.over(handle)),
-            Err(error) => Err(EngineError::internal(
-                "cannot note a session's new sandbox",
-                error,
-            )),
+            Err(error) => Err(not_stored("cannot note a session's new sandbox", error)),
         }
     }
 

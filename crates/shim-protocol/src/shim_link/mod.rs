@@ -153,7 +153,7 @@ impl<S: SpillStore> ShimLink<S> {
         Hello {
             lane,
             key: key.to_owned(),
-            protocol: self.protocol,
+            versions: self.protocol,
             build: build.to_owned(),
             epoch_seen: self.epoch_seen,
             pid,
@@ -167,7 +167,7 @@ impl<S: SpillStore> ShimLink<S> {
         Hello {
             lane: Lane::Now,
             key: key.to_owned(),
-            protocol: self.protocol,
+            versions: self.protocol,
             build: build.to_owned(),
             epoch_seen: self.epoch_seen,
             pid,

@@ -8,7 +8,7 @@ use std::io;
 use bytes::Bytes;
 
 use super::*;
-use crate::{Decoder, Gap, GapReason, Kind, Resume, Started, ToGateway};
+use crate::{Decoder, Gap, GapReason, Kind, PROTOCOL_MIN, Resume, Started, ToGateway};
 
 /// A spill file in memory; `fail` makes writes fail.
 #[derive(Debug, Default)]
@@ -171,13 +171,13 @@ fn a_welcome_of_a_newer_gateway_closes_the_other_lane() {
     let mut link = link();
     assert!(!connect(&mut link, 1, 0).unwrap());
     let newer = Welcome {
-        protocol: 2,
+        protocol: 1,
         epoch: 2,
         resume: vec![],
     };
     assert!(link.welcome(Lane::Now, &newer).unwrap());
     assert_eq!(link.protocol(Lane::Data), None);
-    assert_eq!(link.protocol(Lane::Now), Some(2));
+    assert_eq!(link.protocol(Lane::Now), Some(1));
 }
 
 #[test]
@@ -389,7 +389,7 @@ fn kernels_take_turns() {
     link.welcome(
         Lane::Now,
         &Welcome {
-            protocol: 2,
+            protocol: 1,
             epoch: 1,
             resume: vec![],
         },
@@ -405,7 +405,14 @@ fn kernels_take_turns() {
 
 #[test]
 fn an_event_that_an_older_gateway_does_not_know_becomes_a_gap_for_it_alone() {
-    let mut link = link();
+    // As after a change back from a version that has the event to one that does not.
+    let protocol = VersionRange {
+        min: PROTOCOL_MIN - 1,
+        max: PROTOCOL_MIN,
+    };
+    let mut link = ShimLink::<Memory>::new(protocol, PerLane::default());
+    link.add_kernel(1, PerLane::default(), WindowLimits::PER_LANE)
+        .unwrap();
     let request = RequestId { epoch: 1, number: 1 };
     let bound = Event::Bound(crate::Bound {
         request,
@@ -413,7 +420,7 @@ fn an_event_that_an_older_gateway_does_not_know_becomes_a_gap_for_it_alone() {
         reason: String::new(),
     });
     link.push_event(1, bound.clone()).unwrap();
-    for (epoch, protocol) in [(1, 2), (2, 3)] {
+    for (epoch, protocol) in [(1, PROTOCOL_MIN - 1), (2, PROTOCOL_MIN)] {
         link.hello(Lane::Now, "key", "test", 1);
         let welcome = Welcome {
             protocol,
@@ -428,8 +435,8 @@ fn an_event_that_an_older_gateway_does_not_know_becomes_a_gap_for_it_alone() {
         decoder.buffer().extend(item.body().pieces().flatten());
         let packet = ToGateway::parse(decoder.next().unwrap().unwrap()).unwrap();
         match packet {
-            ToGateway::Gap { gap, .. } => assert_eq!((gap.from, gap.to, protocol), (1, 1, 2)),
-            ToGateway::Event { event, .. } => assert_eq!((event, protocol), (bound.clone(), 3)),
+            ToGateway::Gap { gap, .. } => assert_eq!((gap.from, gap.to, protocol), (1, 1, PROTOCOL_MIN - 1)),
+            ToGateway::Event { event, .. } => assert_eq!((event, protocol), (bound.clone(), PROTOCOL_MIN)),
             other => panic!("{other:?}"),
         }
     }

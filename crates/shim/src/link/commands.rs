@@ -78,24 +78,11 @@ impl Link {
         let Accept::New(request) = self.accept(Lane::Now, kernel, number)? else {
             return Ok(());
         };
-        let kind = command.kind();
         let refuse = |reason: &str| {
             self.outlet
                 .refuse(kernel, Lane::Now, request, RefusalKind::Never, reason);
             Ok(())
         };
-        let speaks = self
-            .outlet
-            .link(|link| link.protocol(Lane::Now))
-            .unwrap_or_default();
-        if kind.since() > speaks {
-            let since = kind.since();
-            let reason = format!(
-                "{} is of version {since}, this connection has {speaks}",
-                kind.as_str()
-            );
-            return refuse(&reason);
-        }
         match (&command, self.kernel(kernel)) {
             (Command::Shutdown(stop), _) => {
                 self.shim.begin_end("asked by the gateway", grace(stop.grace_ms));

@@ -94,7 +94,7 @@ impl Parked {
         let hello = Hello {
             lane: Lane::Now,
             key: self.key.clone(),
-            protocol: VersionRange::OURS,
+            versions: VersionRange::OURS,
             build: env!("CARGO_PKG_VERSION").to_owned(),
             epoch_seen: epoch,
             pid: i32::try_from(std::process::id()).unwrap_or(i32::MAX),

@@ -5,9 +5,7 @@ use crate::support;
 
 use std::fs;
 
-use himalia_shim_protocol::{
-    AddLink, Command, Event, KernelSpec, RefusalKind, Refused, RequestId, Stop, VersionRange,
-};
+use himalia_shim_protocol::{AddLink, Command, Event, KernelSpec, RefusalKind, Refused, RequestId, Stop};
 use support::{KERNEL, World, fake_spec};
 
 fn add(socket: &str) -> Command {
@@ -99,22 +97,4 @@ async fn names_of_sockets_are_checked_and_taken_once() {
         let refused = answer(&mut first, id).await.unwrap_err();
         assert_eq!(refused.kind, RefusalKind::Never, "{socket}: {}", refused.reason);
     }
-}
-
-#[tokio::test]
-async fn a_connection_of_an_earlier_version_refuses_it() {
-    let mut first = World::spawn(&[]);
-    first.versions = VersionRange { min: 1, max: 4 };
-    first.connect().await;
-    first.start(fake_spec(&[])).await;
-    first.ready().await;
-    // As a gateway that does not look at the version would.
-    first.link.set_protocol(5);
-    let id = first.command(add("k2.sock")).await;
-    let refused = answer(&mut first, id).await.unwrap_err();
-    assert!(
-        refused.reason.contains("add_link is of version 5"),
-        "{}",
-        refused.reason
-    );
 }

@@ -5,10 +5,8 @@ use crate::support;
 
 use std::collections::BTreeMap;
 
-use himalia_shim_protocol::{
-    Bind, Bound, Command, Event, Lane, PendingFull, RefusalKind, Stop, ToShim, VersionRange,
-};
-use support::{KERNEL, World, fake_spec};
+use himalia_shim_protocol::{Bind, Bound, Command, Event, Lane, Stop};
+use support::{World, fake_spec};
 
 fn bind(cwd: Option<&str>) -> Bind {
     Bind {
@@ -95,49 +93,4 @@ async fn a_kernel_that_cannot_be_bound_is_not_waited_for() {
     let answer = bound(&mut world, bind(None)).await;
     assert!(!answer.ok && answer.reason.contains("unsupported"), "{answer:?}");
     assert_eq!(world.run("print still here").await.1, "still here\n");
-}
-
-#[tokio::test]
-async fn sides_of_version_2_work_without_it_and_say_so() {
-    // A gateway of version 2 with this shim.
-    let mut world = World::spawn(&[]);
-    world.versions = VersionRange { min: 1, max: 2 };
-    world.connect().await;
-    world.start(fake_spec(&[])).await;
-    world.ready().await;
-    assert_eq!(world.run("print two").await.1, "two\n");
-    // It sends one all the same: refused, and the connection continues.
-    let number = world.link.next_request().number + 1000;
-    let command = ToShim::Command {
-        kernel: KERNEL,
-        number,
-        command: Command::Bind(Box::new(bind(None))),
-    };
-    world.lanes.now.as_mut().unwrap().send(&command).await;
-    world
-        .event("refused", |event| match event {
-            Event::Refused(refused) if refused.request.number == number => {
-                assert_eq!(refused.kind, RefusalKind::Never);
-                Some(())
-            }
-            _ => None,
-        })
-        .await;
-    assert_eq!(world.run("print still").await.1, "still\n");
-
-    // This gateway with a shim of version 2.
-    let mut world = World::with_kernel(&["--protocol-max", "2"]).await;
-    let refused = world
-        .link
-        .command(&Command::Bind(Box::new(bind(None))))
-        .unwrap_err();
-    assert!(matches!(
-        refused,
-        PendingFull::Version {
-            needs: 3,
-            speaks: Some(2),
-            ..
-        }
-    ));
-    assert_eq!(world.run("print two").await.1, "two\n");
 }

@@ -212,6 +212,16 @@ async fn every_death_has_its_cause_and_the_last_words() {
 }
 
 #[tokio::test]
+async fn words_of_earlier_code_explain_no_death() {
+    let mut world = World::with_kernel(&[]).await;
+    assert_eq!(world.run("raw-stderr an old warning").await.0, "ok");
+    world
+        .message(Channel::Shell, &execute("raw-stderr goodbye\nexit 7"))
+        .await;
+    assert_eq!(exited(&mut world).await.stderr_tail, "goodbye\n");
+}
+
+#[tokio::test]
 async fn a_start_that_fails_says_why_and_leaves_nothing() {
     let mut world = World::connected(&[]).await;
     for (spec, expected) in [

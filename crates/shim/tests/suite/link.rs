@@ -3,9 +3,9 @@
 
 use crate::support;
 
-use std::time::Duration;
-
-use himalia_shim_protocol::{Event, Lane, RefusalKind, Refused, ToShim, VersionRange, Welcome};
+use himalia_shim_protocol::{
+    Event, Lane, PROTOCOL_MAX, PROTOCOL_MIN, RefusalKind, Refused, ToShim, VersionRange, Welcome,
+};
 use himalia_wire::{Channel, build};
 use support::{Entry, World, execute, fake_spec};
 
@@ -189,20 +189,29 @@ async fn a_gateway_that_says_nothing_is_left_for_another_one() {
 }
 
 #[tokio::test]
-async fn a_shim_of_the_previous_version_works_and_sends_no_stats() {
-    let mut world = World::spawn(&["--protocol-max", "1"]);
+async fn the_use_of_a_kernel_is_reported() {
+    let mut world = World::with_kernel(&[]).await;
+    world.until("stats", |world| !world.stats.is_empty()).await;
+    assert!(world.stats[0].rss > 0 && world.stats[0].pids == 1);
+}
+
+/// A gateway that does not exist.
+#[tokio::test]
+async fn a_gateway_of_the_next_version_takes_over_a_shim_of_this_one() {
+    let mut world = World::with_kernel(&[]).await;
+    assert_eq!(world.run("set x 1").await.0, "ok");
+    world.versions = VersionRange {
+        min: PROTOCOL_MIN,
+        max: PROTOCOL_MAX + 1,
+    };
+    world.crash();
     world.connect().await;
-    let hello = world.hello.clone().unwrap();
-    assert_eq!(hello.protocol, VersionRange { min: 1, max: 1 });
-    world.start(fake_spec(&[])).await;
-    world.ready().await;
-    assert_eq!(world.run("print old").await.1, "old\n");
-    // A newer shim with the same kernel reports its use within one period.
-    let mut newer = World::with_kernel(&[]).await;
-    newer.until("stats", |world| !world.stats.is_empty()).await;
-    assert!(newer.stats[0].rss > 0 && newer.stats[0].pids == 1);
-    let _ = tokio::time::timeout(Duration::from_millis(500), world.receive()).await;
-    assert!(world.stats.is_empty());
+    assert_eq!(world.link.protocol(), Some(PROTOCOL_MAX));
+    assert_eq!(
+        world.run("get x").await.1,
+        "1
+"
+    );
 }
 
 #[tokio::test]

@@ -54,14 +54,14 @@ use tokio_postgres::Row;
 use uuid::Uuid;
 
 use crate::{
-    CallbackAdded, CallbackQuota, CredentialRecord, DeadReplica, DeliveryRecord, DueDelivery, EndedRecord,
-    FairBatch, JupyterSessionRecord, KernelLife, KernelRecord, Location, Lookup, NewCallback, OpenRun, Owner,
-    PutCredential, ReadyReplica, ReplicaLease, ReplicaRecord, RuntimePaths, Scope, SkillBrief, SkillRecord,
-    Space, StepAnswer, StepPromptFilter, StepPromptRecord, StepsWritten, Store, StoreError, StoreFuture,
-    TakeOver, Taken, TokenRecord, ToolApprovalAdded, ToolApprovalRecord, TriggerAdded, TriggerRecord,
-    TriggerRun, UsageRecord, VersionAdded, VersionQuota, WorkflowBrief, WorkflowRecord, WorkflowRunAdded,
-    WorkflowRunBrief, WorkflowRunEnd, WorkflowRunFilter, WorkflowRunQuota, WorkflowRunRecord,
-    WorkflowStepRecord,
+    AccessStore, CallbackAdded, CallbackQuota, CatalogStore, CredentialRecord, DeadReplica, DeliveryRecord,
+    DueDelivery, EndedRecord, FairBatch, JupyterSessionRecord, KernelLife, KernelRecord, Location, Lookup,
+    NewCallback, OpenRun, Owner, PutCredential, ReadyReplica, ReplicaLease, ReplicaRecord, RuntimePaths,
+    Scope, SessionStore, SkillBrief, SkillRecord, Space, StepAnswer, StepPromptFilter, StepPromptRecord,
+    StepsWritten, Store, StoreError, StoreFuture, TakeOver, Taken, TokenRecord, ToolApprovalAdded,
+    ToolApprovalRecord, TriggerAdded, TriggerRecord, TriggerRun, TriggerStore, UsageRecord, VersionAdded,
+    VersionQuota, WorkflowBrief, WorkflowRecord, WorkflowRunAdded, WorkflowRunBrief, WorkflowRunEnd,
+    WorkflowRunFilter, WorkflowRunQuota, WorkflowRunRecord, WorkflowRunStore, WorkflowStepRecord,
 };
 use claims::Claims;
 use connection::{Connector, Link};
@@ -138,9 +138,13 @@ impl PostgresStore {
     /// the lease from then on. If an earlier process of the name had another data directory, it waits for the end of its lease.
     ///
     /// # Errors
-    /// [`StoreError::ReplicaInUse`], [`StoreError::Mismatch`], [`StoreError::NewerSchema`], [`StoreError::Io`],
+    /// [`StoreError::ReplicaInUse`], [`StoreError::Mismatch`], [`StoreError::NewerSchema`], [`StoreError::DevelopmentSchema`], [`StoreError::Io`],
     /// [`StoreError::Database`].
     pub async fn open(options: PostgresOptions) -> Result<Self, StoreError> {
+        Self::open_with(options, schema::MIGRATIONS).await
+    }
+
+    async fn open_with(options: PostgresOptions, steps: &[&str]) -> Result<Self, StoreError> {
         let PostgresOptions {
             url,
             replica,
@@ -160,7 +164,9 @@ impl PostgresStore {
         })?;
         let connector = Arc::new(connector?);
         let mut client = connector.connect().await.map_err(explain)?;
-        schema::migrate(&mut client, &database).await.map_err(explain)?;
+        schema::migrate(&mut client, &database, steps)
+            .await
+            .map_err(explain)?;
         let link = Link::new(client);
         let joining = Joining {
             link: &link,
@@ -293,26 +299,6 @@ impl Store for PostgresStore {
         Box::pin(self.do_close())
     }
 
-    fn insert_kernel(&self, kernel: KernelRecord) -> StoreFuture<'_, ()> {
-        Box::pin(self.do_insert_kernel(kernel))
-    }
-
-    fn take_kernels(&self) -> StoreFuture<'_, Vec<KernelRecord>> {
-        Box::pin(self.do_take_own())
-    }
-
-    fn dead_replicas(&self) -> StoreFuture<'_, Vec<DeadReplica>> {
-        Box::pin(self.do_dead_replicas())
-    }
-
-    fn take_over(&self, what: TakeOver) -> StoreFuture<'_, Taken> {
-        Box::pin(self.do_take_over(what))
-    }
-
-    fn take_jupyter_sessions(&self, kernels: Vec<Uuid>) -> StoreFuture<'_, usize> {
-        Box::pin(self.do_take_jupyter_sessions(kernels))
-    }
-
     fn check(&self) -> StoreFuture<'_, ()> {
         Box::pin(self.do_check())
     }
@@ -331,6 +317,41 @@ impl Store for PostgresStore {
 
     fn ready_elsewhere(&self, template: String, most: u32) -> StoreFuture<'_, Vec<ReadyReplica>> {
         Box::pin(self.do_ready_elsewhere(template, most))
+    }
+
+    fn shared_time(&self) -> StoreFuture<'_, Option<i64>> {
+        Box::pin(self.do_shared_time())
+    }
+
+    fn space(&self) -> StoreFuture<'_, Space> {
+        Box::pin(self.do_space())
+    }
+
+    /// The database gives room back by itself (autovacuum).
+    fn compact(&self, _pages: u32) -> StoreFuture<'_, Space> {
+        Box::pin(self.do_space())
+    }
+}
+
+impl SessionStore for PostgresStore {
+    fn insert_kernel(&self, kernel: KernelRecord) -> StoreFuture<'_, ()> {
+        Box::pin(self.do_insert_kernel(kernel))
+    }
+
+    fn take_kernels(&self) -> StoreFuture<'_, Vec<KernelRecord>> {
+        Box::pin(self.do_take_own())
+    }
+
+    fn dead_replicas(&self) -> StoreFuture<'_, Vec<DeadReplica>> {
+        Box::pin(self.do_dead_replicas())
+    }
+
+    fn take_over(&self, what: TakeOver) -> StoreFuture<'_, Taken> {
+        Box::pin(self.do_take_over(what))
+    }
+
+    fn take_jupyter_sessions(&self, kernels: Vec<Uuid>) -> StoreFuture<'_, usize> {
+        Box::pin(self.do_take_jupyter_sessions(kernels))
     }
 
     fn locate(&self, what: Lookup) -> StoreFuture<'_, Option<Location>> {
@@ -417,6 +438,12 @@ impl Store for PostgresStore {
         Box::pin(self.do_jupyter_sessions(scope))
     }
 
+    fn count_kernels(&self, owner: String) -> StoreFuture<'_, usize> {
+        Box::pin(self.do_count_kernels(owner))
+    }
+}
+
+impl AccessStore for PostgresStore {
     fn insert_token(&self, token: TokenRecord) -> StoreFuture<'_, ()> {
         Box::pin(self.do_insert_token(token))
     }
@@ -453,6 +480,43 @@ impl Store for PostgresStore {
         Box::pin(self.do_credentials())
     }
 
+    fn add_usage(&self, day: i64, used: Vec<UsageRecord>) -> StoreFuture<'_, ()> {
+        Box::pin(self.do_add_usage(day, used))
+    }
+
+    fn add_tool_approval(&self, record: ToolApprovalRecord, most: i64) -> StoreFuture<'_, ToolApprovalAdded> {
+        Box::pin(self.do_add_tool_approval(record, most))
+    }
+
+    fn has_tool_approval(
+        &self,
+        owner: String,
+        caller: String,
+        template: String,
+        tool: String,
+        definition: String,
+    ) -> StoreFuture<'_, bool> {
+        Box::pin(self.do_has_tool_approval(owner, caller, template, tool, definition))
+    }
+
+    fn tool_approvals(&self, owner: Option<String>) -> StoreFuture<'_, Vec<ToolApprovalRecord>> {
+        Box::pin(self.do_tool_approvals(owner))
+    }
+
+    fn delete_tool_approval(&self, owner: Option<String>, id: Uuid) -> StoreFuture<'_, bool> {
+        Box::pin(self.do_delete_tool_approval(owner, id))
+    }
+
+    fn usage(&self, day: i64) -> StoreFuture<'_, Vec<UsageRecord>> {
+        Box::pin(self.do_usage(day))
+    }
+
+    fn forget_usage(&self, day: i64) -> StoreFuture<'_, usize> {
+        Box::pin(self.do_forget_usage(day))
+    }
+}
+
+impl CatalogStore for PostgresStore {
     fn add_skill(&self, record: SkillRecord, quota: VersionQuota) -> StoreFuture<'_, VersionAdded> {
         Box::pin(self.do_add_skill(record, quota))
     }
@@ -502,7 +566,9 @@ impl Store for PostgresStore {
     fn workflow_definition(&self, owner: String, digest: String) -> StoreFuture<'_, Option<String>> {
         Box::pin(self.do_workflow_definition(owner, digest))
     }
+}
 
+impl WorkflowRunStore for PostgresStore {
     fn add_workflow_run(
         &self,
         record: WorkflowRunRecord,
@@ -510,18 +576,6 @@ impl Store for PostgresStore {
         callback: Option<NewCallback>,
     ) -> StoreFuture<'_, WorkflowRunAdded> {
         Box::pin(self.do_add_workflow_run(record, quota, callback))
-    }
-
-    fn add_callback(&self, new: NewCallback) -> StoreFuture<'_, CallbackAdded> {
-        Box::pin(self.do_add_callback(new))
-    }
-
-    fn has_callback_room(&self, owner: String, kind: String, quota: CallbackQuota) -> StoreFuture<'_, bool> {
-        Box::pin(self.do_has_callback_room(owner, kind, quota))
-    }
-
-    fn forget_callbacks(&self, kind: String, before: i64) -> StoreFuture<'_, usize> {
-        Box::pin(self.do_forget_callbacks(kind, before))
     }
 
     fn workflow_run(&self, id: String) -> StoreFuture<'_, Option<WorkflowRunRecord>> {
@@ -599,9 +653,19 @@ impl Store for PostgresStore {
     fn forget_workflow_runs(&self, micros: i64) -> StoreFuture<'_, usize> {
         Box::pin(self.do_forget_workflow_runs(micros))
     }
+}
 
-    fn shared_time(&self) -> StoreFuture<'_, Option<i64>> {
-        Box::pin(self.do_shared_time())
+impl TriggerStore for PostgresStore {
+    fn add_callback(&self, new: NewCallback) -> StoreFuture<'_, CallbackAdded> {
+        Box::pin(self.do_add_callback(new))
+    }
+
+    fn has_callback_room(&self, owner: String, kind: String, quota: CallbackQuota) -> StoreFuture<'_, bool> {
+        Box::pin(self.do_has_callback_room(owner, kind, quota))
+    }
+
+    fn forget_callbacks(&self, kind: String, before: i64) -> StoreFuture<'_, usize> {
+        Box::pin(self.do_forget_callbacks(kind, before))
     }
 
     fn insert_trigger(&self, record: TriggerRecord, most: i64) -> StoreFuture<'_, TriggerAdded> {
@@ -699,54 +763,6 @@ impl Store for PostgresStore {
 
     fn change_delivery(&self, record: DeliveryRecord) -> StoreFuture<'_, bool> {
         Box::pin(self.do_change_delivery(record))
-    }
-
-    fn count_kernels(&self, owner: String) -> StoreFuture<'_, usize> {
-        Box::pin(self.do_count_kernels(owner))
-    }
-
-    fn add_usage(&self, day: i64, used: Vec<UsageRecord>) -> StoreFuture<'_, ()> {
-        Box::pin(self.do_add_usage(day, used))
-    }
-
-    fn add_tool_approval(&self, record: ToolApprovalRecord, most: i64) -> StoreFuture<'_, ToolApprovalAdded> {
-        Box::pin(self.do_add_tool_approval(record, most))
-    }
-
-    fn has_tool_approval(
-        &self,
-        owner: String,
-        caller: String,
-        template: String,
-        tool: String,
-        definition: String,
-    ) -> StoreFuture<'_, bool> {
-        Box::pin(self.do_has_tool_approval(owner, caller, template, tool, definition))
-    }
-
-    fn tool_approvals(&self, owner: Option<String>) -> StoreFuture<'_, Vec<ToolApprovalRecord>> {
-        Box::pin(self.do_tool_approvals(owner))
-    }
-
-    fn delete_tool_approval(&self, owner: Option<String>, id: Uuid) -> StoreFuture<'_, bool> {
-        Box::pin(self.do_delete_tool_approval(owner, id))
-    }
-
-    fn usage(&self, day: i64) -> StoreFuture<'_, Vec<UsageRecord>> {
-        Box::pin(self.do_usage(day))
-    }
-
-    fn forget_usage(&self, day: i64) -> StoreFuture<'_, usize> {
-        Box::pin(self.do_forget_usage(day))
-    }
-
-    fn space(&self) -> StoreFuture<'_, Space> {
-        Box::pin(self.do_space())
-    }
-
-    /// The database gives room back by itself (autovacuum).
-    fn compact(&self, _pages: u32) -> StoreFuture<'_, Space> {
-        Box::pin(self.do_space())
     }
 }
 

@@ -359,6 +359,66 @@ async fn a_lease_that_cannot_be_renewed_is_lost_after_half_of_it() {
     assert!(!a.lease().is_valid());
 }
 
+/// A way to a server that can be cut.
+struct Way {
+    address: std::net::SocketAddr,
+    is_cut: Arc<std::sync::atomic::AtomicBool>,
+    passing: Arc<Mutex<Vec<tokio::task::AbortHandle>>>,
+    refused: Arc<AtomicUsize>,
+}
+
+impl Way {
+    async fn to(port: u16) -> Self {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let way = Self {
+            address: listener.local_addr().unwrap(),
+            is_cut: Arc::default(),
+            passing: Arc::default(),
+            refused: Arc::default(),
+        };
+        let (is_cut, passing) = (Arc::clone(&way.is_cut), Arc::clone(&way.passing));
+        let refused = Arc::clone(&way.refused);
+        tokio::spawn(async move {
+            while let Ok((mut client, _)) = listener.accept().await {
+                if is_cut.load(Ordering::Relaxed) {
+                    refused.fetch_add(1, Ordering::Relaxed);
+                    continue;
+                }
+                let mut server = tokio::net::TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+                let pass = async move { tokio::io::copy_bidirectional(&mut client, &mut server).await };
+                passing.lock().push(tokio::spawn(pass).abort_handle());
+            }
+        });
+        way
+    }
+
+    /// Ends all connections, and refuses others from now on.
+    fn cut(&self) {
+        self.is_cut.store(true, Ordering::Relaxed);
+        self.passing.lock().drain(..).for_each(|one| one.abort());
+    }
+}
+
+#[tokio::test]
+async fn a_renewal_that_fails_is_tried_again_after_a_pause() {
+    let place = Shared::new().await;
+    let way = Way::to(place.server.port()).await;
+    let (_, database) = place.url.rsplit_once('/').unwrap();
+    let options = PostgresOptions {
+        url: format!("postgres://himalia@{}/{database}", way.address)
+            .parse()
+            .unwrap(),
+        ..place.options("a", Duration::from_secs(3))
+    };
+    let a = PostgresStore::open(options).await.unwrap();
+    way.cut();
+    let reason = a.lease().lost().await;
+    assert!(reason.contains("1.5 s"), "{reason}");
+    // 250 ms apart, for at most 1.5 s.
+    let tries = way.refused.load(Ordering::Relaxed);
+    assert!((1..=7).contains(&tries), "{tries} tries");
+}
+
 #[tokio::test]
 async fn a_lease_that_has_ended_in_the_store_is_lost() {
     let place = Shared::new().await;
@@ -436,16 +496,81 @@ async fn a_name_has_one_living_process() {
 }
 
 #[tokio::test]
-async fn a_newer_schema_and_an_absent_server_are_refused() {
+async fn a_schema_of_this_version_is_brought_up_to_the_next_and_keeps_its_rows() {
     let place = Shared::new().await;
-    place.open("a").await;
+    place.open("a").await.insert_kernel(kernel(1)).await.unwrap();
     place.close().await;
-    place.sql("UPDATE himalia.meta SET value = '99' WHERE key = 'schema_version'");
+    // A version that does not exist. The step runs once, however often it opens the database.
+    let mut steps = schema::MIGRATIONS.to_vec();
+    steps.push(
+        "ALTER TABLE himalia.kernels ADD COLUMN step text NOT NULL DEFAULT 'next'; UPDATE himalia.kernels SET incarnation = incarnation + 1",
+    );
+    for _ in 0..2 {
+        let store = PostgresStore::open_with(place.options("a", LEASE), &steps)
+            .await
+            .unwrap();
+        let mut expected = kernel(1);
+        expected.incarnation += 1;
+        assert_eq!(store.kernels(Scope::Own).await.unwrap(), [expected]);
+        store.close().await.unwrap();
+    }
+    assert_eq!(place.sql("SELECT step FROM himalia.kernels").trim(), "next");
     let error = PostgresStore::open(place.options("a", LEASE)).await.unwrap_err();
     assert!(
-        matches!(error, StoreError::NewerSchema { found: 99, .. }),
+        matches!(
+            error,
+            StoreError::NewerSchema {
+                found: 2,
+                supported: 1,
+                ..
+            }
+        ),
         "{error}"
     );
+}
+
+#[tokio::test]
+async fn a_step_that_fails_leaves_the_version_that_there_was() {
+    let place = Shared::new().await;
+    place.open("a").await.insert_kernel(kernel(1)).await.unwrap();
+    place.close().await;
+    let mut steps = schema::MIGRATIONS.to_vec();
+    steps.push("DELETE FROM himalia.kernels; SELECT 1 / 0");
+    assert!(
+        PostgresStore::open_with(place.options("a", LEASE), &steps)
+            .await
+            .is_err()
+    );
+    assert_eq!(
+        place.open("a").await.kernels(Scope::Own).await.unwrap(),
+        [kernel(1)]
+    );
+    place.close().await;
+}
+
+#[tokio::test]
+async fn a_database_of_a_development_build_is_refused_and_left_as_it_was() {
+    let place = Shared::new().await;
+    place.sql(
+        "CREATE SCHEMA himalia; CREATE TABLE himalia.meta (key text PRIMARY KEY, value text NOT NULL);
+         INSERT INTO himalia.meta VALUES ('schema_version', '16'), ('gateway_epoch', '7')",
+    );
+    let error = PostgresStore::open(place.options("a", LEASE)).await.unwrap_err();
+    assert!(matches!(error, StoreError::DevelopmentSchema { .. }), "{error}");
+    let text = error.to_string();
+    assert!(
+        text.contains("schema 16 of") && text.contains("schema 1 of"),
+        "{text}"
+    );
+    assert_eq!(
+        place.sql("SELECT string_agg(key, ',') FROM himalia.meta").trim(),
+        "schema_version,gateway_epoch"
+    );
+}
+
+#[tokio::test]
+async fn an_absent_server_is_refused() {
+    let place = Shared::new().await;
     let mut absent = place.options("a", LEASE);
     absent.url = "postgres://u:canary@127.0.0.1:1/x".parse().unwrap();
     let error = PostgresStore::open(absent).await.unwrap_err().to_string();

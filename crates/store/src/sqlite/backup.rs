@@ -13,7 +13,7 @@ use crate::StoreError;
 /// # Errors
 /// As [`SqliteStore::open`](crate::SqliteStore::open), without [`StoreError::Locked`]. `to` is to be removed then.
 pub fn copy_database(from: &Path, to: &Path) -> Result<(), StoreError> {
-    if !open::inspect(from)? {
+    if !open::inspect(from, schema::MIGRATIONS)? {
         return Err(StoreError::Corrupt {
             path: from.to_owned(),
             detail: "it does not exist, or is empty".to_owned(),
@@ -36,7 +36,7 @@ pub fn copy_database(from: &Path, to: &Path) -> Result<(), StoreError> {
 /// # Errors
 /// As [`SqliteStore::open`](crate::SqliteStore::open).
 pub fn detach_sandboxes(path: &Path) -> Result<usize, StoreError> {
-    if !open::inspect(path)? {
+    if !open::inspect(path, schema::MIGRATIONS)? {
         return Err(StoreError::Corrupt {
             path: path.to_owned(),
             detail: "it is empty".to_owned(),
@@ -44,9 +44,7 @@ pub fn detach_sandboxes(path: &Path) -> Result<usize, StoreError> {
     }
     let connection = open::connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     let detach = |connection: &Connection| -> Result<usize, Failure> {
-        // Versions before 8 have the same two columns.
-        let version = schema::version(connection)?;
-        if version == 0 {
+        if schema::version(connection)? == 0 {
             return Ok(0);
         }
         Ok(connection.execute(
@@ -64,7 +62,7 @@ mod tests {
 
     use super::*;
     use crate::tests::kernel;
-    use crate::{Scope, SqliteStore, Store as _};
+    use crate::{Scope, SessionStore as _, SqliteStore, Store as _};
 
     #[tokio::test]
     async fn a_copy_has_what_was_committed_and_none_of_the_sandboxes() {

@@ -7,7 +7,7 @@ use super::failure::Failure;
 use super::{SqliteStore, kernels};
 use crate::{EndedRecord, Space, StoreError};
 
-/// A file of an earlier version can give nothing back before it is written anew. Up to this size that is done.
+/// A file that `sqlite3` wrote, after damage, can give nothing back before it is rewritten. Up to this size that is done.
 const REWRITTEN_BYTES: u64 = 64 << 20;
 
 pub(super) const INSERT: &str = "
@@ -69,7 +69,7 @@ impl SqliteStore {
         self.read(space).await
     }
 
-    /// A file of a version that could give nothing back is written anew once, if it is no larger than 64 MiB.
+    /// A file that `sqlite3` wrote is rewritten once, if it is no larger than 64 MiB.
     pub(super) async fn do_compact(&self, pages: u32) -> Result<Space, StoreError> {
         self.on_writer(move |connection| {
             let automatic: i64 = connection.pragma_query_value(None, "auto_vacuum", |row| row.get(0))?;

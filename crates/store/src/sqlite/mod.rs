@@ -7,7 +7,7 @@
 //!
 //! # Opening
 //! [`SqliteStore::open`] refuses, without changing anything, a file that is corrupt, belongs to another
-//! program, was written by a newer version, or is in use by another gateway. Because no other gateway has the file
+//! program or a development build, was written by a newer version, or is in use by another gateway. Because no other gateway has the file
 //! open, this one owns every kernel in it: [`Store::take_kernels`] takes them all.
 
 mod backup;
@@ -45,19 +45,18 @@ use uuid::Uuid;
 
 use crate::claims::Claims;
 use crate::{
-    CallbackAdded, CallbackQuota, CredentialRecord, DeadReplica, DeliveryRecord, DueDelivery, EndedRecord,
-    FairBatch, JupyterSessionRecord, KernelLife, KernelRecord, Location, Lookup, NewCallback, OpenRun, Owner,
-    PutCredential, ReadyReplica, ReplicaLease, ReplicaRecord, RuntimePaths, Scope, SkillBrief, SkillRecord,
-    Space, StepAnswer, StepPromptFilter, StepPromptRecord, StepsWritten, Store, StoreError, StoreFuture,
-    TakeOver, Taken, TokenRecord, ToolApprovalAdded, ToolApprovalRecord, TriggerAdded, TriggerRecord,
-    TriggerRun, UsageRecord, VersionAdded, VersionQuota, WorkflowBrief, WorkflowRecord, WorkflowRunAdded,
-    WorkflowRunBrief, WorkflowRunEnd, WorkflowRunFilter, WorkflowRunQuota, WorkflowRunRecord,
-    WorkflowStepRecord,
+    AccessStore, CallbackAdded, CallbackQuota, CatalogStore, CredentialRecord, DeadReplica, DeliveryRecord,
+    DueDelivery, EndedRecord, FairBatch, JupyterSessionRecord, KernelLife, KernelRecord, Location, Lookup,
+    NewCallback, OpenRun, Owner, PutCredential, ReadyReplica, ReplicaLease, ReplicaRecord, RuntimePaths,
+    Scope, SessionStore, SkillBrief, SkillRecord, Space, StepAnswer, StepPromptFilter, StepPromptRecord,
+    StepsWritten, Store, StoreError, StoreFuture, TakeOver, Taken, TokenRecord, ToolApprovalAdded,
+    ToolApprovalRecord, TriggerAdded, TriggerRecord, TriggerRun, TriggerStore, UsageRecord, VersionAdded,
+    VersionQuota, WorkflowBrief, WorkflowRecord, WorkflowRunAdded, WorkflowRunBrief, WorkflowRunEnd,
+    WorkflowRunFilter, WorkflowRunQuota, WorkflowRunRecord, WorkflowRunStore, WorkflowStepRecord,
 };
 pub use backup::{copy_database, detach_sandboxes};
 use claims::Claim;
 use failure::Failure;
-pub use schema::SCHEMA_VERSION;
 pub use worker::QUEUE;
 
 /// A store in a file. Clones share its two threads, which end after the last clone is dropped.
@@ -79,20 +78,24 @@ struct Inner {
 
 impl SqliteStore {
     /// Opens the database at `path` for the replica of this name, makes it when there is none, brings its schema up to
-    /// [`SCHEMA_VERSION`], and takes the next gateway epoch.
+    /// the newest version, and takes the next gateway epoch.
     ///
     /// Blocks on the disk: call it at start, or from a blocking task. The parent directory must exist.
     ///
     /// # Errors
-    /// [`StoreError::Locked`], [`StoreError::NewerSchema`], [`StoreError::Foreign`],
+    /// [`StoreError::Locked`], [`StoreError::NewerSchema`], [`StoreError::DevelopmentSchema`], [`StoreError::Foreign`],
     /// [`StoreError::Corrupt`], [`StoreError::Io`]; the file is as it was after each of them.
     pub fn open(path: &Path, replica: &str) -> Result<Self, StoreError> {
+        Self::open_with(path, replica, schema::MIGRATIONS)
+    }
+
+    fn open_with(path: &Path, replica: &str, steps: &[&str]) -> Result<Self, StoreError> {
         let open::Opened {
             writer,
             reader,
             lock,
             epoch,
-        } = open::open(path)?;
+        } = open::open(path, steps)?;
         Ok(Self {
             inner: Arc::new(Inner {
                 writer: worker::Worker::spawn("store-write", writer, Some(lock))?,
@@ -203,6 +206,35 @@ impl Store for SqliteStore {
         Box::pin(self.write(meta::check))
     }
 
+    fn set_address(&self, address: String) -> StoreFuture<'_, ()> {
+        *self.address.lock() = Some(address);
+        Box::pin(async { Ok(()) })
+    }
+
+    fn replicas(&self) -> StoreFuture<'_, Vec<ReplicaRecord>> {
+        Box::pin(async { Ok(vec![self.myself()]) })
+    }
+
+    fn set_ready(&self, _template: &str, _ready: u32) {}
+
+    fn ready_elsewhere(&self, _template: String, _most: u32) -> StoreFuture<'_, Vec<ReadyReplica>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
+
+    fn shared_time(&self) -> StoreFuture<'_, Option<i64>> {
+        Box::pin(async { Ok(None) })
+    }
+
+    fn space(&self) -> StoreFuture<'_, Space> {
+        Box::pin(self.do_space())
+    }
+
+    fn compact(&self, pages: u32) -> StoreFuture<'_, Space> {
+        Box::pin(self.do_compact(pages))
+    }
+}
+
+impl SessionStore for SqliteStore {
     fn insert_kernel(&self, kernel: KernelRecord) -> StoreFuture<'_, ()> {
         Box::pin(self.do_insert_kernel(kernel))
     }
@@ -232,21 +264,6 @@ impl Store for SqliteStore {
 
     fn take_jupyter_sessions(&self, _kernels: Vec<Uuid>) -> StoreFuture<'_, usize> {
         Box::pin(async { Ok(0) })
-    }
-
-    fn set_address(&self, address: String) -> StoreFuture<'_, ()> {
-        *self.address.lock() = Some(address);
-        Box::pin(async { Ok(()) })
-    }
-
-    fn replicas(&self) -> StoreFuture<'_, Vec<ReplicaRecord>> {
-        Box::pin(async { Ok(vec![self.myself()]) })
-    }
-
-    fn set_ready(&self, _template: &str, _ready: u32) {}
-
-    fn ready_elsewhere(&self, _template: String, _most: u32) -> StoreFuture<'_, Vec<ReadyReplica>> {
-        Box::pin(async { Ok(Vec::new()) })
     }
 
     fn locate(&self, what: Lookup) -> StoreFuture<'_, Option<Location>> {
@@ -333,6 +350,12 @@ impl Store for SqliteStore {
         Box::pin(self.do_jupyter_sessions())
     }
 
+    fn count_kernels(&self, owner: String) -> StoreFuture<'_, usize> {
+        Box::pin(self.do_count_kernels(owner))
+    }
+}
+
+impl AccessStore for SqliteStore {
     fn insert_token(&self, token: TokenRecord) -> StoreFuture<'_, ()> {
         Box::pin(self.do_insert_token(token))
     }
@@ -369,6 +392,43 @@ impl Store for SqliteStore {
         Box::pin(self.do_credentials())
     }
 
+    fn add_usage(&self, day: i64, used: Vec<UsageRecord>) -> StoreFuture<'_, ()> {
+        Box::pin(self.do_add_usage(day, used))
+    }
+
+    fn add_tool_approval(&self, record: ToolApprovalRecord, most: i64) -> StoreFuture<'_, ToolApprovalAdded> {
+        Box::pin(self.do_add_tool_approval(record, most))
+    }
+
+    fn has_tool_approval(
+        &self,
+        owner: String,
+        caller: String,
+        template: String,
+        tool: String,
+        definition: String,
+    ) -> StoreFuture<'_, bool> {
+        Box::pin(self.do_has_tool_approval(owner, caller, template, tool, definition))
+    }
+
+    fn tool_approvals(&self, owner: Option<String>) -> StoreFuture<'_, Vec<ToolApprovalRecord>> {
+        Box::pin(self.do_tool_approvals(owner))
+    }
+
+    fn delete_tool_approval(&self, owner: Option<String>, id: Uuid) -> StoreFuture<'_, bool> {
+        Box::pin(self.do_delete_tool_approval(owner, id))
+    }
+
+    fn usage(&self, day: i64) -> StoreFuture<'_, Vec<UsageRecord>> {
+        Box::pin(self.do_usage(day))
+    }
+
+    fn forget_usage(&self, day: i64) -> StoreFuture<'_, usize> {
+        Box::pin(self.do_forget_usage(day))
+    }
+}
+
+impl CatalogStore for SqliteStore {
     fn add_skill(&self, record: SkillRecord, quota: VersionQuota) -> StoreFuture<'_, VersionAdded> {
         Box::pin(self.do_add_skill(record, quota))
     }
@@ -418,7 +478,9 @@ impl Store for SqliteStore {
     fn workflow_definition(&self, owner: String, digest: String) -> StoreFuture<'_, Option<String>> {
         Box::pin(self.do_workflow_definition(owner, digest))
     }
+}
 
+impl WorkflowRunStore for SqliteStore {
     fn add_workflow_run(
         &self,
         record: WorkflowRunRecord,
@@ -426,18 +488,6 @@ impl Store for SqliteStore {
         callback: Option<NewCallback>,
     ) -> StoreFuture<'_, WorkflowRunAdded> {
         Box::pin(self.do_add_workflow_run(record, quota, callback))
-    }
-
-    fn add_callback(&self, new: NewCallback) -> StoreFuture<'_, CallbackAdded> {
-        Box::pin(self.do_add_callback(new))
-    }
-
-    fn has_callback_room(&self, owner: String, kind: String, quota: CallbackQuota) -> StoreFuture<'_, bool> {
-        Box::pin(self.do_has_callback_room(owner, kind, quota))
-    }
-
-    fn forget_callbacks(&self, kind: String, before: i64) -> StoreFuture<'_, usize> {
-        Box::pin(self.do_forget_callbacks(kind, before))
     }
 
     fn workflow_run(&self, id: String) -> StoreFuture<'_, Option<WorkflowRunRecord>> {
@@ -516,9 +566,19 @@ impl Store for SqliteStore {
     fn forget_workflow_runs(&self, micros: i64) -> StoreFuture<'_, usize> {
         Box::pin(self.do_forget_workflow_runs(micros))
     }
+}
 
-    fn shared_time(&self) -> StoreFuture<'_, Option<i64>> {
-        Box::pin(async { Ok(None) })
+impl TriggerStore for SqliteStore {
+    fn add_callback(&self, new: NewCallback) -> StoreFuture<'_, CallbackAdded> {
+        Box::pin(self.do_add_callback(new))
+    }
+
+    fn has_callback_room(&self, owner: String, kind: String, quota: CallbackQuota) -> StoreFuture<'_, bool> {
+        Box::pin(self.do_has_callback_room(owner, kind, quota))
+    }
+
+    fn forget_callbacks(&self, kind: String, before: i64) -> StoreFuture<'_, usize> {
+        Box::pin(self.do_forget_callbacks(kind, before))
     }
 
     fn insert_trigger(&self, record: TriggerRecord, most: i64) -> StoreFuture<'_, TriggerAdded> {
@@ -616,53 +676,6 @@ impl Store for SqliteStore {
 
     fn change_delivery(&self, record: DeliveryRecord) -> StoreFuture<'_, bool> {
         Box::pin(self.do_change_delivery(record))
-    }
-
-    fn count_kernels(&self, owner: String) -> StoreFuture<'_, usize> {
-        Box::pin(self.do_count_kernels(owner))
-    }
-
-    fn add_usage(&self, day: i64, used: Vec<UsageRecord>) -> StoreFuture<'_, ()> {
-        Box::pin(self.do_add_usage(day, used))
-    }
-
-    fn add_tool_approval(&self, record: ToolApprovalRecord, most: i64) -> StoreFuture<'_, ToolApprovalAdded> {
-        Box::pin(self.do_add_tool_approval(record, most))
-    }
-
-    fn has_tool_approval(
-        &self,
-        owner: String,
-        caller: String,
-        template: String,
-        tool: String,
-        definition: String,
-    ) -> StoreFuture<'_, bool> {
-        Box::pin(self.do_has_tool_approval(owner, caller, template, tool, definition))
-    }
-
-    fn tool_approvals(&self, owner: Option<String>) -> StoreFuture<'_, Vec<ToolApprovalRecord>> {
-        Box::pin(self.do_tool_approvals(owner))
-    }
-
-    fn delete_tool_approval(&self, owner: Option<String>, id: Uuid) -> StoreFuture<'_, bool> {
-        Box::pin(self.do_delete_tool_approval(owner, id))
-    }
-
-    fn usage(&self, day: i64) -> StoreFuture<'_, Vec<UsageRecord>> {
-        Box::pin(self.do_usage(day))
-    }
-
-    fn forget_usage(&self, day: i64) -> StoreFuture<'_, usize> {
-        Box::pin(self.do_forget_usage(day))
-    }
-
-    fn space(&self) -> StoreFuture<'_, Space> {
-        Box::pin(self.do_space())
-    }
-
-    fn compact(&self, pages: u32) -> StoreFuture<'_, Space> {
-        Box::pin(self.do_compact(pages))
     }
 }
 

@@ -26,15 +26,16 @@ pub(super) struct Opened {
     pub(super) epoch: u64,
 }
 
-pub(super) fn open(path: &Path) -> Result<Opened, StoreError> {
+/// `steps` lead to the newest version that is known.
+pub(super) fn open(path: &Path, steps: &[&str]) -> Result<Opened, StoreError> {
     let lock = lock(path)?;
-    let exists = inspect(path)?;
+    let exists = inspect(path, steps)?;
     if !exists {
         // Made here and not by SQLite, for the mode; its -wal and -shm files take over the mode.
         create(path)?;
     }
     let mut writer = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-    prepare(path, &mut writer).map_err(|error| explain(path, error))?;
+    prepare(path, &mut writer, steps).map_err(|error| explain(path, error))?;
     let epoch = meta::next_epoch(&mut writer)?;
     writer
         .pragma_update(None, "synchronous", "NORMAL")
@@ -71,7 +72,7 @@ fn lock(path: &Path) -> Result<File, StoreError> {
 }
 
 /// Looks at the file through a connection that cannot write. `false`: there is none, or an empty one.
-pub(super) fn inspect(path: &Path) -> Result<bool, StoreError> {
+pub(super) fn inspect(path: &Path, steps: &[&str]) -> Result<bool, StoreError> {
     let mut file = match File::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
@@ -93,14 +94,22 @@ pub(super) fn inspect(path: &Path) -> Result<bool, StoreError> {
         ))
     };
     let (application, version) = look().map_err(|error| explain(path, error.into()))?;
+    let supported = schema::newest(steps);
+    if application == schema::DEVELOPMENT_APPLICATION_ID {
+        return Err(StoreError::DevelopmentSchema {
+            path: path.to_owned(),
+            found: version.to_string(),
+            supported,
+            remedy: "move the data directory away to start empty, or use the build that made it",
+        });
+    }
     if application != schema::APPLICATION_ID && !(application == 0 && is_blank(path, &connection)?) {
         return Err(StoreError::Foreign {
             path: path.to_owned(),
             found: application,
         });
     }
-    if version > schema::SCHEMA_VERSION {
-        let supported = schema::SCHEMA_VERSION;
+    if version > supported {
         return Err(StoreError::NewerSchema {
             path: path.to_owned(),
             found: version,
@@ -149,7 +158,7 @@ pub(super) fn connect(path: &Path, access: OpenFlags) -> Result<Connection, Stor
 }
 
 /// WAL, then the schema and the epoch with a full sync: neither may come back older after power loss.
-fn prepare(path: &Path, writer: &mut Connection) -> Result<(), Failure> {
+fn prepare(path: &Path, writer: &mut Connection, steps: &[&str]) -> Result<(), Failure> {
     // Counts for a file that has no page yet.
     writer.pragma_update(None, "auto_vacuum", ended::INCREMENTAL)?;
     let mode: String = writer.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0))?;
@@ -159,7 +168,7 @@ fn prepare(path: &Path, writer: &mut Connection) -> Result<(), Failure> {
     }
     writer.pragma_update(None, "synchronous", "FULL")?;
     writer.pragma_update(None, "foreign_keys", true)?;
-    schema::migrate(writer, schema::MIGRATIONS)
+    schema::migrate(writer, steps)
 }
 
 pub(super) fn explain(path: &Path, failure: Failure) -> StoreError {

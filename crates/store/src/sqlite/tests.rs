@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 use tempfile::TempDir;
 
 use super::*;
-use crate::tests::{changes, ended, kernel};
+use crate::tests::{ended, kernel};
 
 mod ended;
 mod jobs;

@@ -25,7 +25,7 @@ FROM workflow_runs WHERE owner = :owner AND (:workflow IS NULL OR workflow = :wo
     AND (:created IS NULL OR created_micros < :created OR (created_micros = :created AND id < :id))
 ORDER BY created_micros DESC, id DESC LIMIT :limit";
 
-/// A prompt and its turn stay as they were written first. Steps that an earlier version began have none yet.
+/// A prompt and its turn stay as they were written first.
 const PUT_STEP: &str = "
 INSERT INTO workflow_steps (run, owner, step, item, attempt, status, outputs, error, session, execution, answer, answered_by,
     due_micros, begun_micros, ended_micros, prompt, turn)

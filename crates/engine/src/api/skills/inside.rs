@@ -18,6 +18,7 @@ use tokio::time::timeout;
 
 use super::run::{RunSkill, SkillRun, SkillRunStatus, keyed};
 use super::{Commands, SkillInfo};
+use crate::api::prompt_turns::PromptTurns;
 use crate::api::{Drivers, Triggers};
 use crate::jupyter_sessions::JupyterSessions;
 use crate::tokens::AccessTokens;
@@ -40,6 +41,7 @@ pub(crate) struct Inside {
     tokens: Weak<AccessTokens>,
     workflows: Weak<Drivers>,
     triggers: Weak<Triggers>,
+    prompt_turns: Weak<PromptTurns>,
 }
 
 impl Inside {
@@ -50,6 +52,7 @@ impl Inside {
             tokens: Arc::downgrade(&commands.tokens),
             workflows: Arc::downgrade(&commands.workflows),
             triggers: Arc::downgrade(&commands.triggers),
+            prompt_turns: Arc::downgrade(&commands.prompt_turns),
         }
     }
 
@@ -61,6 +64,7 @@ impl Inside {
                 tokens: self.tokens.upgrade()?,
                 workflows: self.workflows.upgrade()?,
                 triggers: self.triggers.upgrade()?,
+                prompt_turns: self.prompt_turns.upgrade()?,
             })
         };
         found().ok_or_else(|| EngineError::unavailable("the gateway is stopping"))

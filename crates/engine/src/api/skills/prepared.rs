@@ -99,6 +99,13 @@ impl Commands {
         (!there.is_over()).then(|| there.info())
     }
 
+    /// Whether the code of a run was certainly not run: its session has left nothing, as one that never had a process. Not known where
+    /// nothing is kept of any session.
+    pub(in crate::api) fn never_ran(&self, principal: &Principal, kernel: KernelId) -> bool {
+        let is_kept = !self.inner.config.retention.time.is_zero();
+        is_kept && matches!(self.log(principal, kernel), Err(EngineError::NotFound { .. }))
+    }
+
     /// Sends the code of a run.
     pub(in crate::api) async fn begin_prepared(
         &self,

@@ -13,7 +13,6 @@ use uuid::Uuid;
 use super::definition::{TriggerKind, definition, detail, stored, write};
 use super::of_run;
 use super::places::Placed;
-use super::shown_url;
 use super::target::Runnable;
 use crate::Engine;
 use crate::api::Commands;
@@ -61,7 +60,7 @@ pub struct DeliveryInfo {
     pub id: Uuid,
     /// The run that it tells of: the id of a run of its trigger, or the one that a client knows of the run that it has started.
     pub run: String,
-    /// Where to.
+    /// Where to: the origin of the URL.
     pub url: String,
     /// How far it is.
     pub state: DeliveryState,
@@ -92,16 +91,21 @@ struct Posting {
     attempts: Vec<DeliveryAttempt>,
 }
 
-/// The URL of a callback, which this member of a request has.
+/// The URL of a callback, which this member of a request has. The error does not repeat it.
 pub(super) fn check_url(field: &'static str, url: &str) -> Result<(), EngineError> {
     let wrong = |reason: String| Err(EngineError::bad_request(field, reason));
     if url.len() > MAX_CALLBACK_URL {
         return wrong(format!("is longer than {MAX_CALLBACK_URL} bytes"));
     }
-    match HttpUrl::parse(url) {
+    match HttpUrl::parse_secret(url) {
         Ok(_) => Ok(()),
         Err(reason) => wrong(reason),
     }
+}
+
+/// The URL of a callback as all callers see it, its maker too: the path and the query can be a secret, as those of chat services are.
+pub(super) fn shown_url(url: &str) -> String {
+    HttpUrl::parse_secret(url).map_or_else(|_| "…".to_owned(), |url| url.without_path())
 }
 
 /// The delivery of a run that has ended, if its trigger has a callback.
@@ -134,12 +138,7 @@ fn told(record: &DeliveryRecord) -> Result<Posting, EngineError> {
     serde_json::from_str(&record.detail).map_err(|error| EngineError::internal("reading a delivery", error))
 }
 
-/// As a principal sees it.
-fn info(
-    principal: &Principal,
-    record: &DeliveryRecord,
-    trigger: &TriggerRecord,
-) -> Result<DeliveryInfo, EngineError> {
+fn info(record: &DeliveryRecord, trigger: &TriggerRecord) -> Result<DeliveryInfo, EngineError> {
     let told = told(record)?;
     Ok(DeliveryInfo {
         id: record.id,
@@ -148,7 +147,7 @@ fn info(
         } else {
             record.run.to_string()
         },
-        url: shown_url(principal, trigger, told.url),
+        url: shown_url(&told.url),
         state: told.state,
         attempts: told.attempts,
         next_micros: record.next_micros,
@@ -326,7 +325,7 @@ impl Commands {
         let most = i64::try_from(MAX_DELIVERIES).unwrap_or(i64::MAX);
         let all = self.inner.store().deliveries(record.id, most).await;
         let all = all.map_err(stored)?;
-        all.iter().map(|one| info(principal, one, &record)).collect()
+        all.iter().map(|one| info(one, &record)).collect()
     }
 
     pub(crate) async fn redeliver(
@@ -359,6 +358,6 @@ impl Commands {
             });
         }
         self.triggers.wake();
-        info(principal, &record, &trigger)
+        info(&record, &trigger)
     }
 }

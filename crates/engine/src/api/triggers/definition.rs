@@ -3,10 +3,11 @@
 use himalia_executions::ExecutionId;
 use himalia_model::{EngineError, OPERATOR, Principal};
 use himalia_schedules::{Missed, Overlap, Policy, Timetable};
+use himalia_session::not_stored;
 use himalia_store::{StoreError, TriggerRecord, TriggerRun, TriggerRunState};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::target::RunTarget;
@@ -109,23 +110,16 @@ impl Holder {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Definition {
     /// `None` for a webhook of prompts, which starts nothing.
-    #[serde(default, deserialize_with = "named_target")]
     pub(super) target: Option<RunTarget>,
-    #[serde(default)]
     pub(super) inputs: Map<String, Value>,
-    #[serde(default)]
     pub(super) template: Option<String>,
-    #[serde(default)]
     pub(super) timeout_s: Option<u64>,
     pub(super) enabled: bool,
-    #[serde(default)]
     pub(super) times: Option<Times>,
     pub(super) holder: Holder,
     /// Where the result of each run is posted.
-    #[serde(default)]
     pub(super) callback: Option<String>,
     /// Why the gateway has stopped it.
-    #[serde(default)]
     pub(super) stopped: Option<String>,
 }
 
@@ -135,12 +129,6 @@ impl Definition {
         let missing = || EngineError::bad_request("target", "is missing");
         self.target.as_ref().ok_or_else(missing)
     }
-}
-
-/// Earlier versions stored a skill without a name where there is no target.
-fn named_target<'de, D: Deserializer<'de>>(from: D) -> Result<Option<RunTarget>, D::Error> {
-    let target = Option::<RunTarget>::deserialize(from)?;
-    Ok(target.filter(|target| *target != RunTarget::skill("")))
 }
 
 /// How far a run of a trigger is, and how it ended.
@@ -184,7 +172,6 @@ pub(super) struct Detail {
     /// Its inputs, if they are not those of its trigger, until it has ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) inputs: Option<Map<String, Value>>,
-    #[serde(default)]
     pub(super) missed_before: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) reason: Option<String>,
@@ -203,7 +190,6 @@ pub(super) struct Detail {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) outputs: Option<Value>,
     /// Starts that failed and are tried again.
-    #[serde(default)]
     pub(super) attempts: u32,
 }
 
@@ -248,9 +234,8 @@ pub(super) fn detail(run: &TriggerRun) -> Result<Detail, EngineError> {
     read(&run.detail)
 }
 
-#[allow(clippy::needless_pass_by_value, reason = "as map_err wants it")]
 pub(super) fn stored(error: StoreError) -> EngineError {
-    EngineError::internal("triggers in the store", error)
+    not_stored("triggers in the store", error)
 }
 
 #[cfg(test)]
@@ -263,20 +248,18 @@ mod tests {
     #[test]
     fn a_trigger_that_starts_nothing_has_no_target() {
         let read = |target: Value| {
-            let mut json = json!({"enabled": true, "holder": {"name": "operator", "mark": null}});
+            let mut json =
+                json!({"inputs": {}, "enabled": true, "holder": {"name": "operator", "mark": null}});
             json["target"] = target;
             serde_json::from_value::<Definition>(json).unwrap()
         };
         let named = read(json!({"skill": "a"}));
         assert_eq!(named.target().unwrap(), &RunTarget::skill("a"));
-        // As it is written, and as earlier versions have written it.
-        for nothing in [Value::Null, json!({"skill": ""})] {
-            let read = read(nothing);
-            assert_eq!(read.target, None);
-            assert!(read.target().is_err());
-            let again: Definition = serde_json::from_str(&write(&read).unwrap()).unwrap();
-            assert_eq!(again, read);
-        }
+        let nothing = read(Value::Null);
+        assert_eq!(nothing.target, None);
+        assert!(nothing.target().is_err());
+        let again: Definition = serde_json::from_str(&write(&nothing).unwrap()).unwrap();
+        assert_eq!(again, nothing);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use super::callbacks::check_url;
 use super::definition::{Definition, Detail, Holder, TriggerRunStatus, stored, write};
-use super::runner::{self, Outcome};
+use super::runner::{self, Outcome, Watched};
 use super::target::RunTarget;
 use super::webhooks::{Secrets, new_secret};
 use super::{new_run, workflows};
@@ -239,7 +239,11 @@ pub(super) async fn follow(
     // It continues whatever becomes of the token that started it.
     let reader = Principal::operator().read_only().in_place_of(owner);
     match detail.execution() {
-        Some(id) => runner::watch(commands, &reader, id, detail).await,
+        Some(id) => match runner::watch(commands, &reader, id, detail).await? {
+            Watched::Outcome(outcome) => Ok(outcome),
+            // Its client has got its id, and can ask for another one.
+            Watched::Lost(error) => runner::over(commands, detail, Err(error.to_string())).await,
+        },
         None => {
             runner::over(
                 commands,

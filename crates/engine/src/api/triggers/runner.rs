@@ -67,6 +67,13 @@ pub(super) enum Outcome {
     Dropped,
 }
 
+/// What comes of a run whose code was sent to its session.
+pub(super) enum Watched {
+    Outcome(Outcome),
+    /// Its session has ended before it had a process.
+    Lost(EngineError),
+}
+
 impl Runner {
     pub(super) fn new(engine: Engine) -> Self {
         let triggers = &engine.commands.triggers;
@@ -439,7 +446,14 @@ async fn tended(
             return Ok(Outcome::Dropped);
         }
     }
-    watch(commands, &principal, execution, detail).await
+    match watch(commands, &principal, execution, detail).await? {
+        Watched::Outcome(outcome) => Ok(outcome),
+        Watched::Lost(error) => {
+            detail.status = TriggerRunStatus::Due;
+            (detail.started_micros, detail.execution) = (None, None);
+            not_begun(commands, detail, &error).await
+        }
+    }
 }
 
 /// A run that could not be begun is tried again, if that may help.
@@ -576,22 +590,26 @@ pub(super) async fn watch(
     principal: &Principal,
     execution: ExecutionId,
     detail: &mut Detail,
-) -> Result<Outcome, EngineError> {
+) -> Result<Watched, EngineError> {
+    let is_lost = |error: &EngineError| error.is_absent() && commands.never_ran(principal, execution.kernel);
     let settled = match commands.watch_execution(principal, execution).await {
         Ok(mut feed) => feed.wait(Until::Settled).await.is_ok(),
+        Err(error) if is_lost(&error) => return Ok(Watched::Lost(error)),
         Err(EngineError::NotFound { .. } | EngineError::Removed { .. }) => {
-            return over(commands, detail, Err("its log is not kept any more".to_owned())).await;
+            let reason = "its log is not kept any more".to_owned();
+            return over(commands, detail, Err(reason)).await.map(Watched::Outcome);
         }
         Err(_) => false,
     };
     if commands.inner.check_open().is_err() {
-        return Ok(Outcome::Dropped);
+        return Ok(Watched::Outcome(Outcome::Dropped));
     }
     // Who only follows a run does not end its session.
     if settled && !principal.is_read_only() {
         commands.end_of_run(principal, execution.kernel).await;
     }
-    match commands.skill_run(principal, execution).await {
+    let outcome = match commands.skill_run(principal, execution).await {
+        Err(error) if is_lost(&error) => return Ok(Watched::Lost(error)),
         Ok(run) if run.status == SkillRunStatus::Running => Ok(Outcome::Later(READ_PAUSE)),
         Ok(run) => {
             let version = run.skill.get("version").and_then(serde_json::Value::as_str);
@@ -600,7 +618,8 @@ pub(super) async fn watch(
         }
         Err(error) if is_transient(&error) => Ok(Outcome::Later(READ_PAUSE)),
         Err(error) => over(commands, detail, Err(error.to_string())).await,
-    }
+    };
+    outcome.map(Watched::Outcome)
 }
 
 /// What a run returned, or why it has not.
@@ -673,7 +692,7 @@ fn is_lost(error: &EngineError) -> bool {
             | EngineError::KernelDead { .. }
             | EngineError::SessionEnded(_)
             | EngineError::NotFound {
-                what: "Kernel" | "Session",
+                what: "Kernel" | "Session" | "Execution",
                 ..
             }
     )

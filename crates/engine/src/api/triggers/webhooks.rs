@@ -53,7 +53,8 @@ pub(super) fn new_secret() -> Result<Secret, EngineError> {
 
 impl Engine {
     /// Takes a message that was sent to a webhook. It has no principal; who holds the secret may start what the webhook starts. `None`:
-    /// it is refused, and its sender is to learn no more than that. The same message again is the same run.
+    /// it is refused, and its sender is to learn no more than that. The same message again is the same run. A signed message counts as a
+    /// request of the webhook's owner.
     pub async fn receive_webhook(
         &self,
         hook: Uuid,
@@ -76,17 +77,21 @@ impl Engine {
         let call = self
             .audit
             .call("receive_webhook", Effect::Change, &noted, Subject::Trigger(&text));
-        let result = match principal {
-            Ok(principal) => {
+        let result = match (self.count_request(&noted), principal) {
+            (Err(over), _) => Err(over),
+            (Ok(()), Ok(principal)) => {
                 commands
                     .received(&principal, &record, &definition, message, now)
                     .await
             }
-            Err(reason) => Err(EngineError::Conflict {
+            (Ok(()), Err(reason)) => Err(EngineError::Conflict {
                 reason: reason.to_owned(),
             }),
         };
         call.end(&result, None);
+        if result.as_ref().is_err_and(EngineError::is_limit) {
+            self.hold_back(&noted).await;
+        }
         result.map(Some)
     }
 }
@@ -144,14 +149,7 @@ impl Commands {
         if let Some(known) = known.await.map_err(stored)? {
             return run_info(&known);
         }
-        let mut inputs: Map<String, Value> = serde_json::from_slice(message.body)
-            .map_err(|_| EngineError::bad_request("body", "expected an object as JSON"))?;
-        // What the webhook says is not its sender's choice.
-        inputs.extend(definition.inputs.clone());
-        let mut detail = Detail::new(TriggerRunStatus::Due);
-        detail.inputs = Some(inputs);
-        self.check_target(principal, definition, &detail, true).await?;
-        let run = new_run(record, Uuid::new_v4(), message.id.to_owned(), now, &detail)?;
+        // Before anything is done with the body: a flood of messages is refused here.
         let open = self.inner.store().count_open_trigger_runs(record.id).await;
         let full = usize::try_from(open.map_err(stored)?).unwrap_or(0) >= super::MAX_OPEN_RUNS;
         if full {
@@ -162,6 +160,15 @@ impl Commands {
                 retry_after: RETRY_S,
             });
         }
+        let read = || serde_json::from_slice::<Map<String, Value>>(message.body);
+        let read = self.answer_in_turn(principal, message.body.len(), read).await?;
+        let mut inputs = read.map_err(|_| EngineError::bad_request("body", "expected an object as JSON"))?;
+        // What the webhook says is not its sender's choice.
+        inputs.extend(definition.inputs.clone());
+        let mut detail = Detail::new(TriggerRunStatus::Due);
+        detail.inputs = Some(inputs);
+        self.check_target(principal, definition, &detail, true).await?;
+        let run = new_run(record, Uuid::new_v4(), message.id.to_owned(), now, &detail)?;
         let _room = self.room(&record.owner, run.detail.len()).await?;
         let there = self.inner.store().add_trigger_run(run.clone()).await;
         if let Some(there) = there.map_err(stored)? {

@@ -8,9 +8,7 @@ use std::time::Duration;
 use himalia_journal::may_block;
 use himalia_model::{EngineError, Principal};
 use himalia_session::Room;
-use himalia_store::{
-    RUNNING, ReplicaRecord, StepsWritten, StoreError, WAITING, WorkflowRunEnd, WorkflowRunRecord,
-};
+use himalia_store::{RUNNING, ReplicaRecord, StepsWritten, StoreError, WorkflowRunEnd, WorkflowRunRecord};
 use himalia_workflows::{AttemptId, AttemptStatus, Effect, End, Failure, Outcome, Run, RunStatus};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc, watch};
@@ -18,6 +16,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 
 use super::definitions::Definitions;
+use super::pauses::Pauses;
 use super::runs::LOOK;
 use super::starter::{GATEWAY, Starter, token_ended};
 use super::step::step_run;
@@ -32,8 +31,8 @@ const CLAIM: Duration = Duration::from_secs(5);
 const FORGET: Duration = Duration::from_mins(10);
 /// How long a run is kept after its end.
 const KEPT: Duration = Duration::from_hours(30 * 24);
-/// Pauses after an error of the store: the first, and the longest.
-const PAUSE: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
+/// Pauses after errors of the store.
+const PAUSES: Pauses = Pauses::new(Duration::from_millis(500), Duration::from_secs(30));
 
 /// The runs that continue at this replica.
 #[derive(Debug, Default)]
@@ -198,15 +197,15 @@ impl Commands {
             reports,
             without_rights: false,
         };
-        let mut pause = PAUSE.0;
+        let mut pauses = PAUSES;
         loop {
-            match self.work_on(id, wake, &mut attempts, &mut reported).await {
-                Ok(()) | Err(Stop::Stale) => pause = PAUSE.0,
+            let worked = self.work_on(id, wake, &mut attempts, &mut reported, &mut pauses);
+            match worked.await {
+                Ok(()) | Err(Stop::Stale) => pauses.reset(),
                 Err(Stop::Over) => return,
                 Err(Stop::Store(error)) => {
                     tracing::warn!(run = id, %error, "the run of a workflow cannot continue now");
-                    sleep(pause).await;
-                    pause = PAUSE.1.min(pause * 2);
+                    sleep(pauses.take()).await;
                 }
             }
         }
@@ -219,6 +218,7 @@ impl Commands {
         wake: &Notify,
         attempts: &mut Attempts,
         reported: &mut mpsc::Receiver<Report>,
+        pauses: &mut Pauses,
     ) -> Result<(), Stop> {
         let record = self.inner.store().workflow_run(id.to_owned()).await?;
         let record = record
@@ -230,22 +230,11 @@ impl Commands {
         self.tokens_known(&starter).await;
         self.workflows.set_starter(id, &starter);
         let workflow = self.workflow_of(&record.brief).await.map_err(Stop::Store)?;
-        let without_prompt: HashSet<String> = steps
-            .iter()
-            .filter(|step| step.status == WAITING && step.prompt.is_none())
-            .map(|step| step.step.clone())
-            .collect();
         let mut run = records::run(workflow, &record, steps).map_err(Stop::Store)?;
         // Outputs of up to 8 MiB are copied: in a turn, and on no thread that other tasks wait for.
         let is_cancelled = record.brief.cancelled_by.is_some();
         let begun = self.in_turn(principal, || Ok(run.begin(self.now_micros(), is_cancelled)));
         let mut begun = begun.await.map_err(Stop::Store)?;
-        // Earlier versions wrote no prompts.
-        let asks = run
-            .attempts()
-            .filter(|one| without_prompt.contains(&one.place.step));
-        let asks = asks.filter(|one| one.status == AttemptStatus::Waiting);
-        begun.extend(asks.map(|one| Effect::Write(Box::new(one.clone()))));
         attempts.without_rights = record.brief.cancelled_by.as_deref() == Some(GATEWAY)
             || self
                 .end_without_rights(id, &starter, &mut run, &mut begun)
@@ -304,6 +293,7 @@ impl Commands {
             }
             drop(room);
             acted?;
+            pauses.reset();
         }
     }
 

@@ -18,6 +18,9 @@ use super::{records, stored};
 use crate::api::Commands;
 use crate::api::open_prompts::{ListedPrompt, PromptPlace};
 
+/// Bytes that a row of a prompt takes beside its question, about.
+const ROW_BYTES: usize = 256;
+
 /// The question of a step, as it is stored.
 #[derive(Serialize, Deserialize)]
 struct Question {
@@ -124,18 +127,22 @@ impl Commands {
             limit: i64::try_from(most).unwrap_or(i64::MAX),
         };
         let found = self.inner.store().step_prompts(filter).await.map_err(stored)?;
-        let listed = found.into_iter().map(|record| {
-            let turn = if of_all {
-                u32::try_from(record.turn).unwrap_or(u32::MAX)
-            } else {
-                0
-            };
-            Ok(ListedPrompt {
-                prompt: info(record)?,
-                turn,
-            })
-        });
-        listed.collect()
+        let bytes = found.iter().map(|record| record.prompt.len() + ROW_BYTES).sum();
+        let listed = || {
+            let listed = found.into_iter().map(|record| {
+                let turn = if of_all {
+                    u32::try_from(record.turn).unwrap_or(u32::MAX)
+                } else {
+                    0
+                };
+                Ok(ListedPrompt {
+                    prompt: info(record)?,
+                    turn,
+                })
+            });
+            listed.collect()
+        };
+        self.answer_in_turn(principal, bytes, listed).await?
     }
 
     /// The prompt of a step, when it has ended or after this time.

@@ -37,16 +37,9 @@ impl Starter {
         serde_json::to_string(&starter).map_err(|error| EngineError::internal("a principal", error))
     }
 
-    /// What was written. Earlier versions wrote the principal alone, which is bound to no token.
+    /// What was written.
     pub(super) fn read(text: &str) -> Result<Self, EngineError> {
-        let alone = |error| match json_of::<Principal>(text) {
-            Ok(principal) => Ok(Self {
-                holder: Holder::of(&principal),
-                principal,
-            }),
-            Err(_) => Err(error),
-        };
-        json_of(text).or_else(alone)
+        json_of(text)
     }
 }
 

@@ -15,14 +15,15 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
 
 use super::driver::Report;
+use super::pauses::Pauses;
 use super::runs::LOOK;
 use crate::api::Commands;
 use crate::api::skills::{RunSkill, STEP_MEMBER, SkillRun, SkillRunStatus, SkillStep, end_without_outputs};
 
 /// How long an attempt waits for room for its session, or for its session to be reached.
 const PATIENCE: Duration = Duration::from_mins(10);
-/// Pauses between two tries: the first, and the longest.
-const PAUSE: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(15));
+/// Pauses between two tries.
+const PAUSES: Pauses = Pauses::new(Duration::from_millis(500), Duration::from_secs(15));
 /// Sessions that an attempt may lose before it runs.
 const MOST_LOST: u32 = 5;
 /// What the execution says of its client.
@@ -118,7 +119,7 @@ pub(super) fn step_run(
 impl Commands {
     /// Runs it to its end, and reports.
     pub(super) async fn run_step(&self, mut step: StepRun, reports: &mpsc::Sender<Report>) {
-        let mut pause = PAUSE.0;
+        let mut pauses = PAUSES;
         let mut since: Option<Instant> = None;
         let outcome = loop {
             let error = match self.try_step(&mut step, reports).await {
@@ -139,8 +140,7 @@ impl Commands {
                 break failed(error.code(), &error.to_string(), true);
             }
             tracing::debug!(run = step.run, step = step.place.step, %error, "a step waits");
-            sleep(pause).await;
-            pause = PAUSE.1.min(pause * 2);
+            sleep(pauses.take()).await;
         };
         let _ = reports.send(Report::Finished(step.place, outcome)).await;
     }
@@ -161,31 +161,9 @@ impl Commands {
             execution: Some(id.to_string()),
         };
         let _ = reports.send(told).await;
-        let lost = |error: EngineError| match error {
-            EngineError::NotFound { .. } | EngineError::Removed { .. } | EngineError::SessionEnded(_) => {
-                Trouble::Fail(failed(
-                    "unknown",
-                    "the log of its session is gone, so that it is not known what came of it",
-                    false,
-                ))
-            }
-            other => other.into(),
-        };
         let mut feed = match self.watch_execution(&step.principal, id).await {
             Ok(feed) => feed,
-            Err(error) => {
-                self.reachable(Lookup::Kernel(id.kernel.0)).await?;
-                self.reachable(Lookup::Ended(id.kernel.0)).await?;
-                if matches!(
-                    self.log(&step.principal, id.kernel),
-                    Err(EngineError::NotFound { .. })
-                ) {
-                    // A session leaves nothing if it never had a process.
-                    step.execution = None;
-                    return Err(step.lost(error));
-                }
-                return Err(lost(error));
-            }
+            Err(error) => return Err(self.without_execution(step, id, error).await),
         };
         if feed.wait(Until::Settled).await.is_err() {
             return Err(Trouble::Wait(EngineError::unavailable(
@@ -199,7 +177,30 @@ impl Commands {
                 &error.to_string(),
                 false,
             ))),
-            Err(error) => Err(lost(error)),
+            Err(error) => Err(self.without_execution(step, id, error).await),
+        }
+    }
+
+    /// What becomes of an attempt whose execution cannot be read.
+    async fn without_execution(&self, step: &mut StepRun, id: ExecutionId, error: EngineError) -> Trouble {
+        for lookup in [Lookup::Kernel(id.kernel.0), Lookup::Ended(id.kernel.0)] {
+            if let Err(trouble) = self.reachable(lookup).await {
+                return trouble;
+            }
+        }
+        if error.is_absent() && self.never_ran(&step.principal, id.kernel) {
+            step.execution = None;
+            return step.lost(error);
+        }
+        match error {
+            EngineError::NotFound { .. } | EngineError::Removed { .. } | EngineError::SessionEnded(_) => {
+                Trouble::Fail(failed(
+                    "unknown",
+                    "the log of its session is gone, so that it is not known what came of it",
+                    false,
+                ))
+            }
+            other => other.into(),
         }
     }
 

@@ -204,23 +204,6 @@ fn history_is_in_the_order_of_the_kernel_and_paged() {
         (latest.offset, latest.total, latest.history[0].seq),
         (2, 3, all.history[2].seq)
     );
-    let page = history(
-        kernel(),
-        &filled(Detail::Code).cells,
-        Some(HistoryPosition::Offset(1)),
-        1,
-    );
-    assert_eq!(page.history[0], all.history[1]);
-    assert!(
-        history(
-            kernel(),
-            &filled(Detail::Code).cells,
-            Some(HistoryPosition::Offset(9)),
-            1
-        )
-        .history
-        .is_empty()
-    );
     // From either end, whatever is omitted before.
     let at = |position| history(kernel(), &filled(Detail::Code).cells, Some(position), 2);
     let (first, omitted) = (at(HistoryPosition::From(0)), all.omitted);
@@ -331,6 +314,34 @@ fn a_later_cell_changes_the_display_of_an_earlier_one() {
     let (cells, _) = log.cells.in_order();
     assert_eq!(cells[0].cell.outputs()[0]["data"]["text/plain"], "after");
     assert!(cells[1].cell.outputs().is_empty());
+}
+
+#[test]
+fn later_cells_change_a_bounded_number_of_displays_with_short_ids() {
+    let content =
+        |id: &str, text: &str| json!({"data": {"text/plain": text}, "transient": {"display_id": id}});
+    let mut log = Log::new(Detail::Outputs);
+    let mut cell = |number: u64, kind: &str, text: &str, ids: &[String]| {
+        log.client(number, &json!({"code": "x"}), 0);
+        for id in ids {
+            log.says(0, number, Channel::Iopub, kind, &content(id, text), false);
+        }
+    };
+    let (long, one_more) = ("d".repeat(257), "d".repeat(256));
+    cell(1, "display_data", "before", std::slice::from_ref(&long));
+    for number in 2..=101 {
+        let ids: Vec<String> = (0..100).map(|n| format!("{number} {n}")).collect();
+        cell(number, "display_data", "before", &ids);
+    }
+    cell(102, "display_data", "before", std::slice::from_ref(&one_more));
+    let ids = [long, "2 0".to_owned(), "101 99".to_owned(), one_more];
+    cell(103, "update_display_data", "after", &ids);
+    let (cells, _) = log.cells.in_order();
+    let text = |cell: usize, output: usize| cells[cell].cell.outputs()[output]["data"]["text/plain"].clone();
+    assert_eq!(
+        [text(0, 0), text(1, 0), text(100, 99), text(101, 0)],
+        ["before", "after", "after", "before"]
+    );
 }
 
 #[test]

@@ -312,30 +312,20 @@ pub(crate) struct OutputPart {
 pub(crate) struct Page {
     /// The `next` of the page before: the first byte. Default 0.
     cursor: Option<u64>,
-    /// The same as `cursor`, but `next` is a number also at the end.
-    #[schemars(extend("deprecated" = true))]
-    offset: Option<u64>,
     /// Maximum number of bytes; default 65,536.
     limit: Option<Whole<1, PAGE_MOST>>,
 }
 
 /// `GET /v1/executions/{id}/output?cursor=&limit=`: a part of the text. With `Accept: text/plain` all of it from
-/// `offset` on, as it is now, as one stream.
+/// `cursor` on, as it is now, as one stream.
 pub(crate) async fn output(
     State(app): State<App>,
     Caller(principal): Caller,
     Path(id): Path<String>,
-    Parameters(Page {
-        cursor,
-        offset,
-        limit,
-    }): Parameters<Page>,
+    Parameters(Page { cursor, limit }): Parameters<Page>,
     headers: HeaderMap,
 ) -> Result<Either<Json<OutputPart>, PlainText>, ApiError> {
-    if cursor.is_some() && offset.is_some() {
-        return Err(ApiError::bad_field("offset", "cannot be used with cursor"));
-    }
-    let first = cursor.or(offset).unwrap_or(0);
+    let first = cursor.unwrap_or(0);
     if text::is_wanted(&headers) {
         if limit.is_some() {
             return Err(ApiError::bad_field("limit", "is for JSON alone"));
@@ -353,7 +343,7 @@ pub(crate) async fn output(
     Ok(Either::One(Json(OutputPart {
         text: page.text,
         offset: page.offset,
-        next: (offset.is_some() || !is_last).then_some(page.next),
+        next: (!is_last).then_some(page.next),
         bytes_total: page.bytes_total,
         complete: page.complete,
     })))

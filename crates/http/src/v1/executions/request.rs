@@ -88,9 +88,6 @@ pub(crate) struct NewExecution {
     /// Seconds that the code may run, without its wait in the queue or for input; default: no limit. Without `wait_s`, the response
     /// waits about 10 seconds longer at most.
     timeout_s: Option<Wait<{ MAX_TIMEOUT_MS / 1000 }>>,
-    /// The same in milliseconds.
-    #[schemars(extend("deprecated" = true))]
-    timeout_ms: Option<Whole<1, MAX_TIMEOUT_MS>>,
     /// Only with `timeout_s`; default `interrupt`.
     on_timeout: Option<OnTimeout>,
     /// Respond immediately with JSON, whatever `Accept` says; default false.
@@ -105,8 +102,6 @@ pub(crate) struct NewExecution {
     /// Pixels on a side of these images; of a larger one the response contains the smaller copy (`preview`), if there is one. Default: any
     /// number.
     image_pixels: Option<Whole<1, { images::MOST_PIXELS }>>,
-    #[schemars(extend("deprecated" = true))]
-    budget: Option<Budget>,
     /// Whether the code may ask for input; default false.
     allow_stdin: Option<bool>,
     /// Whether the kernel counts it and stores it in its history; default true.
@@ -129,30 +124,18 @@ pub(crate) struct NewExecution {
     idempotency_key: Option<Text<1, MAX_KEY_BYTES>>,
 }
 
-/// `text_chars` of earlier versions.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct Budget {
-    /// Characters of text; default 8,000.
-    text_chars: Option<Whole<0, { MAX_TEXT_CHARS as u64 }>>,
-}
-
 impl NewExecution {
     /// For the engine. `header` is the idempotency key of the header.
     pub(super) fn read(self, header: Option<String>) -> Result<Requested, ApiError> {
         variables::check("env", &self.env)?;
         let plain = Execute::default();
         let background = self.background.unwrap_or(false);
-        let timeout = match (self.timeout_s, self.timeout_ms) {
-            (Some(_), Some(_)) => {
-                return Err(ApiError::bad_field("timeout_ms", "cannot be used with timeout_s"));
-            }
-            (Some(Wait(time)), None) if time.is_zero() => {
+        let timeout = match self.timeout_s {
+            Some(Wait(time)) if time.is_zero() => {
                 return Err(ApiError::bad_field("timeout_s", "must be more than 0"));
             }
             // The kernel's clock counts milliseconds.
-            (Some(Wait(time)), None) => Some(time.max(Duration::from_millis(1))),
-            (None, old) => old.map(|Whole(ms)| Duration::from_millis(ms)),
+            time => time.map(|Wait(time)| time.max(Duration::from_millis(1))),
         };
         let wait = match self.wait_s {
             Some(Wait(wait)) if background && !wait.is_zero() => {
@@ -167,17 +150,12 @@ impl NewExecution {
         if timeout.is_none() && self.on_timeout.is_some() {
             return Err(ApiError::bad_field("on_timeout", "needs timeout_s"));
         }
-        let old = self.budget.and_then(|budget| budget.text_chars);
-        if self.text_chars.is_some() && old.is_some() {
-            return Err(ApiError::bad_field("budget", "cannot be used with text_chars"));
-        }
-        let chars = self.text_chars.or(old);
         let execute = Execute {
             code: self.code.0,
             language: self.language,
             timeout,
             on_timeout: self.on_timeout.unwrap_or_default(),
-            text_chars: chars.map_or(plain.text_chars, |Whole(chars)| {
+            text_chars: self.text_chars.map_or(plain.text_chars, |Whole(chars)| {
                 usize::try_from(chars).unwrap_or(usize::MAX)
             }),
             allow_stdin: self.allow_stdin.unwrap_or(plain.allow_stdin),
@@ -244,8 +222,6 @@ mod tests {
         let pictures = requested(r#"{"code": "x", "image_bytes": 5}"#);
         assert_eq!((pictures.images.bytes, pictures.execute), (5, plain.execute));
         let one = requested(r#"{"code": "x", "timeout_s": 0.007, "text_chars": 9}"#);
-        let old = requested(r#"{"code": "x", "timeout_ms": 7, "budget": {"text_chars": 9}}"#);
-        assert_eq!(one.execute, old.execute);
         assert_eq!(
             (one.execute.on_timeout, one.execute.text_chars),
             (OnTimeout::Interrupt, 9)
@@ -267,24 +243,13 @@ mod tests {
             ("{}", "code: is missing"),
             (r#"{"code": "x", "tiemout_ms": 1}"#, "tiemout_ms: unknown field"),
             (
-                r#"{"code": "x", "budget": {"images": 1}}"#,
-                "budget.images: unknown field",
-            ),
-            (
                 r#"{"code": "x", "on_timeout": "detach"}"#,
                 "on_timeout: needs timeout_s",
             ),
-            (
-                r#"{"code": "x", "timeout_s": 1, "timeout_ms": 1}"#,
-                "timeout_ms: cannot be used with timeout_s",
-            ),
+            (r#"{"code": "x", "timeout_ms": 1}"#, "timeout_ms: unknown field"),
             (
                 r#"{"code": "x", "timeout_s": 0}"#,
                 "timeout_s: must be more than 0",
-            ),
-            (
-                r#"{"code": "x", "text_chars": 1, "budget": {"text_chars": 1}}"#,
-                "budget: cannot be used with text_chars",
             ),
             (
                 r#"{"code": "x", "image_bytes": 4194305}"#,

@@ -86,9 +86,6 @@ struct Event<'a> {
     #[schemars(extend("format" = "date-time"))]
     at: String,
     execution_id: ExecutionId,
-    /// The same as `execution_id`.
-    #[schemars(extend("deprecated" = true))]
-    execution: ExecutionId,
 }
 
 impl<'a> Event<'a> {
@@ -98,7 +95,6 @@ impl<'a> Event<'a> {
             seq: event.seq,
             at: timestamp(event.at),
             execution_id: id,
-            execution: id,
         };
         serde_json::to_string(&data).unwrap_or_default()
     }

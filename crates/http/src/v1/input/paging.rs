@@ -30,7 +30,8 @@ impl<const LIST: char> Cursor<LIST> {
         URL_SAFE_NO_PAD.encode(format!("{LIST}{key}"))
     }
 
-    fn read(text: &str) -> Option<Self> {
+    /// The place of a text that [`Cursor::write`] made for this list.
+    pub(in crate::v1) fn read(text: &str) -> Option<Self> {
         let bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
         let plain = String::from_utf8(bytes).ok()?;
         plain.strip_prefix(LIST).map(|key| Self(key.to_owned()))

@@ -97,10 +97,16 @@ impl Provisioner for NoSandboxes {
 
 /// An engine that starts nothing, with a kernelspec `python3`.
 pub async fn engine(dir: &Path) -> Engine {
+    engine_with(dir, |_| {}).await
+}
+
+/// The same with other settings.
+pub async fn engine_with(dir: &Path, adjust: impl FnOnce(&mut EngineConfig)) -> Engine {
     kernelspec(dir);
     let mut config = EngineConfig::new(dir.join("data"));
     config.kernelspec_dirs = vec![dir.join("kernels")];
     config.only_these_kernelspecs = true;
+    adjust(&mut config);
     Engine::open(config, Arc::new(NoSandboxes)).await.unwrap()
 }
 

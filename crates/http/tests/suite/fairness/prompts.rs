@@ -108,20 +108,55 @@ async fn a_flood_of_prompts_does_not_hide_those_of_others() {
     stop(engine).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn many_prompts_of_a_session_do_not_hide_those_of_others() {
-    let (gateway, engine) = place(Share::default()).await;
-    for (token, count) in [(EVE, 12), (ADA, 1)] {
-        let session = made(&gateway, token, "POST", "/v1/sessions", json!({})).await;
+/// Starts so many sessions, each of which asks so often.
+async fn ask_in_sessions(gateway: &Arc<Gateway>, token: &str, sessions: usize, prompts: usize) {
+    for _ in 0..sessions {
+        let session = made(gateway, token, "POST", "/v1/sessions", json!({})).await;
         let path = format!("/v1/sessions/{}/prompts", session["id"].as_str().unwrap());
-        for _ in 0..count {
-            made(&gateway, token, "POST", &path, json!({ "text": "May it?" })).await;
+        for _ in 0..prompts {
+            made(gateway, token, "POST", &path, json!({ "text": "May it?" })).await;
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_prompts_of_sessions_do_not_hide_those_of_others() {
+    let (gateway, engine) = place(Share::default()).await;
+    ask_in_sessions(&gateway, EVE, 1, 12).await;
+    ask_in_sessions(&gateway, EVE, 4, 1).await;
+    ask_in_sessions(&gateway, ADA, 1, 1).await;
     let [ada] = <[String; 1]>::try_from(all(&gateway, ADA, 10).await).unwrap();
-    let first = page(&gateway, TOKEN, "limit=5").await;
+    // Two owners ask: the first one of each.
+    let first = page(&gateway, TOKEN, "limit=2").await;
     assert!(ids(&first).contains(&ada), "{first}");
-    assert_eq!(all(&gateway, TOKEN, 5).await.len(), 13);
+    assert_eq!(all(&gateway, TOKEN, 5).await.len(), 17);
+    stop(engine).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn answers_between_pages_leave_nothing_out() {
+    let (gateway, engine) = place(Share::default()).await;
+    ask(&gateway, EVE, 10, 1).await;
+    ask_in_sessions(&gateway, EVE, 1, 12).await;
+    ask_in_sessions(&gateway, ADA, 3, 4).await;
+    assert_eventually!(all(&gateway, TOKEN, 1000).await.len() == 34);
+    for token in [TOKEN, EVE] {
+        let everything: BTreeSet<String> = all(&gateway, token, 1000).await.into_iter().collect();
+        let (mut seen, mut cursor) = (BTreeSet::new(), String::new());
+        loop {
+            let page = page(&gateway, token, &format!("limit=3{cursor}")).await;
+            for (number, id) in ids(&page).into_iter().enumerate() {
+                if number < 2 && id.starts_with("prm_") {
+                    let path = format!("/v1/prompts/{id}/answer");
+                    made(&gateway, token, "POST", &path, json!({ "value": "yes" })).await;
+                }
+                seen.insert(id);
+            }
+            let Some(next) = page["next"].as_str() else { break };
+            cursor = format!("&cursor={next}");
+        }
+        assert_eq!(seen, everything);
+    }
     stop(engine).await;
 }
 

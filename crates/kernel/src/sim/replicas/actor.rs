@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use himalia_journal::{NewRecord, Record};
 use himalia_lease::GIVEN_UP;
-use himalia_shim_protocol::{Lane, PerLane, ToGateway, Welcome};
+use himalia_shim_protocol::{Lane, PROTOCOL_MAX, PerLane, ToGateway, Welcome};
 
 use super::super::shim::KERNEL;
 use super::super::wire::{Down, parsed};
@@ -331,7 +331,7 @@ fn step(actor: &mut Actor, event: Event, now: Timestamp) -> Result<(), String> {
             Effect::Welcome(lane, resume) => (
                 lane,
                 Down::Welcome(Welcome {
-                    protocol: 2,
+                    protocol: PROTOCOL_MAX,
                     epoch: actor.epoch,
                     resume: vec![resume],
                 }),

@@ -137,17 +137,11 @@ fn gvisor_has_processes_of_its_own_beside_those_of_the_sandbox() {
 
 #[test]
 fn the_shim_is_told_its_places_and_times() {
-    let command = body(
-        |spec| {
-            spec.orphan_ttl = Some(Duration::from_millis(10));
-            spec.protocol_max = Some(2);
-        },
-        None,
-    );
+    let command = body(|spec| spec.orphan_ttl = Some(Duration::from_millis(10)), None);
     assert_eq!(command.entrypoint.unwrap(), [SHIM]);
     let command = command.cmd.unwrap().join(" ");
     assert!(command.starts_with("--gateway-dir /himalia/gw --runtime-dir /himalia/run --spill-dir /session"));
-    assert!(command.ends_with("--orphan-ttl 1 --protocol-max 2"));
+    assert!(command.ends_with("--orphan-ttl 1"));
 }
 
 #[test]

@@ -41,12 +41,11 @@ async fn the_shim_is_told_what_was_configured_and_stands_apart() {
     let provisioner = LocalProvisioner::new(config).unwrap();
     let mut wanted = spec();
     wanted.orphan_ttl = Some(Duration::from_mins(10));
-    wanted.protocol_max = Some(1);
     let handle = start_with(&provisioner, wanted).await;
     let arguments = text(&handle, "arguments").await;
     let spill = fixture.dir.path().join("spill");
     let expected = format!(
-        "--gateway-dir {} --runtime-dir {} --orphan-ttl 600 --protocol-max 1 --spill-dir {} --memory-limit 1610612736\n",
+        "--gateway-dir {} --runtime-dir {} --orphan-ttl 600 --spill-dir {} --memory-limit 1610612736\n",
         gateway_dir(&handle).display(),
         handle.runtime_dir.display(),
         spill.display(),

@@ -11,6 +11,7 @@ use zeroize::Zeroizing;
 use super::record::TokenRecord;
 use super::{Key, TokenKeeper};
 use crate::credentials::{configured, not_read, sealed};
+use crate::not_stored;
 
 /// The tokens of one credential as they were read.
 pub(super) struct StoredTokens {
@@ -134,7 +135,7 @@ impl TokenKeeper {
             None => PutCredential::Absent,
         };
         let written = self.store.put_credential(row.clone(), when).await;
-        let written = written.map_err(|error| EngineError::internal("cannot store tokens", error))?;
+        let written = written.map_err(|error| not_stored("cannot store tokens", error))?;
         if written {
             kept.row = Some(row);
         }

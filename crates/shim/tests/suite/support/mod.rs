@@ -210,7 +210,7 @@ impl World {
         let lane = hello.lane;
         let resumed = self.link.hello(lane, hello.kernel(KERNEL));
         assert_eq!((resumed.lost, resumed.rewound), (None, false));
-        let protocol = self.versions.negotiate(hello.protocol).unwrap();
+        let protocol = self.versions.negotiate(hello.versions).unwrap();
         self.link.set_protocol(protocol);
         let resume = vec![resumed.resume];
         connection

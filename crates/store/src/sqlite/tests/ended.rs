@@ -32,7 +32,7 @@ async fn room_is_given_back_in_bounded_steps() {
 }
 
 #[tokio::test]
-async fn a_file_of_an_earlier_version_is_written_anew_once() {
+async fn a_file_that_sqlite3_wrote_is_rewritten_once() {
     let place = Fixture::new();
     raw(&place.path())
         .execute_batch(

@@ -1,0 +1,15 @@
+//! `himalia gc`.
+
+use clap::Args;
+
+use super::gateway::GatewayArgs;
+
+/// What is removed.
+#[derive(Debug, Args)]
+pub struct GcArgs {
+    /// Only print what would be removed
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    #[command(flatten)]
+    pub(crate) gateway: GatewayArgs,
+}

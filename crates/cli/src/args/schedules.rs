@@ -1,0 +1,153 @@
+//! `himalia schedule`.
+
+use clap::{Args, Subcommand, ValueEnum};
+
+use super::gateway::GatewayArgs;
+use crate::values::Seconds;
+
+pub const EXAMPLES: &str = "\
+Examples:
+  himalia schedule add monthly --skill reconcile --cron '0 6 1 * *' --time-zone Europe/Berlin
+  himalia schedule add nightly --workflow close --cron '0 2 * * *'
+  himalia schedule ls
+  himalia schedule run monthly --wait      start a run now, and wait for its result
+  himalia schedule show monthly            with its latest runs
+  himalia schedule pause monthly";
+
+/// What becomes of missed due times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum OnMissed {
+    /// The latest one is made up for
+    RunOnce,
+    /// They are left out
+    Skip,
+}
+
+/// What becomes of a due time while an earlier run is in progress.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum OnOverlap {
+    /// It is left out
+    Skip,
+    /// It is run beside the other one
+    Allow,
+}
+
+impl OnOverlap {
+    /// As requests have it.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Skip => "skip",
+            Self::Allow => "allow",
+        }
+    }
+}
+
+#[derive(Debug, Subcommand)]
+pub enum ScheduleCommand {
+    /// Run a skill at due times
+    Add(Box<NewScheduleArgs>),
+    /// List schedules with their next and last runs
+    #[command(name = "ls")]
+    List {
+        #[command(flatten)]
+        gateway: GatewayArgs,
+    },
+    /// Show a schedule and its latest runs
+    Show {
+        /// Its name or id
+        schedule: String,
+        #[command(flatten)]
+        gateway: GatewayArgs,
+    },
+    /// Start a run now
+    Run {
+        /// Its name or id
+        schedule: String,
+        /// Wait for its end; the exit code is 1 unless it succeeds
+        #[arg(long)]
+        wait: bool,
+        /// The same key again is the same run
+        #[arg(long, value_name = "KEY")]
+        key: Option<String>,
+        /// What becomes of it while an earlier run is in progress [default: as the schedule has it]
+        #[arg(long, value_name = "POLICY")]
+        overlap: Option<OnOverlap>,
+        #[command(flatten)]
+        gateway: GatewayArgs,
+    },
+    /// Start no runs until it is resumed
+    Pause {
+        /// Its name or id
+        schedule: String,
+        #[command(flatten)]
+        gateway: GatewayArgs,
+    },
+    /// Start runs again, as the caller of this command
+    Resume {
+        /// Its name or id
+        schedule: String,
+        #[command(flatten)]
+        gateway: GatewayArgs,
+    },
+    /// Delete a schedule; what runs continues
+    #[command(name = "rm")]
+    Remove {
+        /// Its name or id
+        schedule: String,
+        #[command(flatten)]
+        gateway: GatewayArgs,
+    },
+}
+
+/// What runs.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+pub struct TargetArgs {
+    /// The skill that runs
+    #[arg(long, value_name = "NAME")]
+    pub(crate) skill: Option<String>,
+    /// The workflow that runs
+    #[arg(long, value_name = "NAME")]
+    pub(crate) workflow: Option<String>,
+}
+
+/// A schedule to create.
+#[derive(Debug, Args)]
+pub struct NewScheduleArgs {
+    /// Lower-case letters, digits and hyphens
+    pub(crate) name: String,
+    /// When it is due: minute, hour, day, month and weekday, with a second before them if need be
+    #[arg(long, value_name = "EXPRESSION")]
+    pub(crate) cron: String,
+    /// The time zone of --cron, such as Europe/Berlin
+    #[arg(long, value_name = "ZONE", default_value = "UTC")]
+    pub(crate) time_zone: String,
+    #[command(flatten)]
+    pub(crate) target: TargetArgs,
+    /// Its version [default: the latest, at each run]
+    #[arg(long, value_name = "VERSION")]
+    pub(crate) version: Option<String>,
+    /// An argument; what is JSON is read as that, anything else is text; may be repeated
+    #[arg(long = "input", value_name = "NAME=VALUE")]
+    pub(crate) inputs: Vec<String>,
+    /// Template of the sessions of runs of a skill [default: that of the skill, or the gateway's default kernelspec]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) template: Option<String>,
+    /// The time that a run of a skill may take, if that is less than the skill says
+    #[arg(long, value_name = "TIME")]
+    pub(crate) timeout: Option<Seconds>,
+    /// What becomes of due times that no gateway saw
+    #[arg(long, value_name = "POLICY", default_value = "run-once")]
+    pub(crate) missed: OnMissed,
+    /// What becomes of a due time while an earlier run is in progress
+    #[arg(long, value_name = "POLICY", default_value = "skip")]
+    pub(crate) overlap: OnOverlap,
+    /// Where the result of each run is posted
+    #[arg(long, value_name = "URL")]
+    pub(crate) callback: Option<String>,
+    /// Create it without starting runs
+    #[arg(long)]
+    pub(crate) paused: bool,
+    #[command(flatten)]
+    pub(crate) gateway: GatewayArgs,
+}

@@ -1,0 +1,213 @@
+//! `himalia skill`: skills of a running gateway, and their folders.
+
+mod folder;
+mod test;
+
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use anyhow::{Context as _, bail};
+use himalia_skills::{SKILL_FILE, Skill};
+use serde_json::{Map, Value, json};
+
+use super::http::Client;
+use super::show;
+use crate::args::skills::{SkillCommand, SkillRunArgs};
+use crate::support::{array, connect, delete, encoded, expect, print};
+
+/// Seconds that one response waits.
+const WAIT_S: u64 = 300;
+
+pub(super) async fn call(command: SkillCommand) -> anyhow::Result<ExitCode> {
+    match command {
+        SkillCommand::New { name, dir, kind } => folder::new(&name, dir, kind),
+        SkillCommand::Test {
+            folder,
+            template,
+            gateway,
+        } => {
+            let skill = folder::read(&folder)?;
+            test::test(&gateway, &skill, template).await
+        }
+        SkillCommand::Publish { folder, gateway } => {
+            let skill = folder::read(&folder)?;
+            let reply = connect(&gateway)?.post("/v1/skills", &body(&skill)).await?;
+            if ![200, 201].contains(&reply.status) {
+                bail!("{}", reply.problem());
+            }
+            let is_new = reply.status == 201;
+            print(gateway.json, &reply.json()?, |skill| {
+                let word = if is_new { "published" } else { "was there already" };
+                let text = |member: &str| show::clean(skill[member].as_str().unwrap_or_default());
+                format!(
+                    "{} {} {word}: {}\n",
+                    text("name"),
+                    text("version"),
+                    text("digest")
+                )
+            })
+        }
+        SkillCommand::List { gateway } => {
+            let body = connect(&gateway)?.list("/v1/skills", "skills").await?;
+            print(gateway.json, &body, |body| show::skills(array(&body["skills"])))
+        }
+        SkillCommand::Show {
+            name,
+            version,
+            output,
+            gateway,
+        } => {
+            let reply = connect(&gateway)?.get(&path(&name, version.as_deref())).await?;
+            let shown = expect(&reply, 200)?;
+            match output {
+                Some(dir) => folder::write(&dir, &shown),
+                None => print(gateway.json, &shown, text),
+            }
+        }
+        SkillCommand::Run(args) => run(*args).await,
+        SkillCommand::Remove {
+            name,
+            version,
+            gateway,
+        } => delete(&gateway, &path(&name, version.as_deref()), &name).await,
+    }
+}
+
+fn path(name: &str, version: Option<&str>) -> String {
+    let query = version.map_or_else(String::new, |version| format!("?version={}", encoded(version)));
+    format!("/v1/skills/{}{query}", encoded(name))
+}
+
+fn body(skill: &Skill) -> Value {
+    let files: Map<String, Value> = skill
+        .files()
+        .iter()
+        .map(|(path, content)| (path.clone(), folder::as_json(content)))
+        .collect();
+    json!({ "manifest": skill.manifest(), "files": files })
+}
+
+/// For people: the manifest, and the text of instructions or the code.
+fn text(skill: &Value) -> String {
+    let main = if skill["manifest"]["kind"] == "code" {
+        himalia_skills::MAIN_FILE
+    } else {
+        SKILL_FILE
+    };
+    let text = skill["files"][main]["text"].as_str().unwrap_or_default();
+    let files = skill["files"].as_object();
+    let others = files
+        .into_iter()
+        .flat_map(|files| files.keys())
+        .filter(|path| *path != main);
+    let others: Vec<String> = others.map(|path| show::clean(path)).collect();
+    let others = if others.is_empty() {
+        String::new()
+    } else {
+        format!("files: {}\n", others.join(", "))
+    };
+    let lines: Vec<String> = text.lines().map(show::clean).collect();
+    let lines = lines.join("\n");
+    format!(
+        "{}\n{}\n{others}--- {main}\n{lines}\n",
+        show::clean(skill["digest"].as_str().unwrap_or_default()),
+        serde_json::to_string_pretty(&skill["manifest"]).unwrap_or_default()
+    )
+}
+
+/// What `--input NAME=VALUE` gives: JSON, or else text.
+pub(super) fn inputs_of(given: &[String]) -> anyhow::Result<Map<String, Value>> {
+    let pair = |given: &String| {
+        let (name, value) = given
+            .split_once('=')
+            .with_context(|| format!("--input {given:?}: expected NAME=VALUE"))?;
+        let value = serde_json::from_str(value).unwrap_or_else(|_| value.into());
+        Ok((name.to_owned(), value))
+    };
+    given.iter().map(pair).collect()
+}
+
+async fn run(args: SkillRunArgs) -> anyhow::Result<ExitCode> {
+    let mut body = json!({ "inputs": inputs_of(&args.inputs)?, "wait_s": WAIT_S });
+    for (member, given) in [
+        ("version", args.version.map(Value::from)),
+        ("template", args.template.map(Value::from)),
+        ("timeout_s", args.timeout.map(|time| time.0.into())),
+        ("callback", args.callback.map(Value::from)),
+    ] {
+        if let Some(value) = given {
+            body[member] = value;
+        }
+    }
+    let client = connect(&args.gateway)?;
+    let reply = client
+        .post(&format!("/v1/skills/{}/runs", encoded(&args.name)), &body)
+        .await?;
+    if ![200, 202].contains(&reply.status) {
+        bail!("{}", reply.problem());
+    }
+    let run = reply.json()?;
+    say_secret(&run)?;
+    let run = ended(&client, run).await?;
+    if args.gateway.json {
+        print(true, &run, |_| String::new())?;
+    } else if run["status"] == "succeeded" {
+        print(true, &run["outputs"], |_| String::new())?;
+    }
+    let mut stderr = std::io::stderr();
+    let kept = run["execution"]["artifacts"]
+        .as_array()
+        .filter(|_| !args.gateway.json);
+    for file in kept.into_iter().flatten() {
+        let text = |member: &str| show::clean(file[member].as_str().unwrap_or_default());
+        let (name, artifact) = (text("name"), text("artifact"));
+        writeln!(stderr, "artifact {name} ({} bytes): {artifact}", file["bytes"])?;
+    }
+    if run["status"] == "succeeded" {
+        return Ok(ExitCode::SUCCESS);
+    }
+    for line in why(&run) {
+        writeln!(stderr, "{line}")?;
+    }
+    Ok(ExitCode::FAILURE)
+}
+
+/// Says with what the callback of a run is signed: the response to its start alone has that.
+pub(super) fn say_secret(run: &Value) -> anyhow::Result<()> {
+    if let Some(secret) = run["callback_secret"].as_str() {
+        let id = show::clean(run["id"].as_str().unwrap_or_default());
+        writeln!(
+            std::io::stderr(),
+            "the result of {id} is signed with {}",
+            show::clean(secret)
+        )?;
+    }
+    Ok(())
+}
+
+/// Waits until it has ended.
+async fn ended(client: &Client, mut run: Value) -> anyhow::Result<Value> {
+    while run["status"] == "running" {
+        let id = run["id"].as_str().unwrap_or_default();
+        let path = format!("/v1/executions/{}/skill?wait_s={WAIT_S}", encoded(id));
+        run = expect(&client.get(&path).await?, 200)?;
+    }
+    Ok(run)
+}
+
+/// Why a run has failed.
+fn why(run: &Value) -> Vec<String> {
+    let text = |value: &Value| show::clean(value.as_str().unwrap_or_default());
+    let wrong = run["violations"].as_array().into_iter().flatten();
+    let mut lines: Vec<String> = wrong
+        .map(|wrong| format!("outputs{}: {}", text(&wrong["path"]), text(&wrong["text"])))
+        .collect();
+    let error = &run["execution"]["error"];
+    if error.is_object() {
+        lines.push(format!("{}: {}", text(&error["name"]), text(&error["value"])));
+    }
+    if lines.is_empty() {
+        lines.push(format!("the run has failed: {}", text(&run["reason"])));
+    }
+    lines
+}

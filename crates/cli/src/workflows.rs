@@ -1,0 +1,173 @@
+//! `himalia workflow`: workflows of a running gateway, and their runs.
+
+use std::fs;
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use anyhow::{Context as _, bail};
+use serde_json::{Value, json};
+
+use super::show;
+use super::skills::{inputs_of, say_secret};
+use crate::args::workflows::{WorkflowCommand, WorkflowRunArgs};
+use crate::support::{array, connect, delete, encoded, expect, print};
+
+/// Seconds that one response waits: so late a step that asks a person is reported.
+const WAIT_S: u64 = 5;
+
+pub(super) async fn call(command: WorkflowCommand) -> anyhow::Result<ExitCode> {
+    match command {
+        WorkflowCommand::Publish { file, gateway } => {
+            let text =
+                fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
+            let definition: Value =
+                serde_json::from_str(&text).with_context(|| format!("{} is no JSON", file.display()))?;
+            let reply = connect(&gateway)?
+                .post("/v1/workflows", &json!({ "definition": definition }))
+                .await?;
+            if ![200, 201].contains(&reply.status) {
+                bail!("{}", reply.problem());
+            }
+            let is_new = reply.status == 201;
+            print(gateway.json, &reply.json()?, |workflow| {
+                let word = if is_new { "published" } else { "was there already" };
+                let text = |member: &str| show::clean(workflow[member].as_str().unwrap_or_default());
+                format!(
+                    "{} {} {word}: {}\n",
+                    text("name"),
+                    text("version"),
+                    text("digest")
+                )
+            })
+        }
+        WorkflowCommand::List { gateway } => {
+            let body = connect(&gateway)?.list("/v1/workflows", "workflows").await?;
+            print(gateway.json, &body, |body| {
+                show::workflows(array(&body["workflows"]))
+            })
+        }
+        WorkflowCommand::Show {
+            name,
+            version,
+            gateway,
+        } => {
+            let client = connect(&gateway)?;
+            // A name has no `_`.
+            if name.starts_with("wfr_") {
+                let run = expect(&client.get(&run_path(&name)).await?, 200)?;
+                return print(gateway.json, &run, show::run);
+            }
+            let shown = expect(&client.get(&path(&name, version.as_deref())).await?, 200)?;
+            print(gateway.json, &shown, |shown| {
+                let digest = show::clean(shown["digest"].as_str().unwrap_or_default());
+                let definition = serde_json::to_string_pretty(&shown["definition"]).unwrap_or_default();
+                format!("{digest}\n{definition}\n")
+            })
+        }
+        WorkflowCommand::Run(args) => run(*args).await,
+        WorkflowCommand::Runs { name, gateway } => {
+            let query = name.map_or_else(String::new, |name| format!("?workflow={}", encoded(&name)));
+            let body = connect(&gateway)?
+                .list(&format!("/v1/workflow-runs{query}"), "runs")
+                .await?;
+            print(gateway.json, &body, |body| show::runs(array(&body["runs"])))
+        }
+        WorkflowCommand::Answer {
+            run,
+            step,
+            value,
+            gateway,
+        } => {
+            let path = format!("{}/steps/{}/answer", run_path(&run), encoded(&step));
+            let reply = connect(&gateway)?.post(&path, &json!({ "value": value })).await?;
+            print(gateway.json, &expect(&reply, 200)?, show::run)
+        }
+        WorkflowCommand::Cancel { run, gateway } => {
+            let path = format!("{}/cancel", run_path(&run));
+            let reply = connect(&gateway)?.post(&path, &json!({})).await?;
+            print(gateway.json, &expect(&reply, 200)?, show::run)
+        }
+        WorkflowCommand::Remove {
+            name,
+            version,
+            gateway,
+        } => delete(&gateway, &path(&name, version.as_deref()), &name).await,
+    }
+}
+
+fn path(name: &str, version: Option<&str>) -> String {
+    let query = version.map_or_else(String::new, |version| format!("?version={}", encoded(version)));
+    format!("/v1/workflows/{}{query}", encoded(name))
+}
+
+fn run_path(id: &str) -> String {
+    format!("/v1/workflow-runs/{}", encoded(id))
+}
+
+async fn run(args: WorkflowRunArgs) -> anyhow::Result<ExitCode> {
+    let mut body = json!({ "inputs": inputs_of(&args.inputs)? });
+    for (member, given) in [
+        ("version", args.version),
+        ("idempotency_key", args.key),
+        ("callback", args.callback),
+    ] {
+        if let Some(value) = given {
+            body[member] = value.into();
+        }
+    }
+    let client = connect(&args.gateway)?;
+    let reply = client
+        .post(&format!("/v1/workflows/{}/runs", encoded(&args.name)), &body)
+        .await?;
+    if ![200, 201].contains(&reply.status) {
+        bail!("{}", reply.problem());
+    }
+    let mut run = reply.json()?;
+    say_secret(&run)?;
+    if args.detach {
+        return print(args.gateway.json, &run, show::run);
+    }
+    let mut stderr = std::io::stderr();
+    let id = show::clean(run["id"].as_str().unwrap_or_default());
+    if run["status"] == "running" {
+        writeln!(stderr, "{id}")?;
+    }
+    let mut asked = Vec::new();
+    while run["status"] == "running" {
+        for step in array(&run["steps"]) {
+            let name = show::word(step, "id");
+            if step["status"] == "waiting" && step["approval"].is_object() && !asked.contains(&name) {
+                writeln!(
+                    stderr,
+                    "{name} waits for an answer: himalia workflow answer {id} {name} VALUE"
+                )?;
+                asked.push(name);
+            }
+        }
+        let path = format!("{}?wait_s={WAIT_S}", run_path(&id));
+        run = expect(&client.get(&path).await?, 200)?;
+    }
+    let succeeded = run["status"] == "succeeded";
+    if args.gateway.json {
+        print(true, &run, |_| String::new())?;
+    } else if succeeded {
+        print(true, &run["outputs"], |_| String::new())?;
+    }
+    if succeeded {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let text = |value: &Value| show::clean(value.as_str().unwrap_or_default());
+    let error = &run["error"];
+    if error.is_object() {
+        writeln!(
+            stderr,
+            "{}: {}: {}",
+            text(&error["step"]),
+            text(&error["code"]),
+            text(&error["message"])
+        )?;
+    } else {
+        writeln!(stderr, "the run was {}", text(&run["status"]))?;
+    }
+    Ok(ExitCode::FAILURE)
+}
