@@ -1,14 +1,18 @@
 #!/usr/bin/env python3
-"""Checks that pages and code use the terms of the glossary in CONTRIBUTING.md.
+"""Checks that pages and code use the terms of the glossary in CONTRIBUTING.md, and that wording gets no worse.
 
-`tests/words.py` fails for each old word in a page (*.md) or in a part of the code that is done.
-`tests/words.py PART...` lists the old words of parts, for example `crates/wire`; use it to rename one.
+`tests/words.py` fails for each old word in a page (*.md) or in a part of the code that is done, and for each count of `tests/wording.py` that is
+higher than in `tests/words.json`.
+`tests/words.py --write` records the counts as they are.
+`tests/words.py PART...` lists the old words and the counted places of parts, for example `crates/wire` or `docs/limits.md`.
 """
 
 import re
 import subprocess
 import sys
 from pathlib import Path
+
+import wording
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -98,7 +102,8 @@ def tracked(*patterns):
     """The tracked files that match, relative to the root."""
     command = ["git", "-c", "safe.directory=*", "-C", ROOT, "ls-files", "-z", "--cached", "--", *patterns]
     listed = subprocess.run(command, check=True, capture_output=True, text=True)
-    return [name for name in listed.stdout.split("\0") if name and (ROOT / name).exists()]
+    # During a merge, a file with conflicts is listed three times.
+    return [name for name in dict.fromkeys(listed.stdout.split("\0")) if name and (ROOT / name).exists()]
 
 
 def part_of(name):
@@ -111,7 +116,7 @@ def sources():
     """The code's files by part."""
     parts = {}
     for name in tracked("*.rs", "*.py", "*.ts", "*.tsx", "*.js", "*.sh", "*.toml", "Makefile"):
-        if name != "tests/words.py":
+        if name not in ("tests/words.py", "tests/wording.py"):
             parts.setdefault(part_of(name), []).append(name)
     return parts
 
@@ -135,15 +140,27 @@ def check_itself():
 def main():
     """Returns the exit status."""
     check_itself()
+    wording.check_itself()
     parts = sources()
+    asked = sys.argv[1:]
+    counts = wording.counted({part: files for part, files in parts.items() if part.startswith("crates/")}, tracked("*.md"))
+    if asked == ["--write"]:
+        print(*wording.write(counts), wording.shares(counts), sep="\n")
+        return 0
     old, contributing = glossary()
     wrong = []
     if set(old) != {*PHRASES, *NAMES}:
         wrong.append(f"CONTRIBUTING.md: the glossary and tests/words.py differ: {set(old) ^ {*PHRASES, *NAMES}}")
-    names = [name for part in sys.argv[1:] for name in parts[part]]
-    if not names:
+    if asked:
+        names = [name for part in asked for name in parts.get(part, [part])]
+        wrong += [place for part in asked for _, _, places in counts.get(part, {}).values() for place in places]
+        print(*(f"{part}: {wording.shares({part: counts[part]})}" for part in asked if part in parts), sep="\n")
+    else:
         names = tracked("*.md") + [name for part, files in parts.items() if part not in NOT_DONE for name in files]
         wrong += [f"tests/words.py: {part} is done; take it off NOT_DONE" for part in NOT_DONE & parts.keys() if not any_in(parts[part])]
+        problems, notes = wording.compared(counts, wording.recorded())
+        wrong += problems
+        print(*notes, wording.shares(counts), sep="\n")
     for name in names:
         text = contributing if name == "CONTRIBUTING.md" else content(name)
         wrong += [f"{name}:{line}: {there!r}: see {word!r} in CONTRIBUTING.md" for line, word, there in found(text)]

@@ -24,12 +24,12 @@ pub const KEY_FILE: &str = "ca.key";
 /// The file with the authority's certificate.
 pub const CERT_FILE: &str = "ca.crt";
 
-/// How far clocks may differ.
+/// Tolerated difference between clocks.
 const SKEW: Duration = Duration::hours(24);
-/// How long certificates are valid: longer than a sandbox lives.
+/// Validity of certificates, which is longer than a sandbox lives.
 const VALIDITY: Duration = Duration::days(20 * 365);
 
-/// Of the digest of a public key, what its name has.
+/// Bytes of a public key's digest that its name has.
 const FINGERPRINT_BYTES: usize = 16;
 
 /// Signs certificates.

@@ -1,4 +1,4 @@
-//! Who calls, and for which session.
+//! Caller and session of a request.
 
 use axum::extract::{FromRequestParts, Path, Query, State};
 use axum::http::StatusCode;
@@ -14,9 +14,9 @@ use crate::limits::IDENTIFIER_CHARS;
 /// The label of a session that has the identifier of its client.
 const LABEL: &str = "azure-identifier";
 
-/// Who sent the request, and which session it is for. A mount that forgets to authenticate fails closed.
+/// Caller and session of a request. A mount that forgets to authenticate fails closed.
 #[derive(Clone, Debug)]
-pub(crate) struct Named {
+pub(crate) struct SessionCaller {
     pub(crate) principal: Principal,
     pool: String,
     identifier: String,
@@ -25,13 +25,13 @@ pub(crate) struct Named {
 }
 
 #[derive(Debug, Deserialize)]
-struct Asked {
+struct CallerQuery {
     identifier: Option<String>,
     #[serde(rename = "api-version", default)]
     version: String,
 }
 
-impl<S: Send + Sync> FromRequestParts<S> for Named {
+impl<S: Send + Sync> FromRequestParts<S> for SessionCaller {
     type Rejection = Failure;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Failure> {
@@ -40,7 +40,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Named {
         let path = Path::<Vec<(String, String)>>::from_request_parts(parts, state).await;
         let Path(path) = path.map_err(|error| Failure::field("path", error.body_text()))?;
         let pool = path.into_iter().find(|(name, _)| name == "pool");
-        let Query(asked) = Query::<Asked>::try_from_uri(&parts.uri)
+        let Query(asked) = Query::<CallerQuery>::try_from_uri(&parts.uri)
             .map_err(|error| Failure::field("query", error.body_text()))?;
         let identifier = asked.identifier.unwrap_or_default();
         if identifier.is_empty() || identifier.chars().count() > IDENTIFIER_CHARS {
@@ -56,8 +56,8 @@ impl<S: Send + Sync> FromRequestParts<S> for Named {
     }
 }
 
-impl Named {
-    /// Its session, started now if there is none.
+impl SessionCaller {
+    /// Session of the request, started now if there is none.
     pub(crate) async fn session(&self, facade: &Facade) -> Result<KernelId, Failure> {
         let start = StartSession {
             name: Some(self.pool.clone()),
@@ -72,7 +72,7 @@ impl Named {
 }
 
 /// `DELETE session`: it ends, and the next request with its identifier starts another one.
-pub(crate) async fn end(State(facade): State<Facade>, named: Named) -> Result<StatusCode, Failure> {
+pub(crate) async fn end(State(facade): State<Facade>, named: SessionCaller) -> Result<StatusCode, Failure> {
     let name = (facade.name_of)(&named.pool, &named.identifier);
     let engine = &facade.engine;
     match engine.find_session(&named.principal, &name) {

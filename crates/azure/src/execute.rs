@@ -16,16 +16,16 @@ use himalia_facade::message;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use crate::caller::Named;
+use crate::caller::SessionCaller;
 use crate::facade::Facade;
 use crate::failure::Failure;
 use crate::limits::{IMAGE_BYTES, MESSAGE_BYTES, RUN_TIME, TEXT_BYTES};
 use crate::value::of_repr;
 
-/// What a client asks for.
+/// Body of a request for an execution.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Requested {
+struct ExecuteRequest {
     code: Option<String>,
     /// In place of code: for a shell.
     shell_command: Option<String>,
@@ -36,10 +36,10 @@ struct Requested {
 
 #[derive(Debug, Deserialize)]
 struct Properties {
-    properties: Requested,
+    properties: ExecuteRequest,
 }
 
-/// What came of it.
+/// Outcome of the execution.
 #[derive(Debug, Default)]
 struct Outcome {
     stdout: String,
@@ -54,7 +54,7 @@ struct Outcome {
 /// `POST code/execute`: the first form.
 pub(crate) async fn inline(
     State(facade): State<Facade>,
-    named: Named,
+    named: SessionCaller,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Json<Value>, Failure> {
@@ -72,11 +72,11 @@ pub(crate) async fn inline(
 /// `POST executions`: the later form, which has shell commands too.
 pub(crate) async fn execution(
     State(facade): State<Facade>,
-    named: Named,
+    named: SessionCaller,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Json<Value>, Failure> {
-    let requested: Requested = message(body, MESSAGE_BYTES).await?;
+    let requested: ExecuteRequest = message(body, MESSAGE_BYTES).await?;
     let is_shell = requested.shell_command.is_some();
     let outcome = run(&facade, &named, &headers, requested).await?;
     let status = if is_shell {
@@ -99,9 +99,9 @@ pub(crate) async fn execution(
 
 async fn run(
     facade: &Facade,
-    named: &Named,
+    named: &SessionCaller,
     headers: &HeaderMap,
-    requested: Requested,
+    requested: ExecuteRequest,
 ) -> Result<Outcome, Failure> {
     let agent = headers
         .get(header::USER_AGENT)
@@ -120,7 +120,7 @@ async fn run(
     Ok(outcome)
 }
 
-impl Requested {
+impl ExecuteRequest {
     fn read(self) -> Result<Execute, Failure> {
         let is = |name: &str, given: Option<String>, only: &str| match given {
             Some(word) if !word.eq_ignore_ascii_case(only) => {
@@ -262,7 +262,7 @@ mod tests {
 
     #[test]
     fn what_is_not_offered_is_refused_by_name() {
-        let read = |body: Value| serde_json::from_value::<Requested>(body).unwrap().read();
+        let read = |body: Value| serde_json::from_value::<ExecuteRequest>(body).unwrap().read();
         let code = json!({ "code": "1", "codeInputType": "Inline", "executionType": "synchronous" });
         assert_eq!(read(code).unwrap().timeout, Some(RUN_TIME));
         let shell = read(json!({ "shellCommand": "ls", "timeoutInSeconds": 3 })).unwrap();
@@ -277,7 +277,7 @@ mod tests {
             let failure = read(refused.clone()).unwrap_err();
             assert_eq!(failure.answer.status, StatusCode::BAD_REQUEST, "{refused}");
         }
-        assert!(serde_json::from_value::<Requested>(json!({ "code": "1", "more": 1 })).is_err());
+        assert!(serde_json::from_value::<ExecuteRequest>(json!({ "code": "1", "more": 1 })).is_err());
     }
 
     #[test]

@@ -15,7 +15,7 @@ use crate::{caller, execute, files};
 /// The name of the session that a pool has for an identifier.
 pub type NameOf = fn(pool: &str, identifier: &str) -> String;
 
-/// What handlers work with. Clones are cheap.
+/// State of the handlers. Clones are cheap.
 #[derive(Clone)]
 pub(crate) struct Facade {
     pub(crate) engine: Engine,

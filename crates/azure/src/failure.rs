@@ -3,7 +3,7 @@
 use himalia_facade::Shape;
 use serde_json::{Value, json};
 
-/// Why something was not done.
+/// Errors of this facade.
 pub(crate) type Failure = himalia_facade::Failure<Azure>;
 
 /// The form of Azure.

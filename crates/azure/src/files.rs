@@ -10,7 +10,7 @@ use himalia_facade::{BodyError, attachment, in_time, in_work_dir, write_part};
 use serde_json::{Value, json};
 use time::format_description::well_known::Rfc3339;
 
-use crate::caller::Named;
+use crate::caller::SessionCaller;
 use crate::facade::Facade;
 use crate::failure::Failure;
 
@@ -18,7 +18,7 @@ use crate::failure::Failure;
 const FIRST_VERSION: &str = "2024-02-02-preview";
 
 /// `GET files`: what is in the work directory.
-pub(crate) async fn list(State(facade): State<Facade>, named: Named) -> Result<Json<Value>, Failure> {
+pub(crate) async fn list(State(facade): State<Facade>, named: SessionCaller) -> Result<Json<Value>, Failure> {
     let session = named.session(&facade).await?;
     let engine = &facade.engine;
     let listed = engine
@@ -37,7 +37,7 @@ pub(crate) async fn list(State(facade): State<Facade>, named: Named) -> Result<J
 /// `POST files/upload`, `POST files?path=`: each file of a form, under its own name.
 pub(crate) async fn upload(
     State(facade): State<Facade>,
-    named: Named,
+    named: SessionCaller,
     request: Request,
 ) -> Result<Json<Value>, Failure> {
     let session = named.session(&facade).await?;
@@ -63,7 +63,7 @@ pub(crate) async fn upload(
 
 async fn write(
     facade: &Facade,
-    named: &Named,
+    named: &SessionCaller,
     session: KernelId,
     part: Field<'_>,
 ) -> Result<String, Failure> {
@@ -75,7 +75,7 @@ async fn write(
 /// `GET files/content/{path}`: the content.
 pub(crate) async fn content(
     State(facade): State<Facade>,
-    named: Named,
+    named: SessionCaller,
     Path((_, path)): Path<(String, String)>,
 ) -> Result<Response, Failure> {
     sent(&facade, &named, &path).await
@@ -84,7 +84,7 @@ pub(crate) async fn content(
 /// `GET files/{path}/content`: the content in the later form. `GET files/{path}`: what it is.
 pub(crate) async fn of_path(
     State(facade): State<Facade>,
-    named: Named,
+    named: SessionCaller,
     Path((_, path)): Path<(String, String)>,
 ) -> Result<Response, Failure> {
     if let Some(path) = path.strip_suffix("/content") {
@@ -101,7 +101,7 @@ pub(crate) async fn of_path(
 /// `DELETE files/{path}`.
 pub(crate) async fn remove(
     State(facade): State<Facade>,
-    named: Named,
+    named: SessionCaller,
     Path((_, path)): Path<(String, String)>,
 ) -> Result<StatusCode, Failure> {
     let session = named.session(&facade).await?;
@@ -113,7 +113,7 @@ pub(crate) async fn remove(
     Ok(StatusCode::NO_CONTENT)
 }
 
-async fn sent(facade: &Facade, named: &Named, path: &str) -> Result<Response, Failure> {
+async fn sent(facade: &Facade, named: &SessionCaller, path: &str) -> Result<Response, Failure> {
     let session = named.session(facade).await?;
     let path = relative(path)?;
     let file = facade
@@ -123,7 +123,7 @@ async fn sent(facade: &Facade, named: &Named, path: &str) -> Result<Response, Fa
     Ok(attachment(file))
 }
 
-impl Named {
+impl SessionCaller {
     fn is_first_version(&self) -> bool {
         self.version == FIRST_VERSION
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// Bytes of a message.
 pub(crate) const MESSAGE_BYTES: usize = 8 << 20;
-/// How long code may run, as in Azure.
+/// Time for which code may run, as in Azure.
 pub(crate) const RUN_TIME: Duration = Duration::from_secs(220);
 /// Bytes of each stream, and of the value, in a response.
 pub(crate) const TEXT_BYTES: usize = 4 << 20;

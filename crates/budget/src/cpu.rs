@@ -26,7 +26,7 @@ pub(super) struct CpuQuotas {
     tenants: BTreeMap<String, CpuGate>,
 }
 
-/// Whether a tenant has processor time left. Clones name the same.
+/// Quota of a tenant's processor time per day. Clones name the same.
 #[derive(Clone, Debug)]
 pub struct CpuGate(Arc<Tenant>);
 
@@ -35,7 +35,7 @@ struct Tenant {
     owner: String,
     limit: Duration,
     clock: Clock,
-    /// What was used, and on which day.
+    /// Day, and processor time used on it.
     used: Mutex<(i64, Duration)>,
 }
 
@@ -65,7 +65,7 @@ impl CpuQuotas {
         day_of(self.clock.stored_micros())
     }
 
-    /// What was used on a day, by owner. Who is not named has used nothing.
+    /// Sets the usage of a day by owner. Owners without an entry have used nothing.
     pub(super) fn set(&self, day: i64, used: &BTreeMap<String, Duration>) {
         for (owner, gate) in &self.tenants {
             *gate.0.used.lock() = (day, used.get(owner).copied().unwrap_or_default());
@@ -96,7 +96,7 @@ impl CpuGate {
         })
     }
 
-    /// How much may be used in a day.
+    /// Processor time per day.
     pub fn limit(&self) -> Duration {
         self.0.limit
     }

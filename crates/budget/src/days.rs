@@ -1,4 +1,4 @@
-//! What tenants may have of something within a day: counted here, known over all replicas from the store.
+//! Daily quotas of tenants, counted here and read from the store for all replicas.
 //!
 //! What is in progress counts with what it may take, so that many calls at once do not exceed a quota together.
 
@@ -12,14 +12,14 @@ use time::OffsetDateTime;
 
 use crate::cpu::{begin_of, day_of};
 
-/// What is counted by the day.
+/// Quantities with a daily quota.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Counted {
     /// Calls of tools by code and models.
     ToolCalls,
     /// Tokens that models read and write.
     ModelTokens,
-    /// What that costs, in thousand-millionths of the currency unit.
+    /// Cost of the tokens, in thousand-millionths of the currency unit.
     ModelSpend,
     /// Characters that tools of MCP return.
     ReturnedChars,
@@ -72,7 +72,7 @@ pub(super) struct DayQuotas {
     gates: BTreeMap<(String, Counted), DayGate>,
 }
 
-/// Whether a tenant has something left of the day. Clones name the same.
+/// Daily quota of a tenant for one quantity. Clones name the same.
 #[derive(Clone, Debug)]
 pub struct DayGate(Arc<Tenant>);
 
@@ -87,25 +87,22 @@ struct Tenant {
 
 #[derive(Debug, Default)]
 struct State {
-    /// What is known of this day, over all replicas.
+    /// Day of the usage over all replicas.
     day: i64,
     known: u64,
     /// Used here, and not a part of that yet.
     since: u64,
-    /// What may be used by what is in progress here.
+    /// Amount that is reserved for calls in progress here.
     held: u64,
 }
 
 /// A quota of a day that has too little left.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DayOver {
-    /// Of what.
     pub what: Counted,
-    /// Whose it is.
     pub owner: String,
-    /// How much there is.
     pub limit: u64,
-    /// How much is used; what is in progress counts with what it may take.
+    /// Usage, with the reservations of calls in progress.
     pub used: u64,
     /// When the next day begins, UTC.
     pub until: OffsetDateTime,
@@ -188,8 +185,8 @@ impl DayQuotas {
         self.gates.get(&(owner.to_owned(), what))
     }
 
-    /// What was used on a day, over all replicas, and how much of what was counted here is a part of that since the last time. What is
-    /// not named is nothing.
+    /// Sets the usage of a day over all replicas, and the part of the usage counted here that was stored since the last time. Missing entries are
+    /// zero.
     pub(super) fn set(&self, day: i64, used: &DayAmounts, stored: &DayAmounts) {
         for (key, gate) in &self.gates {
             let mut state = gate.0.state.lock();
@@ -239,14 +236,14 @@ impl DayGate {
         state.since = state.since.saturating_add(amount);
     }
 
-    /// How much may be used in a day.
+    /// Amount per day.
     pub fn limit(&self) -> u64 {
         self.0.limit
     }
 }
 
 impl DayHeld {
-    /// What was used.
+    /// Replaces the reservation by the usage.
     pub fn settle(mut self, used: u64) {
         self.settled = true;
         self.end(used);

@@ -1,4 +1,4 @@
-//! What one principal can take from others.
+//! Bounds that keep one principal from taking too much from others.
 //!
 //! One object bounds it for all commands, whichever facade they come from:
 //!
@@ -59,11 +59,11 @@ const NETWORK_RESERVE: u64 = 1024;
 const CONNECTIONS_RESERVE: u64 = 16;
 /// Turns of tenants, at least, so that one tenant's do not keep another's from working.
 const TURNS: usize = 2;
-/// How long a piece of work waits for its turn.
+/// Time that a piece of work waits for its turn.
 const TURN: Duration = Duration::from_secs(30);
 /// A log of at most so many bytes is read without a turn.
 const SMALL_LOG: u64 = 4 << 20;
-/// How long a refusal is held back.
+/// Time that a refusal is held back.
 const REFUSAL_PAUSE: Duration = Duration::from_millis(200);
 /// An answer of at most so many bytes is made without a turn.
 const SMALL_ANSWER: usize = 64 << 10;
@@ -85,7 +85,7 @@ pub struct Budget {
     days: DayQuotas,
 }
 
-/// What is in use, and what was refused since the start.
+/// Usage, and refusals since the start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BudgetUse {
     /// The tenant, or `operator`.
@@ -185,7 +185,7 @@ impl Budget {
         }
     }
 
-    /// What limits the processor time of an owner's sandboxes; `None` for an owner without a limit.
+    /// Quota of processor time for an owner's sandboxes; `None` for an owner without a limit.
     pub fn cpu(&self, owner: &str) -> Option<&CpuGate> {
         self.cpu.of(owner)
     }
@@ -205,7 +205,7 @@ impl Budget {
         Places::new(&self.network, principal)
     }
 
-    /// What limits the bytes of an owner's sandboxes to and from the network; `None` for an owner without a limit.
+    /// Quota of network bytes for an owner's sandboxes; `None` for an owner without a limit.
     pub fn traffic(&self, owner: &str) -> Option<&TrafficGate> {
         self.traffic.of(owner)
     }
@@ -215,12 +215,12 @@ impl Budget {
         self.traffic.set(day, used);
     }
 
-    /// What limits how much an owner may have of something in a day; `None` for an owner without a limit.
+    /// Daily quota of an owner for one quantity; `None` for an owner without a limit.
     pub fn day(&self, owner: &str, what: Counted) -> Option<&DayGate> {
         self.days.of(owner, what)
     }
 
-    /// What was used on a day by owner, over all replicas, and how much of what was counted here is a part of that since the last time.
+    /// Sets the usage of a day by owner over all replicas, and the part of the usage counted here that was stored since the last time.
     pub fn set_days(&self, day: i64, used: &DayAmounts, stored: &DayAmounts) {
         self.days.set(day, used, stored);
     }
@@ -316,7 +316,7 @@ impl Budget {
         }
     }
 
-    /// What each owner uses, by their names.
+    /// Usage of each owner, by name.
     pub fn uses(&self) -> Vec<BudgetUse> {
         let mut all: std::collections::BTreeMap<String, BudgetUse> = std::collections::BTreeMap::new();
         let mut of = |owner: String, set: &dyn Fn(&mut BudgetUse)| set(all.entry(owner).or_default());

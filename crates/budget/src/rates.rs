@@ -1,4 +1,4 @@
-//! How often something may be done: a bucket of tokens for each tenant.
+//! Rate limits: a token bucket for each tenant.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

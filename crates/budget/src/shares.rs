@@ -7,15 +7,15 @@ use bytes::Bytes;
 use himalia_model::{EngineError, Principal};
 use parking_lot::Mutex;
 
-/// How much each may have of one thing, and has.
+/// Shares of one resource: limits and usage of each tenant.
 #[derive(Debug)]
 pub(super) struct Shares {
     what: &'static str,
     words: &'static str,
-    /// Of all together; of all but the operator.
+    /// Limit for all together; limit for all but the operator.
     all: u64,
     tenants: u64,
-    /// Of a tenant that is not in `own`.
+    /// Limit for a tenant that is not in `own`.
     tenant: u64,
     own: BTreeMap<String, u64>,
     state: Mutex<State>,
@@ -34,7 +34,7 @@ struct Owner {
     now: u64,
     peak: u64,
     refused: u64,
-    /// Those who hold something.
+    /// Callers that hold a part.
     callers: BTreeMap<String, u64>,
 }
 
@@ -146,7 +146,7 @@ impl Shares {
             .collect()
     }
 
-    /// What each caller of an owner holds.
+    /// Amounts that the callers of an owner hold.
     pub(super) fn callers(&self, owner: &str) -> BTreeMap<String, u64> {
         let state = self.state.lock();
         state
@@ -186,18 +186,18 @@ impl Held {
     /// An answer, which is held until the last part of it is dropped.
     pub fn keep(mut self, answer: Vec<u8>) -> Bytes {
         self.shrink(answer.len() as u64);
-        Bytes::from_owner(Kept(answer, self))
+        Bytes::from_owner(SharedBytes(answer, self))
     }
 
-    /// Whose it is: a tenant, or `operator`.
+    /// Owner: a tenant, or `operator`.
     pub fn owner(&self) -> &str {
         &self.owner
     }
 }
 
-struct Kept(Vec<u8>, #[allow(dead_code, reason = "held, not read")] Held);
+struct SharedBytes(Vec<u8>, #[allow(dead_code, reason = "held, not read")] Held);
 
-impl AsRef<[u8]> for Kept {
+impl AsRef<[u8]> for SharedBytes {
     fn as_ref(&self) -> &[u8] {
         &self.0
     }

@@ -15,7 +15,7 @@ pub(super) struct TrafficQuotas {
     tenants: BTreeMap<String, TrafficGate>,
 }
 
-/// Whether a tenant may carry more today. Clones name the same.
+/// Quota of a tenant's network bytes per day. Clones name the same.
 #[derive(Clone, Debug)]
 pub struct TrafficGate(Arc<Tenant>);
 
@@ -24,7 +24,7 @@ struct Tenant {
     owner: String,
     limit: u64,
     clock: Clock,
-    /// What is known of this day, over all replicas.
+    /// Day of the usage over all replicas.
     day: AtomicI64,
     known: AtomicU64,
     /// Carried here since that was known.
@@ -53,7 +53,7 @@ impl TrafficQuotas {
         self.tenants.get(owner)
     }
 
-    /// What was carried on a day, by owner. Who is not named has carried nothing.
+    /// Sets the bytes of a day by owner. Owners without an entry have carried nothing.
     pub(super) fn set(&self, day: i64, used: &BTreeMap<String, u64>) {
         for (owner, gate) in &self.tenants {
             let tenant = &*gate.0;
@@ -92,7 +92,7 @@ impl TrafficGate {
         ))
     }
 
-    /// How many bytes may be carried in a day.
+    /// Bytes per day.
     pub fn limit(&self) -> u64 {
         self.0.limit
     }

@@ -19,9 +19,9 @@ const SLICE: Duration = Duration::from_millis(5);
 #[derive(Debug)]
 pub(super) struct Turns {
     what: &'static str,
-    /// What is done in them, as the reasons of refusals name it.
+    /// Name of the work in reasons of refusals.
     words: &'static str,
-    /// Of all together; of all but the operator; of one tenant.
+    /// Limits: of all together; of all but the operator; of one tenant.
     all: usize,
     tenants: usize,
     tenant: usize,
@@ -45,10 +45,10 @@ struct Owner {
     refused: u64,
     /// When it was given the latest one.
     last: u64,
-    /// Those who wait, also the ones that have gone away since; and the requests among them.
+    /// Number of waiting requests, also of the ones that were dropped since.
     waiting: usize,
     requests: usize,
-    /// Of its callers, as long as one of them has a turn or waits.
+    /// Queues of its callers that have a turn or wait.
     lines: BTreeMap<String, Line>,
 }
 
@@ -69,7 +69,7 @@ struct Waiter {
     tell: oneshot::Sender<Turn>,
 }
 
-/// One's turn, until it is dropped.
+/// Permit for one piece of work, until it is dropped.
 #[derive(Debug)]
 pub struct Turn {
     turns: Arc<Turns>,
@@ -109,8 +109,8 @@ impl Turns {
     pub(super) async fn next_of_many(self: &Arc<Self>, principal: &Principal) -> Turn {
         loop {
             match self.enter_uncounted(principal) {
-                Entered::Now(turn) => return turn,
-                Entered::Later(told) => {
+                TurnEntry::Now(turn) => return turn,
+                TurnEntry::Later(told) => {
                     if let Ok(turn) = told.await {
                         return turn;
                     }
@@ -122,12 +122,12 @@ impl Turns {
     async fn until(
         &self,
         principal: &Principal,
-        entered: Entered,
+        entered: TurnEntry,
         patience: Duration,
     ) -> Result<Turn, EngineError> {
         let told = match entered {
-            Entered::Now(turn) => return Ok(turn),
-            Entered::Later(told) => told,
+            TurnEntry::Now(turn) => return Ok(turn),
+            TurnEntry::Later(told) => told,
         };
         if let Ok(Ok(turn)) = timeout(patience, told).await {
             return Ok(turn);
@@ -143,7 +143,7 @@ impl Turns {
     }
 
     /// A turn, or a place in the line, of which a principal has only so many.
-    fn enter(self: &Arc<Self>, principal: &Principal) -> Result<Entered, EngineError> {
+    fn enter(self: &Arc<Self>, principal: &Principal) -> Result<TurnEntry, EngineError> {
         let most = if principal.is_operator() {
             WAITING_OPERATOR
         } else {
@@ -168,11 +168,11 @@ impl Turns {
     }
 
     /// The same without that bound.
-    fn enter_uncounted(self: &Arc<Self>, principal: &Principal) -> Entered {
+    fn enter_uncounted(self: &Arc<Self>, principal: &Principal) -> TurnEntry {
         self.enter_in(&mut self.state.lock(), principal, false)
     }
 
-    fn enter_in(self: &Arc<Self>, state: &mut State, principal: &Principal, counts: bool) -> Entered {
+    fn enter_in(self: &Arc<Self>, state: &mut State, principal: &Principal, counts: bool) -> TurnEntry {
         let has_room = self.has_room(state, principal);
         let owner = state.owner(principal);
         if has_room && owner.waiting > 0 {
@@ -181,7 +181,7 @@ impl Turns {
         // A caller that waits goes first.
         if has_room && owner.waiting == 0 {
             state.give(principal);
-            return Entered::Now(self.turn(principal.clone()));
+            return TurnEntry::Now(self.turn(principal.clone()));
         }
         let (tell, told) = oneshot::channel();
         owner.waiting += 1;
@@ -194,7 +194,7 @@ impl Turns {
             tell,
         };
         state.owner(principal).line(principal).waiting.push_back(waiter);
-        Entered::Later(told)
+        TurnEntry::Later(told)
     }
 
     fn turn(self: &Arc<Self>, principal: Principal) -> Turn {
@@ -263,7 +263,7 @@ impl Turns {
     }
 }
 
-enum Entered {
+enum TurnEntry {
     Now(Turn),
     Later(oneshot::Receiver<Turn>),
 }
@@ -296,7 +296,7 @@ impl State {
         owner.now = owner.now.saturating_sub(1);
     }
 
-    /// Of an owner that waits for nothing the callers need not be known.
+    /// Drops the queues of callers of an owner that waits for nothing.
     fn forget_lines(&mut self) {
         for owner in self.owners.values_mut().filter(|owner| owner.waiting == 0) {
             owner.lines.clear();
@@ -332,7 +332,7 @@ impl Owner {
         }
     }
 
-    /// Those who do not wait any more.
+    /// Drops requests that no longer wait.
     fn forget_gone(&mut self) {
         (self.waiting, self.requests) = (0, 0);
         for line in self.lines.values_mut() {

@@ -13,7 +13,7 @@ use crate::hub::Hub;
 use crate::link::{self, Dial};
 use crate::listen::Sockets;
 
-/// Where clients find the kernel.
+/// Settings of the bridge: addresses where clients find the kernel.
 #[derive(Debug)]
 pub struct Settings {
     /// `tcp` on 127.0.0.1, which every user of this machine can connect to, or `ipc`, which only this user can.

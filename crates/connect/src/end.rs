@@ -1,21 +1,16 @@
-//! How a bridge ends, and what it reports to its user.
+//! Ends of a bridge, and the message for its user.
 
 use std::sync::Arc;
 
 /// Tells the user, in one line, of something that is not an answer to a client.
 pub type Report = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// Why it could not start, or did not continue.
+/// Reasons why a bridge could not start, or did not continue.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A file or a socket.
     #[error("{what}: {source}")]
-    Io {
-        /// Which.
-        what: String,
-        /// Why.
-        source: std::io::Error,
-    },
+    Io { what: String, source: std::io::Error },
     /// The path of a socket is too long, or not UTF-8.
     #[error(transparent)]
     Wire(#[from] himalia_wire::Error),
@@ -27,7 +22,7 @@ pub enum Error {
     Refused(String),
 }
 
-/// How it ended.
+/// Regular ends of a bridge.
 #[derive(Debug, PartialEq, Eq)]
 pub enum End {
     /// By the caller. The session continues.

@@ -8,18 +8,18 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 
 use crate::flow::Flow;
 use crate::link::Io;
-use crate::scan::{Refused, Scanner};
+use crate::scan::{Refusal, Scanner};
 
 /// Longest wait for a client's part of the handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 /// Read at once.
 const CHUNK_BYTES: usize = 64 << 10;
 
-/// Why a connection ended.
+/// Reasons why a connection ended.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Ended {
+pub(crate) enum ConnectionEnd {
     #[error("{0}")]
-    Refused(#[from] Refused),
+    Refused(#[from] Refusal),
     #[error("it said nothing for {} s", HANDSHAKE.as_secs())]
     Silent,
     #[error("it took nothing for 30 s while 64 MiB waited for it")]
@@ -30,7 +30,7 @@ pub(crate) enum Ended {
     Closed,
 }
 
-impl From<std::io::Error> for Ended {
+impl From<std::io::Error> for ConnectionEnd {
     fn from(_: std::io::Error) -> Self {
         Self::Closed
     }
@@ -44,14 +44,14 @@ pub(crate) async fn pass(
     scanner: Scanner,
     flow: &Flow,
     claim: impl FnOnce(Vec<u8>) -> bool,
-) -> Ended {
+) -> ConnectionEnd {
     let (outer_read, outer_write) = tokio::io::split(outer);
     let (inner_read, inner_write) = inner.into_split();
     let ended = tokio::select! {
         ended = inward(outer_read, inner_write, scanner, claim) => ended,
         ended = outward(inner_read, outer_write, flow) => ended,
     };
-    ended.err().unwrap_or(Ended::Closed)
+    ended.err().unwrap_or(ConnectionEnd::Closed)
 }
 
 async fn inward(
@@ -59,7 +59,7 @@ async fn inward(
     mut socket: OwnedWriteHalf,
     mut scanner: Scanner,
     claim: impl FnOnce(Vec<u8>) -> bool,
-) -> Result<(), Ended> {
+) -> Result<(), ConnectionEnd> {
     let mut buffer = vec![0; CHUNK_BYTES];
     let mut claim = Some(claim);
     let patience = tokio::time::sleep(HANDSHAKE);
@@ -67,7 +67,7 @@ async fn inward(
     loop {
         let read = tokio::select! {
             read = client.read(&mut buffer) => read?,
-            () = &mut patience, if claim.is_some() => return Err(Ended::Silent),
+            () = &mut patience, if claim.is_some() => return Err(ConnectionEnd::Silent),
         };
         if read == 0 {
             return Ok(());
@@ -77,7 +77,7 @@ async fn inward(
             && let Some(claim) = claim.take()
             && !claim(identity)
         {
-            return Err(Ended::Taken);
+            return Err(ConnectionEnd::Taken);
         }
         socket.write_all(bytes).await?;
     }
@@ -87,7 +87,7 @@ async fn outward(
     mut socket: OwnedReadHalf,
     mut client: WriteHalf<Box<dyn Io>>,
     flow: &Flow,
-) -> Result<(), Ended> {
+) -> Result<(), ConnectionEnd> {
     let mut buffer = vec![0; CHUNK_BYTES];
     loop {
         let read = socket.read(&mut buffer).await?;

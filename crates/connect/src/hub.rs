@@ -12,7 +12,7 @@ use crate::outbox::{Frames, Outbox};
 use crate::requests::Requests;
 use crate::routes::Routes;
 
-/// What all connections share.
+/// State that all connections share.
 #[derive(Debug)]
 pub(crate) struct Hub {
     signer: Signer,
@@ -74,7 +74,7 @@ impl Hub {
             .retain(|other| !Arc::ptr_eq(other, outbox));
     }
 
-    /// What a new subscriber gets first, as from kernels (JEP 65).
+    /// Welcome message for a new subscriber, as from kernels (JEP 65).
     pub(crate) fn welcome(&self, subscription: &[u8]) -> Frames {
         let content = json!({ "subscription": String::from_utf8_lossy(subscription) });
         let parts = build::message(&self.session, "iopub_welcome", None, &content);
@@ -158,9 +158,9 @@ mod tests {
 
     use super::*;
     use crate::flow::Flow;
-    use crate::outbox::{Waiting, outbox};
+    use crate::outbox::{OutboxReceiver, outbox};
 
-    fn client() -> (Arc<Outbox>, Waiting) {
+    fn client() -> (Arc<Outbox>, OutboxReceiver) {
         let (outbox, waiting) = outbox(Arc::new(Flow::default()), CancellationToken::new());
         (Arc::new(outbox), waiting)
     }

@@ -14,7 +14,7 @@ use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 use crate::end::{End, Error};
 use crate::hub::Hub;
 
-/// How long a gateway that is away is tried again.
+/// Time after which an unreachable gateway is given up.
 const PATIENCE: Duration = Duration::from_mins(5);
 /// From one attempt to the next: at first, and at most.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(3));
@@ -28,7 +28,7 @@ pub trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
 
-/// Why there is no connection.
+/// Reasons why there is no connection.
 #[derive(Debug)]
 pub enum DialError {
     /// The gateway cannot be reached, or not now: worth another attempt.

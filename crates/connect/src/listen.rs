@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 use uuid::Uuid;
 
 use crate::end::{Error, Report};
-use crate::guard::Ended;
+use crate::guard::ConnectionEnd;
 use crate::hub::Hub;
 use crate::link::Io;
 use crate::peer;
@@ -81,7 +81,7 @@ impl Drop for PrivateDir {
 #[derive(Debug)]
 pub(crate) struct Sockets {
     listeners: Vec<(Socket, Listener)>,
-    /// Where connections meet the crate, and the sockets are with `ipc`.
+    /// Directory for the crate's own sockets, and for the sockets of clients with `ipc`.
     dir: PrivateDir,
 }
 
@@ -160,7 +160,7 @@ async fn accept(socket: Socket, listener: Listener, hub: Arc<Hub>, dir: PathBuf,
                 let (hub, report, path) = (Arc::clone(&hub), Arc::clone(&report), inner(&dir));
                 connections.spawn(async move {
                     let ended = Box::pin(peer::serve(hub, socket, io, &path, &*report)).await;
-                    if !matches!(ended, Ended::Closed) {
+                    if !matches!(ended, ConnectionEnd::Closed) {
                         report(&format!("the connection of a client was closed: {ended}"));
                     }
                 });

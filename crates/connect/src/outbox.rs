@@ -14,7 +14,7 @@ use crate::flow::Flow;
 const HELD_BYTES: usize = 64 << 20;
 /// Counted for each message on top of its frames.
 const MESSAGE_BYTES: usize = 256;
-/// How long all clients wait for one that reads nothing while so much waits for it; then its connection is closed.
+/// Time after which a client that reads nothing, and for which all others wait, loses its connection.
 const STALL: Duration = Duration::from_secs(30);
 
 /// The frames of a message.
@@ -33,17 +33,17 @@ pub(crate) struct Outbox {
 
 /// The end at which one task takes them.
 #[derive(Debug)]
-pub(crate) struct Waiting {
+pub(crate) struct OutboxReceiver {
     queue: mpsc::UnboundedReceiver<Frames>,
     held: Arc<AtomicUsize>,
     taken: Arc<Notify>,
 }
 
 /// An empty one. `cut` is cancelled for a client that takes nothing.
-pub(crate) fn outbox(flow: Arc<Flow>, cut: CancellationToken) -> (Outbox, Waiting) {
+pub(crate) fn outbox(flow: Arc<Flow>, cut: CancellationToken) -> (Outbox, OutboxReceiver) {
     let (sender, receiver) = mpsc::unbounded_channel();
     let (held, taken) = (Arc::new(AtomicUsize::new(0)), Arc::new(Notify::new()));
-    let waiting = Waiting {
+    let waiting = OutboxReceiver {
         queue: receiver,
         held: Arc::clone(&held),
         taken: Arc::clone(&taken),
@@ -93,8 +93,8 @@ impl Outbox {
     }
 }
 
-impl Waiting {
-    /// The next message; it counts until [`Waiting::done`]. Cancel-safe.
+impl OutboxReceiver {
+    /// The next message; it counts until [`OutboxReceiver::done`]. Cancel-safe.
     pub(crate) async fn next(&mut self) -> Option<Frames> {
         self.queue.recv().await
     }

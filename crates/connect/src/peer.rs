@@ -12,10 +12,10 @@ use zeromq::{
 };
 
 use crate::flow::Flow;
-use crate::guard::{self, Ended};
+use crate::guard::{self, ConnectionEnd};
 use crate::hub::Hub;
 use crate::link::Io;
-use crate::outbox::{Outbox, Waiting, outbox};
+use crate::outbox::{Outbox, OutboxReceiver, outbox};
 use crate::scan::{Limits, Scanner};
 
 /// A message of a client within the limits of the gateway, with its identities, delimiter and signature.
@@ -30,7 +30,7 @@ const SUBSCRIPTIONS: Limits = Limits {
     frames: 1,
     messages: Some(1024),
 };
-/// What is echoed.
+/// Bounds for heartbeats, which are echoed.
 const HEARTBEATS: Limits = Limits {
     message_bytes: 1024,
     frames: 4,
@@ -56,7 +56,7 @@ pub(crate) async fn serve(
     io: Box<dyn Io>,
     path: &Path,
     report: &(dyn Fn(&str) + Sync),
-) -> Ended {
+) -> ConnectionEnd {
     let (flow, cut) = (Arc::new(Flow::default()), CancellationToken::new());
     let (outbox, waiting) = outbox(Arc::clone(&flow), cut.clone());
     let peer = Peer {
@@ -74,15 +74,18 @@ pub(crate) async fn serve(
     };
     tokio::select! {
         ended = served => ended.unwrap_or_else(|error| error),
-        () = cut.cancelled() => Ended::Stalled,
+        () = cut.cancelled() => ConnectionEnd::Stalled,
     }
 }
 
 /// The crate's socket behind a guard, and a connection to it.
-async fn adopt<S: zeromq::Socket>(path: &Path) -> Result<(S, UnixStream), Ended> {
+async fn adopt<S: zeromq::Socket>(path: &Path) -> Result<(S, UnixStream), ConnectionEnd> {
     let mut socket = S::new();
     let listener = std::os::unix::net::UnixListener::bind(path)?;
-    socket.bind_listener(listener).await.map_err(|_| Ended::Closed)?;
+    socket
+        .bind_listener(listener)
+        .await
+        .map_err(|_| ConnectionEnd::Closed)?;
     let inner = UnixStream::connect(path).await?;
     // No other connection may use it.
     std::fs::remove_file(path)?;
@@ -92,20 +95,20 @@ async fn adopt<S: zeromq::Socket>(path: &Path) -> Result<(S, UnixStream), Ended>
 async fn router(
     peer: &Peer,
     channel: Channel,
-    waiting: Waiting,
+    waiting: OutboxReceiver,
     io: Box<dyn Io>,
     path: &Path,
     flow: &Flow,
     report: &(dyn Fn(&str) + Sync),
-) -> Result<Ended, Ended> {
+) -> Result<ConnectionEnd, ConnectionEnd> {
     let (socket, inner) = adopt::<RouterSocket>(path).await?;
     let (sender, receiver) = socket.split();
     let claim =
         |identity: Vec<u8>| identity.is_empty() || peer.hub.join(channel, identity.into(), &peer.outbox);
     Ok(tokio::select! {
         ended = guard::pass(io, inner, Scanner::new(REQUESTS), flow, claim) => ended,
-        () = answer(sender, waiting, flow) => Ended::Closed,
-        () = listen(peer, channel, receiver, report) => Ended::Closed,
+        () = answer(sender, waiting, flow) => ConnectionEnd::Closed,
+        () = listen(peer, channel, receiver, report) => ConnectionEnd::Closed,
     })
 }
 
@@ -127,7 +130,7 @@ async fn listen(peer: &Peer, channel: Channel, mut receiver: RouterRecvHalf, rep
 }
 
 /// Passes on what the gateway answers.
-async fn answer(mut sender: RouterSendHalf, mut waiting: Waiting, flow: &Flow) {
+async fn answer(mut sender: RouterSendHalf, mut waiting: OutboxReceiver, flow: &Flow) {
     while let Some(frames) = waiting.next().await {
         flow.room().await;
         let bytes = frames.iter().map(Bytes::len).sum();
@@ -143,7 +146,7 @@ async fn answer(mut sender: RouterSendHalf, mut waiting: Waiting, flow: &Flow) {
     }
 }
 
-async fn heartbeat(io: Box<dyn Io>, path: &Path, flow: &Flow) -> Result<Ended, Ended> {
+async fn heartbeat(io: Box<dyn Io>, path: &Path, flow: &Flow) -> Result<ConnectionEnd, ConnectionEnd> {
     let (socket, inner) = adopt::<RouterSocket>(path).await?;
     let (mut sender, mut receiver) = socket.split();
     let echo = async {
@@ -157,26 +160,26 @@ async fn heartbeat(io: Box<dyn Io>, path: &Path, flow: &Flow) -> Result<Ended, E
     };
     Ok(tokio::select! {
         ended = guard::pass(io, inner, Scanner::new(HEARTBEATS), flow, |_| true) => ended,
-        () = echo => Ended::Closed,
+        () = echo => ConnectionEnd::Closed,
     })
 }
 
 async fn iopub(
     peer: &Peer,
-    waiting: Waiting,
+    waiting: OutboxReceiver,
     io: Box<dyn Io>,
     path: &Path,
     flow: &Flow,
-) -> Result<Ended, Ended> {
+) -> Result<ConnectionEnd, ConnectionEnd> {
     let (socket, inner) = adopt::<XPubSocket>(path).await?;
     Ok(tokio::select! {
         ended = guard::pass(io, inner, Scanner::new(SUBSCRIPTIONS), flow, |_| true) => ended,
-        () = publish(peer, socket, waiting) => Ended::Closed,
+        () = publish(peer, socket, waiting) => ConnectionEnd::Closed,
     })
 }
 
 /// Sends a subscriber what is published. The socket has this one alone, and waits until it has taken a message.
-async fn publish(peer: &Peer, mut socket: XPubSocket, mut waiting: Waiting) {
+async fn publish(peer: &Peer, mut socket: XPubSocket, mut waiting: OutboxReceiver) {
     let mut subscribed = false;
     loop {
         let frames = tokio::select! {

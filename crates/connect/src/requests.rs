@@ -9,14 +9,14 @@ use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore, mpsc};
 const HELD_BYTES: u32 = 64 << 20;
 
 /// A message for the gateway, with the room that it takes.
-type Held = (Bytes, OwnedSemaphorePermit);
+type QueuedRequest = (Bytes, OwnedSemaphorePermit);
 
 #[derive(Debug)]
 struct Queue {
     room: Arc<Semaphore>,
-    sender: mpsc::UnboundedSender<Held>,
+    sender: mpsc::UnboundedSender<QueuedRequest>,
     /// Locked by the one task that sends, for as long as a connection lasts.
-    receiver: Mutex<mpsc::UnboundedReceiver<Held>>,
+    receiver: Mutex<mpsc::UnboundedReceiver<QueuedRequest>>,
 }
 
 impl Queue {

@@ -32,7 +32,7 @@ impl Routes {
         }
     }
 
-    /// Who sent a request that has no reply yet.
+    /// Finds the sender of a request that has no reply yet.
     pub(crate) fn find(&self, msg_id: &str) -> Option<&[Bytes]> {
         self.open.get(msg_id).map(Vec::as_slice)
     }

@@ -13,7 +13,7 @@ const GREETING_BYTES: u64 = 64;
 /// Bytes of a command.
 const COMMAND_BYTES: u64 = 4096;
 
-/// How much one client may send.
+/// Bounds for the messages of one client.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     /// Bytes of a message, all of its frames together.
@@ -24,9 +24,9 @@ pub(crate) struct Limits {
     pub(crate) messages: Option<u32>,
 }
 
-/// Why a client is refused.
+/// Reasons why a client is refused.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Refused {
+pub(crate) enum Refusal {
     #[error("a message is longer than {0} bytes")]
     Message(u64),
     #[error("a message has more than {0} frames")]
@@ -52,7 +52,7 @@ enum State {
 pub(crate) struct Scanner {
     limits: Limits,
     state: State,
-    /// Of the message that is under way.
+    /// Bytes of the unfinished message.
     bytes: u64,
     frames: u32,
     messages: u32,
@@ -74,7 +74,7 @@ impl Scanner {
 
     /// Looks at the next bytes of the client. Gives its identity when READY has come, which may be empty. What follows an error must
     /// not be passed on, nor what it came with.
-    pub(crate) fn feed(&mut self, mut bytes: &[u8]) -> Result<Option<Vec<u8>>, Refused> {
+    pub(crate) fn feed(&mut self, mut bytes: &[u8]) -> Result<Option<Vec<u8>>, Refusal> {
         let mut identity = None;
         loop {
             match &mut self.state {
@@ -126,35 +126,35 @@ impl Scanner {
                     if flags & COMMAND == 0 {
                         self.end(flags);
                     } else if let Some(ready) = self.ready.take() {
-                        identity = Some(identity_of(&ready).ok_or(Refused::Ready)?);
+                        identity = Some(identity_of(&ready).ok_or(Refusal::Ready)?);
                     }
                 }
             }
         }
     }
 
-    fn begin(&mut self, flags: u8, length: u64) -> Result<(), Refused> {
+    fn begin(&mut self, flags: u8, length: u64) -> Result<(), Refusal> {
         if flags & COMMAND != 0 {
             return if length > COMMAND_BYTES {
-                Err(Refused::Command)
+                Err(Refusal::Command)
             } else {
                 Ok(())
             };
         }
         if self.ready.is_some() {
-            return Err(Refused::Ready);
+            return Err(Refusal::Ready);
         }
         let limits = &self.limits;
         self.bytes = self.bytes.saturating_add(length);
         self.frames += 1;
         if self.bytes > limits.message_bytes {
-            return Err(Refused::Message(limits.message_bytes));
+            return Err(Refusal::Message(limits.message_bytes));
         }
         if self.frames > limits.frames {
-            return Err(Refused::Frames(limits.frames));
+            return Err(Refusal::Frames(limits.frames));
         }
         match limits.messages {
-            Some(most) if self.messages >= most => Err(Refused::Messages(most)),
+            Some(most) if self.messages >= most => Err(Refusal::Messages(most)),
             _ => Ok(()),
         }
     }
@@ -211,7 +211,7 @@ mod tests {
     }
 
     /// Feeds pieces of this size.
-    fn feed(scanner: &mut Scanner, bytes: &[u8], size: usize) -> Result<Option<Vec<u8>>, Refused> {
+    fn feed(scanner: &mut Scanner, bytes: &[u8], size: usize) -> Result<Option<Vec<u8>>, Refusal> {
         let mut identity = None;
         for piece in bytes.chunks(size) {
             identity = scanner.feed(piece)?.or(identity);
@@ -252,20 +252,20 @@ mod tests {
             feed(&mut scanner, after, 5).unwrap_err()
         };
         let claim = [LONG, 0, 4, 0, 0, 0, 0, 0, 0];
-        assert_eq!(refused(&claim), Refused::Message(1000));
+        assert_eq!(refused(&claim), Refusal::Message(1000));
         assert_eq!(
             refused(&[LONG, 255, 255, 255, 255, 255, 255, 255, 255]),
-            Refused::Message(1000)
+            Refusal::Message(1000)
         );
         assert_eq!(
             refused(&[frame(true, 600), vec![LONG, 0, 0, 0, 0, 0, 0, 2, 0]].concat()),
-            Refused::Message(1000)
+            Refusal::Message(1000)
         );
-        assert_eq!(refused(&frame(true, 1).repeat(4)), Refused::Frames(3));
-        assert_eq!(refused(&frame(false, 1).repeat(3)), Refused::Messages(2));
+        assert_eq!(refused(&frame(true, 1).repeat(4)), Refusal::Frames(3));
+        assert_eq!(refused(&frame(false, 1).repeat(3)), Refusal::Messages(2));
         assert_eq!(
             refused(&[LONG | COMMAND, 0, 0, 0, 0, 0, 0, 16, 1]),
-            Refused::Command
+            Refusal::Command
         );
     }
 
@@ -273,14 +273,14 @@ mod tests {
     fn ready_comes_first_and_is_read_strictly() {
         let greeting = [0; 64];
         let with = |after: &[u8]| Scanner::new(LIMITS).feed(&[&greeting[..], after].concat());
-        assert_eq!(with(&frame(false, 1)), Err(Refused::Ready));
+        assert_eq!(with(&frame(false, 1)), Err(Refusal::Ready));
         for bad in [
             &b"\x04\x02\x05R"[..],
             b"\x04\x07\x05READY\x08",
             b"\x04\x0f\x05READY\x08Identity",
             b"\x04\x13\x05READY\x08Identity\0\0\0\x05",
         ] {
-            assert_eq!(with(bad), Err(Refused::Ready), "{bad:?}");
+            assert_eq!(with(bad), Err(Refusal::Ready), "{bad:?}");
         }
     }
 }

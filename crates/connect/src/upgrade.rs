@@ -27,7 +27,7 @@ impl Upgrade {
         ]
     }
 
-    /// Whether a response 101 with these headers, `Sec-WebSocket-Accept` and `Sec-WebSocket-Protocol`, belongs to this request.
+    /// True if a response 101 with these headers, `Sec-WebSocket-Accept` and `Sec-WebSocket-Protocol`, belongs to this request.
     pub fn is_accepted(&self, accept: Option<&[u8]>, protocol: Option<&[u8]>) -> bool {
         accept == Some(derive_accept_key(self.key.as_bytes()).as_bytes())
             && protocol == Some(SUBPROTOCOL.as_bytes())

@@ -18,12 +18,12 @@ const AMZ_DATE: HeaderName = HeaderName::from_static("x-amz-date");
 const AMZ_SECURITY_TOKEN: HeaderName = HeaderName::from_static("x-amz-security-token");
 const AMZ_CONTENT_SHA256: HeaderName = HeaderName::from_static("x-amz-content-sha256");
 const SIGNATURE: &str = "AWS4-HMAC-SHA256";
-/// What says that a body is not part of the signature.
+/// Payload hash that leaves a body out of the signature.
 const UNSIGNED: &str = "UNSIGNED-PAYLOAD";
 /// Most bytes of a value with a placeholder in it.
 const PLACE_BYTES: usize = 16 * 1024;
 
-/// Why a secret cannot be added. No text has a part of it.
+/// Reasons why a secret cannot be added to a request. No text has a part of it.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ApplyError {
     /// The region or the service of a signature is not known.
@@ -38,14 +38,14 @@ pub enum ApplyError {
     /// There is no token for it now.
     #[error("{0}")]
     Unusable(Unusable),
-    /// What results is no header or no URL.
+    /// The header or URL with the secret is malformed.
     #[error("the request with it is not well-formed")]
     Malformed,
 }
 
-/// What became of a request.
+/// Result of adding a secret to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Applied {
+pub enum ApplyOutcome {
     /// The secret is in it.
     Done,
     /// The request has no placeholder, and is as it was.
@@ -67,7 +67,7 @@ impl Credential {
         request: &mut Parts,
         body: PayloadHash,
         now: OffsetDateTime,
-    ) -> Result<Applied, ApplyError> {
+    ) -> Result<ApplyOutcome, ApplyError> {
         let secret = self.value.value.expose();
         match self.definition.kind() {
             CredentialKind::Header { name, prefix } => {
@@ -98,7 +98,7 @@ impl Credential {
             }
             CredentialKind::AwsSigV4 { .. } => return self.sign(request, body, now),
         }
-        Ok(Applied::Done)
+        Ok(ApplyOutcome::Done)
     }
 
     /// Puts the secret into a request to a host of it, in the place of the placeholder, where the kind of the credential has it. A
@@ -111,7 +111,7 @@ impl Credential {
         request: &mut Parts,
         body: PayloadHash,
         now: OffsetDateTime,
-    ) -> Result<Applied, ApplyError> {
+    ) -> Result<ApplyOutcome, ApplyError> {
         let placeholder = self.placeholder();
         let secret = self.value.value.expose();
         match self.definition.kind() {
@@ -141,11 +141,11 @@ impl Credential {
                     })
                     .collect();
                 if !found {
-                    return Ok(Applied::NoPlaceholder);
+                    return Ok(ApplyOutcome::NoPlaceholder);
                 }
                 let query = query.join("&");
                 set_query(request, &query)?;
-                Ok(Applied::Done)
+                Ok(ApplyOutcome::Done)
             }
             CredentialKind::AwsSigV4 { .. } => {
                 if parameters(&request.uri)
@@ -155,7 +155,7 @@ impl Credential {
                 }
                 match scope(&request.headers) {
                     Some(scope) if scope.access_key == placeholder => self.sign(request, body, now),
-                    _ => Ok(Applied::NoPlaceholder),
+                    _ => Ok(ApplyOutcome::NoPlaceholder),
                 }
             }
         }
@@ -168,7 +168,7 @@ impl Credential {
         }
     }
 
-    /// Whether the header of a request that the secret of a token goes to has the placeholder.
+    /// True if the header that carries the secret holds the placeholder.
     pub fn is_wanted(&self, request: &Parts) -> bool {
         let placeholder = self.placeholder();
         let mut values = request.headers.get_all(AUTHORIZATION).iter();
@@ -184,14 +184,14 @@ impl Credential {
         request: &mut Parts,
         body: PayloadHash,
         now: OffsetDateTime,
-    ) -> Result<Applied, ApplyError> {
+    ) -> Result<ApplyOutcome, ApplyError> {
         let CredentialKind::AwsSigV4 {
             access_key,
             region,
             service,
         } = self.definition.kind()
         else {
-            return Ok(Applied::NoPlaceholder);
+            return Ok(ApplyOutcome::NoPlaceholder);
         };
         let of_request = scope(&request.headers);
         let from_request = |part: fn(&Scope) -> &String| of_request.as_ref().map(part).cloned();
@@ -213,7 +213,7 @@ impl Credential {
                 UNSIGNED.to_owned()
             }
             (None, Some(hash)) => hex::encode(hash),
-            (None, None) => return Ok(Applied::NeedsHash),
+            (None, None) => return Ok(ApplyOutcome::NeedsHash),
         };
         let headers = &mut request.headers;
         headers.remove(AUTHORIZATION);
@@ -232,11 +232,11 @@ impl Credential {
         let (path, query) = (request.uri.path(), request.uri.query().unwrap_or_default());
         let text = signing.authorization(request.method.as_str(), path, query, headers, &hash);
         set(headers, AUTHORIZATION, &text)?;
-        Ok(Applied::Done)
+        Ok(ApplyOutcome::Done)
     }
 }
 
-/// What a request was signed for by its client.
+/// Access key, region and service of a client's signature.
 struct Scope {
     access_key: String,
     region: String,
@@ -285,9 +285,9 @@ fn in_header(
     name: &HeaderName,
     placeholder: &str,
     secret: &str,
-) -> Result<Applied, ApplyError> {
+) -> Result<ApplyOutcome, ApplyError> {
     let values: Vec<HeaderValue> = headers.get_all(name).iter().cloned().collect();
-    let mut applied = Applied::NoPlaceholder;
+    let mut applied = ApplyOutcome::NoPlaceholder;
     let mut replaced = Vec::with_capacity(values.len());
     for value in values {
         let text = value.to_str().ok().filter(|text| text.len() <= PLACE_BYTES);
@@ -295,14 +295,14 @@ fn in_header(
         replaced.push(match text {
             None => value,
             Some(text) => {
-                applied = Applied::Done;
+                applied = ApplyOutcome::Done;
                 let mut value = HeaderValue::try_from(text.expose()).map_err(|_| ApplyError::Malformed)?;
                 value.set_sensitive(true);
                 value
             }
         });
     }
-    if applied == Applied::Done {
+    if applied == ApplyOutcome::Done {
         headers.remove(name);
         for value in replaced {
             headers.append(name, value);
@@ -336,7 +336,7 @@ fn parameters(uri: &Uri) -> impl Iterator<Item = &str> {
         .filter(|pair| !pair.is_empty())
 }
 
-/// Whether a pair of a query has this name, in whatever spelling.
+/// True if a pair of a query has this name, in any percent-encoding.
 fn is_parameter(pair: &str, name: &str) -> bool {
     let written = pair.split_once('=').map_or(pair, |(name, _)| name);
     let mut rest = written.as_bytes();

@@ -19,10 +19,10 @@ const MAX_VALUE_BYTES: usize = 16 * 1024;
 pub struct CredentialValue {
     /// The token, the value of the header or the parameter, the password or the secret key.
     pub value: SecretText,
-    /// Of `aws_sigv4`: the token of a session.
+    /// Session token of `aws_sigv4`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_token: Option<SecretText>,
-    /// Of `oauth2`: the secret of the gateway with the authorization server.
+    /// Client secret of the gateway at the authorization server, for `oauth2`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_secret: Option<SecretText>,
 }
@@ -32,9 +32,9 @@ pub struct CredentialValue {
 pub struct GivenSecrets {
     /// The token, the value of the header or the parameter, the password or the secret key; of `oauth2` the refresh token.
     pub value: Option<SecretText>,
-    /// Of `aws_sigv4`: the token of a session.
+    /// Session token of `aws_sigv4`.
     pub session_token: Option<SecretText>,
-    /// Of `oauth2`: the secret of the client.
+    /// Client secret of `oauth2`.
     pub client_secret: Option<SecretText>,
 }
 
@@ -115,19 +115,17 @@ pub fn check_secret(secret: &SecretText) -> Result<(), String> {
 /// A credential that can be added to requests.
 #[derive(Clone)]
 pub struct Credential {
-    /// Its name.
     pub name: String,
-    /// What it is.
     pub definition: CredentialDefinition,
-    /// Its value. Of `oauth2`: the access token, which is empty if there is none.
+    /// The secret. For `oauth2`, the access token, which is empty if there is none.
     pub value: CredentialValue,
-    /// Of `oauth2`: other secrets of it, such as earlier access tokens. They are looked for in responses too.
+    /// Further secrets of `oauth2`, such as earlier access tokens. They are looked for in responses too.
     pub known: KnownSecrets,
-    /// Why it cannot be added to requests; `None`: it can.
+    /// Reason why it cannot be added to requests. `None`: it can.
     pub unusable: Option<Unusable>,
 }
 
-/// Why a credential has no secret for requests. No text has a part of one.
+/// Reasons why a credential has no secret for requests. No text has a part of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unusable {
     /// A person has to grant it, or to set it again: the text says how.
@@ -156,17 +154,17 @@ impl Credential {
         }
     }
 
-    /// Whether its value changes by itself: it has tokens of an authorization server.
+    /// True if the gateway gets its value as tokens of an authorization server.
     pub fn has_tokens(&self) -> bool {
         matches!(self.definition.kind(), CredentialKind::OAuth(_))
     }
 
-    /// What stands for it in sandboxes.
+    /// Placeholder for the secret in sandboxes.
     pub fn placeholder(&self) -> String {
         placeholder(&self.name)
     }
 
-    /// Whether it may be sent to a host.
+    /// True if it may be sent to a host.
     pub fn is_bound_to(&self, scheme: UrlScheme, host: &Host, port: u16) -> bool {
         self.definition
             .hosts()

@@ -22,31 +22,31 @@ struct Key {
 
 /// A sealed value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sealed {
-    /// Which key has sealed it.
+pub struct SealedValue {
+    /// Id of the key that sealed it.
     pub key_id: String,
     /// The nonce, then the encrypted value with its tag.
     pub bytes: Vec<u8>,
 }
 
-/// What is wrong with a file of keys. No text has a part of a key.
+/// Errors of a key file. No text has a part of a key.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum KeyError {
     /// There is none.
     #[error("has no key: 64 hexadecimal digits on a line")]
     Empty,
     /// A line is no key.
-    #[error("line {0} is no key of 64 hexadecimal digits")]
+    #[error("line {0}: a key must have 64 hexadecimal digits")]
     Line(usize),
     /// There are too many.
     #[error("has more than {KEYS_MAX} keys")]
     TooMany,
 }
 
-/// Why a value cannot be opened.
+/// Reasons why a value cannot be opened.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum OpenError {
-    /// Its key is not in the file.
+    /// The key with this id is not in the file.
     #[error("it is sealed with the key {0}, which the key file does not have")]
     NoKey(String),
     /// It was changed, or was sealed for something else.
@@ -91,7 +91,7 @@ impl KeyRing {
     ///
     /// # Errors
     /// The system gives no random numbers.
-    pub fn seal(&self, bound: &[&str], value: &[u8]) -> Result<Sealed, getrandom::Error> {
+    pub fn seal(&self, bound: &[&str], value: &[u8]) -> Result<SealedValue, getrandom::Error> {
         let mut nonce = [0; NONCE_LEN];
         getrandom::fill(&mut nonce)?;
         let mut sealed = value.to_vec();
@@ -104,7 +104,7 @@ impl KeyRing {
                 &mut sealed,
             )
             .map_err(|_| getrandom::Error::UNEXPECTED)?;
-        Ok(Sealed {
+        Ok(SealedValue {
             key_id: key.id.clone(),
             bytes: [&nonce[..], &sealed, tag.as_ref()].concat(),
         })
@@ -114,7 +114,7 @@ impl KeyRing {
     ///
     /// # Errors
     /// Its key is missing, or it is not what was sealed for these texts.
-    pub fn open(&self, bound: &[&str], sealed: &Sealed) -> Result<Zeroizing<Vec<u8>>, OpenError> {
+    pub fn open(&self, bound: &[&str], sealed: &SealedValue) -> Result<Zeroizing<Vec<u8>>, OpenError> {
         let key = self.0.iter().find(|key| key.id == sealed.key_id);
         let key = key.ok_or_else(|| OpenError::NoKey(sealed.key_id.clone()))?;
         let (nonce, encrypted) = sealed
@@ -179,7 +179,7 @@ mod tests {
             changed.bytes[at] ^= 1;
             assert_eq!(keys.open(&["acme", "stripe"], &changed), Err(OpenError::Changed));
         }
-        let short = Sealed {
+        let short = SealedValue {
             bytes: vec![1; 11],
             ..sealed.clone()
         };

@@ -19,9 +19,9 @@ mod secret;
 mod sigv4;
 mod source;
 
-pub use apply::{Applied, ApplyError, PayloadHash};
+pub use apply::{ApplyError, ApplyOutcome, PayloadHash};
 pub use credential::{Credential, CredentialValue, GivenSecrets, MIN_VALUE_BYTES, Unusable, check_secret};
-pub use keyring::{KeyError, KeyRing, OpenError, Sealed};
+pub use keyring::{KeyError, KeyRing, OpenError, SealedValue};
 pub use known::KnownSecrets;
 pub use mask::{LiveMask, Mask, MaskStream};
 pub use parts::{ask_for_whole, is_part};

@@ -26,7 +26,7 @@ use crate::Credential;
 use pattern::{Pattern, Places};
 use starts::Starts;
 
-/// What takes the place of each byte.
+/// Replacement for each byte of a secret.
 const MASK: u8 = b'*';
 
 /// The secrets of credentials, to be found in responses. Each byte of one is overwritten, so that no length changes.
@@ -55,7 +55,7 @@ impl Mask {
         Self { patterns, starts }
     }
 
-    /// Whether there is nothing to look for.
+    /// True if no secret is looked for.
     pub fn is_empty(&self) -> bool {
         self.patterns.is_empty()
     }
@@ -72,7 +72,7 @@ impl Mask {
         Some(masked)
     }
 
-    /// Whether a secret is in this, in any case of its letters, as in the name of a header.
+    /// True if the text contains a secret in any letter case, as in the name of a header.
     pub fn is_in_any_case(&self, text: &str) -> bool {
         let mut places = Places::default();
         let mut starts = 0..text.len();

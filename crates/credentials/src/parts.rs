@@ -7,7 +7,7 @@ use http::{HeaderValue, StatusCode};
 use crate::Credential;
 
 impl Credential {
-    /// Whether hosts get the secret itself, which they could repeat in parts. A signature does not have its key.
+    /// True if hosts get the secret itself, which they could repeat in parts. A signature does not have its key.
     pub fn sends_secret(&self) -> bool {
         !matches!(self.definition.kind(), CredentialKind::AwsSigV4 { .. })
     }
@@ -19,7 +19,7 @@ pub fn ask_for_whole(headers: &mut HeaderMap) {
     headers.remove(IF_RANGE);
 }
 
-/// Whether a response is a part, or has several.
+/// True if a response is a part, or has several.
 pub fn is_part(status: StatusCode, headers: &HeaderMap) -> bool {
     let is_of_parts = |value: &HeaderValue| {
         let kind = value.as_bytes().trim_ascii().to_ascii_lowercase();

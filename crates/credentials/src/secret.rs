@@ -38,7 +38,8 @@ impl<'de> Deserialize<'de> for SecretText {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         // An error of a derived form could quote what it found.
         let text = String::deserialize(deserializer);
-        text.map(Self::new).map_err(|_| D::Error::custom("is no text"))
+        text.map(Self::new)
+            .map_err(|_| D::Error::custom("must be a text"))
     }
 }
 
@@ -51,7 +52,7 @@ mod tests {
         for wrong in ["12345678", "[\"s3cret\"]"] {
             let error = serde_json::from_str::<SecretText>(wrong).unwrap_err().to_string();
             assert!(
-                error.starts_with("is no text") && !error.contains("345"),
+                error.starts_with("must be a text") && !error.contains("345"),
                 "{error}"
             );
         }

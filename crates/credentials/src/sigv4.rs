@@ -11,12 +11,12 @@ use time::macros::format_description;
 
 use crate::mask::percent_encoded;
 
-/// Whose paths are encoded once, and are not normalised.
+/// Services whose paths are encoded once, and are not normalised.
 const S3: [&str; 3] = ["s3", "s3-object-lambda", "s3express"];
-/// What letters and digits are not alone in.
+/// Characters besides letters and digits that stay as they are.
 const UNRESERVED: &str = "-_.~";
 
-/// What a request is signed with, and for.
+/// Key and scope of a signature.
 #[derive(Clone, Copy)]
 pub(crate) struct Signing<'a> {
     pub(crate) access_key: &'a str,
@@ -26,7 +26,7 @@ pub(crate) struct Signing<'a> {
     pub(crate) now: OffsetDateTime,
 }
 
-/// Whether the hash of a body may be left out of a signature, over TLS.
+/// True if the hash of a body may be left out of a signature, over TLS.
 pub(crate) fn is_s3(service: &str) -> bool {
     S3.contains(&service)
 }

@@ -1,10 +1,10 @@
-//! Where credentials come from.
+//! Sources of credentials.
 
 use std::pin::Pin;
 
 use crate::Credential;
 
-/// Why credentials cannot be read now. What it is in detail is in the log of the gateway.
+/// Credentials cannot be read now. The gateway log has the details.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SourceError;
 
@@ -18,7 +18,7 @@ pub type ReadyCredential<'a> = Pin<Box<dyn Future<Output = Result<Credential, So
 /// A credential that takes the place of a refused one; `None`: there is no other.
 pub type RenewedCredential<'a> = Pin<Box<dyn Future<Output = Option<Credential>> + Send + 'a>>;
 
-/// Where credentials are. They are read for each request: one that was changed or revoked counts at once.
+/// Source of credentials. The gateway reads it for each request, so a changed or revoked credential applies at once.
 pub trait CredentialSource: Send + Sync {
     /// The credentials of these names, as they are now, that sessions of this owner may use: its own, or else those of the operator.
     /// One that does not exist is left out. Asks no authorization server: a token may have expired.

@@ -1,4 +1,4 @@
-//! Who calls, for which sandbox, and with what.
+//! Caller, sandbox and credentials of a request.
 
 use axum::body::Body;
 use axum::extract::{FromRequestParts, Path};
@@ -17,9 +17,9 @@ const SANDBOX_ID: &str = "e2b-sandbox-id";
 
 /// The name of a sandbox as the client has it, in the path or in the header.
 #[derive(Clone, Debug)]
-pub(crate) struct Named(pub(crate) String);
+pub(crate) struct SandboxName(pub(crate) String);
 
-impl<S: Send + Sync> FromRequestParts<S> for Named {
+impl<S: Send + Sync> FromRequestParts<S> for SandboxName {
     type Rejection = StatusCode;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, StatusCode> {
@@ -37,7 +37,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Named {
     }
 }
 
-impl Named {
+impl SandboxName {
     /// The session, as the control plane finds it.
     pub(crate) fn session(&self, engine: &Engine, principal: &Principal) -> Result<SessionId, Failure> {
         let found = engine.find_session(principal, &self.0);

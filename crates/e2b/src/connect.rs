@@ -72,7 +72,7 @@ impl Code {
     }
 }
 
-/// Why a call failed.
+/// Error of a call.
 #[derive(Clone, Debug)]
 pub(crate) struct RpcFailure {
     pub(crate) code: Code,
@@ -155,7 +155,7 @@ impl IntoResponse for RpcFailure {
     }
 }
 
-/// How long a client waits for the end of its call, if it says so.
+/// Time that a client waits for the end of its call, if it gives one.
 pub(crate) fn deadline(headers: &HeaderMap) -> Option<Duration> {
     let text = headers.get("connect-timeout-ms")?.to_str().ok()?;
     text.parse().ok().map(Duration::from_millis)

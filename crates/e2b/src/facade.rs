@@ -1,4 +1,4 @@
-//! What the handlers share.
+//! State of the handlers.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ pub type Issuer = Arc<dyn Fn(&Principal, &str) -> Option<String> + Send + Sync>;
 /// The id of the sandbox that its owner starts with an idempotency key.
 pub type OfKey = fn(&Principal, &[u8]) -> KernelId;
 
-/// What handlers work with. Clones are cheap.
+/// State of the handlers. Clones are cheap.
 #[derive(Clone)]
 pub(crate) struct Facade {
     pub(crate) engine: Engine,

@@ -8,10 +8,10 @@ use himalia_engine::EngineError;
 use himalia_facade::{Answer, BodyError, shown};
 use serde_json::json;
 
-/// Why something was not done.
+/// Error of a request.
 #[derive(Clone, Debug)]
 pub(crate) struct Failure {
-    /// What it is over HTTP.
+    /// HTTP status and text of the error.
     pub(crate) answer: Answer,
     /// One line for people.
     pub(crate) message: String,

@@ -18,14 +18,14 @@ pub(crate) const LISTED: usize = 100;
 pub(crate) const LISTED_MOST: usize = 1000;
 /// Longest silence of a stream.
 pub(crate) const SILENCE: Duration = Duration::from_secs(5);
-/// How often a watched directory is looked at.
+/// Interval of looks at a watched directory.
 pub(crate) const LOOK: Duration = Duration::from_millis(500);
 /// Directories below one that is watched with all below it.
 pub(crate) const WATCH_DEPTH: u32 = 64;
 /// Watched directories that clients ask about: of one sandbox, and of one owner.
 pub(crate) const WATCHERS_PER_SANDBOX: usize = 8;
 pub(crate) const WATCHERS_PER_OWNER: usize = 64;
-/// How long one is kept that no client asks about.
+/// Time for which an unused watch is kept.
 pub(crate) const WATCH_UNUSED: Duration = Duration::from_mins(10);
 /// Bytes of one image or other large value of a result.
 pub(crate) const VALUE_BYTES: usize = 64 << 20;

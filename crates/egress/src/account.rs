@@ -1,4 +1,4 @@
-//! What the connections of a session count for, and what they may use.
+//! Counts the connections of a session, and bounds them.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ pub type ConnectionPermit = Box<dyn Send + Sync>;
 
 /// Bounds the connections of a session, together with those of others. It is asked for every piece of bytes, so it must be quick.
 pub trait Account: Send + Sync {
-    /// Whose the session is: a tenant, or the operator.
+    /// Owner of the session: a tenant, or the operator.
     fn owner(&self) -> &str;
 
     /// A place for one more connection.
@@ -24,15 +24,15 @@ pub trait Account: Send + Sync {
     /// Which bound is reached: the connection is cut, and others are refused.
     fn carried(&self, sent: u64, received: u64) -> Result<(), String>;
 
-    /// How long one connection may last.
+    /// Longest time of one connection.
     fn longest(&self) -> Option<Duration>;
 }
 
 /// Without any bound.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Unbounded;
+pub struct UnboundedAccount;
 
-impl Account for Unbounded {
+impl Account for UnboundedAccount {
     fn owner(&self) -> &'static str {
         OPERATOR
     }

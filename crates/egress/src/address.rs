@@ -1,10 +1,10 @@
-//! Which addresses sessions may reach.
+//! Addresses that sessions may reach.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 
 use himalia_model::network::PrivateAddresses;
 
-/// Why a session may not reach an address; `None` if it may. One of this machine's own addresses is found by binding it.
+/// Reason why a session may not reach an address; `None` if it may. Binding an address shows if it is one of this machine's own.
 pub(crate) fn refusal(address: IpAddr, port: u16, exceptions: &[PrivateAddresses]) -> Option<&'static str> {
     let address = address.to_canonical();
     if exceptions.iter().any(|exception| exception.has(address, port)) {
@@ -17,7 +17,7 @@ fn is_own(address: IpAddr) -> bool {
     UdpSocket::bind((address, 0)).is_ok()
 }
 
-/// What an address is, if it is not one of the public internet.
+/// Kind of an address that is not one of the public internet.
 fn not_public(address: IpAddr) -> Option<&'static str> {
     match address {
         IpAddr::V4(address) => not_public_v4(address),

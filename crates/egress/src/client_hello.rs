@@ -13,9 +13,9 @@ const ENCRYPTED_CLIENT_HELLO: u16 = 0xfe0d;
 /// An alert for a client whose server name is refused: fatal, `unrecognized_name`.
 pub(crate) const UNRECOGNIZED_NAME: [u8; 7] = [21, 3, 3, 0, 2, 2, 112];
 
-/// What a client's first bytes are.
+/// Kinds of first bytes of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Seen {
+pub(crate) enum FirstBytes {
     /// Not enough to tell.
     Part,
     /// No TLS.
@@ -24,17 +24,17 @@ pub(crate) enum Seen {
     Hello(ClientHello),
 }
 
-/// What a client says of the server that it wants.
+/// Names in a client's first TLS message.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ClientHello {
     /// The name, as it was sent.
     pub(crate) server_name: Option<String>,
-    /// Whether the real name may be encrypted.
+    /// True if the real name may be encrypted.
     pub(crate) encrypted: bool,
 }
 
 /// Looks at the first bytes of a connection.
-pub(crate) fn look(bytes: &[u8]) -> Seen {
+pub(crate) fn look(bytes: &[u8]) -> FirstBytes {
     let mut message = Vec::new();
     let mut rest = bytes;
     // The message may be cut into records at any place.
@@ -44,46 +44,46 @@ pub(crate) fn look(bytes: &[u8]) -> Seen {
             | [RECORD_HANDSHAKE]
             | [RECORD_HANDSHAKE, 3]
             | [RECORD_HANDSHAKE, 3, 0..=4]
-            | [RECORD_HANDSHAKE, 3, 0..=4, _] => return Seen::Part,
+            | [RECORD_HANDSHAKE, 3, 0..=4, _] => return FirstBytes::Part,
             [RECORD_HANDSHAKE, 3, 0..=4, high, low, after @ ..] => {
                 let length = usize::from(u16::from_be_bytes([*high, *low]));
                 if length == 0 {
-                    return Seen::Other;
+                    return FirstBytes::Other;
                 }
                 let there = after.len().min(length);
                 message.extend_from_slice(&after[..there]);
                 match parse(&message) {
-                    Parsed::Done(hello) => return Seen::Hello(hello),
-                    Parsed::Broken => return Seen::Other,
-                    Parsed::Part if there < length => return Seen::Part,
-                    Parsed::Part => rest = &after[there..],
+                    ParsedHello::Done(hello) => return FirstBytes::Hello(hello),
+                    ParsedHello::Broken => return FirstBytes::Other,
+                    ParsedHello::Part if there < length => return FirstBytes::Part,
+                    ParsedHello::Part => rest = &after[there..],
                 }
             }
-            _ => return Seen::Other,
+            _ => return FirstBytes::Other,
         }
     }
 }
 
-enum Parsed {
+enum ParsedHello {
     Part,
     Broken,
     Done(ClientHello),
 }
 
-fn parse(message: &[u8]) -> Parsed {
+fn parse(message: &[u8]) -> ParsedHello {
     let [kind, a, b, c, body @ ..] = message else {
         return match message {
-            [] | [CLIENT_HELLO, ..] => Parsed::Part,
-            _ => Parsed::Broken,
+            [] | [CLIENT_HELLO, ..] => ParsedHello::Part,
+            _ => ParsedHello::Broken,
         };
     };
     let length = usize::try_from(u32::from_be_bytes([0, *a, *b, *c])).unwrap_or(usize::MAX);
     if *kind != CLIENT_HELLO || length > HELLO_BYTES {
-        return Parsed::Broken;
+        return ParsedHello::Broken;
     }
     match body.get(..length) {
-        None => Parsed::Part,
-        Some(body) => hello(Bytes(body)).map_or(Parsed::Broken, Parsed::Done),
+        None => ParsedHello::Part,
+        Some(body) => hello(Bytes(body)).map_or(ParsedHello::Broken, ParsedHello::Done),
     }
 }
 
@@ -125,7 +125,7 @@ fn server_name(mut data: Bytes<'_>) -> Option<String> {
     String::from_utf8(name.to_vec()).ok()
 }
 
-/// What is left to read.
+/// Bytes that are left to read.
 struct Bytes<'a>(&'a [u8]);
 
 impl<'a> Bytes<'a> {
@@ -205,8 +205,8 @@ pub(crate) mod tests {
         )
     }
 
-    fn wanted(server: &str) -> Seen {
-        Seen::Hello(ClientHello {
+    fn wanted(server: &str) -> FirstBytes {
+        FirstBytes::Hello(ClientHello {
             server_name: Some(server.to_owned()),
             encrypted: false,
         })
@@ -225,7 +225,7 @@ pub(crate) mod tests {
             for cut in 0..bytes.len() {
                 let seen = look(&bytes[..cut]);
                 assert!(
-                    seen == Seen::Part || (seen == wanted("a.example") && cut + 1 >= bytes.len()),
+                    seen == FirstBytes::Part || (seen == wanted("a.example") && cut + 1 >= bytes.len()),
                     "{cut} of {most}"
                 );
             }
@@ -235,21 +235,21 @@ pub(crate) mod tests {
     #[test]
     fn what_could_hide_another_name_is_seen() {
         let two = records(&message(&[name("a.example"), name("b.example")]), 16_384);
-        assert_eq!(look(&two), Seen::Other);
+        assert_eq!(look(&two), FirstBytes::Other);
         let hidden = records(
             &message(&[name("a.example"), extension(ENCRYPTED_CLIENT_HELLO, &[1; 60])]),
             16_384,
         );
-        let Seen::Hello(hello) = look(&hidden) else {
+        let FirstBytes::Hello(hello) = look(&hidden) else {
             panic!()
         };
         assert!(hello.encrypted);
         let none = records(&message(&[extension(10, &[])]), 16_384);
-        assert_eq!(look(&none), Seen::Hello(ClientHello::default()));
+        assert_eq!(look(&none), FirstBytes::Hello(ClientHello::default()));
         let mut trailing = message(&[name("a.example")]);
         trailing[3] += 1;
         trailing.push(0);
-        assert_eq!(look(&records(&trailing, 16_384)), Seen::Other);
+        assert_eq!(look(&records(&trailing, 16_384)), FirstBytes::Other);
     }
 
     #[test]
@@ -263,11 +263,11 @@ pub(crate) mod tests {
             &[22, 3, 1, 0, 0],
             &[22, 3, 1, 0, 4, 2],
         ] {
-            assert_eq!(look(bytes), Seen::Other, "{bytes:?}");
+            assert_eq!(look(bytes), FirstBytes::Other, "{bytes:?}");
         }
         assert_eq!(
             look(&[22, 3, 1, 0, 5, 1, 0, 0xff, 0, 0]),
-            Seen::Other,
+            FirstBytes::Other,
             "longer than may be"
         );
     }

@@ -11,11 +11,11 @@ use crate::address::refusal;
 use crate::denial::{Denial, Target};
 use crate::egress::Egress;
 use crate::resolve::Resolve;
-use crate::upstream::{self, Via};
+use crate::upstream::{self, HttpProxy};
 
-/// How long a name may take.
+/// Time for resolving a name.
 const RESOLVE_TIME: Duration = Duration::from_secs(10);
-/// How long a connection to one address may take.
+/// Time for a connection to one address.
 const CONNECT_TIME: Duration = Duration::from_secs(10);
 /// Addresses of one name that are tried.
 const ADDRESSES_MAX: usize = 4;
@@ -25,7 +25,7 @@ pub(crate) async fn connect(
     egress: &Egress,
     target: &Target,
     http: bool,
-) -> Result<(TcpStream, Option<Via>), Denial> {
+) -> Result<(TcpStream, Option<HttpProxy>), Denial> {
     let exceptions = &egress.exceptions;
     let found = match &target.host {
         Host::Address(address) => Ok(vec![*address]),

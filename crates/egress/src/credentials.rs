@@ -21,4 +21,4 @@ mod upstreams;
 
 pub use access::CredentialAccess;
 pub use authority::{InterceptAuthority, InterceptKey};
-pub use tls::{Roots, Trusted};
+pub use tls::{Roots, TrustStore};

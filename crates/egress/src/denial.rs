@@ -1,4 +1,4 @@
-//! Why a connection is refused, or could not be made.
+//! Reasons why a connection is refused, or could not be made.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use himalia_model::network::{AllowList, Host};
 /// Characters of a message.
 const MESSAGE_CHARS: usize = 1000;
 
-/// What a client wanted to reach.
+/// Host and port that a client wanted to reach.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     /// The host.
@@ -25,7 +25,6 @@ impl fmt::Display for Target {
 /// A refusal. Its text begins with its code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Denial {
-    /// What kind.
     pub kind: DenialKind,
     text: String,
 }
@@ -35,7 +34,7 @@ pub struct Denial {
 pub enum DenialKind {
     /// The session may not: `egress_denied`.
     Policy,
-    /// What the client sent cannot be understood, or is not supported: `egress_request`.
+    /// The request of the client is malformed or not supported: `egress_request`.
     Request,
     /// As many connections as may be are open: `egress_limit`.
     Limit,
@@ -48,7 +47,6 @@ pub enum DenialKind {
 }
 
 impl DenialKind {
-    /// Its code.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Policy => "egress_denied",

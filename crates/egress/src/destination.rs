@@ -1,4 +1,4 @@
-//! What a tunnel leads to.
+//! Destination of a tunnel.
 
 use std::sync::Arc;
 
@@ -8,14 +8,14 @@ use tokio::net::TcpStream;
 use crate::credentials::{intercept, relay};
 use crate::denial::{Denial, Target};
 use crate::gate::{Gate, Purpose};
-use crate::meter::Metered;
-use crate::prefixed::Prefixed;
+use crate::meter::MeteredStream;
+use crate::prefixed::PrefixedStream;
 use crate::tunnel;
 
-/// Where the bytes of a client go.
+/// Destination of a client's bytes.
 pub(crate) enum Destination {
     /// To a host.
-    Host(Metered<TcpStream>),
+    Host(MeteredStream<TcpStream>),
     /// To a host, through TLS that the gateway reads.
     Intercepted,
     /// To a credential, by its internal name.
@@ -23,7 +23,7 @@ pub(crate) enum Destination {
 }
 
 impl Destination {
-    /// What is at this name and port, if the session may reach it.
+    /// Opens the destination for this name and port, if the session may reach it.
     pub(crate) async fn open(gate: &Gate, target: &Target) -> Result<Self, Denial> {
         let noted = |denial: &Denial| gate.refused(target, denial);
         if relay::name_of(&target.host).is_some() {
@@ -42,7 +42,7 @@ impl Destination {
     }
 
     /// Serves a client until its end.
-    pub(crate) async fn serve<S>(self, client: Prefixed<S>, target: Target, gate: &Arc<Gate>)
+    pub(crate) async fn serve<S>(self, client: PrefixedStream<S>, target: Target, gate: &Arc<Gate>)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {

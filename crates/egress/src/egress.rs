@@ -1,4 +1,4 @@
-//! What all sessions of this process reach hosts by.
+//! Network access of all sessions of this process.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::credentials::{InterceptAuthority, Roots};
 use crate::internal::InternalService;
 use crate::resolve::{Resolve, SystemResolver};
 
-/// What all sessions reach hosts by.
+/// Network access of all sessions.
 pub struct Egress {
     pub(crate) resolver: Box<dyn Resolve>,
     pub(crate) exceptions: Vec<PrivateAddresses>,

@@ -1,4 +1,4 @@
-//! What a session may reach now, and what one of its connections reaches.
+//! Network access of a session now, and of one of its connections.
 
 use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -11,13 +11,13 @@ use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit, watch};
 use tokio::time::sleep;
 
-use crate::account::{Account, Unbounded};
+use crate::account::{Account, UnboundedAccount};
 use crate::connect::connect;
 use crate::credentials::{CredentialAccess, InterceptAuthority, Roots};
 use crate::denial::{Denial, Target};
 use crate::egress::Egress;
 use crate::internal::InternalService;
-use crate::meter::{Meter, Metered, Reports};
+use crate::meter::{Meter, MeteredStream, Reports};
 
 /// Connections of one session that may be open at once.
 pub const MAX_CONNECTIONS: usize = 256;
@@ -29,10 +29,10 @@ const LOOKING: usize = 4;
 const SIGNING: usize = 2;
 /// A connection on which nothing is sent or received for so long is cut.
 const IDLE_TIME: Duration = Duration::from_mins(30);
-/// How often that is looked at.
+/// Interval of checks for idle connections.
 const IDLE_LOOK: Duration = Duration::from_mins(1);
 
-/// What one session may reach, and who learns what it did.
+/// Network access of one session, and the receiver of its records.
 pub struct NetworkAccess {
     list: watch::Sender<Arc<AllowList>>,
     pub(crate) open: Semaphore,
@@ -56,7 +56,7 @@ impl NetworkAccess {
             list: watch::Sender::new(Arc::new(list)),
             open: Semaphore::new(MAX_CONNECTIONS),
             services: Arc::new(Semaphore::new(MAX_SERVICE_REQUESTS)),
-            account: RwLock::new(Arc::new(Unbounded)),
+            account: RwLock::new(Arc::new(UnboundedAccount)),
             credentials: RwLock::new(None),
             own: OnceLock::new(),
             signing: Semaphore::new(SIGNING),
@@ -76,7 +76,7 @@ impl NetworkAccess {
         let _ = self.own.set(service);
     }
 
-    /// What its connections count for from now on.
+    /// Sets the account of its connections from now on.
     pub fn set_account(&self, account: Arc<dyn Account>) {
         *self.account.write() = account;
     }
@@ -87,7 +87,7 @@ impl NetworkAccess {
         Arc::clone(&self.services).acquire_owned().await.ok()
     }
 
-    /// Whose the session is: a tenant, or the operator.
+    /// Owner of the session: a tenant, or the operator.
     pub fn owner(&self) -> String {
         self.account.read().owner().to_owned()
     }
@@ -131,7 +131,7 @@ impl fmt::Debug for NetworkAccess {
     }
 }
 
-/// What is done with a host, for a connection that lasts.
+/// Purpose of a connection that lasts.
 #[derive(Clone, Debug)]
 pub(crate) enum Purpose {
     Tunnel,
@@ -160,7 +160,7 @@ pub(crate) struct Gate {
     account: Arc<dyn Account>,
     /// The socket of the client, if it carries the bytes as they are.
     client: Option<OwnedFd>,
-    /// What it reaches at present.
+    /// Present destination.
     current: Mutex<Option<Current>>,
 }
 
@@ -186,7 +186,7 @@ impl Gate {
         }
     }
 
-    /// Whether the list allows this now.
+    /// Checks that the list permits this now.
     fn check(&self, target: &Target, purpose: &Purpose) -> Result<(), Denial> {
         self.access.permits(target, purpose.access())
     }
@@ -205,12 +205,11 @@ impl Gate {
         self.client.as_ref().map(AsFd::as_fd)
     }
 
-    /// What the session may reach.
     pub(crate) fn access(&self) -> &Arc<NetworkAccess> {
         &self.access
     }
 
-    /// Whether the list allows this now.
+    /// True if the list permits this now.
     pub(crate) fn lists(&self, target: &Target, purpose: &Purpose) -> bool {
         self.check(target, purpose).is_ok()
     }
@@ -220,7 +219,7 @@ impl Gate {
         self.access.credentials.read().clone()
     }
 
-    /// What hosts of credentials are verified by.
+    /// Root certificates for hosts of credentials.
     pub(crate) fn roots(&self) -> Result<&Roots, Denial> {
         let roots = self.egress.roots.as_ref();
         roots.ok_or_else(|| {
@@ -228,7 +227,7 @@ impl Gate {
         })
     }
 
-    /// What signs the certificates of hosts whose TLS is read.
+    /// Authority for certificates of hosts whose TLS is read.
     pub(crate) fn authority(&self) -> Option<&InterceptAuthority> {
         self.egress.authority.as_ref()
     }
@@ -250,7 +249,7 @@ impl Gate {
         &self,
         target: &Target,
         purpose: Purpose,
-    ) -> Result<Metered<TcpStream>, Denial> {
+    ) -> Result<MeteredStream<TcpStream>, Denial> {
         let meter = self.meter(target);
         let connected = async {
             self.check(target, &purpose)?;
@@ -261,7 +260,7 @@ impl Gate {
             Ok(connected)
         };
         match connected.await {
-            Ok((stream, via)) => Ok(Metered { stream, meter, via }),
+            Ok((stream, via)) => Ok(MeteredStream { stream, meter, via }),
             Err(denial) => {
                 meter.deny(&denial);
                 Err(denial)
@@ -327,7 +326,7 @@ impl Gate {
     }
 }
 
-/// Why a connection has lasted long enough, if it has.
+/// Reason why a connection has lasted long enough, if it has.
 fn lasted(meter: &Meter) -> Option<Denial> {
     if let Some(longest) = meter.longest().filter(|longest| meter.age() >= *longest) {
         return Some(Denial::limit(format_args!(

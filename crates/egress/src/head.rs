@@ -10,9 +10,9 @@ use http::{HeaderValue, Request, Uri, Version};
 use hyper::body::Incoming;
 
 use crate::denial::{Denial, Target};
-use crate::upstream::Via;
+use crate::upstream::HttpProxy;
 
-/// Those of one connection, beside what its header `connection` names.
+/// Headers of one connection, in addition to the ones that its header `connection` names.
 const OF_CONNECTION: [HeaderName; 8] = [
     CONNECTION,
     HeaderName::from_static("proxy-connection"),
@@ -76,14 +76,14 @@ pub(crate) fn rewrite(
     head: &mut Parts,
     target: &Target,
     usual_port: u16,
-    via: Option<&Via>,
+    via: Option<&HttpProxy>,
 ) -> Result<(), Denial> {
     let path = head.uri.path_and_query().map_or("/", |path| path.as_str());
     let uri = match via {
         Some(_) => format!("http://{target}{path}").parse::<Uri>(),
         None => path.parse(),
     };
-    head.uri = uri.map_err(|error| Denial::request(format_args!("the path is none: {error}")))?;
+    head.uri = uri.map_err(|error| Denial::request(format_args!("the path is invalid: {error}")))?;
     head.version = Version::HTTP_11;
     let headers = &mut head.headers;
     remove_of_connection(headers);
@@ -96,7 +96,7 @@ pub(crate) fn rewrite(
     } else {
         target.to_string()
     };
-    let host = HeaderValue::try_from(host).map_err(|_| Denial::request("the host is none"))?;
+    let host = HeaderValue::try_from(host).map_err(|_| Denial::request("the host is invalid"))?;
     headers.insert(HOST, host);
     if let Some(authorization) = via.and_then(|via| via.authorization.clone()) {
         headers.insert(PROXY_AUTHORIZATION, authorization);

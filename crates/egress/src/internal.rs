@@ -18,7 +18,7 @@ use crate::denial::Denial;
 use crate::gate::NetworkAccess;
 use crate::meter::Meter;
 
-/// Why a body ends early.
+/// Reasons why a body ends early.
 pub type BodyError = Box<dyn std::error::Error + Send + Sync>;
 
 /// A body of a request or a response.
@@ -26,11 +26,11 @@ pub type Body = BoxBody<Bytes, BodyError>;
 
 /// A service of the gateway for sessions.
 pub trait InternalService: Send + Sync {
-    /// Whether it is at this name, which is in lower case and has no dot at its end.
+    /// True if it has this name, which is in lower case and has no dot at its end.
     fn is_at(&self, name: &str) -> bool;
 
-    /// How many of its requests are answered at once, if that is another number than for the services that all sessions share: the next ones
-    /// wait. What such a service carries is not the network, and is not counted as that.
+    /// Number of its requests that are answered at the same time, if it differs from the services that all sessions share: the next ones wait. The
+    /// bytes of such a service are not counted as network.
     fn own_bound(&self) -> Option<Arc<Semaphore>> {
         None
     }
@@ -72,17 +72,17 @@ impl hyper::body::Body for WithTurn {
 }
 
 /// A body whose bytes are counted, and which ends when they are too many.
-pub(crate) struct Counted<B> {
+pub(crate) struct CountedBody<B> {
     pub(crate) body: B,
     pub(crate) meter: Arc<Meter>,
-    /// Which way it goes.
+    /// True for bytes to the sandbox.
     pub(crate) to_sandbox: bool,
-    /// That of a request, until its response has ended.
+    /// Permit of a request, until its response has ended.
     #[allow(dead_code, reason = "held, not read")]
     pub(crate) turn: Option<OwnedSemaphorePermit>,
 }
 
-impl<B> hyper::body::Body for Counted<B>
+impl<B> hyper::body::Body for CountedBody<B>
 where
     B: hyper::body::Body<Data = Bytes> + Unpin,
     B::Error: Into<BodyError>,

@@ -40,8 +40,8 @@ mod tests;
 mod tunnel;
 mod upstream;
 
-pub use account::{Account, ConnectionPermit, Unbounded};
-pub use credentials::{CredentialAccess, InterceptAuthority, InterceptKey, Roots, Trusted};
+pub use account::{Account, ConnectionPermit, UnboundedAccount};
+pub use credentials::{CredentialAccess, InterceptAuthority, InterceptKey, Roots, TrustStore};
 pub use denial::{Denial, DenialKind, Target};
 pub use egress::Egress;
 pub use gate::{MAX_CONNECTIONS, NetworkAccess};

@@ -1,4 +1,4 @@
-//! What one connection to a host carried, and what became of it.
+//! Bytes and outcome of one connection to a host.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -14,16 +14,15 @@ use tokio::time::Instant;
 
 use crate::account::Account;
 use crate::denial::{Denial, Target};
-use crate::upstream::Via;
+use crate::upstream::HttpProxy;
 
 /// One connection that has ended, or was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
-    /// What it was to.
     pub target: Target,
     /// Names of the credentials whose secrets were sent, in their order.
     pub credentials: Vec<String>,
-    /// Why it was refused, not made, or cut; `None`: it has ended by itself.
+    /// Reason why it was refused, not made, or cut; `None`: it has ended by itself.
     pub denial: Option<Denial>,
     /// Bytes from the sandbox.
     pub sent_bytes: u64,
@@ -45,7 +44,7 @@ pub(crate) struct Meter {
     began: Instant,
     sent: AtomicU64,
     received: AtomicU64,
-    /// Of the latest byte, milliseconds since `began`.
+    /// Time of the latest byte, in milliseconds since `began`.
     latest: AtomicU64,
     denial: Mutex<Option<Denial>>,
     account: Arc<dyn Account>,
@@ -68,7 +67,7 @@ impl Meter {
         }
     }
 
-    /// Why it is refused, or cut. The first reason counts.
+    /// Notes why it is refused, or cut. The first reason wins.
     pub(crate) fn deny(&self, denial: &Denial) {
         self.denial.lock().get_or_insert_with(|| denial.clone());
     }
@@ -81,18 +80,18 @@ impl Meter {
         }
     }
 
-    /// How long nothing was sent or received.
+    /// Time since the latest byte.
     pub(crate) fn idle(&self) -> Duration {
         let latest = Duration::from_millis(self.latest.load(Ordering::Relaxed));
         self.began.elapsed().saturating_sub(latest)
     }
 
-    /// How long it has lasted.
+    /// Age of the connection.
     pub(crate) fn age(&self) -> Duration {
         self.began.elapsed()
     }
 
-    /// How long it may last.
+    /// Longest time of the connection.
     pub(crate) fn longest(&self) -> Option<Duration> {
         self.account.longest()
     }
@@ -145,14 +144,14 @@ impl Drop for Meter {
 }
 
 /// A connection to a host whose bytes are counted.
-pub(crate) struct Metered<S> {
+pub(crate) struct MeteredStream<S> {
     pub(crate) stream: S,
     pub(crate) meter: Arc<Meter>,
     /// It is to a proxy that takes whole URLs.
-    pub(crate) via: Option<Via>,
+    pub(crate) via: Option<HttpProxy>,
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Metered<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for MeteredStream<S> {
     fn poll_read(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -165,7 +164,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Metered<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Metered<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for MeteredStream<S> {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         let written = ready!(Pin::new(&mut this.stream).poll_write(cx, bytes))?;

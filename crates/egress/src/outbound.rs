@@ -32,9 +32,9 @@ use crate::egress::Egress;
 use crate::internal::Body;
 use crate::upstream;
 
-/// How long a TLS handshake may take.
+/// Time for a TLS handshake.
 const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
-/// How long the head of a response may take.
+/// Time for the head of a response.
 const RESPONSE_TIME: Duration = Duration::from_secs(30);
 /// Connections to one host that are kept for the next request, and for how long.
 const KEPT: usize = 8;
@@ -122,7 +122,7 @@ impl Outbound {
 }
 
 impl Outbound {
-    /// Whether a host answers at a URL, whatever it says.
+    /// Checks that a host answers at a URL, with any status.
     ///
     /// # Errors
     /// When it does not.
@@ -156,11 +156,11 @@ fn target(uri: &Uri) -> Result<Target, Denial> {
     Ok(Target { host, port })
 }
 
-/// What a request failed of: a refusal of ours, or the error at the bottom.
+/// Reason of a failed request: a refusal of ours, or the error at the bottom.
 fn denial(target: &Target, error: &hyper_util::client::legacy::Error) -> Denial {
     let mut cause: &(dyn std::error::Error + 'static) = error;
     loop {
-        if let Some(denied) = cause.downcast_ref::<Denied>() {
+        if let Some(denied) = cause.downcast_ref::<DeniedError>() {
             return denied.0.clone();
         }
         let inner = cause.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
@@ -175,18 +175,18 @@ fn denial(target: &Target, error: &hyper_util::client::legacy::Error) -> Denial 
 }
 
 #[derive(Debug)]
-struct Denied(Denial);
+struct DeniedError(Denial);
 
-impl fmt::Display for Denied {
+impl fmt::Display for DeniedError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
 }
 
-impl std::error::Error for Denied {}
+impl std::error::Error for DeniedError {}
 
 async fn dial(egress: &Egress, tls: TlsConnector, uri: &Uri) -> io::Result<Stream> {
-    let denied = |denial| io::Error::other(Denied(denial));
+    let denied = |denial| io::Error::other(DeniedError(denial));
     let target = target(uri).map_err(denied)?;
     let plain = uri.scheme_str() == Some("http");
     let (stream, via) = connect(egress, &target, plain).await.map_err(denied)?;

@@ -9,12 +9,12 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// Gives `prefix` before what comes from the stream.
 #[derive(Debug)]
-pub(crate) struct Prefixed<S> {
+pub(crate) struct PrefixedStream<S> {
     pub(crate) prefix: Bytes,
     pub(crate) inner: S,
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Prefixed<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for PrefixedStream<S> {
     fn poll_read(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -31,7 +31,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Prefixed<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Prefixed<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for PrefixedStream<S> {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.get_mut().inner).poll_write(cx, bytes)
     }

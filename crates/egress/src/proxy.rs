@@ -20,24 +20,24 @@ use crate::denial::{Denial, Target};
 use crate::destination::Destination;
 use crate::gate::{Gate, Purpose};
 use crate::head::{check_host, end_to_end, rewrite, target_of};
-use crate::internal::{Body, Counted, InternalService, WithTurn};
-use crate::meter::{Meter, Metered};
-use crate::prefixed::Prefixed;
+use crate::internal::{Body, CountedBody, InternalService, WithTurn};
+use crate::meter::{Meter, MeteredStream};
+use crate::prefixed::PrefixedStream;
 use crate::server::{HEAD_BYTES, serve_requests};
-use crate::upstream::Via;
+use crate::upstream::HttpProxy;
 
 const HTTP_PORT: u16 = 80;
 
 /// A client's connection.
 struct Client {
     gate: Arc<Gate>,
-    /// Of a tunnel: what it goes to.
+    /// Target of a tunnel.
     tunnel: Option<Target>,
     /// The connection of the latest request.
     upstream: Mutex<Option<Upstream>>,
-    /// Its requests to internal names of credentials.
+    /// Relay for requests to internal names of credentials.
     relay: Relay,
-    /// Of a CONNECT that was answered.
+    /// Parts of a CONNECT that was answered.
     connected: Mutex<Option<(OnUpgrade, Destination, Target)>>,
 }
 
@@ -46,13 +46,13 @@ struct Upstream {
     target: Target,
     sender: SendRequest<Incoming>,
     meter: Arc<Meter>,
-    via: Option<Via>,
+    via: Option<HttpProxy>,
     /// Ends with it.
     _driver: AbortOnDropHandle<()>,
 }
 
 /// Serves a client that uses a proxy, until its end.
-pub(crate) async fn serve<S>(stream: Prefixed<S>, gate: &Arc<Gate>)
+pub(crate) async fn serve<S>(stream: PrefixedStream<S>, gate: &Arc<Gate>)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -71,22 +71,24 @@ where
     };
     let Ok(upgraded) = upgrade.await else { return };
     // What it is made of, so that no layer is left between the two.
-    let Ok(parts) = upgraded.downcast::<TokioIo<Prefixed<S>>>() else {
+    let Ok(parts) = upgraded.downcast::<TokioIo<PrefixedStream<S>>>() else {
         return;
     };
-    let Prefixed { prefix, inner } = parts.io.into_inner();
+    let PrefixedStream { prefix, inner } = parts.io.into_inner();
     let prefix = if prefix.is_empty() {
         parts.read_buf
     } else {
         [parts.read_buf, prefix].concat().into()
     };
-    destination.serve(Prefixed { prefix, inner }, target, gate).await;
+    destination
+        .serve(PrefixedStream { prefix, inner }, target, gate)
+        .await;
 }
 
 /// Serves a client in a tunnel to a host, which speaks HTTP to that host.
 pub(crate) async fn serve_tunnel<S>(
-    stream: Prefixed<S>,
-    upstream: Metered<TcpStream>,
+    stream: PrefixedStream<S>,
+    upstream: MeteredStream<TcpStream>,
     target: Target,
     gate: &Arc<Gate>,
 ) where
@@ -105,7 +107,7 @@ pub(crate) async fn serve_tunnel<S>(
     run::<S>(stream, &client).await;
 }
 
-async fn run<S>(stream: Prefixed<S>, client: &Arc<Client>)
+async fn run<S>(stream: PrefixedStream<S>, client: &Arc<Client>)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -167,7 +169,7 @@ impl Client {
         let meter = self.gate.meter(&target);
         let request = request.map(|body| {
             let (meter, to_sandbox) = (Arc::clone(&meter), false);
-            Counted {
+            CountedBody {
                 body,
                 meter,
                 to_sandbox,
@@ -184,7 +186,7 @@ impl Client {
         match answered {
             Ok(response) => Ok(response.map(|body| {
                 let to_sandbox = true;
-                Counted {
+                CountedBody {
                     body,
                     meter,
                     to_sandbox,
@@ -230,7 +232,7 @@ impl Client {
 }
 
 impl Upstream {
-    async fn over(connected: Metered<TcpStream>, target: Target) -> Result<Self, Denial> {
+    async fn over(connected: MeteredStream<TcpStream>, target: Target) -> Result<Self, Denial> {
         let (meter, via) = (Arc::clone(&connected.meter), connected.via.clone());
         let made = hyper::client::conn::http1::Builder::new()
             .max_buf_size(HEAD_BYTES)

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use futures_util::future::BoxFuture;
 
-/// What names are resolved by.
+/// Resolves names.
 pub(crate) trait Resolve: Send + Sync {
     /// All addresses of a name, the preferred one first.
     fn resolve<'a>(&'a self, name: &'a str) -> BoxFuture<'a, io::Result<Vec<IpAddr>>>;

@@ -11,7 +11,7 @@ use crate::account::{Account, ConnectionPermit};
 use crate::denial::Denial;
 use crate::egress::Egress;
 use crate::gate::{Gate, MAX_CONNECTIONS, NetworkAccess};
-use crate::prefixed::Prefixed;
+use crate::prefixed::PrefixedStream;
 use crate::{proxy, server, socks};
 
 /// First byte of a SOCKS5 client.
@@ -40,7 +40,7 @@ impl Egress {
             }
         }
         let is_socks = first.first() == Some(&SOCKS5);
-        let mut stream = Prefixed {
+        let mut stream = PrefixedStream {
             prefix: first.freeze(),
             inner: stream,
         };

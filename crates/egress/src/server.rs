@@ -18,7 +18,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use crate::denial::{Denial, DenialKind};
 use crate::internal::Body;
 
-/// How long the head of a request may take, also after the request before it.
+/// Time for the head of a request, also after the request before it.
 const HEAD_TIME: Duration = Duration::from_mins(1);
 /// Most bytes of the head of a request, and of what is read ahead of a body.
 pub(crate) const HEAD_BYTES: usize = 64 * 1024;

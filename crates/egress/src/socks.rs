@@ -11,9 +11,9 @@ use tokio::time::timeout;
 use crate::denial::{Denial, DenialKind, Target};
 use crate::destination::Destination;
 use crate::gate::Gate;
-use crate::prefixed::Prefixed;
+use crate::prefixed::PrefixedStream;
 
-/// How long a client may take to say what it wants.
+/// Time for a client to send its request.
 const REQUEST_TIME: Duration = Duration::from_secs(30);
 
 const VERSION: u8 = 5;
@@ -32,7 +32,7 @@ enum Reply {
 }
 
 /// Serves a client until its end.
-pub(crate) async fn serve<S>(mut client: Prefixed<S>, gate: &Arc<Gate>)
+pub(crate) async fn serve<S>(mut client: PrefixedStream<S>, gate: &Arc<Gate>)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -72,7 +72,7 @@ fn bytes_of(reply: Reply) -> [u8; 10] {
     [VERSION, reply as u8, 0, 1, 0, 0, 0, 0, 0, 0]
 }
 
-/// What the client wants, or what it is answered.
+/// Target of the client, or the reply that refuses it.
 async fn request<S>(client: &mut S) -> std::io::Result<Result<Target, Reply>>
 where
     S: AsyncRead + AsyncWrite + Unpin,

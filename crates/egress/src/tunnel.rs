@@ -1,4 +1,4 @@
-//! What follows a CONNECT. TLS must name the host of the tunnel, port 443 carries nothing but TLS, and port 80 nothing but HTTP for
+//! Checks the bytes that follow a CONNECT. TLS must name the host of the tunnel, port 443 carries nothing but TLS, and port 80 nothing but HTTP for
 //! that host: a tunnel is no way to another host behind the same address.
 
 use std::io;
@@ -13,24 +13,24 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, split};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use crate::client_hello::{ClientHello, HELLO_BYTES, Seen, UNRECOGNIZED_NAME, look};
+use crate::client_hello::{ClientHello, FirstBytes, HELLO_BYTES, UNRECOGNIZED_NAME, look};
 use crate::denial::{Denial, Target};
 use crate::gate::Gate;
-use crate::meter::Metered;
-use crate::prefixed::Prefixed;
+use crate::meter::MeteredStream;
+use crate::prefixed::PrefixedStream;
 use crate::proxy;
 
 pub(crate) const HTTP_PORT: u16 = 80;
 const TLS_PORT: u16 = 443;
-/// How long a TLS client may take for its first message once it has begun it.
+/// Time for a TLS client to complete its first message once it has begun it.
 const HELLO_TIME: Duration = Duration::from_secs(30);
 /// Room for the first message.
 const FIRST_BYTES: usize = 4096;
 
 /// Carries bytes between a client and a host until both have ended.
 pub(crate) async fn run<S>(
-    client: Prefixed<S>,
-    upstream: Metered<TcpStream>,
+    client: PrefixedStream<S>,
+    upstream: MeteredStream<TcpStream>,
     target: Target,
     gate: &Arc<Gate>,
 ) where
@@ -39,7 +39,7 @@ pub(crate) async fn run<S>(
     if target.port == HTTP_PORT {
         return proxy::serve_tunnel(client, upstream, target, gate).await;
     }
-    let Metered { stream, meter, .. } = upstream;
+    let MeteredStream { stream, meter, .. } = upstream;
     let sockets_up = Sockets::new(gate.client(), Some(stream.as_fd()));
     let sockets_down = Sockets::new(Some(stream.as_fd()), gate.client());
     let (mut from_client, mut to_client) = split(client);
@@ -76,7 +76,7 @@ pub(crate) async fn run<S>(
     }
 }
 
-/// How a direction ends before its end.
+/// Early ends of a direction.
 enum End {
     Broken,
     /// With what the client is sent.
@@ -94,7 +94,7 @@ async fn first_bytes<R: AsyncRead + Unpin>(client: &mut R, target: &Target) -> R
     let mut bytes = BytesMut::with_capacity(FIRST_BYTES);
     loop {
         match look(&bytes) {
-            Seen::Part if bytes.len() <= HELLO_BYTES => {
+            FirstBytes::Part if bytes.len() <= HELLO_BYTES => {
                 let read = if bytes.is_empty() {
                     client.read_buf(&mut bytes).await?
                 } else {
@@ -105,16 +105,16 @@ async fn first_bytes<R: AsyncRead + Unpin>(client: &mut R, target: &Target) -> R
                     return Ok(bytes.freeze());
                 }
             }
-            Seen::Part | Seen::Other if target.port == TLS_PORT || bytes.len() > HELLO_BYTES => {
+            FirstBytes::Part | FirstBytes::Other if target.port == TLS_PORT || bytes.len() > HELLO_BYTES => {
                 return Err(End::Denied(
                     Denial::policy(format_args!(
-                        "what was sent to {target} is no TLS that can be read"
+                        "the bytes that were sent to {target} are not readable TLS"
                     )),
                     &[],
                 ));
             }
-            Seen::Part | Seen::Other => return Ok(bytes.freeze()),
-            Seen::Hello(hello) => {
+            FirstBytes::Part | FirstBytes::Other => return Ok(bytes.freeze()),
+            FirstBytes::Hello(hello) => {
                 check(&hello, target).map_err(|denial| End::Denied(denial, &UNRECOGNIZED_NAME))?;
                 return Ok(bytes.freeze());
             }

@@ -11,7 +11,7 @@ use tokio::time::timeout;
 
 use crate::denial::{Denial, Target};
 
-/// How long it may take to connect, and to answer a CONNECT.
+/// Time for a connection, and for the answer to a CONNECT.
 const CONNECT_TIME: Duration = Duration::from_secs(10);
 /// Most bytes of its answer to a CONNECT.
 const HEAD_BYTES: usize = 16 * 1024;
@@ -19,7 +19,7 @@ const HTTP_PORT: u16 = 80;
 
 /// A proxy that requests are sent to with their whole URL.
 #[derive(Clone, Debug)]
-pub(crate) struct Via {
+pub(crate) struct HttpProxy {
     pub(crate) authorization: Option<HeaderValue>,
 }
 
@@ -35,7 +35,7 @@ pub(crate) async fn connect(
     proxy: &Intercept,
     target: &Target,
     http: bool,
-) -> Result<(TcpStream, Option<Via>), Denial> {
+) -> Result<(TcpStream, Option<HttpProxy>), Denial> {
     let failed =
         |reason: String| Denial::unreachable(format_args!("{target}: the proxy of the gateway: {reason}"));
     if proxy.uri().scheme_str() != Some("http") {
@@ -48,7 +48,7 @@ pub(crate) async fn connect(
         let mut stream = TcpStream::connect((host.trim_matches(['[', ']']), port)).await?;
         let _ = stream.set_nodelay(true);
         if http {
-            return Ok((stream, Some(Via { authorization })));
+            return Ok((stream, Some(HttpProxy { authorization })));
         }
         open(&mut stream, target, authorization.as_ref()).await?;
         io::Result::Ok((stream, None))
@@ -93,23 +93,18 @@ async fn open(
     Err(io::Error::other(format!("it answered {line:?}")))
 }
 
-/// How hosts are reached from here.
+/// Ways to hosts from here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Route {
     /// Without a proxy.
     Direct,
     /// Through this proxy.
-    Proxy {
-        /// Its host.
-        host: String,
-        /// Its port.
-        port: u16,
-    },
+    Proxy { host: String, port: u16 },
     /// The environment names a proxy of another kind.
     Unsupported(String),
 }
 
-/// How a host is reached over TLS with the environment of this process.
+/// Route to a host over TLS with the environment of this process.
 pub fn route(host: &str) -> Route {
     let url = format!("https://{host}/").parse::<Uri>().ok();
     let Some(proxy) = url.and_then(|url| Matcher::from_env().intercept(&url)) else {

@@ -4,6 +4,8 @@
 //! whose behalf it runs and is authorised on its object before anything else happens. The engine knows nothing of
 //! HTTP. Below it are the sandbox provisioner, the journal and the protocol to the shims.
 
+#![warn(missing_docs)]
+
 mod access;
 mod api;
 mod audit;

@@ -1,4 +1,4 @@
-//! What was run in a kernel, and its clients, all read from the kernel's log.
+//! Executions of a kernel, and its clients, all read from the kernel's log.
 //!
 //! - `executions`: native executions, from what is asked to what came of them;
 //! - `prompts`: what a person is asked while code runs;

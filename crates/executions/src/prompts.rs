@@ -1,4 +1,4 @@
-//! What a person is asked on behalf of a session, as callers see it.
+//! Prompts on behalf of a session, for callers.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -22,9 +22,9 @@ pub const MAX_PROMPT_OPTIONS: usize = 16;
 pub const MAX_OPTION_CHARS: usize = 200;
 /// Bytes of an answer.
 pub const MAX_ANSWER_BYTES: usize = 64 << 10;
-/// How long a prompt may stay open.
+/// Longest time that a prompt may stay open.
 pub const MAX_PROMPT_TIME: Duration = Duration::from_hours(7 * 24);
-/// How long a prompt stays open if the one who asks does not say it.
+/// Default time that a prompt stays open.
 pub const DEFAULT_PROMPT_TIME: Duration = Duration::from_hours(24);
 /// Bytes of the key of a prompt.
 const MAX_KEY_BYTES: usize = 200;
@@ -123,7 +123,7 @@ impl JsonSchema for PromptName {
     }
 }
 
-/// Why a person is asked.
+/// Reason for a prompt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PromptKind {
@@ -148,20 +148,20 @@ impl From<himalia_kernel::PromptKind> for PromptKind {
 }
 
 impl PromptKind {
-    /// Whether the answer lets something be done that code asks for. Who runs code may not give it.
+    /// True if the answer permits an action that code requests. Callers that run code may not give it.
     pub fn is_approval(self) -> bool {
         matches!(self, Self::Approval | Self::Step)
     }
 }
 
-/// What a person is to be asked.
+/// New prompt.
 #[derive(Clone, Debug)]
 pub struct Ask {
-    /// What the person reads, 1 to [`MAX_PROMPT_CHARS`] characters. Control characters but line ends are left out.
+    /// Text for the person, 1 to [`MAX_PROMPT_CHARS`] characters. Control characters but line ends are left out.
     pub text: String,
     /// The answers of which one is to be chosen. Without any, the answer is a text.
     pub options: Vec<String>,
-    /// How long it may stay open, at most [`MAX_PROMPT_TIME`].
+    /// Time that it may stay open, at most [`MAX_PROMPT_TIME`].
     pub time: Duration,
     /// The same key of one session is the same prompt.
     pub key: Option<String>,
@@ -215,7 +215,7 @@ impl Ask {
     }
 }
 
-/// How far a prompt is.
+/// State of a prompt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PromptState {
@@ -227,16 +227,16 @@ pub enum PromptState {
     Withdrawn,
 }
 
-/// What a person is asked, and what became of it.
+/// Prompt to a person, and its answer.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(rename = "Prompt")]
 pub struct PromptInfo {
-    /// Its id.
+    /// Id of the prompt.
     pub id: PromptName,
-    /// Its session.
+    /// Id of the session.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<KernelId>,
-    /// Its run of a workflow, if it is a step.
+    /// Id of the workflow run, if the prompt belongs to a step.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run: Option<String>,
     /// The step of that run.
@@ -245,9 +245,9 @@ pub struct PromptInfo {
     /// The execution that waits for it, whose time stands still, if one does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub execution: Option<ExecutionId>,
-    /// Why a person is asked.
+    /// Reason for the prompt.
     pub kind: PromptKind,
-    /// What the person reads. It comes from the code of the session, a tool or a workflow, and is not the gateway's.
+    /// Text for the person. It comes from the code of the session, a tool or a workflow, and is not the gateway's.
     pub text: String,
     /// The answers of which one is to be chosen. Without any, the answer is a text.
     pub options: Vec<String>,
@@ -271,15 +271,15 @@ pub struct PromptInfo {
     )]
     #[schemars(with = "Option<String>", extend("format" = "date-time"))]
     pub expires: Option<OffsetDateTime>,
-    /// How far it is.
+    /// State of the prompt.
     pub state: PromptState,
     /// The answer, if there is one and it is no secret.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub answer: Option<String>,
-    /// Who gave it: `operator`, or tenant and caller as `tenant/caller`. Of `input()` it is not known after the end of its gateway.
+    /// Caller that answered: `operator`, or tenant and caller as `tenant/caller`. Of `input()` it is not known after the end of its gateway.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub answered_by: Option<String>,
-    /// Why no answer is of use any more.
+    /// Reason why the prompt ended without an answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }

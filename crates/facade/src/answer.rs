@@ -8,14 +8,14 @@ use himalia_engine::{EngineError, FileError};
 #[derive(Clone, Copy, Debug)]
 pub struct IsLimit;
 
-/// What an error is over HTTP, whatever body it has.
+/// HTTP status, code and text of an error, for any form of body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer {
     /// The status.
     pub status: StatusCode,
     /// Seconds after which to try again.
     pub retry_after: Option<u64>,
-    /// Whether a limit is the reason.
+    /// True if a limit is the reason.
     pub is_limit: bool,
 }
 

@@ -10,19 +10,19 @@ use tokio::time::timeout;
 
 use crate::{Failure, Shape};
 
-/// How long a message may take to arrive.
+/// Time for a message to arrive.
 const MESSAGE_TIME: Duration = Duration::from_secs(30);
-/// How long a client may send nothing in the middle of a body.
+/// Longest pause of a client in the middle of a body.
 const SILENCE_OF_CLIENTS: Duration = Duration::from_mins(1);
 
-/// Why a body was not read.
+/// Reasons why a body was not read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BodyError {
     /// It is longer than this, or broke off.
     TooLarge(usize),
     /// It took too long.
     Late,
-    /// Nothing came any more.
+    /// No more bytes came.
     Silent,
     /// It is not the form that it should be.
     Form(StatusCode, String),
@@ -76,7 +76,7 @@ pub async fn message<T: DeserializeOwned, S: Shape>(body: Body, most: usize) -> 
     serde_json::from_slice(&bytes).map_err(|error| Failure::field("body", error))
 }
 
-/// What is made of the next part of a body, which has a time to arrive in.
+/// Awaits the next part of a body, within the time for it to arrive.
 ///
 /// # Errors
 /// [`BodyError::Silent`].

@@ -1,11 +1,11 @@
-//! Who calls.
+//! Caller of a request.
 
 use axum::extract::FromRequestParts;
 use axum::http::StatusCode;
 use axum::http::request::Parts;
 use himalia_engine::Principal;
 
-/// Who sent the request: the mount says it. A mount that forgets to authenticate fails closed.
+/// Caller of a request, set by the mount. A mount that forgets to authenticate fails closed.
 #[derive(Clone, Debug)]
 pub struct Caller(pub Principal);
 

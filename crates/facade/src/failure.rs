@@ -16,10 +16,10 @@ pub trait Shape: Sized {
     fn body(failure: &Failure<Self>) -> Value;
 }
 
-/// Why something was not done, for clients that read errors in this form.
+/// Error for clients that read errors in this form.
 #[derive(Clone, Debug)]
 pub struct Failure<S> {
-    /// What it is over HTTP.
+    /// HTTP status and text of the error.
     pub answer: Answer,
     /// A word for programs.
     pub code: String,

@@ -1,4 +1,4 @@
-//! What the facades of other products' APIs share, over one [`Engine`](himalia_engine::Engine).
+//! Parts that the facades of other products' APIs share, over one [`Engine`](himalia_engine::Engine).
 //!
 //! * [`Answer`] is what an error of the engine is over HTTP. A facade adds the body that its clients read.
 //! * [`Failure`] is such an error with a word, a text and a field, for facades whose errors are one JSON object ([`Shape`]).

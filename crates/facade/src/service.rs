@@ -1,4 +1,4 @@
-//! What surrounds the handlers of a facade.
+//! Layers around the handlers of a facade.
 
 use axum::extract::{Request, State};
 use axum::middleware::Next;

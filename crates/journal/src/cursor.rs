@@ -6,12 +6,12 @@ use std::sync::atomic::Ordering;
 
 use crate::error::JournalError;
 use crate::index::{Location, OnDisk};
-use crate::journal::Shared;
+use crate::journal::JournalState;
 use crate::reader::{Opened, SegmentReader, Step};
 use crate::record::Record;
 use crate::segment::segment_path;
 
-/// What a read gave.
+/// Result of a read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Read {
     /// The next records, at least one, dense and ascending.
@@ -30,7 +30,7 @@ pub enum Read {
 /// A position in a journal. Cursors are independent of each other, and a slow one costs the others nothing.
 #[derive(Debug)]
 pub struct Cursor {
-    shared: Arc<Shared>,
+    shared: Arc<JournalState>,
     after: u64,
     disk: Option<Disk>,
 }
@@ -43,7 +43,7 @@ struct Disk {
 }
 
 impl Cursor {
-    pub(crate) fn new(shared: Arc<Shared>, after: u64) -> Self {
+    pub(crate) fn new(shared: Arc<JournalState>, after: u64) -> Self {
         Self {
             shared,
             after,
@@ -56,8 +56,8 @@ impl Cursor {
         self.after
     }
 
-    /// Whether the next [`Self::read`] needs no disk, as far as can be said now. A caller on an async thread may read
-    /// inline then, and should use a blocking thread otherwise.
+    /// True if the next [`Self::read`] probably needs no disk. A caller on an async thread may read inline then, and should use a blocking thread
+    /// otherwise.
     pub fn in_memory(&self) -> bool {
         self.shared.index.lock().in_memory(self.after + 1)
     }

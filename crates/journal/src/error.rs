@@ -1,4 +1,4 @@
-//! What can go wrong with a journal.
+//! Errors of journals.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ pub enum JournalError {
     /// The operating system refused.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {
-        /// What was tried, as a verb phrase ("append to").
+        /// Attempted action, as a verb phrase ("append to").
         action: &'static str,
         /// The file or directory it was tried on.
         path: PathBuf,
@@ -26,13 +26,13 @@ pub enum JournalError {
     Format {
         /// The segment.
         path: PathBuf,
-        /// Its format.
+        /// Format of the log.
         found: OtherFormat,
     },
     /// A body or checkpoint is longer than [`MAX_BODY_BYTES`](crate::MAX_BODY_BYTES).
     #[error("a record of {bytes} bytes is over the limit of {limit} bytes")]
     TooLarge {
-        /// Its length.
+        /// Length in bytes.
         bytes: usize,
         /// The limit.
         limit: usize,
@@ -56,7 +56,7 @@ impl JournalError {
         }
     }
 
-    /// Whether the cause is a full disk, a disk quota or a file size limit: waiting or deleting can help.
+    /// True if the cause is a full disk, a disk quota or a file size limit: waiting or deleting can help.
     pub fn is_no_space(&self) -> bool {
         matches!(self, Self::Io { source, .. } if matches!(
             source.kind(),

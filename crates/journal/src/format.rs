@@ -24,7 +24,7 @@ pub(crate) const RECORD_HEADER: usize = 68;
 const MAGIC: &[u8; 8] = b"HIMLOG01";
 const HAS_CHECKPOINT: u32 = 1;
 
-/// What a record is to the journal itself.
+/// Kinds of records to the journal itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tag {
     Record,
@@ -77,7 +77,7 @@ impl RecordHeader {
     }
 }
 
-/// Whether header and body are what was written.
+/// True if the checksum matches header and body.
 pub(crate) fn checksum_holds(header: &[u8; RECORD_HEADER], body: &[u8]) -> bool {
     u32::from_le_bytes(array(header, 0)) == checksum(header, body)
 }
@@ -112,9 +112,9 @@ pub(crate) enum SegmentHeader {
 /// Another version of the format of segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OtherFormat {
-    /// That of a development build, from before version 0.1.0.
+    /// Format of a development build, from before version 0.1.0.
     Development,
-    /// That of another version: its two digits.
+    /// Format of another version: its two digits.
     Version([u8; 2]),
 }
 

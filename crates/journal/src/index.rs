@@ -1,4 +1,4 @@
-//! What readers share with the writer: the tail and the list of segments.
+//! Tail and list of segments, which the readers share with the writer.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ impl Entry {
     }
 }
 
-/// Where the next record of a cursor is.
+/// Place of the next record of a cursor.
 #[derive(Debug)]
 pub(crate) enum Location {
     /// Not written yet.
@@ -60,7 +60,7 @@ pub(crate) enum Location {
 pub(crate) struct OnDisk {
     /// Name of the segment.
     pub(crate) first: u64,
-    /// Which file of that name.
+    /// Generation of the file with that name.
     pub(crate) generation: u64,
     /// A known place at or before the wanted record, if there is a better one than the start.
     pub(crate) mark: Option<Mark>,
@@ -88,7 +88,7 @@ impl Index {
         self.segments.iter().map(|entry| entry.bytes).sum()
     }
 
-    /// Where the record `from` is.
+    /// Finds the record `from`.
     pub(crate) fn locate(&self, from: u64, max_records: usize, max_bytes: usize) -> Location {
         if from > self.head {
             return Location::Nowhere;
@@ -114,7 +114,7 @@ impl Index {
         })
     }
 
-    /// Whether `from` can be read without the disk.
+    /// True if `from` can be read without the disk.
     pub(crate) fn in_memory(&self, from: u64) -> bool {
         from > self.head || self.tail.first().is_some_and(|first| from >= first)
     }

@@ -20,12 +20,12 @@ use crate::reader::Mark;
 use crate::record::{NewRecord, Record, now_micros};
 use crate::recovery::{Recovery, recover};
 use crate::segment::{Segment, segment_path};
-use crate::shared::{Part, Restored, Sealed, SharedLog};
+use crate::shared::{Part, RestoredLog, SealedSegment, SharedLog};
 use crate::tail::Tail;
 
 /// Rolled segments that may wait for [`Journal::sync`]; one more is flushed by the roll itself.
 const MAX_UNSYNCED: usize = 8;
-/// A segment of this many times the usual size holds a record that is as large: see [`Rolled::flush`].
+/// A segment of this many times the usual size holds a record that is as large: see [`RolledSegment::flush`].
 const LARGE_SEGMENTS: u64 = 2;
 
 /// The bounds of a journal.
@@ -56,12 +56,12 @@ impl Default for Options {
 /// microseconds, except [`Self::sync`], which waits for the disk.
 #[derive(Clone, Debug)]
 pub struct Journal {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<JournalState>,
 }
 
-/// What cursors hold.
+/// State that cursors hold.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct JournalState {
     pub(crate) dir: PathBuf,
     pub(crate) index: Mutex<Index>,
     options: Options,
@@ -72,11 +72,11 @@ pub(crate) struct Shared {
     positions: Positions,
     /// The part of the log that is elsewhere, if there is one.
     pub(crate) elsewhere: Option<Arc<dyn SharedLog>>,
-    /// Of all cursors.
+    /// Bytes that all cursors have read.
     pub(crate) read_bytes: AtomicU64,
 }
 
-/// What only the writer uses. Locked before `index` where both are.
+/// State that only the writer uses. Locked before `index` where both are.
 #[derive(Debug)]
 struct Writer {
     segment: Segment,
@@ -86,24 +86,24 @@ struct Writer {
     next_generation: u64,
     dirty: bool,
     /// Rolled since the last flush, oldest first.
-    unsynced: Vec<Rolled>,
+    unsynced: Vec<RolledSegment>,
     /// A segment was created since the directory was flushed.
     dir_dirty: bool,
     headers: Vec<[u8; RECORD_HEADER]>,
 }
 
-/// What became of a batch.
+/// Result of appending a batch.
 #[derive(Debug)]
 pub enum Append {
     /// It is in the log, with these numbers.
     Done(Range<u64>),
     /// It is in the log once it is committed elsewhere and [published](Journal::publish).
-    Pending(Staged),
+    Pending(StagedBatch),
 }
 
 /// A batch of a shared log that is on its way. No other one is begun before it is published.
 #[derive(Debug)]
-pub struct Staged {
+pub struct StagedBatch {
     /// Completes when the batch is committed elsewhere; fails when this gateway may not write the log any more.
     pub committed: oneshot::Receiver<()>,
     seqs: Range<u64>,
@@ -113,12 +113,12 @@ pub struct Staged {
 
 /// A segment that is written no more and may not be on the disk yet.
 #[derive(Clone, Debug)]
-struct Rolled {
+struct RolledSegment {
     file: Arc<File>,
     large: bool,
 }
 
-impl Rolled {
+impl RolledSegment {
     /// Waits until it is on the disk. A large one leaves the page cache then: its record is in the tail while it is new, and
     /// hardly ever read after that, but its pages would take as much memory again, which the next such record can use.
     fn flush(&self) -> io::Result<()> {
@@ -141,9 +141,9 @@ impl Journal {
     pub(crate) fn open_shared(
         dir: PathBuf,
         options: Options,
-        restored: Restored,
+        restored: RestoredLog,
     ) -> Result<(Self, Recovery), JournalError> {
-        let Restored {
+        let RestoredLog {
             log,
             sealed,
             positions,
@@ -163,7 +163,7 @@ impl Journal {
     fn open_with(
         dir: PathBuf,
         options: Options,
-        elsewhere: Option<(Arc<dyn SharedLog>, Vec<Sealed>)>,
+        elsewhere: Option<(Arc<dyn SharedLog>, Vec<SealedSegment>)>,
     ) -> Result<(Self, Recovery), JournalError> {
         let (elsewhere, sealed) = elsewhere.unzip();
         let found = recover(&dir, &sealed.unwrap_or_default())?;
@@ -181,7 +181,7 @@ impl Journal {
             .max()
             .unwrap_or(0)
             + 1;
-        let shared = Shared {
+        let shared = JournalState {
             options,
             quota_bytes: AtomicU64::new(options.quota_bytes),
             index: Mutex::new(Index {
@@ -271,7 +271,7 @@ impl Journal {
                 last: writer.next_seq - 1,
                 bytes: encoded(&records),
             };
-            return Ok(Append::Pending(Staged {
+            return Ok(Append::Pending(StagedBatch {
                 committed: elsewhere.commit(part),
                 seqs: first..writer.next_seq,
                 records,
@@ -286,7 +286,7 @@ impl Journal {
     }
 
     /// Makes a batch visible that is committed elsewhere, and returns its seqs.
-    pub fn publish(&self, staged: Staged) -> Range<u64> {
+    pub fn publish(&self, staged: StagedBatch) -> Range<u64> {
         self.shared.publish(staged.records, staged.offset);
         staged.seqs
     }
@@ -296,7 +296,7 @@ impl Journal {
         self.shared.quota_bytes.store(bytes, Ordering::Relaxed);
     }
 
-    /// Whether the newest segment has reached its size, so that [`Self::roll`] should be called.
+    /// True if the newest segment has reached its size, so that [`Self::roll`] should be called.
     pub fn roll_due(&self) -> bool {
         self.shared.writer.lock().segment.len() >= self.shared.options.segment_bytes
     }
@@ -318,7 +318,7 @@ impl Journal {
         if let Some(elsewhere) = &self.shared.elsewhere
             && old_first != first
         {
-            let sealed = Sealed {
+            let sealed = SealedSegment {
                 first: old_first,
                 bytes: old.len(),
             };
@@ -411,7 +411,7 @@ impl Journal {
             let current = is_flushed.then(|| Arc::clone(&writer.segment.file));
             (rolled, current, std::mem::take(&mut writer.dir_dirty))
         };
-        let flushed = rolled.iter().try_for_each(Rolled::flush);
+        let flushed = rolled.iter().try_for_each(RolledSegment::flush);
         let flushed = flushed.and_then(|()| current.as_ref().map_or(Ok(()), |file| file.sync_data()));
         let flushed = flushed.and_then(|()| {
             if dir_dirty {
@@ -463,10 +463,10 @@ impl Writer {
     }
 
     /// A flush failed: what it was for is flushed again by the next one. The current segment of then may have been rolled.
-    fn unflushed(&mut self, rolled: Vec<Rolled>, current: Option<Arc<File>>) {
+    fn unflushed(&mut self, rolled: Vec<RolledSegment>, current: Option<Arc<File>>) {
         self.dirty = true;
         let current = current.filter(|file| !Arc::ptr_eq(file, &self.segment.file));
-        let current = current.map(|file| Rolled { file, large: false });
+        let current = current.map(|file| RolledSegment { file, large: false });
         let room = MAX_UNSYNCED.saturating_sub(self.unsynced.len());
         self.unsynced.extend(rolled.into_iter().chain(current).take(room));
     }
@@ -476,7 +476,7 @@ impl Writer {
         self.dir_dirty = true;
         if std::mem::replace(&mut self.dirty, true) || large {
             let file = Arc::clone(&segment.file);
-            self.unsynced.push(Rolled { file, large });
+            self.unsynced.push(RolledSegment { file, large });
         }
         if self.unsynced.len() > MAX_UNSYNCED
             && let Err(error) = self.unsynced.remove(0).flush()
@@ -503,7 +503,7 @@ fn encoded(records: &[Arc<Record>]) -> Bytes {
     bytes.into()
 }
 
-impl Shared {
+impl JournalState {
     /// Commits what a new segment begins with. Nothing waits for it: what follows is committed after it.
     fn share_start(&self, first: u64) -> Result<(), JournalError> {
         let Some(elsewhere) = &self.elsewhere else {

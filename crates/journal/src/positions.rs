@@ -1,4 +1,4 @@
-//! Where readers were: a small file of numbered places that survives `kill -9`.
+//! Positions of readers: a small file of numbered slots that survives `kill -9`.
 //!
 //! [`MAX_POSITIONS`] slots of 32 bytes, each `u64 owner · u64 seq · u64 stamp · u32 CRC32C of these 24 bytes · u32 zero`
 //! (little-endian); stamp 0 is an empty slot, and the largest stamp was set last. A slot is written with one `pwrite` and
@@ -124,7 +124,7 @@ impl Positions {
         })
     }
 
-    /// Whether there were changes since the last call.
+    /// True if there were changes since the last call.
     pub(crate) fn take_changed(&self) -> bool {
         self.dirty.swap(false, Ordering::AcqRel)
     }

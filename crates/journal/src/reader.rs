@@ -18,14 +18,14 @@ const WINDOW: usize = 128 * 1024;
 /// Fewest bytes asked of the disk at a time.
 const SMALL_WINDOW: usize = 8 * 1024;
 
-/// Where a record begins.
+/// Start of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Mark {
     pub(crate) seq: u64,
     pub(crate) offset: u64,
 }
 
-/// What was found at the reader's place.
+/// Contents at the reader's place.
 #[derive(Debug)]
 pub(crate) enum Step {
     /// The next record, checked.

@@ -1,4 +1,4 @@
-//! What goes into a journal and what comes out.
+//! Records, as they are appended and read.
 
 use std::fmt;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -34,7 +34,7 @@ impl fmt::Debug for Meta {
 /// A record to be appended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewRecord {
-    /// What the record is; the caller's own numbering.
+    /// Kind of the record, in the caller's own numbering.
     pub kind: u8,
     /// The caller's fixed-size fields.
     pub meta: Meta,
@@ -45,7 +45,7 @@ pub struct NewRecord {
 /// A record that is in the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Its place in the journal: the first record is 1.
+    /// Number in the journal: the first record is 1.
     pub seq: u64,
     /// When it was appended: wall clock, microseconds since 1970-01-01 UTC. May run backwards when the clock does.
     pub at_micros: u64,
@@ -74,7 +74,7 @@ impl Record {
         }
     }
 
-    /// What the record costs in a segment, and counts in the tail and against `max_bytes` of a read.
+    /// Bytes of the record in a segment, in the tail, and against `max_bytes` of a read.
     pub(crate) fn size(&self) -> usize {
         RECORD_HEADER + self.body.len()
     }

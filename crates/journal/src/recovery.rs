@@ -12,9 +12,9 @@ use crate::index::Entry;
 use crate::reader::{Opened, SegmentReader, Step};
 use crate::record::Record;
 use crate::segment::{Segment, parse_segment_name, segment_path};
-use crate::shared::Sealed;
+use crate::shared::SealedSegment;
 
-/// What the caller needs to rebuild its state.
+/// Contents of a journal from which the caller rebuilds its state.
 #[derive(Debug)]
 pub struct Recovery {
     /// The newest checkpoint; `None` if the journal was never rolled.
@@ -28,7 +28,7 @@ pub struct Recovery {
 
 /// A journal's segments as found, ready to be appended to.
 #[derive(Debug)]
-pub(crate) struct Found {
+pub(crate) struct FoundSegments {
     pub(crate) recovery: Recovery,
     /// Ascending; the last one is `active`.
     pub(crate) entries: Vec<Entry>,
@@ -38,7 +38,7 @@ pub(crate) struct Found {
 
 /// Reads the newest segment whose start is sound, cuts off its torn end, and sets aside any newer one. `sealed` are rolled segments that
 /// are elsewhere, and perhaps in the directory too.
-pub(crate) fn recover(dir: &Path, sealed: &[Sealed]) -> Result<Found, JournalError> {
+pub(crate) fn recover(dir: &Path, sealed: &[SealedSegment]) -> Result<FoundSegments, JournalError> {
     let mut builder = DirBuilder::new();
     builder
         .recursive(true)
@@ -83,7 +83,7 @@ pub(crate) fn recover(dir: &Path, sealed: &[Sealed]) -> Result<Found, JournalErr
         torn_bytes += size.saturating_sub(end.offset);
         let mut entries = older(dir, &firsts, sealed)?;
         entries.push(entry);
-        return Ok(Found {
+        return Ok(FoundSegments {
             recovery: Recovery {
                 checkpoint,
                 since,
@@ -95,7 +95,7 @@ pub(crate) fn recover(dir: &Path, sealed: &[Sealed]) -> Result<Found, JournalErr
         });
     }
     let active = Segment::create(dir, start, None)?;
-    Ok(Found {
+    Ok(FoundSegments {
         recovery: Recovery {
             checkpoint: None,
             since: Vec::new(),
@@ -123,7 +123,7 @@ fn list(dir: &Path) -> Result<Vec<u64>, JournalError> {
     Ok(firsts)
 }
 
-fn older(dir: &Path, firsts: &[u64], sealed: &[Sealed]) -> Result<Vec<Entry>, JournalError> {
+fn older(dir: &Path, firsts: &[u64], sealed: &[SealedSegment]) -> Result<Vec<Entry>, JournalError> {
     let mut entries = Vec::with_capacity(firsts.len() + 1);
     for (at, &first) in firsts.iter().enumerate() {
         if let Some(segment) = sealed.iter().find(|segment| segment.first == first) {

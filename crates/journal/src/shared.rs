@@ -14,13 +14,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tokio::sync::oneshot;
 
-/// Where shared logs are kept. All calls block.
+/// Storage of shared logs. All calls block.
 pub trait SharedLogs: Debug + Send + Sync {
     /// Takes the log of this name, and makes its newest segment in `dir` what is kept elsewhere. A new log has nothing.
     ///
     /// # Errors
     /// When it cannot be read, or belongs to another gateway.
-    fn open(&self, name: &str, dir: &Path) -> io::Result<Restored>;
+    fn open(&self, name: &str, dir: &Path) -> io::Result<RestoredLog>;
 
     /// Removes a log, if there is one. Returns at once; a removal that fails is tried again.
     fn remove(&self, name: &str);
@@ -28,23 +28,22 @@ pub trait SharedLogs: Debug + Send + Sync {
 
 /// A log as it was found elsewhere.
 #[derive(Debug)]
-pub struct Restored {
-    /// Its part elsewhere.
+pub struct RestoredLog {
+    /// Shared part of the log.
     pub log: Arc<dyn SharedLog>,
-    /// Its rolled segments, in any order.
-    pub sealed: Vec<Sealed>,
-    /// Where its readers were, as kept elsewhere. The file in the directory, if there is one, may be newer, or damaged by a power failure.
+    /// Rolled segments, in any order.
+    pub sealed: Vec<SealedSegment>,
+    /// Positions of readers in the shared storage. The file in the directory, if there is one, may be newer, or damaged by a power failure.
     pub positions: Option<Vec<u8>>,
-    /// Nothing is kept of its newest segment, so what is in the directory has to be committed.
+    /// True if no part of its newest segment is shared, so that the bytes in the directory have to be committed.
     pub is_new: bool,
 }
 
 /// A rolled segment.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Sealed {
+pub struct SealedSegment {
     /// Number of its first record.
     pub first: u64,
-    /// Its length.
     pub bytes: u64,
 }
 
@@ -53,7 +52,7 @@ pub struct Sealed {
 pub struct Part {
     /// Number of the first record of the segment.
     pub segment: u64,
-    /// Where in the segment they begin.
+    /// Offset of the bytes in the segment.
     pub at: u64,
     /// Number of the last record in them.
     pub last: u64,
@@ -68,7 +67,7 @@ pub trait SharedLog: Debug + Send + Sync {
     fn commit(&self, part: Part) -> oneshot::Receiver<()>;
 
     /// This segment will not be written any more, and is in this file.
-    fn seal(&self, segment: Sealed, path: &Path);
+    fn seal(&self, segment: SealedSegment, path: &Path);
 
     /// Removes a rolled segment.
     fn delete(&self, first: u64);
@@ -82,6 +81,6 @@ pub trait SharedLog: Debug + Send + Sync {
     /// Removes the log and all that is kept of it.
     fn remove(&self);
 
-    /// Where readers were: the file that is kept beside the log. The latest one counts.
+    /// Stores the positions of readers next to the log. The latest call wins.
     fn keep_positions(&self, bytes: Bytes);
 }

@@ -1,4 +1,4 @@
-//! Where logs are kept: opening, forgetting and removing them.
+//! Storage of logs: opens, forgets and removes them.
 //!
 //! Everything above this crate names a log and has a [`Journal`] of it; only this module knows that a log is a directory on a
 //! local disk. A store elsewhere needs four things from its medium: an append of a batch that is complete or cut off again, a

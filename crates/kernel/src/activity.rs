@@ -29,7 +29,7 @@ const UNTRACKED: [&str; 21] = [
     "input_reply",
 ];
 
-/// Whether messages of this type, or answers to it, count as activity.
+/// True if messages of this type, or answers to it, are activity.
 pub(crate) fn tracked(msg_type: &str) -> bool {
     !UNTRACKED.contains(&msg_type)
 }

@@ -14,7 +14,7 @@ use himalia_wire::{Channel, Limits, Parts, header, v1};
 use serde_json::{Value, json};
 
 use super::core::{Core, Settings};
-use super::event::{Answer, Command, CommandError, Effect, Event, Now, Request};
+use super::event::{Answer, Command, CommandError, Effect, Event, Request, Timestamp};
 use super::life::records::LifecycleRecord;
 use super::meta::{RecordKind, RecordMeta};
 use super::requests::kind::{RequestKind, parent_key};
@@ -24,7 +24,7 @@ const KERNEL: u16 = 1;
 /// A core with a disk that never fails, and what it wanted done.
 pub(super) struct Bench {
     pub(super) core: Core,
-    pub(super) now: Now,
+    pub(super) now: Timestamp,
     pub(super) epoch: u64,
     pub(super) disk: Vec<Arc<Record>>,
     pub(super) checkpoint: Option<(Vec<u8>, usize)>,
@@ -45,7 +45,7 @@ pub(super) struct Bench {
 impl Bench {
     /// A kernel whose first process runs.
     pub(super) fn running() -> Self {
-        let now = Now { mono: 1, wall: 1 };
+        let now = Timestamp { mono: 1, wall: 1 };
         let mut bench = Self {
             core: Core::new(settings(1), now),
             now,

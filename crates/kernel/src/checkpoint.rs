@@ -13,8 +13,8 @@ use super::messages::word;
 use super::network::NetworkTotals;
 use super::prompts::open::Prompts;
 use super::requests::checkpoint::RequestsCheckpoint;
-use super::returned::Returned;
-use super::time_limit::stopwatch::Executing;
+use super::returned::ReturnedText;
+use super::time_limit::stopwatch::RunningExecution;
 use super::tool_calls::ToolCalls;
 
 /// The state as of a place in the journal. JSON; unknown fields of later versions are ignored.
@@ -31,9 +31,9 @@ struct Checkpoint {
     heard: bool,
     stored: PerLane<u64>,
     /// The execution under way in the main shell.
-    executing: Option<Executing>,
+    executing: Option<RunningExecution>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    executing_in_subshells: Vec<Executing>,
+    executing_in_subshells: Vec<RunningExecution>,
     executions: Executions,
     names: Names,
     #[serde(default, skip_serializing_if = "NetworkTotals::is_empty")]
@@ -42,8 +42,8 @@ struct Checkpoint {
     prompts: Prompts,
     #[serde(default, skip_serializing_if = "ToolCalls::is_empty")]
     tool_calls: ToolCalls,
-    #[serde(default, skip_serializing_if = "Returned::is_empty")]
-    returned: Returned,
+    #[serde(default, skip_serializing_if = "ReturnedText::is_empty")]
+    returned: ReturnedText,
 }
 
 impl Core {
@@ -107,7 +107,7 @@ mod tests {
 
     use crate::bench::settings;
     use crate::core::Core;
-    use crate::event::Now;
+    use crate::event::Timestamp;
 
     #[test]
     fn names_of_a_checkpoint_stay() {
@@ -135,7 +135,7 @@ mod tests {
                 "open": {"3": {"tool": "a.b", "owner": 8, "began": 6}},
             },
         });
-        let mut core = Core::new(settings(1), Now::default());
+        let mut core = Core::new(settings(1), Timestamp::default());
         let stored = core.restore(&serde_json::to_vec(&checkpoint).unwrap()).unwrap();
         core.outbox = crate::shim::outbox::Outbox::new(1, 1, stored);
         let again: Value = serde_json::from_slice(&core.checkpoint()).unwrap();

@@ -14,9 +14,9 @@ use himalia_wire::Channel;
 use super::activity::Activity;
 use super::commands::awaiting_link::CommandsAwaitingLink;
 use super::disk::watch::DiskWatch;
-use super::event::{Answer, Effect, Event, Now};
+use super::event::{Answer, Effect, Event, Timestamp};
 use super::executions::names::Names;
-use super::executions::observed::Observed;
+use super::executions::observed::Observation;
 use super::executions::queue::Executions;
 use super::life::Phase;
 use super::life::state::Life;
@@ -26,19 +26,19 @@ use super::prompts::prompt::OpenPrompt;
 use super::questions::open::Questions;
 use super::readiness::state::Readiness;
 use super::requests::state::Requests;
-use super::returned::Returned;
+use super::returned::ReturnedText;
 use super::rules::Rules;
 use super::shim::outbox::Outbox;
 use super::time_limit::stopwatch::Stopwatch;
 use super::tool_calls::{ModelCallTotals, ToolCallTotals, ToolCalls};
 use super::writes::{Next, Writes};
 
-/// What does not change while a kernel lives.
+/// Settings that stay the same while a kernel lives.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
     /// The kernel's number on its link; 0 is the shim.
     pub kernel: u16,
-    /// Of this gateway.
+    /// Epoch of this gateway.
     pub epoch: u64,
     /// Automatic restarts in a row after crashes.
     pub restart_limit: u32,
@@ -48,38 +48,38 @@ pub struct Settings {
     pub message_bytes: usize,
 }
 
-/// What others see of the kernel.
+/// Public state of the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "independent facts of one kernel")]
 pub struct Snapshot {
-    /// What is being done to it.
+    /// Phase: start, run, stop, end.
     pub phase: Phase,
-    /// What it does, as clients see it.
+    /// Execution state, as clients see it.
     pub state: ExecutionState,
     /// Counts its processes.
     pub incarnation: u32,
     /// It answers, and its clients miss nothing that it says.
     pub ready: bool,
-    /// Its shim is connected.
+    /// True if its shim is connected.
     pub connected: bool,
     /// It answers heartbeats.
     pub alive: bool,
-    /// What the latest process died of, or why the kernel has ended.
+    /// Reason why the latest process died or the kernel has ended.
     pub reason: Option<String>,
     /// It runs and does not answer.
     pub unresponsive: Option<Unresponsive>,
-    /// Its sandbox is gone: no process can be started in it.
+    /// True if its sandbox is gone: no process can be started in it.
     pub lost: bool,
     /// Session id of the kernel's own messages; empty before the first one.
     pub kernel_session: std::sync::Arc<str>,
-    /// What its connections to the network did.
+    /// Sums of its connections to the network.
     pub network: NetworkTotals,
-    /// Its calls of tools.
+    /// Sums of its tool calls.
     pub tool_calls: ToolCallTotals,
-    /// Its calls of models.
+    /// Sums of its model calls.
     pub model_calls: ModelCallTotals,
-    /// What was returned to models.
-    pub returned: Arc<Returned>,
+    /// Characters returned to models.
+    pub returned: Arc<ReturnedText>,
     /// The prompts to a person that are open, in the order in which they were asked.
     pub open_prompts: Vec<OpenPrompt>,
     /// The number of the latest of them. A later one has a larger number.
@@ -93,7 +93,7 @@ const UNWRITTEN_BYTES: usize = 16 << 20;
 #[derive(Debug)]
 pub struct Core {
     pub(super) settings: Settings,
-    pub(super) now: Now,
+    pub(super) now: Timestamp,
     pub(super) outbox: Outbox,
     pub(super) writes: Writes,
     pub(super) requests: Requests,
@@ -111,7 +111,7 @@ pub struct Core {
     pub(super) disk: DiskWatch,
     pub(super) network: NetworkTotals,
     pub(super) tool_calls: ToolCalls,
-    pub(super) returned: Arc<Returned>,
+    pub(super) returned: Arc<ReturnedText>,
     pub(super) changed: bool,
 }
 
@@ -204,7 +204,7 @@ const SUB_MACHINES: [SubMachine; 11] = [
 
 impl Core {
     /// A kernel that was never started.
-    pub fn new(settings: Settings, now: Now) -> Self {
+    pub fn new(settings: Settings, now: Timestamp) -> Self {
         Self {
             settings,
             now,
@@ -233,19 +233,19 @@ impl Core {
         }
     }
 
-    /// What is to be counted since the last call.
-    pub(crate) fn take_observed(&mut self) -> Vec<Observed> {
+    /// Takes the observations since the last call.
+    pub(crate) fn take_observed(&mut self) -> Vec<Observation> {
         std::mem::take(&mut self.executions.observed)
     }
 
     /// The sandbox of a kernel that was rebuilt is gone, before anything is done with the kernel. `cause` is one line.
-    pub fn sandbox_lost(&mut self, cause: String, now: Now) {
+    pub fn sandbox_lost(&mut self, cause: String, now: Timestamp) {
         // No caller waits yet for what follows from it; its state is what counts.
         self.step(Event::SandboxGone(cause), now, &mut Vec::new());
     }
 
     /// One event. Effects are appended in the order in which they are to be carried out.
-    pub(crate) fn step(&mut self, event: Event, now: Now, out: &mut Vec<Effect>) {
+    pub(crate) fn step(&mut self, event: Event, now: Timestamp, out: &mut Vec<Effect>) {
         self.now = now;
         match event {
             Event::Shim(lane, frame) => self.shim(lane, frame, out),
@@ -275,7 +275,7 @@ impl Core {
         }
         for (way, lost) in self.requests.take_ended_ways() {
             for step in way.spans(self.now.wall, lost) {
-                Observed::Step(step).push_to(&mut self.executions.observed);
+                Observation::Step(step).push_to(&mut self.executions.observed);
             }
         }
     }
@@ -329,32 +329,32 @@ impl Core {
         self.writes.take(self.now.mono)
     }
 
-    /// Whether every record is in the journal, so that [`Self::checkpoint`] describes it.
+    /// True if every record is in the journal, so that [`Self::checkpoint`] describes it.
     pub(crate) fn is_written(&self) -> bool {
         self.writes.is_empty()
     }
 
-    /// Whether more requests of clients are accepted on the channel.
+    /// True if more requests of clients are accepted on the channel.
     pub(crate) fn takes_requests(&self, channel: Channel) -> bool {
         self.requests.has_room(channel) && !self.writes.failing()
     }
 
-    /// Whether the journal refuses records at present.
+    /// True if the journal refuses records at present.
     pub(crate) fn disk_failing(&self) -> bool {
         self.writes.failing()
     }
 
-    /// Whether more output is accepted, or the disk has to catch up first.
+    /// True if more output is accepted; false if the disk has to catch up first.
     pub(crate) fn takes_output(&self) -> bool {
         self.writes.bytes() < UNWRITTEN_BYTES
     }
 
-    /// What others see, if it has changed since the last call.
+    /// Public state, if it has changed since the last call.
     pub(crate) fn take_changed(&mut self) -> Option<Snapshot> {
         std::mem::take(&mut self.changed).then(|| self.snapshot())
     }
 
-    /// What others see.
+    /// Public state.
     pub(crate) fn snapshot(&self) -> Snapshot {
         let connected = self.outbox.greeted();
         Snapshot {

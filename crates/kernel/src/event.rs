@@ -1,4 +1,4 @@
-//! What happens to a kernel, and what its state machine wants done. Time, disk and links are all events.
+//! Events of a kernel, and effects that its state machine requests. Time, disk and links are all events.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use super::trace::Traced;
 
 /// The present, as the driver sees it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Now {
+pub struct Timestamp {
     /// Monotonic, microseconds; for waits.
     pub mono: u64,
     /// Wall clock, microseconds since 1970; for records.
@@ -35,13 +35,12 @@ pub struct Now {
 pub struct Request {
     /// Hash of principal and wire session; 0 = the engine itself.
     pub owner: u64,
-    /// What kind of request it is.
     pub kind: RequestKind,
     /// Hash of `msg_id` and `session`.
     pub parent: u64,
     /// The message, for a channel that clients may use.
     pub frame: Frame,
-    /// Where it is in a trace, if it is an execution and traced.
+    /// Place in a trace, if it is an execution and traced.
     pub trace: Option<Box<Traced>>,
 }
 
@@ -98,7 +97,7 @@ pub enum Command {
         seq: u64,
         /// The answer.
         value: String,
-        /// Who answers.
+        /// Answering caller.
         by: String,
     },
     /// Tell what executions there are.
@@ -109,7 +108,7 @@ pub enum Command {
     AwaitPrompt {
         /// The prompt: the number of its first record.
         seq: u64,
-        /// How long at most, microseconds.
+        /// Longest wait, in microseconds.
         wait: u64,
     },
     /// Answer a prompt.
@@ -118,7 +117,7 @@ pub enum Command {
         seq: u64,
         /// The answer.
         value: String,
-        /// Who answers.
+        /// Answering caller.
         by: String,
     },
     /// Let a call of a tool be made that a person has approved: each approval of one call once.
@@ -129,7 +128,7 @@ pub enum Command {
         tool: String,
         /// A digest of the tool as it is defined.
         definition: String,
-        /// What identifies the arguments of the call.
+        /// Digest of the call's arguments.
         digest: String,
     },
     /// Tell what prompts there are.
@@ -152,30 +151,30 @@ pub enum Command {
     NoteReturned {
         /// The execution that they are about: the number of its first record. `None`: the kernel.
         execution: Option<u64>,
-        /// How many.
+        /// Number of characters.
         chars: u64,
     },
     /// Write into the log that a call of a tool was refused.
     RefuseToolCall {
-        /// What was to be called.
+        /// Refused call.
         what: Box<ToolCallBegin>,
-        /// Why, in a word.
+        /// Error code.
         code: String,
-        /// Why, in a line.
+        /// Reason, in a line.
         reason: String,
     },
 }
 
-/// What a kernel that waited is given.
+/// Data for a waiting kernel that a session claims.
 #[derive(Clone, Debug)]
 pub struct Claim {
     /// For the kernel itself; `None` when there is nothing to tell.
     pub bind: Option<Bind>,
-    /// What holds from now on.
+    /// Rules that apply from now on.
     pub rules: Rules,
 }
 
-/// What an order has brought.
+/// Result of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// It was done.
@@ -189,30 +188,30 @@ pub enum Answer {
         /// It was there before, under the same key.
         repeated: bool,
     },
-    /// Whether there was something to stop.
+    /// True if an execution was stopped.
     Stopping(bool),
-    /// Those that have not ended and those that ended lately.
+    /// Executions that have not ended, and those that ended lately.
     Executions(Vec<Brief>),
     /// A prompt, and what has become of it so far.
     Prompt(Box<PromptStatus>),
-    /// Those that are open and those that ended lately.
+    /// Prompts that are open, and those that ended lately.
     Prompts(Vec<PromptStatus>),
-    /// What the kernel says to a question.
+    /// Reply of the kernel to a question.
     Replied(Box<Reply>),
-    /// What runs: the native execution, by the number of its first record; or else the request of a client.
+    /// Current execution: the native one, by the number of its first record; or else the request of a client.
     Running {
         /// The execution.
         execution: Option<u64>,
         /// The request.
         request: Option<RequestId>,
     },
-    /// That a tool is about to be called is in the log: the number of the call.
+    /// The start of a tool call is in the log: the number of the call.
     ToolCallBegun(u64),
     /// No tool may be called.
     ToolCallOverLimit(ToolLimit),
 }
 
-/// Why an order was not carried out.
+/// Reasons why a command was not carried out.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CommandError {
     /// The process could not be started.
@@ -226,13 +225,13 @@ pub enum CommandError {
     /// It has no process, and gets none by this order.
     #[error("the kernel has no process")]
     NotRunning,
-    /// Its shim is not connected.
+    /// The shim is not connected.
     #[error("the kernel's sandbox is not connected")]
     Disconnected,
     /// It was started already, or another order came before.
     #[error("the kernel was started already")]
     Superseded,
-    /// Its sandbox speaks a version of the shim protocol that does not have it.
+    /// The shim protocol of the sandbox's version lacks the command.
     #[error("{0}")]
     Unsupported(String),
     /// It could not receive what it was claimed with.
@@ -250,9 +249,9 @@ pub enum CommandError {
     /// The kernel has another process than the caller believes.
     #[error("the kernel's incarnation is {now}, not {expected}")]
     Incarnation {
-        /// What the caller believes.
+        /// Incarnation that the caller expects.
         expected: u32,
-        /// What an execution would run in now.
+        /// Incarnation that an execution would run in.
         now: u32,
     },
     /// So many executions in a row have failed, as many as the caller allows.
@@ -267,7 +266,7 @@ pub enum CommandError {
     /// The kernel can continue in a new sandbox only.
     #[error("the kernel's sandbox is gone: {0}")]
     SandboxLost(String),
-    /// Its log cannot be written.
+    /// The log cannot be written.
     #[error("the log of this kernel cannot be written, is the disk full?")]
     DiskFailing,
     /// The execution does not wait for input.
@@ -302,10 +301,10 @@ pub enum CommandError {
     ControlSilent,
 }
 
-/// Whether a command is carried out: `Ok(true)`, done already; `Ok(false)`, answered later.
-pub(crate) type Commanded = Result<bool, CommandError>;
+/// Result of a command: `Ok(true)`, done already; `Ok(false)`, answered later.
+pub(crate) type CommandResult = Result<bool, CommandError>;
 
-/// What happens.
+/// Events of a kernel.
 #[derive(Debug)]
 pub(crate) enum Event {
     Request(Request),
@@ -322,7 +321,7 @@ pub(crate) enum Event {
         first_seq: u64,
         batch: Vec<NewRecord>,
     },
-    /// Nothing of the batch in flight is in the journal.
+    /// No record of the batch in flight is in the journal.
     WriteFailed {
         batch: Vec<NewRecord>,
     },
@@ -348,7 +347,7 @@ pub(crate) enum Event {
     Tick,
 }
 
-/// What is to be done.
+/// Effects that the actor performs.
 #[derive(Debug)]
 pub(crate) enum Effect {
     /// Answer the hello on this lane; frames sent on it afterwards follow the answer.

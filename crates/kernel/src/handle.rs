@@ -1,4 +1,4 @@
-//! What the rest of the engine holds of a kernel: its mailboxes, its log, and its state as of now.
+//! Handle of a kernel for the rest of the engine: its mailboxes, its log, and its present state.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -30,14 +30,14 @@ const SHELL: usize = 64;
 /// Bytes of messages that wait for the actor, for each of the two; one message always may.
 const WAITING_BYTES: u32 = 64 << 20;
 
-/// How far a kernel's end is.
+/// Stages of a kernel's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stage {
     /// It may still do something.
     Present,
-    /// Its log is complete: feeds end once they have read it.
+    /// The log is complete: feeds end once they have read it.
     Complete,
-    /// Nothing of it is left running.
+    /// No process or file of it is left.
     Gone,
 }
 
@@ -51,15 +51,15 @@ pub(crate) struct Order {
 /// A new sandbox on its way to the actor, in place of one that is gone.
 #[derive(Debug)]
 pub struct Move {
-    /// Who is above it in the new sandbox.
+    /// Session of the new sandbox.
     pub host: Box<dyn KernelHost>,
-    /// Where the shim of the new sandbox calls.
+    /// Link to the shim of the new sandbox.
     pub link: Link,
     /// Tells, once, how the sandbox ended.
     pub sandbox_exit: oneshot::Receiver<String>,
-    /// Those of the new sandbox.
+    /// Rules of the new sandbox.
     pub rules: Rules,
-    /// What was lost with the sandbox before.
+    /// Losses with the sandbox before.
     pub lost: SandboxLoss,
     /// Answered when the move is in the log, or is refused.
     pub reply: oneshot::Sender<Result<Answer, CommandError>>,
@@ -70,7 +70,7 @@ pub struct Move {
 pub struct Envelope {
     /// The message.
     pub request: Request,
-    /// Of the bytes that may wait; given back once the actor has taken the message.
+    /// Share of the bytes that may wait; given back once the actor has taken the message.
     pub share: Option<OwnedSemaphorePermit>,
 }
 
@@ -89,7 +89,6 @@ pub struct Mailboxes {
 #[derive(Debug)]
 pub struct Handle {
     id: RwLock<KernelId>,
-    /// Its log.
     pub journal: Journal,
     /// The number of the latest record that may be of use to a client: requests are the only ones that never are.
     pub shown: watch::Sender<u64>,
@@ -105,23 +104,23 @@ pub struct Handle {
     pub urgent_bytes: Arc<Semaphore>,
     /// Bytes that may wait there.
     pub shell_bytes: Arc<Semaphore>,
-    /// Its state as of now.
+    /// Present state.
     pub snapshot: watch::Receiver<Snapshot>,
-    /// How far its end is.
+    /// Stage of its end.
     pub stage: watch::Receiver<Stage>,
-    /// Of its latest activity, microseconds since 1970.
+    /// Time of the latest activity, in microseconds since 1970.
     pub last_activity: AtomicU64,
     /// Clients that are attached.
     pub connections: AtomicU32,
     /// The log has grown since its last sync.
     pub dirty: AtomicBool,
-    /// Its log cannot be written.
+    /// True if its log cannot be written.
     pub disk_failing: AtomicBool,
     /// The present attachment of each wire session, and what closes it.
     pub attached: Mutex<HashMap<u64, Seat>>,
-    /// What all kernels of the gateway count.
+    /// Metrics of all kernels of the gateway.
     pub metrics: Arc<Kernels>,
-    /// Where spans of executions are recorded.
+    /// Recorder for spans of executions.
     pub traces: Traces,
     removal: Removal,
 }
@@ -209,13 +208,12 @@ impl Handle {
         (Arc::new(handle), mailboxes)
     }
 
-    /// Whether it is dead and its sandbox is gone.
+    /// True if it is dead and its sandbox is gone.
     pub fn is_lost(&self) -> bool {
         let snapshot = self.snapshot.borrow();
         snapshot.lost && snapshot.phase == Phase::Dead
     }
 
-    /// Its identifier.
     pub fn id(&self) -> KernelId {
         *self.id.read()
     }
@@ -248,7 +246,7 @@ impl Handle {
         let _ = self.stage.clone().wait_for(|stage| *stage == Stage::Gone).await;
     }
 
-    /// Whether it has ended permanently.
+    /// True if it has ended permanently.
     pub fn is_over(&self) -> bool {
         self.snapshot.borrow().phase == Phase::Ended || *self.stage.borrow() != Stage::Present
     }

@@ -1,4 +1,4 @@
-//! What is above a kernel, as its actor needs it.
+//! Interface to the owner of a kernel, as its actor needs it.
 
 use std::fmt::Debug;
 use std::pin::Pin;
@@ -8,7 +8,7 @@ use himalia_model::DiskUse;
 use himalia_shim_protocol::{StartPath, Stats};
 use tokio::sync::mpsc;
 
-/// What a [`KernelHost`] does meanwhile.
+/// Future of a [`KernelHost`]'s work.
 pub type HostFuture<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
 /// The sandbox that a kernel is in, what is noted of it elsewhere, and the other kernels of its session. An actor has one for each
@@ -16,7 +16,7 @@ pub type HostFuture<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 ///
 /// What is asked does not wait for the actor, and the actor does not wait for it, unless it gives a future.
 pub trait KernelHost: Debug + Send + Sync {
-    /// Whether this gateway may act on the kernel. Once it may not, the actor does nothing more: another gateway may have the kernel.
+    /// True if this gateway may act on the kernel. If not, another gateway may have the kernel, and the actor stops.
     fn may_act(&self) -> bool;
 
     /// A process runs: it is noted where a later gateway looks, and for what has to kill it.

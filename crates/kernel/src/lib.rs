@@ -60,7 +60,7 @@ mod writes;
 
 pub use self::core::{Core, Settings, Snapshot};
 pub use actor::Actor;
-pub use event::{Answer, Claim, Command, CommandError, Now, Request};
+pub use event::{Answer, Claim, Command, CommandError, Request, Timestamp};
 pub use executions::brief::{Brief, title};
 pub use executions::control::STOP_TIME;
 pub use executions::names::LostVariables;
@@ -83,7 +83,7 @@ pub use prompts::prompt::{
 };
 pub use questions::question::{Question, Reply};
 pub use requests::kind::{RequestKind, parent_key};
-pub use returned::Returned;
+pub use returned::ReturnedText;
 pub use rules::Rules;
 pub use synthetic::notice;
 pub use time_limit::TIMED_OUT;

@@ -31,27 +31,27 @@ impl<'a> Log<'a> {
         self.incarnation
     }
 
-    /// What becomes of an execution.
+    /// Appends a record of an execution.
     pub(crate) fn execution(&mut self, owner: u64, record: &ExecutionRecord, then: Next) {
         self.push(RecordKind::Execution, None, owner, record.to_body(), then);
     }
 
-    /// What becomes of the kernel.
+    /// Appends a record of the kernel's life.
     pub(crate) fn lifecycle(&mut self, record: &LifecycleRecord) {
         self.push(RecordKind::Lifecycle, None, 0, record.to_body(), Next::Nothing);
     }
 
-    /// What a connection to the network did.
+    /// Appends a record of a network connection.
     pub(crate) fn network(&mut self, owner: u64, body: Bytes) {
         self.push(RecordKind::Network, None, owner, body, Next::Nothing);
     }
 
-    /// What a person is asked, or what became of it.
+    /// Appends a record of a prompt.
     pub(crate) fn prompt(&mut self, owner: u64, body: Bytes, then: Next) {
         self.push(RecordKind::Prompt, None, owner, body, then);
     }
 
-    /// What becomes of a call of a tool.
+    /// Appends a record of a tool call.
     pub(crate) fn tool_call(&mut self, owner: u64, body: Bytes, then: Next) {
         self.push(RecordKind::ToolCall, None, owner, body, then);
     }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use bytes::Bytes;
 use himalia_journal::NewRecord;
 use himalia_model::ExecutionState;
-use himalia_outcome::Replied;
+use himalia_outcome::ReplyStatus;
 use himalia_shim_protocol::{Lane, Origin};
 use himalia_wire::header::HeaderPeek;
 use himalia_wire::v1::Frame;
@@ -299,11 +299,11 @@ impl Core {
         }
         if let Some(seq) = native {
             let status = header::reply_status(frame.content());
-            let replied = Replied::from_status(status.as_deref().unwrap_or_default());
+            let replied = ReplyStatus::from_status(status.as_deref().unwrap_or_default());
             meta.word |= match replied {
-                Replied::Ok => 0,
-                Replied::Error => word::RAISED,
-                Replied::Aborted => word::ABORTED,
+                ReplyStatus::Ok => 0,
+                ReplyStatus::Error => word::RAISED,
+                ReplyStatus::Aborted => word::ABORTED,
             };
             self.executions.replied(seq, replied);
             if done {

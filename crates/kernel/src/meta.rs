@@ -1,4 +1,4 @@
-//! What the journal keeps beside a record's body: the fields that recovery and feeds read without parsing messages.
+//! Metadata of a record in the journal: the fields that recovery and feeds read without parsing messages.
 //!
 //! Layout of the 40 bytes, little endian:
 //!
@@ -22,7 +22,7 @@ use himalia_shim_protocol::{Lane, RequestId};
 use himalia_wire::Channel;
 use serde::Serialize;
 
-/// What a record is; the journal's `kind` byte. Bytes are never reused.
+/// Kind of a record; the journal's `kind` byte. Bytes are never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum RecordKind {
@@ -34,11 +34,11 @@ pub enum RecordKind {
     Lifecycle = 3,
     /// Messages that the shim dropped. Body: JSON.
     Gap = 4,
-    /// What becomes of a native execution. Body: JSON. The first one of an execution has no owner, its number names it.
+    /// Record of a native execution. Body: JSON. The first one of an execution has no owner, its number names it.
     Execution = 5,
     /// A connection of the sandbox to the network, of the execution that its owner names. Body: JSON.
     Network = 6,
-    /// What a person is asked on behalf of the execution that its owner names, or what became of that. Body: JSON.
+    /// Record of a prompt on behalf of the execution that its owner names. Body: JSON.
     Prompt = 8,
     /// A call of a tool, of the execution that its owner names. Body: JSON.
     ToolCall = 7,
@@ -98,7 +98,7 @@ pub struct RecordMeta {
     pub link: u64,
     /// Epoch of the request.
     pub epoch: u32,
-    /// What kind of request it is; what recovery must know of a message.
+    /// Kind of the request; the fields of a message that recovery needs.
     pub word: u32,
 }
 

@@ -14,12 +14,12 @@ pub struct NetworkRecord {
     pub host: String,
     /// A port.
     pub port: u16,
-    /// What became of it.
+    /// Outcome of the connection.
     pub outcome: NetworkOutcome,
     /// The credential whose secret the gateway has added, or several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub credential: Option<String>,
-    /// Why, unless it has ended by itself: one line that begins with a code.
+    /// Reason, unless it has ended by itself: one line that begins with a code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// Bytes to the host.
@@ -28,13 +28,13 @@ pub struct NetworkRecord {
     pub received_bytes: u64,
     /// From the request to its end.
     pub duration_ms: u64,
-    /// Other connections that have ended since the record before and have no record of their own, because there are too many. Their
-    /// bytes are in the sums.
+    /// Number of other connections that have ended since the record before and have no record of their own, because there are too many. Their bytes
+    /// are in the sums.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub omitted: u64,
 }
 
-/// What became of a connection.
+/// Outcome of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NetworkOutcome {
@@ -49,7 +49,7 @@ pub enum NetworkOutcome {
     Unknown,
 }
 
-/// What all connections of a kernel's sandbox to the network did, those that have ended.
+/// Sums of all ended connections of a kernel's sandbox to the network.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NetworkTotals {
     /// Connections, those included that were refused.
@@ -61,7 +61,7 @@ pub struct NetworkTotals {
 }
 
 impl NetworkTotals {
-    /// Whether there was none.
+    /// True if there was none.
     pub(crate) fn is_empty(&self) -> bool {
         *self == Self::default()
     }

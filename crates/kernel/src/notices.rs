@@ -1,4 +1,4 @@
-//! What the engine says in its own name and in the kernel's, and what it orders from the shim.
+//! Messages of the engine in its own name and in the kernel's, and its orders to the shim.
 
 use bytes::Bytes;
 use himalia_shim_protocol::{Command as ShimCommand, PendingFull, RequestId};

@@ -53,7 +53,7 @@ pub(super) struct Play {
     pub(super) bench: Bench,
     pub(super) data: u64,
     pub(super) incarnation: u32,
-    /// Of the next messages.
+    /// Metadata of the next messages.
     pub(super) metadata: Value,
 }
 
@@ -146,7 +146,7 @@ impl Play {
         self.bench.step(Event::Tick);
     }
 
-    /// How executions ended: which, how, whether they ran, how often before.
+    /// Ends of executions: number, end, whether they ran, attempts before.
     pub(super) fn ends(&self) -> Vec<(u64, End, bool, u32)> {
         let records = self
             .bench

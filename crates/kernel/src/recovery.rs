@@ -12,7 +12,7 @@ use himalia_wire::v1::Frame;
 use himalia_wire::{Channel, Limits};
 
 use super::core::{Core, Settings};
-use super::event::Now;
+use super::event::Timestamp;
 use super::life::records::LifecycleRecord;
 use super::messages::{subshell_of, word};
 use super::meta::{RecordKind, RecordMeta};
@@ -27,7 +27,7 @@ impl Core {
     /// `since`. A checkpoint that cannot be read is an error: the journal is from a later version, or not ours.
     pub fn recover(
         settings: Settings,
-        now: Now,
+        now: Timestamp,
         checkpoint: Option<&[u8]>,
         since: &[Arc<Record>],
         read: impl FnMut(u64) -> Option<Arc<Record>>,

@@ -20,12 +20,12 @@ struct ReturnedRecord {
     chars: u64,
 }
 
-/// What was returned so far.
+/// Characters returned to models so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Returned {
+pub struct ReturnedText {
     /// Characters of all answers.
     pub chars: u64,
-    /// Of those about an execution, by the number of its first record; the latest ones.
+    /// Characters about executions, by the number of their first record; the latest ones.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     executions: BTreeMap<u64, u64>,
     /// The latest execution that is not among them any more.
@@ -33,14 +33,14 @@ pub struct Returned {
     forgotten: u64,
 }
 
-impl Returned {
+impl ReturnedText {
     /// Characters of answers about an execution; `None` if it is not known any more.
     pub fn about(&self, execution: u64) -> Option<u64> {
         let known = self.executions.get(&execution).copied();
         known.or_else(|| (execution > self.forgotten).then_some(0))
     }
 
-    /// Whether there was none.
+    /// True if no characters were returned.
     pub(crate) fn is_empty(&self) -> bool {
         *self == Self::default()
     }
@@ -73,7 +73,7 @@ impl Core {
         }
     }
 
-    /// What is in the journal.
+    /// Adds a record of the journal.
     pub(super) fn fold_returned(&mut self, record: &Record, meta: &RecordMeta) {
         if let Ok(ReturnedRecord { chars }) = serde_json::from_slice(&record.body) {
             Arc::make_mut(&mut self.returned).add(execution_of(meta.owner), chars);
@@ -116,7 +116,7 @@ mod tests {
         let mut bench = Bench::running();
         returned(&mut bench, Some(7), 5);
         let checkpoint = bench.core.checkpoint();
-        let mut next = Core::new(crate::bench::settings(1), crate::event::Now::default());
+        let mut next = Core::new(crate::bench::settings(1), crate::event::Timestamp::default());
         next.restore(&checkpoint).unwrap();
         assert_eq!(next.snapshot().returned, bench.core.snapshot().returned);
         assert_eq!(next.snapshot().returned.about(7), Some(5));
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn the_oldest_executions_are_forgotten_and_never_wrong() {
-        let mut known = Returned::default();
+        let mut known = ReturnedText::default();
         let count = MAX_RECENT as u64 + 1;
         for execution in 1..=count {
             known.add(Some(execution), 2);

@@ -1,4 +1,4 @@
-//! What depends on who made a kernel.
+//! Rules that depend on the owner of a kernel.
 
 /// Rules for one kernel: what follows a crash, how long one execution may take, whether files are watched. They change once
 /// at most: when one that waited in a pool is claimed.

@@ -9,7 +9,7 @@ use himalia_shim_protocol::RequestId;
 use serde::{Deserialize, Serialize};
 
 use super::core::Core;
-use super::event::{Answer, CommandError, Commanded, Effect};
+use super::event::{Answer, CommandError, CommandResult, Effect};
 use super::executions::records::owner_of;
 use super::meta::{RecordMeta, event_body};
 use super::writes::Next;
@@ -20,7 +20,7 @@ const MAX_OPEN: usize = 1024;
 const REFUSALS: u32 = 128;
 /// See [`REFUSALS`], microseconds.
 const WINDOW: u64 = 1_000_000;
-/// Why the outcome of a call is unknown that an earlier gateway has begun.
+/// Reason why the outcome of a call is unknown that an earlier gateway has begun.
 const LEFT: &str =
     "the gateway that made the call has ended before the reply; whether it was done is unknown";
 
@@ -30,28 +30,25 @@ const LEFT: &str =
 pub enum ToolCallRecord {
     /// It is about to be sent.
     Begun {
-        /// Its number in this log, from 1.
+        /// Number in this log, from 1.
         call: u64,
-        /// What is called.
         #[serde(flatten)]
         what: ToolCallBegin,
     },
     /// It has come to its end.
     Ended {
-        /// Its number.
         call: u64,
-        /// How.
         #[serde(flatten)]
         end: ToolCallEnd,
     },
     /// It was not sent.
     Refused {
-        /// What was to be called.
+        /// Refused call.
         #[serde(flatten)]
         what: ToolCallBegin,
-        /// Why, in a word.
+        /// Error code.
         code: String,
-        /// Why, in a line.
+        /// Reason, in a line.
         reason: String,
         /// Calls that were refused since the record before and have no record of their own, because there are too many.
         #[serde(default, skip_serializing_if = "is_zero")]
@@ -62,7 +59,7 @@ pub enum ToolCallRecord {
     Unknown,
 }
 
-/// What is called.
+/// Callee of a call: a tool or a model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Callee {
@@ -80,17 +77,15 @@ impl Callee {
     }
 }
 
-/// What is called.
+/// Start of a call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolCallBegin {
-    /// Of which kind.
     #[serde(default, skip_serializing_if = "Callee::is_tool")]
     pub callee: Callee,
     /// `server.tool`, or the name of a model.
     pub tool: String,
-    /// Who calls.
     pub caller: ToolCaller,
-    /// Its arguments as JSON, without secrets, cut.
+    /// Arguments as JSON, without secrets, cut.
     pub arguments: String,
     /// Bytes of all of its arguments.
     pub arguments_bytes: u64,
@@ -99,35 +94,33 @@ pub struct ToolCallBegin {
     pub line: Option<u32>,
 }
 
-/// How a call has ended.
+/// End of a call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolCallEnd {
-    /// Of which kind it is.
     #[serde(default, skip_serializing_if = "Callee::is_tool")]
     pub callee: Callee,
     /// `server.tool`, or the name of a model.
     pub tool: String,
-    /// What became of it.
     pub outcome: ToolOutcome,
-    /// Why it has no reply, in a word.
+    /// Error code if it has no reply.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
     /// The same, in a line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// What it returned as JSON, without secrets, cut.
+    /// Reply as JSON, without secrets, cut.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reply: Option<String>,
     /// Bytes of what it returned.
     pub reply_bytes: u64,
     /// From its begin to its end.
     pub duration_ms: u64,
-    /// What the call of a model took, as far as it is known.
+    /// Usage of a model call, as far as it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model_use: Option<ModelUse>,
 }
 
-/// What became of a call.
+/// Outcomes of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolOutcome {
@@ -147,11 +140,11 @@ pub enum ToolOutcome {
 pub struct ToolCallTotals {
     /// Calls, those that were refused included.
     pub calls: u64,
-    /// Those that were refused.
+    /// Number of refused calls.
     pub refused: u64,
-    /// Those that failed, or were not done.
+    /// Number of calls that failed, or were not done.
     pub failed: u64,
-    /// Those whose outcome is unknown.
+    /// Number of calls whose outcome is unknown.
     pub unknown: u64,
     /// Bytes of replies.
     pub reply_bytes: u64,
@@ -185,9 +178,9 @@ impl ToolCallTotals {
 pub struct ModelCallTotals {
     /// As of tools; `reply_bytes` too.
     pub calls: ToolCallTotals,
-    /// Those that were answered from the cache.
+    /// Number of calls that were answered from the cache.
     pub cached: u64,
-    /// What they took.
+    /// Usage of the models.
     pub used: ModelUse,
 }
 
@@ -216,14 +209,14 @@ impl ModelCallTotals {
     }
 }
 
-/// Which limit a call would exceed.
+/// Limits that a call may exceed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ToolLimit {
-    /// Of what runs in the kernel.
+    /// Limit of one execution, or of one request of a client.
     Execution(u32),
-    /// Of what runs in the kernel at the top of a tree of sessions.
+    /// Limit of the execution at the top of a tree of sessions.
     Tree(u32),
-    /// Of the session.
+    /// Limit of the session.
     Session(u64),
     /// So many calls have not ended.
     Open(usize),
@@ -233,10 +226,10 @@ pub enum ToolLimit {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct ToolCalls {
     pub(super) totals: ToolCallTotals,
-    /// Of models.
+    /// Sums of model calls.
     #[serde(default, skip_serializing_if = "ModelCallTotals::is_empty")]
     pub(super) models: ModelCallTotals,
-    /// Of the latest call.
+    /// Number of the latest call.
     number: u64,
     open: BTreeMap<u64, OpenCall>,
     /// Calls of each execution, those that have ended up to the next call.
@@ -263,12 +256,12 @@ struct OpenCall {
 }
 
 impl ToolCalls {
-    /// Whether there was none.
+    /// True if there was none.
     pub(super) fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Whether one more is too many at once.
+    /// Checks that one more call may run at the same time.
     fn has_place(&self) -> Result<(), ToolLimit> {
         if self.open.len() >= MAX_OPEN {
             return Err(ToolLimit::Open(MAX_OPEN));
@@ -318,7 +311,7 @@ impl ToolCalls {
         }
     }
 
-    /// Whether one more refusal has a record of its own.
+    /// True if one more refusal has a record of its own.
     fn has_record(&mut self, mono: u64) -> bool {
         let (began, count) = self.refusals.unwrap_or((mono, 0));
         let (began, count) = if mono.saturating_sub(began) >= WINDOW {
@@ -355,7 +348,7 @@ impl Core {
         what: ToolCallBegin,
         limits: ToolCallLimits,
         out: &mut Vec<Effect>,
-    ) -> Commanded {
+    ) -> CommandResult {
         if self.life.phase() == super::life::Phase::Ended {
             return Err(CommandError::NotRunning);
         }

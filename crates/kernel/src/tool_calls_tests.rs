@@ -319,7 +319,7 @@ fn calls_of_models_count_for_themselves_and_a_left_one_is_one_of_a_model() {
         (5, Spend::of_nanos(7))
     );
     let checkpoint = bench.core.checkpoint();
-    let mut next = Core::new(crate::bench::settings(1), crate::event::Now::default());
+    let mut next = Core::new(crate::bench::settings(1), crate::event::Timestamp::default());
     next.restore(&checkpoint).unwrap();
     assert_eq!(next.snapshot().model_calls, models);
 }

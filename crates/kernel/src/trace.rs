@@ -1,4 +1,4 @@
-//! Where an execution is in a trace, and the spans of its way: queue, shim, kernel.
+//! Place of an execution in a trace, and the spans of its way: queue, shim, kernel.
 //!
 //! An execution is a span below the caller's, with a span for each place on its way below it. Their ids follow from the caller's span and
 //! the execution, so that the kernel can have them before they have ended, and are known again after a restart of the gateway.
@@ -24,7 +24,7 @@ const PER_ATTEMPT: u64 = 2;
 pub struct Traced {
     /// The span of its execution.
     execution: TraceContext,
-    /// Of a client: the span that this is below, and when the request came, microseconds since 1970. The execution of a native
+    /// Trace of a client's request: the span that this is below, and the time of the request, in microseconds since 1970. The execution of a native
     /// caller has a span of its own.
     client: Option<(TraceContext, u64)>,
     /// Counts how often it was sent, from 1.
@@ -73,7 +73,7 @@ pub(crate) fn of_execution(caller: TraceContext, seq: u64) -> TraceContext {
     caller.numbered(seq)
 }
 
-/// Where a traced request is, with times in microseconds since 1970; 0 = not there yet.
+/// Progress of a traced request, with times in microseconds since 1970; 0 = not there yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Way {
     traced: Traced,
@@ -121,7 +121,7 @@ impl Way {
         self.failed = Some(how);
     }
 
-    /// Its spans, now that it has ended. `lost`: with the process that had it.
+    /// Spans of a request that has ended. `lost`: with the process that had it.
     pub(crate) fn spans(&self, ended: u64, lost: bool) -> impl Iterator<Item = Step> {
         let execution = self.traced.execution;
         let error = if lost { Some("lost") } else { self.failed };

@@ -3,7 +3,7 @@
 use himalia_journal::NewRecord;
 use himalia_shim_protocol::{Lane, RequestId};
 
-/// What becomes possible once a record is in the journal.
+/// Action that becomes possible once a record is in the journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
     Nothing,
@@ -22,7 +22,7 @@ pub(super) enum Next {
         id: RequestId,
         execution: u64,
     },
-    /// What earlier epochs left is settled.
+    /// Settle the work of earlier epochs.
     Greet,
     /// This waiter's execution is taken.
     Submitted(u64),
@@ -122,7 +122,7 @@ impl Writes {
         self.retry_at.take_if(|at| *at <= mono);
     }
 
-    /// Whether the last attempt failed a moment ago.
+    /// True if the last attempt failed a moment ago.
     pub(super) fn failing(&self) -> bool {
         self.retry_at.is_some()
     }

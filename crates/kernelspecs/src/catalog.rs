@@ -11,9 +11,9 @@ use super::files::Refusal;
 use super::host::HostEnvironment;
 use super::search::{Search, is_name};
 
-/// How long a search is used.
+/// Time for which a search is used.
 pub(crate) const FRESH: Duration = Duration::from_secs(5);
-/// How soon an unknown name may cause the next search.
+/// Shortest time between searches for unknown names.
 const SOONEST: Duration = Duration::from_secs(1);
 
 /// The kernelspec of Python 3 …

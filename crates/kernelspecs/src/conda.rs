@@ -42,7 +42,7 @@ impl Environment {
         )
     }
 
-    /// What activation would change for a kernel, and a title that tells the environment.
+    /// Applies the changes of an activation to a kernel, and a title with the name of the environment.
     pub(super) fn apply(&self, spec: &mut KernelSpec) {
         spec.spec.display_name = format!("{} [conda env:{}]", spec.spec.display_name, self.name);
         let prefix = self.prefix.to_string_lossy();

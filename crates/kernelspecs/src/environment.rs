@@ -13,7 +13,7 @@ const MAX_NAME_BYTES: usize = 256;
 /// Variables of one request.
 const MAX_VARIABLES: usize = 512;
 
-/// Whether a text can name a variable: `[A-Za-z_][A-Za-z0-9_]*`, at most 256 bytes.
+/// True if a text can name a variable: `[A-Za-z_][A-Za-z0-9_]*`, at most 256 bytes.
 pub(super) fn is_name(name: &str) -> bool {
     name.len() <= MAX_NAME_BYTES
         && name

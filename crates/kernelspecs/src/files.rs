@@ -44,7 +44,7 @@ pub(super) fn resources(dir: &Path) -> BTreeMap<String, String> {
     found
 }
 
-/// Why a file is not served. Callers see only that there is none.
+/// Reasons why a file is not served. Callers see only that there is none.
 #[derive(Debug)]
 pub(super) enum Refusal {
     /// No such file, or none that may be served.

@@ -20,7 +20,7 @@ pub struct HostEnvironment {
 }
 
 impl HostEnvironment {
-    /// Those of this process. Variables whose names are not UTF-8 are left out.
+    /// Environment of this process. Variables whose names are not UTF-8 are left out.
     pub fn of_this_process() -> Self {
         let variables =
             std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value)));
@@ -115,7 +115,7 @@ impl HostEnvironment {
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
     }
 
-    /// Where a kernel works when nothing else is said: the home directory, else `/`.
+    /// Default working directory of a kernel: the home directory, else `/`.
     pub(super) fn fallback_cwd(&self) -> PathBuf {
         self.home()
             .filter(|home| home.is_dir())

@@ -7,9 +7,9 @@ use himalia_model::{EngineError, InterruptMode, KernelSpec};
 
 use super::{HostEnvironment, cwd, environment, paths, program, template};
 
-/// Where a container has the directory that holds our kernel package.
+/// Directory of our kernel package in a container.
 const CONTAINER_KERNEL_DIR: &str = "/himalia/kernel";
-/// Where a kernel works that does not share the host's files.
+/// Working directory of a kernel that does not share the host's files.
 pub const SANDBOX_WORK_DIR: &str = "/session";
 /// The module of our own launcher, which can be bound late, forked, and started by a zygote.
 const LAUNCHER: [&str; 2] = ["-m", "himalia_kernel"];
@@ -17,12 +17,12 @@ const LAUNCHER: [&str; 2] = ["-m", "himalia_kernel"];
 /// Python's option that keeps the working directory off its path.
 const SAFE_PATH: &str = "-P";
 
-/// Whether a kernelspec starts our own launcher.
+/// True if a kernelspec starts our own launcher.
 pub fn is_ours(spec: &KernelSpec) -> bool {
     spec.spec.argv.windows(2).any(|words| words == LAUNCHER)
 }
 
-/// What a start knows beside the kernelspec. Everything of one request travels in here, as a value.
+/// Inputs of a start in addition to the kernelspec. Everything of one request travels in here, as a value.
 #[derive(Clone, Debug, Default)]
 pub struct LaunchRequest {
     /// Variables of the request, over all but `marks`.
@@ -33,11 +33,11 @@ pub struct LaunchRequest {
     pub marks: BTreeMap<String, String>,
     /// Variables of the template, under those of the request.
     pub template_env: BTreeMap<String, String>,
-    /// Whether the kernel sees the host's files at their own paths: level `none`.
+    /// True if the kernel sees the host's files at their own paths: level `none`.
     pub shares_files: bool,
-    /// Whether its files are those of an image, so that the kernelspec's program is looked up there.
+    /// True if its files are those of an image, so that the kernelspec's program is looked up there.
     pub in_container: bool,
-    /// Where it starts when that cannot be used; `None` is the home directory.
+    /// Working directory if that cannot be used; `None` is the home directory.
     pub fallback_cwd: Option<PathBuf>,
 }
 
@@ -48,13 +48,12 @@ pub struct Launch {
     pub argv: Vec<String>,
     /// The complete environment; secret.
     pub env: BTreeMap<String, String>,
-    /// What of it does not come from the request; the same for every kernel of a template.
+    /// Variables that do not come from the request; the same for every kernel of a template.
     pub base_env: BTreeMap<String, String>,
-    /// Where it starts when no directory is requested.
+    /// Working directory when none is requested.
     pub base_cwd: String,
     /// An absolute path. At level `none` it is a directory, unless the fallback is not.
     pub cwd: String,
-    /// How it is interrupted.
     pub interrupt_mode: InterruptMode,
 }
 

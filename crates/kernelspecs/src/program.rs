@@ -1,4 +1,4 @@
-//! Which file a kernelspec's first word means.
+//! Finds the program that a kernelspec's first word means.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use rustix::fs::{Access, AtFlags, CWD, accessat};
 
 use super::host::PLAIN_PATH;
 
-/// How every problem with a program begins.
+/// First word of every problem with a program.
 pub(super) const PROBLEM_BEGINS: &str = "argv[0]";
 
 /// The file that `word` (argv[0]) starts.

@@ -47,7 +47,7 @@ pub(super) fn read(name: &str, dir: &Path, path: &str) -> Option<KernelSpec> {
     Some(spec)
 }
 
-/// Why it cannot be started, as far as that shows without starting it.
+/// Reason why it cannot be started, as far as that shows without starting it.
 fn start_problem(spec: &KernelSpec, path: &str) -> Option<String> {
     let Some(first) = spec.spec.argv.first() else {
         return Some("argv is missing or empty".to_owned());

@@ -15,7 +15,7 @@ const MAX_SPECS: usize = 500;
 /// Entries of one directory that are looked at.
 const MAX_ENTRIES: usize = 1000;
 
-/// Where to look, and what to show.
+/// Directories to search, and specs to show.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Search {
     /// Directories with kernelspecs, before all others.
@@ -26,7 +26,7 @@ pub(crate) struct Search {
     pub(crate) allowed: Vec<String>,
     /// Name of the default kernelspec.
     pub(crate) default: String,
-    /// Where home and environments are.
+    /// Home directory and environments.
     pub(crate) host: HostEnvironment,
 }
 
@@ -34,7 +34,7 @@ impl Search {
     /// Looks everywhere. Blocks on the disk; never fails: what cannot be read is not there or has a problem.
     pub(super) fn run(&self) -> KernelSpecs {
         let path = self.host.essentials().remove("PATH").unwrap_or_default();
-        let mut found = Found {
+        let mut found = FoundSpec {
             specs: BTreeMap::new(),
             path,
         };
@@ -78,12 +78,12 @@ impl Search {
     }
 }
 
-struct Found {
+struct FoundSpec {
     specs: BTreeMap<String, KernelSpec>,
     path: String,
 }
 
-impl Found {
+impl FoundSpec {
     fn directory(&mut self, dir: &Path) {
         for (name, path) in entries(dir) {
             self.add(name, &path, |_| {});

@@ -1,4 +1,4 @@
-//! What a tenant sees of a kernelspec: what clients need, and nothing of the host.
+//! Public form of a kernelspec for tenants: fields for clients, and none about the host.
 
 use himalia_model::{KernelJson, KernelSpec};
 use serde_json::{Map, Value};
@@ -29,7 +29,7 @@ fn without_paths(mut map: Map<String, Value>) -> Map<String, Value> {
     map
 }
 
-/// Whether some text in it begins as an absolute path does. No deeper than a `kernel.json` may be.
+/// True if some text in it begins as an absolute path does. No deeper than a `kernel.json` may be.
 fn names_a_path(value: &Value) -> bool {
     match value {
         Value::String(text) => text.starts_with('/') || text.starts_with("file:"),

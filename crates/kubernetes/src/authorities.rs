@@ -11,12 +11,12 @@ use crate::names::AUTHORITY;
 
 /// Signs certificates of sandboxes, and proves this gateway to them.
 pub(crate) struct Authorities {
-    current: Issued,
-    earlier: Vec<Issued>,
+    current: IssuingAuthority,
+    earlier: Vec<IssuingAuthority>,
 }
 
 /// An authority, and what it has issued to this process.
-struct Issued {
+struct IssuingAuthority {
     authority: Authority,
     fingerprint: String,
     tls: TlsClient,
@@ -25,7 +25,7 @@ struct Issued {
 impl Authorities {
     /// The first signs.
     pub(crate) fn new(all: Vec<Authority>) -> Result<Self, SandboxError> {
-        let mut all = all.into_iter().map(Issued::new);
+        let mut all = all.into_iter().map(IssuingAuthority::new);
         let current = all.next().ok_or_else(|| SandboxError::BadSpec {
             field: "kubernetes.authority_keys",
             reason: "has no key".to_owned(),
@@ -52,7 +52,7 @@ impl Authorities {
         pair.map_err(|error| certificates(&error))
     }
 
-    /// What the shim of a pod takes for a gateway: the authority that the pod names.
+    /// Client of the authority that the pod names, whose gateways its shim accepts.
     pub(crate) fn of(&self, pod: Option<&Pod>) -> Result<&TlsClient, SandboxError> {
         let annotations = pod.and_then(|pod| pod.metadata.annotations.as_ref());
         let named = annotations.and_then(|all| all.get(AUTHORITY));
@@ -68,7 +68,7 @@ impl Authorities {
     }
 }
 
-impl Issued {
+impl IssuingAuthority {
     fn new(authority: Authority) -> Result<Self, SandboxError> {
         let made = |authority: &Authority| {
             let pair = authority.gateway()?;

@@ -10,7 +10,7 @@ pub const PORT: u16 = 7007;
 /// The name of the pod kind that is used where none is named.
 pub const DEFAULT_KIND: &str = "default";
 
-/// Everything that an operator may set.
+/// Settings of the provisioner.
 #[derive(Clone, Debug)]
 pub struct KubernetesConfig {
     /// The namespace of the pods. Nothing outside of it is touched.
@@ -39,13 +39,13 @@ pub struct KubernetesConfig {
     pub cpu_millis: u32,
     /// The class of the claims for kept files; `None` is the cluster's default.
     pub storage_class: Option<String>,
-    /// How long a pod may take to run.
+    /// Time for a pod to start running.
     pub start_deadline: Duration,
-    /// How long a pod may wait for a node. A cluster that grows needs minutes.
+    /// Time for a pod to get a node. A cluster that grows needs minutes.
     pub schedule_deadline: Duration,
     /// Age from which a pod of this gateway that no session belongs to is removed.
     pub reap_after: Duration,
-    /// How long the pods of a node that does not respond are kept.
+    /// Time for which the pods of a node that does not respond are kept.
     pub node_grace: Duration,
 }
 
@@ -62,7 +62,7 @@ pub struct PodKind {
     pub node_selector: BTreeMap<String, String>,
     /// Resources beside memory and processors by name, such as `nvidia.com/gpu`.
     pub resources: BTreeMap<String, u64>,
-    /// How long a pod may live whatever happens to the gateway.
+    /// Longest life of a pod, whatever happens to the gateway.
     pub deadline: Option<Duration>,
 }
 
@@ -113,7 +113,10 @@ impl KubernetesConfig {
             ("kubernetes.gateway", &self.gateway),
         ] {
             if !is_label(text) {
-                return bad(field, format!("{text:?} is no name: up to 63 of a-z 0-9 -"));
+                return bad(
+                    field,
+                    format!("{text:?} is not a valid name: up to 63 of a-z 0-9 -"),
+                );
             }
         }
         if self.images.is_empty() {
@@ -122,7 +125,10 @@ impl KubernetesConfig {
         if !["IfNotPresent", "Always", "Never"].contains(&self.pull_policy.as_str()) {
             return bad(
                 "kubernetes.pull_policy",
-                format!("{:?} is none of IfNotPresent, Always, Never", self.pull_policy),
+                format!(
+                    "{:?} must be one of IfNotPresent, Always, Never",
+                    self.pull_policy
+                ),
             );
         }
         if self.uid <= 0 {
@@ -139,7 +145,7 @@ impl KubernetesConfig {
                 return bad(
                     "kubernetes.runtimes",
                     format!(
-                        "{name}: {} is no level of a pod; it is container, gvisor or microvm",
+                        "{name}: the level of a pod must be container, gvisor or microvm, not {}",
                         kind.isolation
                     ),
                 );

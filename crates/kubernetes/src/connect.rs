@@ -7,7 +7,7 @@ use himalia_sandbox::SandboxError;
 use kube::Client;
 use kube::config::{Config, KubeConfigOptions, Kubeconfig};
 
-/// How long connecting to the API server may take.
+/// Time for a connection to the API server.
 const CONNECT_TIME: Duration = Duration::from_secs(5);
 
 /// A client by this kubeconfig; without one by the account of the pod that this process is in, or else by `KUBECONFIG` and

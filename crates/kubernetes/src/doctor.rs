@@ -1,4 +1,4 @@
-//! What a cluster does for sandboxes: tried, not assumed.
+//! Checks of a cluster's support for sandboxes, by trials.
 
 mod policy;
 mod probe;
@@ -10,7 +10,7 @@ use kube::{Api, Client};
 
 use crate::config::KubernetesConfig;
 
-/// How a finding matters.
+/// Severity of a finding.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Verdict {
     /// As it should be.
@@ -24,11 +24,9 @@ pub enum Verdict {
 /// One thing that was looked at.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Check {
-    /// How it matters.
     pub verdict: Verdict,
-    /// What it is about.
     pub topic: &'static str,
-    /// What was found, and how to fix it.
+    /// The finding, and how to fix it.
     pub text: String,
 }
 

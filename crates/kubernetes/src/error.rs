@@ -9,9 +9,9 @@ use tokio::time::{Instant, sleep};
 const PAUSE_FIRST: Duration = Duration::from_millis(200);
 /// The longest.
 const PAUSE_LONGEST: Duration = Duration::from_secs(5);
-/// How long a call is tried.
+/// Time for a call with its retries.
 const CALL_TIME: Duration = Duration::from_secs(20);
-/// How long one attempt may take.
+/// Time for one attempt.
 const ATTEMPT_TIME: Duration = Duration::from_secs(10);
 
 /// The status code of a refusal.
@@ -22,7 +22,7 @@ pub(crate) fn code(error: &kube::Error) -> Option<u16> {
     }
 }
 
-/// Whether the same call may succeed later: too many requests (429), a server that is busy or restarts, no connection.
+/// True if the same call may succeed later: too many requests (429), a server that is busy or restarts, no connection.
 pub(crate) fn passes(error: &kube::Error) -> bool {
     match error {
         kube::Error::Api(status) => matches!(status.code, 429 | 500 | 502 | 503 | 504),

@@ -1,4 +1,4 @@
-//! What all parts of the provisioner share.
+//! State that all parts of the provisioner share.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, SocketAddr};
@@ -21,7 +21,7 @@ use crate::error::{call, code, failed};
 use crate::member::Member;
 use crate::names::Names;
 use crate::nodes::NodesAreHidden;
-use crate::observe::Observed;
+use crate::observe::PodPhase;
 use crate::watch;
 
 /// Shared by the provisioner and its tasks.
@@ -92,9 +92,9 @@ impl Inner {
         self.members.lock().values().cloned().collect()
     }
 
-    /// What its owner gets of a sandbox that runs.
+    /// Handle of a running sandbox for its owner.
     pub(crate) fn handle(&self, member: &Member) -> Result<SandboxHandle, SandboxError> {
-        let Observed::Running(ip) = *member.observed.borrow() else {
+        let PodPhase::Running(ip) = *member.observed.borrow() else {
             return Err(SandboxError::NotFound(member.id));
         };
         Ok(SandboxHandle {
@@ -181,7 +181,7 @@ impl std::fmt::Debug for Inner {
     }
 }
 
-/// Who enforces the limits of a pod.
+/// Enforcement of the limits of a pod.
 pub(crate) const LIMITS: LimitReport = LimitReport {
     memory: Enforcement::Cgroup,
     // The kubelet has one for all its pods, or none.
@@ -191,7 +191,7 @@ pub(crate) const LIMITS: LimitReport = LimitReport {
     disk: Enforcement::Watched,
 };
 
-/// What is not there need not be deleted.
+/// Treats a missing object as deleted.
 fn gone<T>(result: Result<T, kube::Error>) -> Result<(), kube::Error> {
     match result {
         Err(error) if code(&error) != Some(404) => Err(error),

@@ -8,15 +8,15 @@ use k8s_openapi::api::core::v1::Pod;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use crate::observe::{End, Observed, observe};
+use crate::observe::{End, PodPhase, observe};
 
 /// One sandbox, from the call that makes its pod until that is gone.
 #[derive(Debug)]
 pub(crate) struct Member {
     pub(crate) id: SandboxId,
     pub(crate) isolation: Isolation,
-    /// What the watch last saw.
-    pub(crate) observed: watch::Sender<Observed>,
+    /// Last state that the watch saw.
+    pub(crate) observed: watch::Sender<PodPhase>,
     /// The pod as it was last seen.
     pub(crate) last: Mutex<Option<Pod>>,
     /// Set once, when nothing of it is left.
@@ -32,7 +32,7 @@ impl Member {
         Arc::new(Self {
             id,
             isolation,
-            observed: watch::Sender::new(Observed::Waiting(None)),
+            observed: watch::Sender::new(PodPhase::Waiting(None)),
             last: Mutex::default(),
             exit: watch::Sender::new(None),
             stopping: AtomicBool::new(false),
@@ -60,9 +60,9 @@ impl Member {
         self.set(observed);
     }
 
-    pub(crate) fn set(&self, observed: Observed) {
+    pub(crate) fn set(&self, observed: PodPhase) {
         self.observed.send_if_modified(|before| {
-            let changes = !matches!(before, Observed::Ended(_)) && *before != observed;
+            let changes = !matches!(before, PodPhase::Ended(_)) && *before != observed;
             if changes {
                 *before = observed;
             }
@@ -70,10 +70,10 @@ impl Member {
         });
     }
 
-    /// How it ended, if it has.
+    /// End of the pod, if it has ended.
     pub(crate) fn end(&self) -> Option<End> {
         match &*self.observed.borrow() {
-            Observed::Ended(end) => Some(end.clone()),
+            PodPhase::Ended(end) => Some(end.clone()),
             _ => None,
         }
     }
@@ -111,9 +111,9 @@ mod tests {
             "reason": "Unschedulable", "message": "no node"}]});
         let member = Member::new(SandboxId::generate().unwrap(), Isolation::Container);
         member.made(pod(json!({"phase": "Pending"})));
-        assert_eq!(*member.observed.borrow(), Observed::Waiting(None));
+        assert_eq!(*member.observed.borrow(), PodPhase::Waiting(None));
         member.see(pod(waits));
         member.made(pod(json!({"phase": "Pending"})));
-        assert!(matches!(&*member.observed.borrow(), Observed::Waiting(Some(_))));
+        assert!(matches!(&*member.observed.borrow(), PodPhase::Waiting(Some(_))));
     }
 }

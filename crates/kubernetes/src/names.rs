@@ -7,14 +7,14 @@ use himalia_sandbox::SandboxId;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use sha2::{Digest, Sha256};
 
-/// Who made an object; the value is [`MANAGER`].
+/// Label with the creator of an object; the value is [`MANAGER`].
 pub(crate) const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 pub(crate) const MANAGER: &str = "himalia";
-/// Which gateway made it.
+/// Label with the gateway that created the object.
 pub(crate) const GATEWAY: &str = "himalia.internal/gateway";
-/// Which sandbox it belongs to.
+/// Label with the sandbox of the object.
 pub(crate) const SANDBOX: &str = "himalia.internal/sandbox";
-/// Which replica of the gateway made it.
+/// Label with the replica that created the object.
 pub(crate) const REPLICA: &str = "himalia.internal/replica";
 /// The level of the sandbox.
 pub(crate) const ISOLATION: &str = "himalia.internal/isolation";
@@ -24,7 +24,7 @@ pub(crate) const AUTHORITY: &str = "himalia.internal/authority";
 pub(crate) const CALLER: &str = "himalia.internal/labels";
 /// The name of kept files.
 pub(crate) const FILES: &str = "himalia.internal/files";
-/// What the certificates of sandboxes end with.
+/// Last part of the names in sandbox certificates.
 const DOMAIN: &str = "sandbox.himalia.internal";
 
 /// Names of one gateway's objects.
@@ -41,7 +41,7 @@ impl Names {
         format!("himalia-{id}")
     }
 
-    /// What the certificate of a sandbox bears.
+    /// Name in the certificate of a sandbox.
     pub(crate) fn certified(id: SandboxId) -> String {
         format!("{id}.{DOMAIN}")
     }
@@ -59,7 +59,7 @@ impl Names {
             .into()
     }
 
-    /// Who made it, as an annotation.
+    /// Creator, as an annotation.
     pub(crate) fn made_by(&self) -> BTreeMap<String, String> {
         let replica = self.replica.iter();
         replica.map(|name| (REPLICA.to_owned(), name.clone())).collect()
@@ -78,7 +78,7 @@ impl Names {
     }
 }
 
-/// How old an object is.
+/// Age of an object.
 pub(crate) fn age(metadata: &ObjectMeta, now: SystemTime) -> Duration {
     let created = metadata.creation_timestamp.as_ref();
     let created = created.map_or(now, |time| time.0.into());

@@ -11,17 +11,17 @@ use kube::Api;
 use crate::error::{code, failed};
 use crate::inner::Inner;
 
-/// What autoscalers taint a node with before they remove it.
+/// Taints that autoscalers set before they remove a node.
 const REMOVED_SOON: [&str; 2] = ["ToBeDeletedByClusterAutoscaler", "karpenter.sh/disrupted"];
 /// Taints with this effect end pods.
 const NO_EXECUTE: &str = "NoExecute";
 
-/// Whether an account without the permission was warned of.
+/// True after a warning that the account may not read nodes.
 #[derive(Debug, Default)]
 pub(crate) struct NodesAreHidden(AtomicBool);
 
-/// Those of these sandboxes that something else deletes, or whose node is cordoned or about to be removed. An account that may
-/// not look at nodes learns the former alone.
+/// Sandboxes among these that another actor deletes, or whose node is cordoned or about to be removed. An account that may not read nodes gets the
+/// former only.
 pub(crate) async fn leaving(inner: &Arc<Inner>, ids: &[SandboxId]) -> Result<Vec<SandboxId>, SandboxError> {
     let last = |id: &SandboxId| Some((*id, inner.member(*id)?.last.lock().clone()?));
     let pods: Vec<(SandboxId, Pod)> = ids.iter().filter_map(last).collect();

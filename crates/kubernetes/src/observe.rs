@@ -1,4 +1,4 @@
-//! What the status of a pod says, in our own terms.
+//! Translates the status of a pod.
 
 use std::net::IpAddr;
 
@@ -10,29 +10,29 @@ use crate::pod::{AGENT, CONTAINER};
 /// Most characters of a message that is passed on.
 const MESSAGE_CHARS: usize = 500;
 
-/// Where a pod is in its life.
+/// Phase in the life of a pod.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) enum Observed {
+pub(crate) enum PodPhase {
     /// It does not run yet; what is in the way, if anything is.
     Waiting(Option<Obstacle>),
-    /// Its shim runs and listens there.
+    /// The shim runs and listens at this address.
     Running(IpAddr),
     /// It does not run any more.
     Ended(End),
 }
 
-/// Why a pod does not run yet.
+/// Reason why a pod does not run yet.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Obstacle {
     /// Our name of it.
     pub(crate) code: &'static str,
-    /// What the cluster says.
+    /// Message of the cluster.
     pub(crate) message: String,
     /// Waiting will not help.
     pub(crate) is_final: bool,
 }
 
-/// How a pod ended.
+/// End of a pod.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct End {
     pub(crate) cause: ExitCause,
@@ -56,22 +56,22 @@ pub(crate) const NODE_LOST: &str = "node_lost";
 pub(crate) const DEADLINE: &str = "deadline";
 
 /// Reads a pod as the API server has it.
-pub(crate) fn observe(pod: &Pod) -> Observed {
+pub(crate) fn observe(pod: &Pod) -> PodPhase {
     let empty = PodStatus::default();
     let status = pod.status.as_ref().unwrap_or(&empty);
     let state = container(status, CONTAINER);
     if let Some(end) = ended(pod, status, state) {
-        return Observed::Ended(end);
+        return PodPhase::Ended(end);
     }
     if state.is_some_and(|state| state.running.is_some())
         && let Some(ip) = status.pod_ip.as_ref().and_then(|ip| ip.parse().ok())
     {
-        return Observed::Running(ip);
+        return PodPhase::Running(ip);
     }
-    Observed::Waiting(obstacle(status, state))
+    PodPhase::Waiting(obstacle(status, state))
 }
 
-/// How a pod ended that the API server does not have any more, by the last that was seen of it.
+/// End of a pod that the API server no longer has, from its last known state.
 pub(crate) fn vanished(last: Option<&Pod>) -> End {
     let empty = PodStatus::default();
     let status = last.and_then(|pod| pod.status.as_ref()).unwrap_or(&empty);
@@ -86,7 +86,7 @@ pub(crate) fn vanished(last: Option<&Pod>) -> End {
     platform("deleted", "the pod was deleted from outside".to_owned())
 }
 
-/// Whether the cluster gives up a pod whose node does not respond: it is to be deleted, and nothing on the node does it.
+/// True if the cluster gives up a pod whose node does not respond: it is to be deleted, and no component on the node does it.
 pub(crate) fn is_abandoned(pod: &Pod) -> bool {
     let status = pod.status.as_ref();
     pod.metadata.deletion_timestamp.is_some() && status.is_some_and(is_silent)

@@ -29,7 +29,7 @@ fn waiting(reason: &str) -> Value {
 
 fn cause(status: &Value) -> String {
     match observe(&pod(status)) {
-        Observed::Ended(end) => end.cause.to_string(),
+        PodPhase::Ended(end) => end.cause.to_string(),
         other => panic!("{other:?}"),
     }
 }
@@ -37,9 +37,9 @@ fn cause(status: &Value) -> String {
 #[test]
 fn a_pod_runs_when_its_container_does_and_it_has_an_address() {
     let mut status = json!({"phase": "Running", "containerStatuses": running()});
-    assert_eq!(observe(&pod(&status)), Observed::Waiting(None));
+    assert_eq!(observe(&pod(&status)), PodPhase::Waiting(None));
     status["podIP"] = json!("10.0.0.7");
-    assert_eq!(observe(&pod(&status)), Observed::Running([10, 0, 0, 7].into()));
+    assert_eq!(observe(&pod(&status)), PodPhase::Running([10, 0, 0, 7].into()));
 }
 
 #[test]
@@ -75,7 +75,7 @@ fn what_is_in_the_way_has_a_name() {
         ),
     ] {
         match observe(&pod(&status)) {
-            Observed::Waiting(Some(obstacle)) => {
+            PodPhase::Waiting(Some(obstacle)) => {
                 assert_eq!((obstacle.code, obstacle.is_final), (code, is_final));
                 assert!(!obstacle.message.contains('\n') && !obstacle.message.is_empty());
             }
@@ -83,7 +83,7 @@ fn what_is_in_the_way_has_a_name() {
         }
     }
     let creating = json!({"containerStatuses": waiting("ContainerCreating")});
-    assert_eq!(observe(&pod(&creating)), Observed::Waiting(None));
+    assert_eq!(observe(&pod(&creating)), PodPhase::Waiting(None));
 }
 
 #[test]
@@ -120,12 +120,12 @@ fn the_loss_of_a_node_is_told_from_a_deletion() {
     let mut lost = pod(&ready(None));
     assert_eq!(
         observe(&lost),
-        Observed::Running([10, 0, 0, 7].into()),
+        PodPhase::Running([10, 0, 0, 7].into()),
         "it may come back"
     );
     lost.metadata.deletion_timestamp = serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap();
     assert!(is_abandoned(&lost));
-    let Observed::Ended(end) = observe(&lost) else {
+    let PodPhase::Ended(end) = observe(&lost) else {
         panic!("it is given up");
     };
     assert_eq!(end.cause.to_string(), "node_lost: node n1 does not respond");

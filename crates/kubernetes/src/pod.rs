@@ -24,7 +24,7 @@ use crate::names::{AUTHORITY, CALLER, ISOLATION, Names};
 pub(crate) const CONTAINER: &str = "kernel";
 /// The init container.
 pub(crate) const AGENT: &str = "agent";
-/// Where the init container has the secret.
+/// Directory of the secret in the init container.
 const SECRET_DIR: &str = "/himalia/secret";
 /// The directory of the shim in a pod.
 const PROGRAM_DIR: &str = "/himalia/bin";
@@ -42,10 +42,10 @@ const RUNTIME_BYTES: u64 = 16 * MIB;
 /// Limits below which nothing starts.
 pub(crate) const LEAST_MEMORY: u64 = 32 * MIB;
 pub(crate) const LEAST_CPU_MILLIS: u32 = 10;
-/// How long a pod may take to end when the cluster ends it.
+/// Grace period of a pod that the cluster ends, in seconds.
 const GRACE_SECONDS: i64 = 10;
 
-/// What the pod is made from, beside the spec.
+/// Inputs of a pod in addition to the spec.
 pub(crate) struct Parts<'a> {
     pub(crate) id: SandboxId,
     pub(crate) names: &'a Names,
@@ -275,7 +275,7 @@ fn arguments(spec: &SandboxSpec) -> Vec<String> {
     arguments
 }
 
-/// What both containers are denied.
+/// Security context of both containers.
 fn confined() -> SecurityContext {
     SecurityContext {
         allow_privilege_escalation: Some(false),
@@ -294,7 +294,7 @@ fn confined() -> SecurityContext {
     }
 }
 
-/// What it may use is what is reserved for it.
+/// Resources of the container: limits are requests.
 fn resources(parts: &Parts<'_>, limits: &Limits) -> ResourceRequirements {
     let disk = if parts.claim.is_some() {
         0

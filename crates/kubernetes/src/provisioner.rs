@@ -20,12 +20,12 @@ use crate::error::{call, code, failed};
 use crate::inner::{Inner, LIMITS};
 use crate::member::Member;
 use crate::names::{CALLER, ISOLATION, Names, age, maker, sandbox_of};
-use crate::observe::{Observed, observe};
+use crate::observe::{PodPhase, observe};
 use crate::{files, nodes, start};
 
-/// How late the API server may tell of a container that was killed for memory.
+/// Delay with which the API server may report that a container was killed for memory.
 const OOM_REPORT_DELAY: Duration = Duration::from_secs(2);
-/// How long the end of a pod is waited for beyond its grace. Older kubelets take seconds to confirm it.
+/// Time to wait for the end of a pod beyond its grace. Older kubelets take seconds to confirm it.
 const END_TIME: Duration = Duration::from_secs(30);
 
 /// Starts shims as pods. Clones share everything.
@@ -107,7 +107,7 @@ impl Provisioner for KubernetesProvisioner {
                 found => found.map(Some),
             });
             let found = found.await.map_err(|error| failed("look at a pod", &error))?;
-            let is_running = |pod: &Pod| matches!(observe(pod), Observed::Running(_));
+            let is_running = |pod: &Pod| matches!(observe(pod), PodPhase::Running(_));
             let Some(pod) = found.filter(is_running) else {
                 inner.delete(id, 0).await?;
                 return Err(SandboxError::NotFound(id));
@@ -209,7 +209,7 @@ impl Provisioner for KubernetesProvisioner {
             }
             self.inner.follow();
             let found = self.unknown().await?;
-            let stray = |(id, one): (SandboxId, Unknown)| Stray { id, maker: one.maker };
+            let stray = |(id, one): (SandboxId, UnknownPod)| Stray { id, maker: one.maker };
             Ok(Some(found.into_iter().map(stray).collect()))
         })
     }
@@ -220,7 +220,7 @@ impl Provisioner for KubernetesProvisioner {
 }
 
 /// A sandbox that is no member.
-struct Unknown {
+struct UnknownPod {
     age: Duration,
     maker: Option<String>,
 }
@@ -245,16 +245,16 @@ impl KubernetesProvisioner {
     }
 
     /// Sandboxes that this process does not know.
-    async fn unknown(&self) -> Result<HashMap<SandboxId, Unknown>, SandboxError> {
+    async fn unknown(&self) -> Result<HashMap<SandboxId, UnknownPod>, SandboxError> {
         let now = SystemTime::now();
-        let mut found: HashMap<SandboxId, Unknown> = HashMap::new();
+        let mut found: HashMap<SandboxId, UnknownPod> = HashMap::new();
         let pods = self.pods().await?;
         let secrets = self.secrets().await?;
         let all = pods.iter().map(|pod| &pod.metadata);
         for metadata in all.chain(secrets.iter().map(|secret| &secret.metadata)) {
             if let Some(id) = sandbox_of(metadata) {
                 let old = age(metadata, now);
-                let one = found.entry(id).or_insert_with(|| Unknown {
+                let one = found.entry(id).or_insert_with(|| UnknownPod {
                     age: old,
                     maker: maker(metadata).map(str::to_owned),
                 });
@@ -310,7 +310,7 @@ fn info(pod: &Pod) -> Option<SandboxInfo> {
     let created = pod.metadata.creation_timestamp.as_ref();
     Some(SandboxInfo {
         id: sandbox_of(&pod.metadata)?,
-        alive: matches!(observe(pod), Observed::Running(_)),
+        alive: matches!(observe(pod), PodPhase::Running(_)),
         pid: None,
         created: created.map_or(SystemTime::UNIX_EPOCH, |time| time.0.into()),
         labels: annotation(pod, CALLER)

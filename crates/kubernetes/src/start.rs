@@ -17,16 +17,16 @@ use crate::files;
 use crate::inner::Inner;
 use crate::member::Member;
 use crate::names::Names;
-use crate::observe::{Observed, Obstacle, UNSCHEDULABLE};
+use crate::observe::{Obstacle, PodPhase, UNSCHEDULABLE};
 use crate::pod::{self, Parts};
 
-/// How long an obstacle that may pass, beside the lack of a node, is waited for.
+/// Time to wait for an obstacle to pass, except the lack of a node.
 const OBSTACLE_TIME: Duration = Duration::from_secs(30);
 
 /// The namespace may have no more.
 const QUOTA: &str = "quota";
 
-/// What can be mounted into pods.
+/// Kinds of mounts that pods support.
 pub(crate) const MOUNTS: &[MountKind] = &[MountKind::Claim];
 
 /// Checks what no call is needed for.
@@ -153,7 +153,7 @@ async fn create_pod(inner: &Inner, pod: &Pod) -> Result<Pod, SandboxError> {
     })
 }
 
-/// What is there already was made by a call whose response was lost.
+/// Treats an existing object as created: an earlier call whose response was lost made it.
 fn there(result: Result<(), kube::Error>) -> Result<(), kube::Error> {
     match result {
         Err(error) if code(&error) != Some(409) => Err(error),
@@ -172,8 +172,8 @@ async fn runs(inner: &Inner, member: &Member) -> Result<(), SandboxError> {
         let mut deadline = began + config.start_deadline;
         let mut why = None;
         match now {
-            Observed::Running(_) => return Ok(()),
-            Observed::Ended(end) => {
+            PodPhase::Running(_) => return Ok(()),
+            PodPhase::Ended(end) => {
                 return Err(SandboxError::NotPlaced {
                     code: "ended",
                     reason: format!("the pod ended at once: {} {}", end.cause, end.log)
@@ -181,8 +181,8 @@ async fn runs(inner: &Inner, member: &Member) -> Result<(), SandboxError> {
                         .to_owned(),
                 });
             }
-            Observed::Waiting(None) => since = None,
-            Observed::Waiting(Some(obstacle)) => {
+            PodPhase::Waiting(None) => since = None,
+            PodPhase::Waiting(Some(obstacle)) => {
                 if obstacle.is_final {
                     return Err(not_placed(obstacle));
                 }

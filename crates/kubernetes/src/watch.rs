@@ -15,9 +15,9 @@ use crate::error::code;
 use crate::inner::Inner;
 use crate::member::Member;
 use crate::names::{Names, sandbox_of};
-use crate::observe::{Observed, vanished};
+use crate::observe::{PodPhase, vanished};
 
-/// How often it is looked whether the provisioner is still there.
+/// Interval of checks that the provisioner still exists.
 const LOOK: Duration = Duration::from_secs(5);
 
 /// Runs until the provisioner is gone. The watcher lists again after 410 and continues after broken connections, by
@@ -72,7 +72,7 @@ fn apply(inner: &Arc<Inner>, pod: Pod) {
 }
 
 fn delete(inner: &Arc<Inner>, member: &Arc<Member>, pod: Option<&Pod>) {
-    member.set(Observed::Ended(vanished(pod)));
+    member.set(PodPhase::Ended(vanished(pod)));
     inner.see_to(member);
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::Term;
 
-/// How often a lease is renewed; four times as often as it would end, if that is more often.
+/// Interval of renewals: this, or a quarter of the lease if that is shorter.
 const RENEW_EVERY: Duration = Duration::from_secs(1);
 /// The pause after a renewal that failed.
 const RETRY: Duration = Duration::from_millis(250);
@@ -15,7 +15,7 @@ pub struct Heartbeat {
     lease: Duration,
 }
 
-/// What an attempt to renew a lease has brought.
+/// Result of an attempt to renew a lease.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Renewal {
     /// The store has renewed it, and the process may act as long as this.
@@ -26,7 +26,7 @@ pub enum Renewal {
     Failed,
 }
 
-/// What the holder of a lease does next.
+/// Next step of a lease's holder.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Next {
     /// It may act for this term, and renews the lease after this pause.
@@ -36,7 +36,7 @@ pub enum Next {
 }
 
 impl Heartbeat {
-    /// Of a lease of this length.
+    /// Creates the heartbeat for a lease of this length.
     pub const fn new(lease: Duration) -> Self {
         Self { lease }
     }
@@ -51,7 +51,7 @@ impl Heartbeat {
         RENEW_EVERY.min(self.lease / 4)
     }
 
-    /// What follows from an attempt that ends `now`. `term` is what the process had until then.
+    /// Next step after an attempt that ends `now`. `term` is what the process had until then.
     pub fn after(self, renewal: Renewal, term: Term, now: u64) -> Next {
         let half = self.lease.as_secs_f64() / 2.0;
         let late = || {

@@ -1,4 +1,4 @@
-//! What a replica decides about leases: whether it may act, when it stops, and what it takes over of others.
+//! Decisions of a replica about leases: when it may act, when it stops, and which sessions it takes over.
 //!
 //! Pure: there is no clock, no store and no task in this crate. Times are arguments, and what a statement has brought is one too. So the
 //! product and the simulator of replicas (crate `kernel`, `sim/replicas`) make the same decisions.

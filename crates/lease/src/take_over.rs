@@ -1,4 +1,4 @@
-//! What a replica takes over of others, and when.
+//! Decides which sandboxes a replica takes over from others, and when.
 //!
 //! At first each replica takes no more than its share; after [`OTHERS_FIRST`] it takes what the others have left. A sandbox that this
 //! replica does not reach is left to others, and to its own replica, which may come back; after [`GIVEN_UP`] it is lost, and its session
@@ -7,15 +7,15 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// How often a replica looks for others whose lease has ended.
+/// Interval of checks for replicas whose lease has ended.
 pub const EVERY: Duration = Duration::from_millis(100);
 /// Sandboxes that are taken at once.
 pub const MOST: u32 = 32;
-/// How long the others have for their shares.
+/// Time for other replicas to take their shares.
 pub const OTHERS_FIRST: Duration = Duration::from_millis(500);
-/// How long a dead replica may come back to sandboxes that no other can reach. A service manager starts it again in less.
+/// Time for a dead replica to come back to sandboxes that no other can reach. A service manager starts it again in less.
 pub const GIVEN_UP: Duration = Duration::from_mins(1);
-/// How long after its failure a statement may still be done: it waits in a connection, or for a lock.
+/// Time after its failure in which a statement may still be done: it waits in a connection, or for a lock.
 pub const LATE: Duration = Duration::from_mins(1);
 /// The pause before what could not be taken over is tried again, and between looks at replicas of which nothing can be taken.
 pub const AGAIN: Duration = Duration::from_secs(2);
@@ -23,15 +23,14 @@ pub const AGAIN: Duration = Duration::from_secs(2);
 /// A replica whose lease has ended, and that still has something.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct DeadReplica {
-    /// Its name.
     pub name: String,
     /// The places of the sandboxes of its kernels.
     pub places: Vec<String>,
-    /// How many sandboxes are at these places.
+    /// Number of sandboxes at these places.
     pub sandboxes: u32,
 }
 
-/// What to take of replicas whose lease has ended.
+/// Sandboxes to take over from replicas whose lease has ended.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct TakeOver {
     /// Kernels whose sandboxes are at these places.
@@ -42,7 +41,7 @@ pub struct TakeOver {
     pub most: u32,
 }
 
-/// What one replica has seen of dead ones, and takes of them. Times count from any fixed time.
+/// Observations of dead replicas, and the plan to take over from them. Times count from any fixed time.
 #[derive(Debug, Default)]
 pub struct TakeOverPlan {
     /// Since when each is dead, by what this replica saw itself: one that was just started gives the others time too.
@@ -53,12 +52,12 @@ pub struct TakeOverPlan {
     late_until: Option<Duration>,
     /// When nothing could be taken, or something failed.
     waits_until: Option<Duration>,
-    /// What is left of the share of this replica, which counts until then.
+    /// Rest of the share of this replica, and the time until which it applies.
     share: Option<(u32, Duration)>,
 }
 
 impl TakeOverPlan {
-    /// How many sandboxes the next statement may take, at most [`MOST`].
+    /// Number of sandboxes that the next statement may take, at most [`MOST`].
     pub fn allowed(&self, now: Duration) -> u32 {
         match self.share {
             Some((left, until)) if now < until => left.min(MOST),
@@ -66,8 +65,8 @@ impl TakeOverPlan {
         }
     }
 
-    /// What is to be taken, if anything is, of the replicas that are dead now. `live` replicas share it, this one among them, and
-    /// `reached` are the places that this one reaches.
+    /// Next take-over, if there is one, from the replicas that are dead now. `live` replicas share it, this one among them, and `reached` are the
+    /// places that this one reaches.
     pub fn look(
         &mut self,
         dead: &[DeadReplica],

@@ -1,4 +1,4 @@
-//! How long a process may act.
+//! Time for which a process may act.
 
 use std::time::Duration;
 
@@ -12,12 +12,12 @@ use std::time::Duration;
 pub struct Term(u64);
 
 impl Term {
-    /// Of the only gateway on a store.
+    /// Term of the only gateway on a store.
     pub const UNLIMITED: Self = Self(u64::MAX);
-    /// Of a process that may not act any more.
+    /// Term of a process that may not act any more.
     pub const ENDED: Self = Self(0);
 
-    /// What a statement gives that was sent at `asked`, for a lease of this length.
+    /// Term from a statement that was sent at `asked`, for a lease of this length.
     pub fn granted(asked: u64, lease: Duration) -> Self {
         Self::until(asked.saturating_add(micros(lease / 2)))
     }
@@ -32,7 +32,7 @@ impl Term {
         self.0
     }
 
-    /// Whether the process may act at this time.
+    /// True if the process may act at this time.
     pub fn is_valid(self, now: u64) -> bool {
         self == Self::UNLIMITED || (self != Self::ENDED && now <= self.0)
     }

@@ -1,4 +1,4 @@
-//! Where the gateway meets the shim of one sandbox.
+//! Address of the shim of one sandbox.
 
 use std::fmt;
 use std::io;
@@ -12,7 +12,7 @@ pub const FIRST_LINK: &str = "gw.sock";
 /// The file with the sandbox key, beside the sockets. The gateway deletes it when the shim has proven the key.
 pub const KEY_FILE: &str = "key";
 
-/// How the gateway reaches the shim of one sandbox.
+/// Address by which the gateway reaches the shim of one sandbox.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub enum Endpoint {
     /// Unix sockets in this directory of the host, each named as its link: the gateway listens, the shim dials. [`KEY_FILE`]

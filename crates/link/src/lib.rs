@@ -29,8 +29,8 @@ mod tls;
 pub use connection::Connection;
 pub use endpoint::{Endpoint, FIRST_LINK, KEY_FILE};
 pub use gateway::{
-    Arrival, Expected, Gate, Listener, StreamConnection, StreamError, StreamReader, StreamWriter, Streams,
-    Unproven,
+    Arrival, ExpectedStream, Gate, Listener, StreamConnection, StreamError, StreamReader, StreamWriter,
+    Streams, UnprovenBudget,
 };
 pub use plain::PlainSocket;
 pub use queue::WriteQueue;

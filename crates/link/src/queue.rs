@@ -26,7 +26,7 @@ pub struct WriteQueue {
 }
 
 impl WriteQueue {
-    /// Nothing is left to write.
+    /// True if no bytes are left to write.
     pub fn is_empty(&self) -> bool {
         self.bytes == 0
     }

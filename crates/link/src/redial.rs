@@ -33,8 +33,7 @@ impl Redial {
         }
     }
 
-    /// How long to wait before the next dial: up to half more or less than its turn, by `random`, so that those that lost
-    /// the same peer do not dial in step.
+    /// Time to wait before the next dial: its turn, up to half more or less by `random`, so that those that lost the same peer do not dial in step.
     pub fn pause(&mut self, random: u64) -> Duration {
         let base = self.next;
         self.next = (base + base / GROWTH).min(self.longest);

@@ -13,7 +13,7 @@ use tokio::net::UnixStream;
 use crate::tls::{TlsBlocking, TlsServer};
 use crate::{KEY_FILE, PlainSocket, Socket};
 
-/// How the shim reaches the gateway.
+/// Address of the gateway for the shim.
 #[derive(Clone, Debug)]
 pub enum Gateway {
     /// Unix sockets in this directory, as the sandbox sees it, each named as its link.
@@ -60,7 +60,7 @@ impl Gateway {
         }
     }
 
-    /// Which socket has the name of this link; `None` if there is none, or where the gateway dials.
+    /// Socket with the name of this link; `None` if there is none, or where the gateway dials.
     pub fn listening(&self, link: &str) -> Option<Listening> {
         let Self::Unix(dir) = self else { return None };
         let found = dir.join(link).symlink_metadata().ok()?;
@@ -80,7 +80,7 @@ impl Gateway {
     pub fn connect_blocking(&self, link: &str, stall: Duration) -> io::Result<BlockingSocket> {
         match self {
             Self::Unix(dir) => BlockingSocket::new(StdStream::connect(dir.join(link))?, stall),
-            Self::Tls(server) => Ok(BlockingSocket(Blocking::Tls(Box::new(
+            Self::Tls(server) => Ok(BlockingSocket(BlockingStream::Tls(Box::new(
                 server.connect_blocking(link, stall)?,
             )))),
         }
@@ -106,10 +106,10 @@ impl fmt::Display for Gateway {
 
 /// A connection that is read and written by a thread that blocks. Dropping it closes it.
 #[derive(Debug)]
-pub struct BlockingSocket(Blocking);
+pub struct BlockingSocket(BlockingStream);
 
 #[derive(Debug)]
-enum Blocking {
+enum BlockingStream {
     Unix(StdStream),
     Tls(Box<TlsBlocking>),
 }
@@ -122,15 +122,15 @@ impl BlockingSocket {
     pub fn new(stream: StdStream, stall: Duration) -> io::Result<Self> {
         stream.set_read_timeout(Some(stall))?;
         stream.set_write_timeout(Some(stall))?;
-        Ok(Self(Blocking::Unix(stream)))
+        Ok(Self(BlockingStream::Unix(stream)))
     }
 }
 
 impl Read for BlockingSocket {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match &mut self.0 {
-            Blocking::Unix(stream) => stream.read(buffer),
-            Blocking::Tls(tls) => tls.0.read(buffer),
+            BlockingStream::Unix(stream) => stream.read(buffer),
+            BlockingStream::Tls(tls) => tls.0.read(buffer),
         }
     }
 }
@@ -138,15 +138,15 @@ impl Read for BlockingSocket {
 impl Write for BlockingSocket {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match &mut self.0 {
-            Blocking::Unix(stream) => stream.write(bytes),
-            Blocking::Tls(tls) => tls.0.write(bytes),
+            BlockingStream::Unix(stream) => stream.write(bytes),
+            BlockingStream::Tls(tls) => tls.0.write(bytes),
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
         match &mut self.0 {
-            Blocking::Unix(stream) => stream.flush(),
-            Blocking::Tls(tls) => tls.0.flush(),
+            BlockingStream::Unix(stream) => stream.flush(),
+            BlockingStream::Tls(tls) => tls.0.flush(),
         }
     }
 }

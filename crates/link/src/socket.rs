@@ -74,7 +74,7 @@ impl Socket {
         }
     }
 
-    /// Whether bytes that were taken wait to be written; [`Socket::flush`] does that.
+    /// True if accepted bytes wait to be written; [`Socket::flush`] does that.
     pub fn is_unsent(&self) -> bool {
         match &self.0 {
             Kind::Unix(_) => false,

@@ -12,43 +12,43 @@ use tokio::time::Instant;
 pub const CACHE_BYTES: usize = 64 << 20;
 /// Bytes of one answer. A longer one is not kept.
 pub const CACHE_ENTRY_BYTES: usize = 1 << 20;
-/// How long one is kept.
+/// Time that a response is kept.
 pub const CACHE_TIME: Duration = Duration::from_hours(1);
-/// What an entry takes beside its answer.
+/// Bytes that an entry takes in addition to its response.
 const OVERHEAD: usize = 256;
 
 /// An answer that was given before.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answered {
+pub struct CachedAnswer {
     /// The body.
     pub body: Bytes,
-    /// Its text, for a log.
+    /// Text of the response, for a log.
     pub text: String,
 }
 
 /// Answers, each of one owner.
 pub struct Cache {
     bytes: usize,
-    kept: Mutex<Kept>,
+    kept: Mutex<CacheState>,
 }
 
 #[derive(Default)]
-struct Kept {
+struct CacheState {
     /// By owner.
-    owners: HashMap<String, Owned>,
+    owners: HashMap<String, OwnerCache>,
     bytes: usize,
     /// Counts uses.
     now: u64,
 }
 
 #[derive(Default)]
-struct Owned {
+struct OwnerCache {
     answers: HashMap<[u8; 32], Entry>,
     bytes: usize,
 }
 
 struct Entry {
-    answered: Answered,
+    answered: CachedAnswer,
     since: Instant,
     used: u64,
 }
@@ -74,7 +74,7 @@ impl Cache {
     }
 
     /// The answer that this owner had to the same question.
-    pub fn find(&self, owner: &str, key: &[u8; 32]) -> Option<Answered> {
+    pub fn find(&self, owner: &str, key: &[u8; 32]) -> Option<CachedAnswer> {
         let kept = &mut *self.kept.lock();
         kept.now += 1;
         let owned = kept.owners.get_mut(owner)?;
@@ -91,7 +91,7 @@ impl Cache {
     }
 
     /// Keeps an answer, in the place of those that the owner with the most bytes has not used for the longest time.
-    pub fn keep(&self, owner: &str, key: [u8; 32], answered: Answered) {
+    pub fn keep(&self, owner: &str, key: [u8; 32], answered: CachedAnswer) {
         if answered.body.len() > CACHE_ENTRY_BYTES {
             return;
         }
@@ -114,7 +114,7 @@ impl Cache {
     }
 }
 
-impl Kept {
+impl CacheState {
     /// Drops one answer. Whether there was one.
     fn drop_one(&mut self) -> bool {
         let Some((name, owned)) = self.owners.iter_mut().max_by_key(|(_, owned)| owned.bytes) else {
@@ -145,8 +145,8 @@ impl fmt::Debug for Cache {
 mod tests {
     use super::*;
 
-    fn answered(length: usize) -> Answered {
-        Answered {
+    fn answered(length: usize) -> CachedAnswer {
+        CachedAnswer {
             body: vec![0; length].into(),
             text: String::new(),
         }

@@ -38,7 +38,7 @@ impl Events {
         Ok(Some(self.held.split_to(end).freeze()))
     }
 
-    /// What is left at the end of the stream.
+    /// Bytes that are left at the end of the stream.
     pub(crate) fn rest(&mut self) -> Bytes {
         std::mem::take(&mut self.held).freeze()
     }

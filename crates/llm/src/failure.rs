@@ -1,14 +1,14 @@
-//! Why a call has no reply.
+//! Reasons why a call has no reply.
 
 use std::time::Duration;
 
 use himalia_upstream::{BodyError, SendError};
 use thiserror::Error;
 
-/// Why a call has no reply. What a server of the operator's network says of itself is not for sessions: it is in the log of the gateway.
+/// Reasons why a call has no reply. Texts of servers in the operator's network are only in the gateway log, not here.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Failure {
-    /// Nothing was sent.
+    /// The request was not sent.
     #[error("{0}")]
     Unavailable(String),
     /// No reply in time. Whether it was done is unknown.

@@ -22,10 +22,10 @@ mod tests;
 mod tree;
 mod usage;
 
-pub use cache::{Answered, CACHE_BYTES, CACHE_ENTRY_BYTES, CACHE_TIME, Cache};
+pub use cache::{CACHE_BYTES, CACHE_ENTRY_BYTES, CACHE_TIME, Cache, CachedAnswer};
 pub use failure::Failure;
 pub use himalia_model::LlmEndpoint as Endpoint;
 pub use models::{Answer, MAX_CALLS, MAX_REPLY_BYTES, MAX_WAITING, Models, Whole};
-pub use request::{Estimate, Prepared, Request};
+pub use request::{Estimate, PreparedRequest, Request};
 pub use stream::Stream;
-pub use tree::{Held, MAX_TREES, Runs, TreeId, Trees};
+pub use tree::{MAX_TREES, Runs, TreeId, TreeReservation, Trees};

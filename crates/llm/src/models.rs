@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use himalia_credentials::CredentialSource;
 use himalia_model::{HttpUrl, LlmConfig, LlmEndpoint as Endpoint, ModelUse};
-use himalia_upstream::{Http, Incoming, Secret, SendError, Sent, is_json, json, needs_tls};
+use himalia_upstream::{Http, IncomingResponse, Secret, SendError, SentFlag, is_json, json, needs_tls};
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderValue, Request, StatusCode};
 use serde_json::Value;
@@ -15,7 +15,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 
 use crate::failure::Failure;
-use crate::request::{Estimate, Prepared};
+use crate::request::{Estimate, PreparedRequest};
 use crate::stream::Stream;
 use crate::usage;
 
@@ -40,7 +40,7 @@ struct Model {
     http: Http,
     /// Calls in progress.
     calls: Arc<Semaphore>,
-    /// Those, and those that wait.
+    /// Places of running and waiting calls.
     places: Arc<Semaphore>,
 }
 
@@ -62,17 +62,16 @@ pub enum Answer {
 /// A whole reply, as the server gives it.
 #[derive(Clone, Debug)]
 pub struct Whole {
-    /// Its status: a success, or an error.
+    /// HTTP status: a success, or an error.
     pub status: StatusCode,
-    /// Its type.
+    /// Media type of the body.
     pub media_type: String,
-    /// Of its headers, those that say when a request may be sent again.
+    /// Headers that tell a client when to retry.
     pub headers: Vec<(&'static str, String)>,
-    /// Its body.
     pub body: Bytes,
-    /// What it took.
+    /// Tokens and cost of the call.
     pub took: ModelUse,
-    /// Its text, or what it says about its failure, for a log.
+    /// Text of the reply or of its error, for a log.
     pub text: String,
 }
 
@@ -114,7 +113,12 @@ impl Models {
     ///
     /// # Errors
     /// [`Failure`] says whether it may have been done.
-    pub async fn send(&self, name: &str, prepared: &Prepared, deadline: Instant) -> Result<Answer, Failure> {
+    pub async fn send(
+        &self,
+        name: &str,
+        prepared: &PreparedRequest,
+        deadline: Instant,
+    ) -> Result<Answer, Failure> {
         let Some(model) = self.by_name.get(name) else {
             return Err(Failure::Unavailable("it is not there any more".to_owned()));
         };
@@ -136,7 +140,12 @@ impl Models {
 }
 
 impl Model {
-    async fn send(&self, prepared: &Prepared, turn: Turn, deadline: Instant) -> Result<Answer, Failure> {
+    async fn send(
+        &self,
+        prepared: &PreparedRequest,
+        turn: Turn,
+        deadline: Instant,
+    ) -> Result<Answer, Failure> {
         let url = format!(
             "{}/{}",
             self.config.url.as_str().trim_end_matches('/'),
@@ -152,7 +161,7 @@ impl Model {
         let headers = request.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(ACCEPT, HeaderValue::from_static(accept));
-        let sent = Sent::default();
+        let sent = SentFlag::default();
         let too_late = || {
             if sent.is_sent() {
                 Failure::Timeout(self.config.call_time)
@@ -198,7 +207,11 @@ impl Model {
         whole.map_err(|_| too_late())?.map(Answer::Whole)
     }
 
-    async fn whole(&self, mut incoming: Incoming, prepared: &Prepared) -> Result<Whole, Failure> {
+    async fn whole(
+        &self,
+        mut incoming: IncomingResponse,
+        prepared: &PreparedRequest,
+    ) -> Result<Whole, Failure> {
         let (status, media_type) = (incoming.status, incoming.media_type());
         let headers = KEPT_HEADERS.iter().filter_map(|name| {
             let value = incoming.header(*name)?;
@@ -219,7 +232,7 @@ impl Model {
         }
         if !is_json(&media_type) {
             return Err(Failure::Failed(
-                "its server answers with what is no JSON".to_owned(),
+                "the response of its server is not JSON".to_owned(),
             ));
         }
         let body = incoming.body.all().await?;
@@ -237,11 +250,16 @@ impl Model {
         })
     }
 
-    fn took(&self, usage: Option<usage::Usage>, prepared: &Prepared, written: impl Fn() -> u64) -> ModelUse {
+    fn took(
+        &self,
+        usage: Option<usage::Usage>,
+        prepared: &PreparedRequest,
+        written: impl Fn() -> u64,
+    ) -> ModelUse {
         took(&self.config, usage, prepared.estimate, written)
     }
 
-    /// What of an error is for sessions; all of it is for the operator.
+    /// Logs an error with all details, and returns the part that sessions may see.
     fn noted(&self, error: SendError) -> Failure {
         tracing::warn!(model = self.config.name, %error, "a call of a model has failed");
         error.into()
@@ -271,7 +289,7 @@ pub(crate) fn took(
     }
 }
 
-/// What the model says, for a log.
+/// Text of the model's reply, for a log.
 fn text_of(endpoint: Endpoint, answer: &Value) -> String {
     match endpoint {
         Endpoint::Chat => {

@@ -26,7 +26,7 @@ const ASKED: [&str; 7] = [
 /// Answers of one request.
 const MAX_ANSWERS: u64 = 128;
 
-/// What a call may take, before it is known.
+/// Upper estimate of a call's usage, before the call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Estimate {
     /// Tokens that are read: about as many.
@@ -44,16 +44,15 @@ pub struct Request {
 
 /// A request as it is sent.
 #[derive(Clone, Debug)]
-pub struct Prepared {
+pub struct PreparedRequest {
     pub(crate) endpoint: Endpoint,
     pub(crate) body: Bytes,
     /// The answer is to come in pieces.
     pub is_stream: bool,
     /// The caller wants the numbers of tokens in the stream.
     pub(crate) shows_usage: bool,
-    /// What it may take.
     pub estimate: Estimate,
-    /// Its temperature is 0: the same request has the same answer, more or less.
+    /// True if its temperature is 0: equal requests have nearly equal replies.
     pub is_fixed: bool,
     /// Identifies what is asked, of this model.
     pub key: [u8; 32],
@@ -67,13 +66,13 @@ impl Request {
     pub fn read(endpoint: Endpoint, text: &[u8]) -> Result<Self, LlmError> {
         let body = json::parse(text).map_err(|reason| LlmError::member("body", reason))?;
         let Value::Object(body) = body else {
-            return Err(LlmError::member("body", "is no JSON object"));
+            return Err(LlmError::member("body", "must be a JSON object"));
         };
         if let Some(model) = body.get("model")
             && !model.is_null()
             && !model.is_string()
         {
-            return Err(LlmError::member("model", "is no text"));
+            return Err(LlmError::member("model", "must be a text"));
         }
         let needed = match endpoint {
             Endpoint::Chat => "messages",
@@ -91,7 +90,7 @@ impl Request {
         (!name.is_empty()).then_some(name)
     }
 
-    /// What of it is written into a log, before it is cut: without what is the same in each request.
+    /// Part of the request that is logged, before it is cut: without members that are the same in each request.
     pub fn shown(&self) -> Value {
         let mut shown = self.body.clone();
         shown.remove("model");
@@ -103,11 +102,11 @@ impl Request {
         Value::Object(shown)
     }
 
-    /// What is sent for it to this model.
+    /// Prepares the request for this model.
     ///
     /// # Errors
     /// A member cannot be used.
-    pub fn prepare(mut self, config: &LlmConfig) -> Result<Prepared, LlmError> {
+    pub fn prepare(mut self, config: &LlmConfig) -> Result<PreparedRequest, LlmError> {
         members::check(self.endpoint, &self.body)?;
         let body = &mut self.body;
         body.insert("model".to_owned(), config.model.clone().into());
@@ -147,7 +146,7 @@ impl Request {
             hash.update((part.len() as u64).to_le_bytes());
             hash.update(part);
         }
-        Ok(Prepared {
+        Ok(PreparedRequest {
             endpoint: self.endpoint,
             body: text.into(),
             is_stream,
@@ -166,7 +165,7 @@ fn number(body: &Map<String, Value>, name: &str) -> Result<Option<u64>, LlmError
         Some(value) => value
             .as_u64()
             .map(Some)
-            .ok_or_else(|| LlmError::member(name, "is no whole number above 0")),
+            .ok_or_else(|| LlmError::member(name, "must be a whole number above 0")),
     }
 }
 
@@ -176,7 +175,7 @@ fn output_limit(body: &mut Map<String, Value>, config: &LlmConfig) -> Result<Opt
     for name in ["max_completion_tokens", "max_tokens"] {
         if let Some(wanted) = number(body, name)? {
             if wanted == 0 {
-                return Err(LlmError::member(name, "is no whole number above 0"));
+                return Err(LlmError::member(name, "must be a whole number above 0"));
             }
             most = Some(most.map_or(wanted, |most| most.min(wanted)));
         }
@@ -199,13 +198,13 @@ fn ask_for_usage(body: &mut Map<String, Value>) -> Result<bool, LlmError> {
         })
         .or_insert_with(|| Value::Object(Map::new()));
     let Value::Object(options) = options else {
-        return Err(LlmError::member("stream_options", "is no object"));
+        return Err(LlmError::member("stream_options", "must be an object"));
     };
     let before = options.insert("include_usage".to_owned(), true.into());
     Ok(before == Some(Value::Bool(true)))
 }
 
-/// About the tokens of the texts in a value, which is at most as deep as a reader of JSON permits.
+/// Estimates the tokens of the texts in a value, which is at most as deep as a reader of JSON permits.
 fn tokens(value: &Value) -> u64 {
     match value {
         Value::String(text) => (text.len() as u64).div_ceil(BYTES_OF_TOKEN),
@@ -250,7 +249,7 @@ mod tests {
         Request::read(Endpoint::Chat, body.to_string().as_bytes())
     }
 
-    fn sent(body: &Value, fields: Value) -> (Value, Prepared) {
+    fn sent(body: &Value, fields: Value) -> (Value, PreparedRequest) {
         let prepared = read(body).unwrap().prepare(&config("m", fields)).unwrap();
         (serde_json::from_slice(&prepared.body).unwrap(), prepared)
     }

@@ -4,14 +4,14 @@ use std::fmt;
 
 use bytes::Bytes;
 use himalia_model::{LlmConfig, ModelUse};
-use himalia_upstream::{Incoming, json};
+use himalia_upstream::{IncomingResponse, json};
 use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 
 use crate::events::{Events, MAX_EVENT, data};
 use crate::failure::Failure;
 use crate::models::{Turn, took};
-use crate::request::{Estimate, Prepared};
+use crate::request::{Estimate, PreparedRequest};
 use crate::usage::{self, Usage};
 
 /// Bytes of the text that are kept for a log.
@@ -19,7 +19,7 @@ const TEXT_BYTES: usize = 16 * 1024;
 
 /// An answer that comes in pieces. Its events are passed on as they come, but for the one that the gateway has asked for.
 pub struct Stream {
-    incoming: Incoming,
+    incoming: IncomingResponse,
     events: Events,
     config: LlmConfig,
     shows_usage: bool,
@@ -35,8 +35,8 @@ pub struct Stream {
 
 impl Stream {
     pub(crate) fn new(
-        incoming: Incoming,
-        prepared: &Prepared,
+        incoming: IncomingResponse,
+        prepared: &PreparedRequest,
         config: &LlmConfig,
         turn: Turn,
         deadline: Instant,

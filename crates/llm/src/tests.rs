@@ -15,7 +15,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::Instant;
 
 use crate::models::MAX_REPLY_BYTES;
-use crate::{Answer, Endpoint, Failure, Models, Prepared, Request, Stream};
+use crate::{Answer, Endpoint, Failure, Models, PreparedRequest, Request, Stream};
 
 const SECRET: &str = "s3cret-s3cret-s3cret";
 /// What no test waits for.
@@ -113,7 +113,7 @@ async fn respond(stream: &mut TcpStream, status: &str, headers: &str, body: &str
 const JSON: &str = "content-type: application/json\r\n";
 const SSE: &str = "content-type: text/event-stream\r\n";
 
-fn prepared(models: &Models, endpoint: Endpoint, body: &Value) -> Prepared {
+fn prepared(models: &Models, endpoint: Endpoint, body: &Value) -> PreparedRequest {
     let request = Request::read(endpoint, body.to_string().as_bytes()).unwrap();
     request.prepare(models.config("small").unwrap()).unwrap()
 }
@@ -223,7 +223,7 @@ async fn what_is_no_reply_is_none() {
         (redirect.await, "redirect"),
         (refusal.await, "(401)"),
         (html.await, "no JSON"),
-        (broken.await, "is no JSON"),
+        (broken.await, "is not JSON"),
     ] {
         let error = whole(&server.models(&json!({})), &json!({"messages": []}))
             .await

@@ -1,4 +1,4 @@
-//! What the calls of one tree take together. At its top is an execution; it is all of the tree where no session starts another one.
+//! Usage and budget of all calls of one tree of executions. At its top is an execution; it is all of the tree where no session starts another one.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -14,32 +14,31 @@ use crate::request::Estimate;
 /// Trees that are known. Of more, those are forgotten that have not called for the longest time, and have no call in progress.
 pub const MAX_TREES: usize = 4096;
 
-/// What is at the top of a tree.
+/// Root of a tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TreeId {
-    /// Its kernel.
     pub kernel: KernelId,
-    /// What runs there.
+    /// Execution or thread that is the root.
     pub runs: Runs,
 }
 
-/// What runs in a kernel.
+/// Sources of calls in a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Runs {
     /// A native execution, by the number of its first record.
     Execution(u64),
     /// A request of a client, by epoch and number.
     Request(u64, u64),
-    /// Nothing: a thread that an earlier execution has started.
+    /// A thread that an earlier execution has started.
     Nothing,
 }
 
 /// All trees.
 #[derive(Default)]
-pub struct Trees(Mutex<Known>);
+pub struct Trees(Mutex<TreeTable>);
 
 #[derive(Default)]
-struct Known {
+struct TreeTable {
     trees: HashMap<TreeId, (Arc<Tree>, u64)>,
     /// Counts uses.
     now: u64,
@@ -47,23 +46,23 @@ struct Known {
 
 /// One tree.
 struct Tree {
-    used: Mutex<Used>,
+    used: Mutex<TreeUsage>,
     /// Calls at once. The first call says how many.
     turns: Arc<Semaphore>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Used {
+struct TreeUsage {
     calls: u64,
     tokens: u64,
     spend: Spend,
-    /// What calls in progress may take.
+    /// Tokens that are reserved for calls in progress.
     held_tokens: u64,
     held_spend: Spend,
 }
 
 /// The place of a call that is in progress. When it is dropped before it is settled, the call has taken what it might.
-pub struct Held {
+pub struct TreeReservation {
     tree: Arc<Tree>,
     tokens: u64,
     spend: Spend,
@@ -84,7 +83,7 @@ impl Trees {
         estimate: Estimate,
         prices: Option<Prices>,
         deadline: Instant,
-    ) -> Result<Held, LlmCap> {
+    ) -> Result<TreeReservation, LlmCap> {
         let tree = self.tree(id, limits);
         let turn = timeout_at(deadline, Arc::clone(&tree.turns).acquire_owned()).await;
         let Ok(Ok(turn)) = turn else {
@@ -100,7 +99,7 @@ impl Trees {
             prices.spend(estimate.input_tokens, estimate.output_tokens)
         });
         tree.used.lock().take(limits, tokens, spend)?;
-        Ok(Held {
+        Ok(TreeReservation {
             tree,
             tokens,
             spend,
@@ -128,7 +127,7 @@ impl Trees {
     }
 }
 
-impl Known {
+impl TreeTable {
     /// Forgets the older half of those without a call in progress.
     fn forget(&mut self) {
         let idle = |tree: &Arc<Tree>| Arc::strong_count(tree) == 1;
@@ -145,7 +144,7 @@ impl Known {
     }
 }
 
-impl Used {
+impl TreeUsage {
     /// One call more, which may take so much.
     fn take(&mut self, limits: &LlmLimits, tokens: u64, spend: Spend) -> Result<(), LlmCap> {
         let cap = |name, used, allowed| Err(LlmCap { name, used, allowed });
@@ -182,8 +181,8 @@ fn shown(count: u64) -> f64 {
     count as f64
 }
 
-impl Held {
-    /// What the call has taken.
+impl TreeReservation {
+    /// Replaces the reservation of a call by its usage.
     pub fn settle(mut self, took: &ModelUse) {
         self.settled = true;
         let mut used = self.tree.used.lock();
@@ -191,7 +190,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for TreeReservation {
     fn drop(&mut self) {
         if !self.settled {
             let held = (self.tokens, self.spend);
@@ -200,7 +199,7 @@ impl Drop for Held {
     }
 }
 
-impl fmt::Debug for Held {
+impl fmt::Debug for TreeReservation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Held({} tokens, {})", self.tokens, self.spend)
     }
@@ -235,7 +234,12 @@ mod tests {
         }
     }
 
-    async fn hold(trees: &Trees, id: TreeId, limits: &LlmLimits, tokens: u64) -> Result<Held, &'static str> {
+    async fn hold(
+        trees: &Trees,
+        id: TreeId,
+        limits: &LlmLimits,
+        tokens: u64,
+    ) -> Result<TreeReservation, &'static str> {
         let estimate = Estimate {
             input_tokens: tokens,
             output_tokens: 0,

@@ -5,7 +5,7 @@ use serde_json::Value;
 /// Tokens of an answer; what a server says of more is not believed.
 const MAX_TOKENS: u64 = 1_000_000_000;
 
-/// What a server says that a call has taken.
+/// Usage of a call as its server reports it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Usage {
     pub(crate) input_tokens: u64,

@@ -30,12 +30,12 @@ pub(crate) fn seconds(name: &str, seconds: f64, most: f64) -> Result<Duration, F
     Ok(Duration::from_millis(u64::try_from(millis).unwrap_or(u64::MAX)))
 }
 
-/// How long the call waits.
+/// Time that the call waits.
 pub(crate) fn wait(wait_s: Option<f64>, otherwise: Duration) -> Result<Duration, Failure> {
     wait_s.map_or(Ok(otherwise), |wait| seconds("wait_s", wait, limits::WAIT_MOST))
 }
 
-/// How many bytes of images the reply may have.
+/// Limit for the images of the reply, in bytes.
 pub(crate) fn image_bytes(bytes: Option<u64>) -> Result<u64, Failure> {
     match bytes {
         None => Ok(limits::IMAGE_BYTES),

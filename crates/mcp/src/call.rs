@@ -15,31 +15,31 @@ use tokio_util::sync::CancellationToken;
 
 use crate::failure::Failure;
 
-/// What a tool works with.
+/// Inputs of a tool.
 pub(crate) struct Call {
     pub(crate) engine: Engine,
     /// On whose behalf.
     pub(crate) principal: Principal,
-    /// What the client named.
+    /// Arguments of the client.
     pub(crate) arguments: JsonObject,
-    /// What its user answered, when this is the second round of a call.
+    /// Answers of the client's user, in the second round of a call.
     pub(crate) answers: Option<InputResponses>,
-    /// What the first round left with the client: an execution's id.
+    /// State that the first round left with the client: an execution's id.
     pub(crate) state: Option<String>,
     /// The request and the way back to the client; its token is cancelled when the client has left or does not want the answer.
     pub(crate) context: RequestContext<RoleServer>,
     /// Cancelled when the gateway stops.
     pub(crate) shutdown: CancellationToken,
-    /// What the answer is about.
+    /// Subject of the answer.
     pub(crate) subject: Subject,
 }
 
-/// What the answer to a call is about, as far as its tool has found that.
+/// Subject of the answer to a call, as far as its tool has found it.
 #[derive(Clone, Default)]
-pub(crate) struct Subject(Arc<Found>);
+pub(crate) struct Subject(Arc<FoundSubject>);
 
 #[derive(Default)]
-struct Found {
+struct FoundSubject {
     kernel: OnceLock<KernelId>,
     execution: OnceLock<ExecutionId>,
 }
@@ -63,8 +63,7 @@ impl Subject {
 }
 
 impl Call {
-    /// Of an authenticated request. One without a principal is refused, so that a mount that forgets to authenticate
-    /// fails closed.
+    /// Creates the call of an authenticated request. One without a principal is refused, so that a mount that forgets to authenticate fails closed.
     pub(crate) fn new(
         engine: Engine,
         request: CallToolRequestParams,
@@ -100,7 +99,7 @@ impl Call {
         Some(span)
     }
 
-    /// What the client calls itself: by the header of its request, or as the protocol has it.
+    /// Name of the client: from the header of its request, or as the protocol has it.
     pub(crate) fn client(&self) -> Option<String> {
         let parts = self.context.extensions.get::<http::request::Parts>();
         let header = parts.and_then(|parts| parts.headers.get("x-himalia-caller"));
@@ -124,7 +123,7 @@ impl Call {
     }
 }
 
-/// Who sent the request: the mount says it.
+/// Caller of the request, set by the mount.
 pub(crate) fn principal(context: &RequestContext<RoleServer>) -> Result<Principal, ErrorData> {
     let parts = context.extensions.get::<http::request::Parts>();
     let principal = parts.and_then(|parts| parts.extensions.get::<Principal>());
@@ -133,7 +132,7 @@ pub(crate) fn principal(context: &RequestContext<RoleServer>) -> Result<Principa
         .ok_or_else(|| ErrorData::internal_error("the request was not authenticated", None))
 }
 
-/// What a tool answers.
+/// Answer of a tool.
 pub(crate) type Answer = Result<CallToolResponse, Failure>;
 
 /// An answer in both forms: for programs, and for the model.

@@ -10,7 +10,7 @@ use rmcp::model::{CallToolResult, ContentBlock};
 use serde_json::{Value, json};
 use time::format_description::well_known::Rfc3339;
 
-/// Why a tool did nothing.
+/// Errors of tools.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// The arguments cannot be used.

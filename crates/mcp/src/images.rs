@@ -16,7 +16,7 @@ use crate::limits::{IMAGE_PIXELS, IMAGES, LINKS, RESOURCE_BYTES};
 
 /// Images and links of one reply.
 #[derive(Debug, Default)]
-pub(crate) struct Shown {
+pub(crate) struct ReplyImages {
     /// The content, in the order of the outputs.
     pub(crate) content: Vec<ContentBlock>,
     /// A line of text for each.
@@ -24,8 +24,8 @@ pub(crate) struct Shown {
 }
 
 /// The artifacts of a result, images of `budget` bytes together as they are.
-pub(crate) async fn of(call: &Call, result: &ExecutionResult, mut budget: u64) -> Shown {
-    let (mut shown, mut images) = (Shown::default(), 0);
+pub(crate) async fn of(call: &Call, result: &ExecutionResult, mut budget: u64) -> ReplyImages {
+    let (mut shown, mut images) = (ReplyImages::default(), 0);
     for output in &result.outputs {
         let has_summary = output.summary.is_some();
         for one in choose(&output.data, has_summary) {
@@ -80,7 +80,7 @@ pub(crate) fn uri(sha256: &str) -> String {
     format!("himalia://artifacts/{sha256}")
 }
 
-/// Of one output: its best image, or, if there is neither an image nor a short text, all that it has.
+/// Chooses from one output its best image, or, if there is neither an image nor a short text, all representations.
 fn choose(data: &Map<String, Value>, has_summary: bool) -> Vec<ArtifactReference<'_>> {
     if let Some(image) = ArtifactReference::best_image(data) {
         return vec![image];

@@ -27,16 +27,16 @@ const QUESTION: &str = "input";
 /// The only field of its form.
 const FIELD: &str = "value";
 
-/// What is answered.
+/// Answer of the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Asked {
+pub(crate) enum QuestionRef {
     /// `input()` of an execution, whatever it asks now.
     Input(ExecutionId),
     /// A prompt.
     Prompt(PromptName),
 }
 
-impl FromStr for Asked {
+impl FromStr for QuestionRef {
     type Err = EngineError;
 
     fn from_str(text: &str) -> Result<Self, EngineError> {
@@ -45,7 +45,7 @@ impl FromStr for Asked {
     }
 }
 
-impl fmt::Display for Asked {
+impl fmt::Display for QuestionRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Input(id) => id.fmt(f),
@@ -54,7 +54,7 @@ impl fmt::Display for Asked {
     }
 }
 
-impl Asked {
+impl QuestionRef {
     /// The execution that waits.
     pub(crate) async fn execution(&self, call: &Call) -> Result<ExecutionId, Failure> {
         match self {
@@ -80,18 +80,18 @@ impl Asked {
     }
 }
 
-/// What came back from the first round of a call.
+/// Rounds of a call.
 pub(crate) enum Round {
     /// It is the first one.
     First,
     /// The user answered this.
-    Answered(Asked, String),
+    Answered(QuestionRef, String),
     /// The user would not.
-    Refused(Asked),
+    Refused(QuestionRef),
 }
 
 impl Round {
-    /// Which round a call is.
+    /// Round of a call.
     pub(crate) fn of(call: &mut Call) -> Result<Self, Failure> {
         let (answers, state) = (call.answers.take(), call.state.take());
         let Some(id) = state else {
@@ -102,7 +102,7 @@ impl Round {
                 )),
             };
         };
-        let id: Asked = id.parse()?;
+        let id: QuestionRef = id.parse()?;
         let answer = answers.unwrap_or_default().remove(QUESTION).unwrap_or_default();
         let value = answer.pointer("/content/value").and_then(Value::as_str);
         Ok(match (answer["action"].as_str(), value) {
@@ -112,7 +112,7 @@ impl Round {
     }
 }
 
-/// Whether the client can ask its user.
+/// True if the client can ask its user.
 fn asks_its_user(call: &Call) -> bool {
     let version = call.context.protocol_version();
     let is_new = version.is_some_and(|version| version.as_str() >= ProtocolVersion::V_2026_07_28.as_str());
@@ -122,12 +122,12 @@ fn asks_its_user(call: &Call) -> bool {
     is_new && can.is_some_and(|can| can.form.is_some() || can.url.is_none())
 }
 
-/// Whether the client may give approvals.
+/// True if the client may give approvals.
 fn approves(call: &Call) -> bool {
     call.principal.scope() >= Scope::Admin
 }
 
-/// Whether the client's user can be asked for an approval.
+/// True if the client's user can be asked for an approval.
 pub(crate) fn asks_for_approvals(call: &Call) -> bool {
     asks_its_user(call) && approves(call)
 }
@@ -148,11 +148,11 @@ pub(crate) fn question(call: &Call, session: &str, result: &ExecutionResult) -> 
                 text => format!("The code in session {session} asks: {text}"),
             };
             let named = input.id.as_deref().and_then(|id| id.parse().ok());
-            let asked = named.map_or(Asked::Input(result.id), Asked::Prompt);
+            let asked = named.map_or(QuestionRef::Input(result.id), QuestionRef::Prompt);
             (asked, message, text_field())
         }
         (_, Some(prompt)) => (
-            Asked::Prompt(prompt.id.clone()),
+            QuestionRef::Prompt(prompt.id.clone()),
             message(session, prompt),
             field(prompt),
         ),
@@ -168,10 +168,14 @@ pub(crate) fn step_question(workflow: &str, prompt: &PromptInfo) -> Option<Input
         format!("The workflow {workflow} asks at its step {step}: {}", prompt.text),
         prompt,
     );
-    form(&Asked::Prompt(prompt.id.clone()), message, field(prompt))
+    form(&QuestionRef::Prompt(prompt.id.clone()), message, field(prompt))
 }
 
-fn form(asked: &Asked, message: String, field: PrimitiveSchemaDefinition) -> Option<InputRequiredResult> {
+fn form(
+    asked: &QuestionRef,
+    message: String,
+    field: PrimitiveSchemaDefinition,
+) -> Option<InputRequiredResult> {
     let form = ElicitRequestParams::FormElicitationParams {
         meta: None,
         message,
@@ -285,6 +289,9 @@ mod tests {
         assert_eq!(schema["required"], json!([FIELD]));
         // What the client sends back names the same step.
         let state = shown["requestState"].as_str().unwrap();
-        assert_eq!(state.parse::<Asked>().unwrap(), Asked::Prompt(prompt.id));
+        assert_eq!(
+            state.parse::<QuestionRef>().unwrap(),
+            QuestionRef::Prompt(prompt.id)
+        );
     }
 }

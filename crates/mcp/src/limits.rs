@@ -4,9 +4,9 @@ use std::time::Duration;
 
 /// Bytes of one message of a client.
 pub(crate) const MESSAGE_BYTES: usize = 8 << 20;
-/// How long a call waits for an execution, if it does not say.
+/// Default time that a call waits for an execution.
 pub(crate) const WAIT: Duration = Duration::from_secs(50);
-/// How long a call may wait, seconds.
+/// Longest time that a call may wait, in seconds.
 pub(crate) const WAIT_MOST: f64 = 600.0;
 /// Bytes of the images in one reply, if the call does not say.
 pub(crate) const IMAGE_BYTES: u64 = 256 << 10;

@@ -13,7 +13,7 @@ use crate::limits::{PROGRESS, PROGRESS_CHARS, SILENCE};
 /// Bytes of output that are looked at for its last line.
 const TAIL_BYTES: usize = 4096;
 
-/// What a client that requests progress receives about one execution.
+/// Progress notifications about one execution.
 pub(crate) struct Progress {
     peer: Peer<RoleServer>,
     token: ProgressToken,

@@ -14,7 +14,7 @@ const NAMES_SHOWN: usize = 30;
 /// Files that are kept, that are left out, and that were written, in the text for models; the whole result has all.
 const FILES_SHOWN: usize = 10;
 
-/// Whether a model should take the result for a failure of its call.
+/// True if a model should take the result for a failure of its call.
 pub(crate) fn failed(status: ExecutionStatus) -> bool {
     status.is_over() && status != ExecutionStatus::Ok
 }
@@ -137,7 +137,7 @@ fn error(text: &mut String, result: &ExecutionResult) {
     }
 }
 
-/// That variables are gone, and which.
+/// Note that names lost variables.
 fn gone(lost: Option<&LostVariables>) -> String {
     let Some(lost) = lost.filter(|lost| !lost.names.is_empty()) else {
         return "its variables are gone".to_owned();
@@ -196,7 +196,7 @@ fn files(text: &mut String, written: &[String], truncated: bool, kept: &[Artifac
     }
 }
 
-/// What a person is asked.
+/// Describes an open prompt.
 fn waits(prompt: &PromptInfo) -> String {
     let (id, text) = (&prompt.id, &prompt.text);
     let options = match prompt.options.as_slice() {

@@ -10,7 +10,7 @@ use crate::file_uri;
 use crate::limits::RESOURCE_BYTES;
 use crate::tools::files::take;
 
-/// What can be read. The resources themselves are not listed: results name them.
+/// Templates of resources. The resources themselves are not listed: results name them.
 pub(crate) fn templates() -> Vec<ResourceTemplate> {
     vec![
         ResourceTemplate::new("himalia://artifacts/{sha256}", "artifact")
@@ -96,7 +96,7 @@ async fn artifact(
     }
 }
 
-/// What is said instead; one that a limit refuses waits for it.
+/// Error for a refused request; one that a limit refuses waits for it.
 async fn refused(engine: &Engine, principal: &Principal, error: EngineError) -> ErrorData {
     if error.is_limit() {
         engine.hold_back(principal).await;

@@ -79,7 +79,7 @@ impl ServerHandler for Server {
         let there = guarded("the list of tools", span_of(&context), async {
             let skills = self.engine.skills(&principal, None).await;
             let workflows = self.engine.workflows(&principal).await;
-            tools::There {
+            tools::AvailableFeatures {
                 skills: skills.is_ok_and(|skills| !skills.is_empty()),
                 workflows: workflows.is_ok_and(|workflows| !workflows.is_empty()),
                 upstream: self.engine.has_tools(),

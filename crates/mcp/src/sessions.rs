@@ -50,9 +50,9 @@ pub(crate) fn kernel(call: &Call, session: &str, kernel: Option<&str>) -> Result
     Ok(id)
 }
 
-/// What a model needs of a session; also read from what another replica says of one of its own (`GET /v1/sessions`).
+/// Fields of a session that a model needs; also read from another replica's list of its own (`GET /v1/sessions`).
 #[derive(Debug, Deserialize)]
-pub(crate) struct Shown {
+pub(crate) struct SessionSummary {
     pub(crate) id: String,
     name: Option<String>,
     state: String,
@@ -73,7 +73,7 @@ struct NotAnswering {
     advice: String,
 }
 
-impl From<&SessionInfo> for Shown {
+impl From<&SessionInfo> for SessionSummary {
     fn from(info: &SessionInfo) -> Self {
         let unresponsive = info.kernel.unresponsive.map(|found| NotAnswering {
             problem: found.problem.as_str().to_owned(),
@@ -99,7 +99,7 @@ fn text(time: OffsetDateTime) -> String {
     time.format(&Rfc3339).unwrap_or_default()
 }
 
-impl Shown {
+impl SessionSummary {
     pub(crate) fn created(&self) -> Option<OffsetDateTime> {
         OffsetDateTime::parse(&self.created, &Rfc3339).ok()
     }

@@ -7,7 +7,7 @@ use crate::describe::{Catalog, Counter};
 pub struct AuditCounts {
     /// Entries that were made.
     pub entries: Counter,
-    /// Those of them that were lost, because they could not be written for too long.
+    /// Lost entries, because they could not be written for too long.
     pub lost: Counter,
 }
 

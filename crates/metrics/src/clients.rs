@@ -1,4 +1,4 @@
-//! What clients send and receive.
+//! Messages that clients send and receive.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ pub struct Clients {
     evicted: Counters<1>,
 }
 
-/// Why a connection is ended by the gateway.
+/// Reasons for which the gateway ends a connection.
 const EVICTIONS: [[&str; 1]; 5] = [
     ["unauthenticated"],
     ["idle"],

@@ -14,7 +14,7 @@ use prometheus_client::registry::Registry;
 type Labels<const N: usize> = [(&'static str, Cow<'static, str>); N];
 type Inner = histogram::Histogram;
 
-/// What a metric is.
+/// Kinds of metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Only grows.
@@ -27,7 +27,7 @@ pub enum Kind {
 
 /// One metric.
 #[derive(Clone, Debug)]
-pub struct Described {
+pub struct DescribedMetric {
     /// As it is written: that of a counter ends in `_total`. A histogram has `_bucket`, `_sum` and `_count`.
     pub name: String,
     /// What it is.
@@ -95,7 +95,7 @@ impl<const N: usize> Counters<N> {
             .inc_by(more);
     }
 
-    /// Those that are counted elsewhere.
+    /// Sets counters that are counted elsewhere.
     pub(crate) fn set<V: Into<Cow<'static, str>>>(&self, values: [V; N], count: u64) {
         let counter = self.family.get_or_create(&labels(self.names, values));
         counter.inner().store(count, std::sync::atomic::Ordering::Relaxed);
@@ -133,12 +133,12 @@ impl<const N: usize> Histograms<N> {
 #[derive(Debug, Default)]
 pub(crate) struct Catalog {
     registry: Registry,
-    list: Vec<Described>,
+    list: Vec<DescribedMetric>,
 }
 
 impl Catalog {
     fn note(&mut self, name: &str, help: &'static str, kind: Kind, labels: &[&'static str]) {
-        self.list.push(Described {
+        self.list.push(DescribedMetric {
             name: name.to_owned(),
             kind,
             labels: labels.to_vec(),
@@ -208,7 +208,7 @@ impl Catalog {
         Gauges { names, family }
     }
 
-    /// Of calls that take microseconds when all is well.
+    /// Histogram of calls that normally take microseconds.
     pub(crate) fn short_histogram(&mut self, name: &'static str, help: &'static str) -> Histogram {
         let histogram = Inner::new(SHORT);
         self.note(name, help, Kind::Histogram, &[]);
@@ -216,7 +216,7 @@ impl Catalog {
         Histogram(histogram)
     }
 
-    /// Of calls that take microseconds when all is well.
+    /// Histograms of calls that normally take microseconds.
     pub(crate) fn short_histograms<const N: usize>(
         &mut self,
         name: &'static str,
@@ -226,7 +226,7 @@ impl Catalog {
         self.histograms(name, help, names, || Inner::new(SHORT))
     }
 
-    /// Of work that takes milliseconds or longer.
+    /// Histogram of work that takes milliseconds or longer.
     pub(crate) fn long_histogram(&mut self, name: &'static str, help: &'static str) -> Histogram {
         let histogram = Inner::new(LONG);
         self.note(name, help, Kind::Histogram, &[]);
@@ -234,7 +234,7 @@ impl Catalog {
         Histogram(histogram)
     }
 
-    /// Of work that takes milliseconds or longer.
+    /// Histograms of work that takes milliseconds or longer.
     pub(crate) fn long_histograms<const N: usize>(
         &mut self,
         name: &'static str,
@@ -257,7 +257,7 @@ impl Catalog {
         Histograms { names, family }
     }
 
-    pub(crate) fn finish(self) -> (Registry, Vec<Described>) {
+    pub(crate) fn finish(self) -> (Registry, Vec<DescribedMetric>) {
         (self.registry, self.list)
     }
 }

@@ -1,4 +1,4 @@
-//! What is sent to a collector.
+//! Exports to a collector.
 
 use crate::describe::{Catalog, Counter};
 

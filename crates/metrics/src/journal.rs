@@ -2,7 +2,7 @@
 
 use crate::describe::{Catalog, Counter, Histogram};
 
-/// How long the disk takes for logs.
+/// Times of the disk for logs.
 #[derive(Clone, Debug)]
 pub struct JournalTimes {
     /// Writing a batch of records to a log.

@@ -1,4 +1,4 @@
-//! What kernels do.
+//! Kernels and their executions.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ pub struct Kernels {
     pub out_of_memory: Counter,
 }
 
-/// How executions end.
+/// Ends of executions.
 const OUTCOMES: [[&str; 1]; 6] = [
     ["ok"],
     ["error"],

@@ -1,4 +1,4 @@
-//! What the gateway counts and times, for Prometheus.
+//! Metrics of the gateway, for Prometheus.
 //!
 //! [`Metrics`] has one group for each part of the gateway. A part holds its group and counts with atomic operations; gauges
 //! are set when they are read ([`Metrics::state`]). [`Metrics::encode`] writes all of it as `OpenMetrics` text.
@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 pub use audit::AuditCounts;
 pub use clients::Clients;
-pub use describe::{Counter, Counters, Described, Gauge, Gauges, Histogram, Histograms, Kind};
+pub use describe::{Counter, Counters, DescribedMetric, Gauge, Gauges, Histogram, Histograms, Kind};
 pub use exports::{ExportCounts, Exports};
 pub use journal::JournalTimes;
 pub use kernels::Kernels;
@@ -45,13 +45,13 @@ use prometheus_client::registry::Registry;
 /// The content type of what [`Metrics::encode`] writes.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Everything that one gateway counts. Clones name the same.
+/// Metrics of one gateway. Clones name the same.
 #[derive(Clone)]
 pub struct Metrics(Arc<Inner>);
 
 struct Inner {
     registry: Registry,
-    described: Vec<Described>,
+    described: Vec<DescribedMetric>,
     starts: Starts,
     kernels: Arc<Kernels>,
     journal: JournalTimes,
@@ -129,7 +129,6 @@ impl Metrics {
         &self.0.starts
     }
 
-    /// What kernels do.
     pub fn kernels(&self) -> &Arc<Kernels> {
         &self.0.kernels
     }
@@ -144,7 +143,6 @@ impl Metrics {
         &self.0.store
     }
 
-    /// What clients send and receive.
     pub fn clients(&self) -> &Arc<Clients> {
         &self.0.clients
     }
@@ -154,12 +152,10 @@ impl Metrics {
         &self.0.audit
     }
 
-    /// What a replica does with what all of them share.
     pub fn replicas(&self) -> &Replicas {
         &self.0.replicas
     }
 
-    /// What is sent to a collector.
     pub fn exports(&self) -> &Exports {
         &self.0.exports
     }
@@ -175,7 +171,7 @@ impl Metrics {
     }
 
     /// Every metric, in the order in which it is written.
-    pub fn described(&self) -> &[Described] {
+    pub fn described(&self) -> &[DescribedMetric] {
         &self.0.described
     }
 

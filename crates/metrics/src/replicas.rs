@@ -1,4 +1,4 @@
-//! What a replica does with what all of them share.
+//! Work of a replica on state that all replicas share.
 
 use crate::describe::{Catalog, Counter, Counters, Gauge, Histogram};
 
@@ -68,7 +68,7 @@ impl Replicas {
         }
     }
 
-    /// Other replicas were searched for a kernel that is ready: `served`, `none_ready`, `failed`.
+    /// Counts a search of other replicas for a ready kernel: `served`, `none_ready`, `failed`.
     pub fn searched(&self, outcome: &'static str) {
         self.searches.inc([outcome]);
     }

@@ -12,7 +12,7 @@ pub struct Starts {
     claims: Counters<1>,
 }
 
-/// What is started: `session`, `fork`, `additional` or `resume`.
+/// Sources of starts: `session`, `fork`, `additional` or `resume`.
 const SOURCES: [[&str; 1]; 4] = [["session"], ["fork"], ["additional"], ["resume"]];
 
 impl Starts {

@@ -30,7 +30,7 @@ const KERNEL_STATES: [&str; 6] = ["starting", "idle", "busy", "restarting", "dea
 /// A pool, as far as it is shown.
 #[derive(Clone, Debug)]
 pub struct PoolLevel {
-    /// Its template, of the configuration.
+    /// Template of the configuration.
     pub template: String,
     /// Kernels that can be claimed.
     pub ready: u32,
@@ -115,7 +115,7 @@ impl State {
         }
     }
 
-    /// What was refused since the start, all callers together.
+    /// Sets the refusals since the start, all callers together.
     pub fn set_refused(&self, resource: &'static str, count: u64) {
         self.refused.set([resource], count);
     }

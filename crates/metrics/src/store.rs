@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::describe::{Catalog, Counters, Histograms};
 
-/// How long the store takes for each of its operations, and which fail.
+/// Times and failures of the store's operations.
 #[derive(Clone, Debug)]
 pub struct StoreTimes {
     seconds: Histograms<1>,

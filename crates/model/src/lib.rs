@@ -2,6 +2,8 @@
 //!
 //! Plain data; serialisation to a dialect is the facade's. Nothing in here runs, waits or looks at the disk.
 
+#![warn(missing_docs)]
+
 mod clock;
 mod collect;
 mod config;

@@ -14,13 +14,13 @@ use crate::OAuthError;
 pub const MAX_RESPONSE_BYTES: usize = 256 * 1024;
 
 /// A response that is waited for.
-pub type Sent<'a> = Pin<Box<dyn Future<Output = Result<Response<Bytes>, String>> + Send + 'a>>;
+pub type ResponseFuture<'a> = Pin<Box<dyn Future<Output = Result<Response<Bytes>, String>> + Send + 'a>>;
 
-/// How requests are sent.
+/// Sends requests to authorization servers.
 pub trait Transport: Send + Sync {
     /// Sends a request with a whole URL, once, and reads the response, which has at most [`MAX_RESPONSE_BYTES`]. Follows no redirect.
     /// The error is the reason, without a secret.
-    fn send(&self, request: Request<Bytes>) -> Sent<'_>;
+    fn send(&self, request: Request<Bytes>) -> ResponseFuture<'_>;
 }
 
 /// The response to a GET.

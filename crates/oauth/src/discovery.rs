@@ -1,4 +1,4 @@
-//! Which authorization server gives tokens for a resource, and what its addresses are.
+//! Finds the authorization server of a resource, and its addresses.
 
 use himalia_model::HttpUrl;
 use himalia_model::credential::{OAuth, TokenSource, is_confidential};
@@ -17,23 +17,23 @@ const SERVERS_MAX: usize = 16;
 /// An authorization server. It is kept with the tokens that it gave: they are refreshed there.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Server {
-    /// How it names itself; `None`: it publishes nothing.
+    /// Issuer that the server publishes. `None`: it publishes nothing.
     pub issuer: Option<String>,
     /// The page where a person consents.
     pub authorization: Option<String>,
-    /// Where tokens are given.
+    /// Token endpoint.
     pub token: String,
-    /// Where clients register themselves.
+    /// Endpoint for dynamic client registration.
     pub registration: Option<String>,
-    /// Where tokens are revoked.
+    /// Revocation endpoint.
     pub revocation: Option<String>,
-    /// Whether a client's secret goes into the body, since the server takes no `Authorization` header.
+    /// True if the client's secret goes into the body, since the server takes no `Authorization` header.
     pub secret_in_body: bool,
-    /// Whether it takes clients without a secret.
+    /// True if the server accepts clients without a secret.
     pub takes_public_clients: bool,
-    /// Whether its page names its issuer when it sends a browser back (RFC 9207).
+    /// True if the redirect back to the client names the issuer (RFC 9207).
     pub names_issuer: bool,
-    /// What tokens are asked for (RFC 8707).
+    /// Resource parameter of token requests (RFC 8707).
     pub resource: Option<String>,
 }
 
@@ -93,7 +93,7 @@ pub async fn discover(transport: &dyn Transport, oauth: &OAuth) -> Result<Server
     }
 }
 
-/// What a resource says of itself (RFC 9728).
+/// Fetches the metadata of a protected resource (RFC 9728).
 async fn of_resource(transport: &dyn Transport, url: &HttpUrl) -> Result<PublishedResource, OAuthError> {
     let accept = "application/json, text/event-stream";
     // One that is not protected may answer without an end: then there is nothing to learn from it.
@@ -159,7 +159,7 @@ fn check_resource(url: &HttpUrl, said: &str) -> Result<(), OAuthError> {
     ))
 }
 
-/// What an authorization server says of itself (RFC 8414, `OpenID` Connect Discovery).
+/// Fetches the metadata of an authorization server (RFC 8414, `OpenID` Connect Discovery).
 async fn of_server(transport: &dyn Transport, issuer: &str) -> Result<Server, OAuthError> {
     let url = confidential(SERVER, "the issuer", issuer)?;
     let (path, _) = path_and_query(&url);
@@ -226,7 +226,7 @@ pub(crate) fn confidential(what: &'static str, name: &str, text: &str) -> Result
         Ok(url) if is_confidential(&url) => Ok(url),
         _ => Err(OAuthError::answer(
             what,
-            format!("{name} ({:?}) is no https:// address", crate::shown(text)),
+            format!("{name} ({:?}) must be an https:// address", crate::shown(text)),
         )),
     }
 }

@@ -1,35 +1,33 @@
-//! Why there is no token.
+//! Reasons why there is no token.
 
 use thiserror::Error;
 
 /// Characters of a server's own words that are kept.
 const WORDS_CHARS: usize = 200;
 
-/// Why an authorization server gave nothing. No text has a token, a code or a secret.
+/// Errors of calls to an authorization server. No text has a token, a code or a secret.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum OAuthError {
     /// There was no answer; it may be worth trying again.
     #[error("{what}: {reason}")]
     Unreachable {
-        /// Which of its addresses.
+        /// Name of the endpoint.
         what: &'static str,
-        /// What was wrong.
         reason: String,
     },
     /// The answer cannot be used.
     #[error("{what}: {reason}")]
     Answer {
-        /// Which of its addresses.
+        /// Name of the endpoint.
         what: &'static str,
-        /// What is wrong with it.
         reason: String,
     },
     /// It refuses, as its code says.
     #[error("the authorization server refused: {error}{}", described(description))]
     Refused {
-        /// Such as `invalid_grant`.
+        /// Error code, such as `invalid_grant`.
         error: String,
-        /// Its own words, shortened; may be empty.
+        /// Description by the server, shortened. May be empty.
         description: String,
     },
 }
@@ -57,7 +55,7 @@ impl OAuthError {
         }
     }
 
-    /// Whether the same will be refused again: the grant, or the client, is not accepted any longer.
+    /// True if a retry is refused too: the grant or the client is no longer accepted.
     pub fn is_final(&self) -> bool {
         const FINAL: [&str; 4] = [
             "invalid_grant",

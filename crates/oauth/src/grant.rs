@@ -7,22 +7,22 @@ use crate::discovery::{Server, confidential};
 
 const WHAT: &str = "authorization endpoint";
 
-/// What a person is asked for.
+/// Parameters of an authorization request.
 #[derive(Clone, Copy, Debug)]
-pub struct Asked<'a> {
+pub struct AuthorizationRequest<'a> {
     /// The id of the gateway.
     pub client_id: &'a str,
-    /// Where the browser is sent back to.
+    /// Redirect URI of the client.
     pub redirect_uri: &'a str,
-    /// What comes back with it.
+    /// Value that the redirect must return.
     pub state: &'a str,
-    /// Of the verifier that goes with the code.
+    /// PKCE challenge: the hash of the verifier that goes with the code.
     pub challenge: &'a str,
     /// The scopes.
     pub scope: Option<&'a str>,
 }
 
-/// What the page of the authorization server sent back with the browser.
+/// Parameters of the redirect from the authorization server.
 #[derive(Clone, Debug, Default)]
 pub struct Answer {
     /// Good once, for tokens.
@@ -31,7 +31,7 @@ pub struct Answer {
     pub error: Option<String>,
     /// The server's words about the error.
     pub error_description: Option<String>,
-    /// Who sends it (RFC 9207).
+    /// Issuer of the redirect (RFC 9207).
     pub issuer: Option<String>,
 }
 
@@ -39,7 +39,7 @@ pub struct Answer {
 ///
 /// # Errors
 /// The server has none.
-pub fn authorization_url(server: &Server, asked: &Asked<'_>) -> Result<String, OAuthError> {
+pub fn authorization_url(server: &Server, asked: &AuthorizationRequest<'_>) -> Result<String, OAuthError> {
     let page = server.authorization.as_deref();
     let page = page.ok_or_else(|| OAuthError::answer(WHAT, "the authorization server has none"))?;
     let page = confidential(WHAT, "its address", page)?;

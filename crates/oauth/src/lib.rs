@@ -19,10 +19,10 @@ mod registration;
 mod tests;
 mod token;
 
-pub use call::{MAX_RESPONSE_BYTES, Sent, Transport};
+pub use call::{MAX_RESPONSE_BYTES, ResponseFuture, Transport};
 pub use discovery::{Server, discover};
 pub use error::{OAuthError, shown};
-pub use grant::{Answer, Asked, authorization_url, check_answer};
+pub use grant::{Answer, AuthorizationRequest, authorization_url, check_answer};
 pub use pkce::{challenge, random};
 pub use registration::register;
 pub use token::{Client, Tokens, form_encoded};
@@ -31,7 +31,7 @@ use himalia_model::HttpUrl;
 use himalia_model::credential::is_confidential;
 use url::Url;
 
-/// Whether what is sent there is encrypted, or stays on this machine.
+/// True if a request to this URL is encrypted, or stays on this machine.
 pub fn is_safe(url: &Url) -> bool {
     let mut plain = url.clone();
     // A user and a fragment change nothing of it; a URL without a host has neither.

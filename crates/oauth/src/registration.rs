@@ -11,13 +11,13 @@ use crate::discovery::{Server, confidential};
 use crate::token::Client;
 
 const WHAT: &str = "registration";
-/// What people read on the page where they consent.
+/// Client name on the consent page.
 const NAME: &str = "Himalia";
 /// Most bytes of an id that a server gives.
 const ID_BYTES: usize = 1024;
 
 #[derive(Deserialize)]
-struct Registered {
+struct RegistrationResponse {
     client_id: Option<String>,
     client_secret: Option<SecretText>,
     token_endpoint_auth_method: Option<String>,
@@ -61,7 +61,7 @@ pub async fn register(
     }
     let body = Bytes::from(wanted.to_string());
     let response = post(transport, WHAT, &url, ("application/json", body), None).await?;
-    let registered: Registered = read(WHAT, &response)?;
+    let registered: RegistrationResponse = read(WHAT, &response)?;
     if let Some(error) = registered.error {
         return Err(OAuthError::refused(
             &error,

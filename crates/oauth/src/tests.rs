@@ -32,7 +32,7 @@ impl Scripted {
 }
 
 impl Transport for Scripted {
-    fn send(&self, request: Request<Bytes>) -> Sent<'_> {
+    fn send(&self, request: Request<Bytes>) -> ResponseFuture<'_> {
         let url = request.uri().to_string();
         let authorization = request.headers().get("authorization");
         let authorization = authorization.map(|value| value.to_str().unwrap().to_owned());

@@ -23,17 +23,16 @@ const SCOPE_BYTES: usize = 4096;
 /// The gateway as the authorization server knows it.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Client {
-    /// Its id.
     pub id: String,
-    /// Its secret; `None`: it has none.
+    /// Client secret. `None`: a public client.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret: Option<SecretText>,
-    /// Whether the secret goes into the body.
+    /// True if the secret goes into the body.
     #[serde(default)]
     pub secret_in_body: bool,
 }
 
-/// What an authorization server gives.
+/// Tokens from an authorization server.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Tokens {
     /// For requests.
@@ -53,7 +52,7 @@ impl fmt::Debug for Tokens {
 }
 
 #[derive(Deserialize)]
-struct Answered {
+struct TokenResponse {
     access_token: Option<SecretText>,
     refresh_token: Option<SecretText>,
     token_type: Option<String>,
@@ -103,7 +102,7 @@ impl Client {
         let url = confidential(WHAT, "its address", &server.token)?;
         let (body, authorization) = self.authenticated(form)?;
         let response = post(transport, WHAT, &url, (FORM, body), authorization).await?;
-        let answered: Answered = json(WHAT, &response)?;
+        let answered: TokenResponse = json(WHAT, &response)?;
         if let Some(error) = answered.error {
             return Err(OAuthError::refused(&error, answered.error_description.as_deref()));
         }

@@ -5,14 +5,14 @@ use subtle::ConstantTimeEq as _;
 
 use crate::SignInError;
 
-/// How far the provider's clock may be from this machine's, seconds.
+/// Tolerated difference between the clocks of provider and gateway, in seconds.
 const LEEWAY: f64 = 60.0;
 /// Characters of a subject.
 const SUBJECT_CHARS: usize = 255;
 
-/// What the claims must say.
+/// Expected values of the claims.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Expected<'a> {
+pub(crate) struct ExpectedClaims<'a> {
     pub(crate) issuer: &'a str,
     pub(crate) client_id: &'a str,
     pub(crate) nonce: &'a str,
@@ -21,7 +21,10 @@ pub(crate) struct Expected<'a> {
 }
 
 /// Checks the claims of a token whose signature was verified; gives its subject.
-pub(crate) fn check(claims: &Map<String, Value>, expected: Expected<'_>) -> Result<String, SignInError> {
+pub(crate) fn check(
+    claims: &Map<String, Value>,
+    expected: ExpectedClaims<'_>,
+) -> Result<String, SignInError> {
     let text = |name: &str| claims.get(name).and_then(Value::as_str);
     let fail = |check, reason: String| Err(SignInError::token(check, reason));
     if text("iss") != Some(expected.issuer) {
@@ -98,7 +101,7 @@ mod tests {
                 claims[name] = value.clone();
             }
         }
-        let expected = Expected {
+        let expected = ExpectedClaims {
             issuer: "https://id.example",
             client_id: "himalia",
             nonce: "n",

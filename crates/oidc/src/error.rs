@@ -1,12 +1,12 @@
-//! Why a sign-in failed: which check, for the log, and what to do, for the person.
+//! Reasons why a sign-in failed: the check for the log, and advice for the person.
 
 use thiserror::Error;
 
-/// Why a sign-in failed. No text has a token, a code or a secret.
+/// Reasons why a sign-in failed. No text has a token, a code or a secret.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SignInError {
-    /// What came back belongs to no sign-in of this browser.
+    /// The redirect belongs to no sign-in of this browser.
     #[error("state: {0}")]
     State(&'static str),
     /// The provider let the person not in, or refused the request.
@@ -14,23 +14,22 @@ pub enum SignInError {
     Refused {
         /// The provider's code, such as `access_denied`.
         error: String,
-        /// Its own words, shortened; may be empty.
+        /// Description by the provider, shortened. May be empty.
         description: String,
     },
     /// The provider gave no answer.
     #[error("{what}: {reason}")]
     Unreachable {
-        /// Which of its addresses.
+        /// Name of the endpoint.
         what: &'static str,
-        /// What was wrong with the connection.
+        /// Error of the connection.
         reason: String,
     },
     /// The provider gave an answer that cannot be used.
     #[error("{what}: {reason}")]
     Answer {
-        /// Which of its addresses.
+        /// Name of the endpoint.
         what: &'static str,
-        /// What is wrong with it.
         reason: String,
     },
     /// A check of the id token failed.
@@ -38,7 +37,6 @@ pub enum SignInError {
     Token {
         /// `algorithm`, `key`, `signature`, `issuer`, `audience`, `expiry`, `nonce`, `subject` or `format`.
         check: &'static str,
-        /// What is wrong with it.
         reason: String,
     },
     /// Too many sign-ins are being finished at once.
@@ -65,7 +63,7 @@ impl SignInError {
         }
     }
 
-    /// Which check failed, in one word.
+    /// Name of the failed check, in one word.
     pub fn check(&self) -> &'static str {
         match self {
             Self::State(_) => "state",
@@ -78,7 +76,7 @@ impl SignInError {
         }
     }
 
-    /// What happened and what the person can do, in whole sentences.
+    /// Advice for the person, in whole sentences.
     pub fn advice(&self) -> &'static str {
         match self {
             Self::State(_) => {

@@ -17,7 +17,7 @@ use crate::SignInError;
 /// Bytes of a token.
 const TOKEN_BYTES: usize = 64 << 10;
 
-/// How a token is signed.
+/// Signature algorithms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names of RFC 7518")]
 pub enum Algorithm {
@@ -46,7 +46,7 @@ impl Algorithm {
         Self::EdDsa,
     ];
 
-    /// Its name in tokens.
+    /// Name of the algorithm in tokens.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Rs256 => "RS256",
@@ -69,7 +69,7 @@ impl FromStr for Algorithm {
         let found = Self::ALL.into_iter().find(|one| one.as_str() == text);
         found.ok_or_else(|| {
             let all = Self::ALL.map(Self::as_str).join(", ");
-            format!("{text:?} is none of {all}")
+            format!("{text:?} must be one of {all}")
         })
     }
 }
@@ -83,7 +83,7 @@ impl fmt::Display for Algorithm {
 /// A public key of the provider.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Key {
-    /// Its id, which tokens name.
+    /// Key id, which tokens name.
     pub(crate) id: Option<String>,
     /// The only algorithm it is for, if the provider says so.
     algorithm: Option<String>,
@@ -145,7 +145,7 @@ impl Key {
         })
     }
 
-    /// Whether a token that is signed like this may be signed with it.
+    /// True if the key may verify a token with this algorithm.
     pub(crate) fn is_for(&self, algorithm: Algorithm) -> bool {
         use Algorithm as A;
         let named = self.algorithm.as_deref();
@@ -201,7 +201,7 @@ fn without_zeros(bytes: &[u8]) -> Vec<u8> {
 
 /// A token whose signature is not verified yet.
 #[derive(Debug)]
-pub(crate) struct Unverified<'a> {
+pub(crate) struct UnverifiedToken<'a> {
     pub(crate) algorithm: Algorithm,
     pub(crate) key_id: Option<String>,
     message: &'a str,
@@ -216,15 +216,19 @@ struct Header {
     crit: Option<serde_json::Value>,
 }
 
-impl<'a> Unverified<'a> {
+impl<'a> UnverifiedToken<'a> {
     /// Reads a token whose algorithm is one of these.
     pub(crate) fn read(token: &'a str, allowed: &[Algorithm]) -> Result<Self, SignInError> {
         let format = |reason: &str| SignInError::token("format", reason);
         if token.len() > TOKEN_BYTES {
             return Err(format("is longer than 64 KiB"));
         }
-        let (message, signature) = token.rsplit_once('.').ok_or_else(|| format("is no JWT"))?;
-        let (header, payload) = message.split_once('.').ok_or_else(|| format("is no JWT"))?;
+        let (message, signature) = token
+            .rsplit_once('.')
+            .ok_or_else(|| format("the token is not a JWT"))?;
+        let (header, payload) = message
+            .split_once('.')
+            .ok_or_else(|| format("the token is not a JWT"))?;
         let decode = |part: &str| URL_SAFE_NO_PAD.decode(part).ok();
         let header: Header = decode(header)
             .and_then(|bytes| serde_json::from_slice(&bytes).ok())
@@ -250,7 +254,7 @@ impl<'a> Unverified<'a> {
         })
     }
 
-    /// What the token says, if one of these keys signed it.
+    /// Returns the payload of the token if one of these keys signed it.
     pub(crate) fn verify<'k>(
         &self,
         keys: impl IntoIterator<Item = &'k Key>,

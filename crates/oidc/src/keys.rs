@@ -18,13 +18,13 @@ const MOST: usize = 64;
 pub(crate) struct Keys(Arc<Vec<Key>>);
 
 #[derive(Deserialize)]
-struct Published {
+struct PublishedKeys {
     keys: Vec<serde_json::Value>,
 }
 
 impl Keys {
     pub(crate) async fn fetch(http: &Client, address: &Url) -> Result<Self, SignInError> {
-        let (status, published) = fetch::json::<Published>(WHAT, http.get(address.clone())).await?;
+        let (status, published) = fetch::json::<PublishedKeys>(WHAT, http.get(address.clone())).await?;
         if !status.is_success() {
             return Err(SignInError::Answer {
                 what: WHAT,
@@ -37,7 +37,7 @@ impl Keys {
         Ok(Self(Arc::new(keys.collect())))
     }
 
-    /// Those that may have signed a token with this header.
+    /// Keys that may have signed a token with this header.
     pub(crate) fn candidates(&self, id: Option<&str>, algorithm: Algorithm) -> Vec<&Key> {
         let named = |key: &&Key| id.is_none() || key.id.as_deref() == id;
         self.0

@@ -23,6 +23,6 @@ mod settings;
 pub use error::SignInError;
 pub use jws::Algorithm;
 pub use person::Person;
-pub use provider::{Callback, Provider, STATE_LIFETIME, Started};
+pub use provider::{Callback, Provider, STATE_LIFETIME, StartedSignIn};
 pub use seal::CookieKey;
 pub use settings::{ProviderSettings, SettingsError};

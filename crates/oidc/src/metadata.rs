@@ -1,4 +1,4 @@
-//! What the provider publishes of itself (`OpenID` Connect Discovery).
+//! Metadata of the provider (`OpenID` Connect Discovery).
 
 use himalia_oauth::is_safe;
 use reqwest::{Client, Url};
@@ -15,14 +15,14 @@ pub(crate) struct Metadata {
     pub(crate) authorization: Url,
     pub(crate) token: Url,
     pub(crate) keys: Url,
-    /// Whether the client's secret goes into the body, since the provider takes no `Authorization` header.
+    /// True if the client's secret goes into the body, since the provider takes no `Authorization` header.
     pub(crate) secret_in_body: bool,
-    /// Whether the provider's page names its issuer when it sends a browser back (RFC 9207).
+    /// True if the provider's redirect names its issuer (RFC 9207).
     pub(crate) names_issuer: bool,
 }
 
 #[derive(Debug, Deserialize)]
-struct Published {
+struct PublishedMetadata {
     issuer: String,
     authorization_endpoint: String,
     token_endpoint: String,
@@ -47,7 +47,7 @@ impl Metadata {
         Self::check(published, issuer)
     }
 
-    fn check(published: Published, issuer: &str) -> Result<Self, SignInError> {
+    fn check(published: PublishedMetadata, issuer: &str) -> Result<Self, SignInError> {
         if published.issuer != issuer {
             return Err(bad(format!(
                 "the issuer is {:?}, and {issuer:?} in the settings of this gateway",
@@ -60,7 +60,7 @@ impl Metadata {
         }
         let url = |name: &str, text: &str| match Url::parse(text) {
             Ok(url) if is_safe(&url) => Ok(url),
-            _ => Err(bad(format!("{name} is no https:// address"))),
+            _ => Err(bad(format!("{name} must be an https:// address"))),
         };
         let methods = published.token_endpoint_auth_methods_supported;
         let takes = |name: &str| {

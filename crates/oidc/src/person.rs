@@ -1,11 +1,11 @@
-//! Who signed in.
+//! The person who signed in.
 
 use serde_json::{Map, Value};
 
 /// Values of one claim that are looked at.
 const MOST: usize = 1000;
 
-/// Who signed in, as the provider says it.
+/// The person who signed in, from the provider's claims.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Person {
     subject: String,
@@ -18,7 +18,7 @@ impl Person {
         Self { subject, claims }
     }
 
-    /// Who it is for the provider: never given to another person.
+    /// Subject of the person at the provider, which never gives it to another person.
     pub fn subject(&self) -> &str {
         &self.subject
     }

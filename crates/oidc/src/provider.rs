@@ -11,19 +11,19 @@ use serde_json::{Map, Value};
 use subtle::ConstantTimeEq as _;
 use tokio::sync::Semaphore;
 
-use crate::claims::{self, Expected};
+use crate::claims::{self, ExpectedClaims};
 use crate::fetch;
-use crate::jws::Unverified;
+use crate::jws::UnverifiedToken;
 use crate::keys::Keys;
 use crate::metadata::Metadata;
 use crate::settings::{SettingsError, address};
 use crate::{Person, ProviderSettings, SignInError};
 
-/// How long a person may take at the provider.
+/// Time for a person to sign in at the provider.
 pub const STATE_LIFETIME: Duration = Duration::from_mins(10);
-/// How long the provider's metadata is used.
+/// Time that the provider's metadata is cached.
 const METADATA_AGE: Duration = Duration::from_hours(1);
-/// How long the provider's keys are used: a key that it withdraws counts no longer than that.
+/// Time that the provider's keys are cached. A withdrawn key is valid no longer than that.
 const KEYS_AGE: Duration = Duration::from_mins(5);
 /// Sign-ins that wait for the provider at once.
 const AT_ONCE: usize = 16;
@@ -44,14 +44,14 @@ struct Inner {
 
 /// A sign-in that has begun.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Started {
+pub struct StartedSignIn {
     /// The provider's page.
     pub url: String,
-    /// What the browser has to bring back.
+    /// Cookie that the browser has to return.
     pub cookie: String,
 }
 
-/// What the provider's page sent back with the browser.
+/// Parameters of the provider's redirect.
 #[derive(Clone, Debug, Default)]
 pub struct Callback {
     /// Good once, for the id token.
@@ -62,11 +62,11 @@ pub struct Callback {
     pub error: Option<String>,
     /// The provider's words about the error.
     pub error_description: Option<String>,
-    /// Who sends it (RFC 9207).
+    /// Issuer of the redirect (RFC 9207).
     pub issuer: Option<String>,
 }
 
-/// What the cookie has.
+/// Contents of the cookie.
 #[derive(Debug, Serialize, Deserialize)]
 struct Flow {
     state: String,
@@ -76,7 +76,7 @@ struct Flow {
     started: u64,
 }
 
-/// What the provider gives for a code.
+/// Tokens in exchange for a code.
 #[derive(Deserialize)]
 struct Tokens {
     id_token: Option<String>,
@@ -112,7 +112,7 @@ impl Provider {
     }
 
     /// Begins a sign-in.
-    pub async fn begin(&self, now: SystemTime) -> Result<Started, SignInError> {
+    pub async fn begin(&self, now: SystemTime) -> Result<StartedSignIn, SignInError> {
         let _turn = self.0.turns.try_acquire().map_err(|_| SignInError::Busy)?;
         let metadata = self.metadata().await?;
         let flow = Flow {
@@ -139,7 +139,7 @@ impl Provider {
             .append_pair("code_challenge_method", "S256");
         let plain = serde_json::to_vec(&flow).map_err(|_| SignInError::Random)?;
         let cookie = settings.cookie_key.seal(&plain).ok_or(SignInError::Random)?;
-        Ok(Started {
+        Ok(StartedSignIn {
             url: url.into(),
             cookie,
         })
@@ -240,7 +240,7 @@ impl Provider {
         now: u64,
     ) -> Result<Person, SignInError> {
         let settings = &self.0.settings;
-        let token = Unverified::read(token, &settings.algorithms)?;
+        let token = UnverifiedToken::read(token, &settings.algorithms)?;
         let kept = {
             let keys = self.0.keys.lock();
             let young = keys.as_ref().filter(|(at, _)| at.elapsed() < KEYS_AGE);
@@ -255,7 +255,7 @@ impl Provider {
             // A key that is not known may be new.
             None => self.verify_anew(metadata, &token).await,
         }?;
-        let expected = Expected {
+        let expected = ExpectedClaims {
             issuer: &settings.issuer,
             client_id: &settings.client_id,
             nonce,
@@ -265,11 +265,11 @@ impl Provider {
         Ok(Person::new(subject, claims))
     }
 
-    /// What a token says, if one of the keys that the provider publishes now signed it.
+    /// Returns the payload of a token if one of the keys that the provider publishes now signed it.
     async fn verify_anew(
         &self,
         metadata: &Metadata,
-        token: &Unverified<'_>,
+        token: &UnverifiedToken<'_>,
     ) -> Result<Map<String, Value>, SignInError> {
         let keys = Keys::fetch(&self.0.http, &metadata.keys).await?;
         *self.0.keys.lock() = Some((Instant::now(), keys.clone()));

@@ -1,4 +1,4 @@
-//! What a browser keeps for the gateway, encrypted and authenticated (ChaCha20-Poly1305).
+//! Seals the cookie of a sign-in: encrypted and authenticated (ChaCha20-Poly1305).
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use sha2::{Digest as _, Sha256};
 
-/// What a seal is for; another use of the same secret has another text.
+/// Purpose of a seal. Another use of the same secret has another text.
 const PURPOSE: &[u8] = b"himalia oidc sign-in\0";
 /// Bytes of the secret, at least.
 const SECRET_BYTES: usize = 32;
@@ -51,7 +51,7 @@ impl CookieKey {
         Some(URL_SAFE_NO_PAD.encode([&nonce[..], &sealed].concat()))
     }
 
-    /// What was sealed with this key.
+    /// Opens a text that this key sealed.
     pub(crate) fn open(&self, text: &str) -> Option<Vec<u8>> {
         let bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
         let (nonce, sealed) = bytes.split_first_chunk::<NONCE_LEN>()?;

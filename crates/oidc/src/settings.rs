@@ -1,4 +1,4 @@
-//! What is said of the provider.
+//! Settings of the provider.
 
 use std::fmt;
 
@@ -8,14 +8,14 @@ use thiserror::Error;
 
 use crate::{Algorithm, CookieKey};
 
-/// What is said of the provider, and of this gateway as its client.
+/// Settings of the provider, and of this gateway as its client.
 #[derive(Clone)]
 pub struct ProviderSettings {
     /// The issuer, as its metadata and its tokens name it.
     pub issuer: String,
     /// The id of this gateway with the provider.
     pub client_id: String,
-    /// Its secret; `None` for a public client, which PKCE alone protects.
+    /// Client secret. `None`: a public client, which only PKCE protects.
     pub client_secret: Option<String>,
     /// The address that the provider sends browsers back to.
     pub redirect_url: String,
@@ -25,7 +25,7 @@ pub struct ProviderSettings {
     pub algorithms: Vec<Algorithm>,
     /// CAs (PEM) in place of the system's.
     pub ca: Option<Vec<u8>>,
-    /// What the cookies of sign-ins under way are sealed with. Replicas share it.
+    /// Key for the cookies of sign-ins in progress. Replicas share it.
     pub cookie_key: CookieKey,
 }
 
@@ -61,7 +61,7 @@ impl SettingsError {
 pub(crate) fn address(field: &'static str, text: &str) -> Result<Url, SettingsError> {
     let bad = |reason: &str| Err(SettingsError::new(field, format!("{text:?} {reason}")));
     let Ok(url) = Url::parse(text) else {
-        return bad("is no address");
+        return bad("must be an address such as https://login.example.org");
     };
     if !is_safe(&url) {
         return bad(

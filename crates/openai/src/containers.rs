@@ -16,7 +16,7 @@ use crate::facade::Facade;
 use crate::failure::{self, Failure};
 use crate::ids;
 use crate::limits::{MESSAGE_BYTES, MINUTES, MINUTES_MOST, NAME_CHARS};
-use crate::page::{Asked, page};
+use crate::page::{ListQuery, page};
 
 /// The label of a session that has the name of its container.
 const LABEL: &str = "openai-container";
@@ -24,10 +24,10 @@ const LABEL: &str = "openai-container";
 const MEMORY: &str = "openai-memory";
 const GIB: u64 = 1 << 30;
 
-/// What a client asks for.
+/// Body of a request for a container.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Requested {
+pub(crate) struct CreateContainerRequest {
     name: String,
     expires_after: Option<ExpiresAfter>,
     #[serde(default)]
@@ -56,7 +56,7 @@ pub(crate) async fn create(
     Caller(principal): Caller,
     body: Body,
 ) -> Result<Json<Value>, Failure> {
-    let requested: Requested = message(body, MESSAGE_BYTES).await?;
+    let requested: CreateContainerRequest = message(body, MESSAGE_BYTES).await?;
     let info = facade.engine.start_session(&principal, requested.read()?).await?;
     Ok(Json(shown(&info)))
 }
@@ -65,7 +65,7 @@ pub(crate) async fn create(
 pub(crate) async fn list(
     State(facade): State<Facade>,
     Caller(principal): Caller,
-    Query(asked): Query<Asked>,
+    Query(asked): Query<ListQuery>,
 ) -> Result<Json<Value>, Failure> {
     let mut all = facade.engine.session_infos(&principal)?;
     all.retain(|info| {
@@ -117,7 +117,7 @@ pub(crate) fn found(
     }
 }
 
-impl Requested {
+impl CreateContainerRequest {
     fn read(self) -> Result<StartSession, Failure> {
         if self.name.is_empty() || self.name.chars().count() > NAME_CHARS {
             return Err(Failure::field(
@@ -201,7 +201,11 @@ mod tests {
 
     #[test]
     fn what_is_not_offered_is_refused_by_name() {
-        let read = |body: Value| serde_json::from_value::<Requested>(body).unwrap().read();
+        let read = |body: Value| {
+            serde_json::from_value::<CreateContainerRequest>(body)
+                .unwrap()
+                .read()
+        };
         let plain =
             read(json!({ "name": "a", "memory_limit": "4g", "network_policy": { "type": "disabled" } }))
                 .unwrap();

@@ -12,7 +12,7 @@ use himalia_facade::{hold_back, not_offered};
 use crate::failure::Failure;
 use crate::{containers, files};
 
-/// What handlers work with. Clones are cheap.
+/// State of the handlers. Clones are cheap.
 #[derive(Clone)]
 pub(crate) struct Facade {
     pub(crate) engine: Engine,

@@ -4,7 +4,7 @@ use axum::http::StatusCode;
 use himalia_facade::{Shape, shown};
 use serde_json::{Value, json};
 
-/// Why something was not done.
+/// Errors of this facade.
 pub(crate) type Failure = himalia_facade::Failure<OpenAi>;
 
 /// The form of `OpenAI`.

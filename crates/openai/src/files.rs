@@ -16,14 +16,14 @@ use crate::facade::Facade;
 use crate::failure::{self, Failure};
 use crate::ids;
 use crate::limits::DEPTH;
-use crate::page::{Asked, page};
+use crate::page::{ListQuery, page};
 
 /// `GET …/files`.
 pub(crate) async fn list(
     State(facade): State<Facade>,
     Caller(principal): Caller,
     Path(container): Path<String>,
-    Query(asked): Query<Asked>,
+    Query(asked): Query<ListQuery>,
 ) -> Result<Json<Value>, Failure> {
     let (session, _) = found(&facade.engine, &principal, &container)?;
     let listed = facade

@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use himalia_engine::SessionId;
 
-/// What the id of a container has before that of its session.
+/// Prefix of a container's id, in front of the id of its session.
 const CONTAINER: &str = "cntr_";
 
 /// The id of a container.

@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 use crate::failure::Failure;
 use crate::limits::{LISTED, LISTED_MOST};
 
-/// Which page a client asks for.
+/// Query for a page of a list.
 #[derive(Debug, Default, Deserialize)]
-pub(crate) struct Asked {
+pub(crate) struct ListQuery {
     after: Option<String>,
     limit: Option<usize>,
     order: Option<String>,
@@ -16,7 +16,7 @@ pub(crate) struct Asked {
 }
 
 /// The page of elements that are in the order of their making.
-pub(crate) fn page(mut all: Vec<Value>, asked: &Asked) -> Result<Value, Failure> {
+pub(crate) fn page(mut all: Vec<Value>, asked: &ListQuery) -> Result<Value, Failure> {
     let limit = asked.limit.unwrap_or(LISTED);
     if !(1..=LISTED_MOST).contains(&limit) {
         return Err(Failure::field("limit", format!("must be 1 to {LISTED_MOST}")));
@@ -58,7 +58,7 @@ mod tests {
                 .collect::<Vec<_>>()
         };
         let of = |after: Option<&str>, order: Option<&str>| {
-            let asked = Asked {
+            let asked = ListQuery {
                 after: after.map(str::to_owned),
                 limit: Some(2),
                 order: order.map(str::to_owned),

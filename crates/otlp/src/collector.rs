@@ -13,7 +13,7 @@ const REQUEST: Duration = Duration::from_secs(10);
 /// Bytes of a response that are read.
 const RESPONSE_BYTES: usize = 64 << 10;
 
-/// Where spans and log records go.
+/// Collector that receives spans and log records.
 #[derive(Clone, Debug)]
 pub struct Collector {
     client: Client,
@@ -22,30 +22,30 @@ pub struct Collector {
     headers: HeaderMap,
 }
 
-/// Why a collector cannot be used.
+/// Reasons why a collector cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum BadCollector {
-    /// Its address is none.
-    #[error("is no http:// or https:// address of a collector")]
+    /// Its address is invalid.
+    #[error("must be an http:// or https:// address of a collector")]
     Address,
     /// A line is no header.
-    #[error("line {0} is no header (Name: value)")]
+    #[error("line {0} must be a header (Name: value)")]
     Header(usize),
     /// TLS cannot be used on this machine.
     #[error("TLS: {0}")]
     Tls(String),
 }
 
-/// What a request has.
+/// Contents of a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Signal {
     Traces,
     Logs,
 }
 
-/// What became of a request.
+/// Result of a request.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Sent {
+pub(crate) enum ExportOutcome {
     /// The collector has them, except so many.
     Taken { refused: u64 },
     /// It may take them later.
@@ -84,7 +84,7 @@ impl Collector {
     }
 
     /// Sends one request.
-    pub(crate) async fn send(&self, signal: Signal, body: Vec<u8>) -> Sent {
+    pub(crate) async fn send(&self, signal: Signal, body: Vec<u8>) -> ExportOutcome {
         let url = match signal {
             Signal::Traces => &self.traces,
             Signal::Logs => &self.logs,
@@ -97,7 +97,7 @@ impl Collector {
             .body(body);
         match request.send().await {
             Ok(response) => judge(response).await,
-            Err(error) => Sent::Later(reason(&error)),
+            Err(error) => ExportOutcome::Later(reason(&error)),
         }
     }
 }
@@ -111,7 +111,7 @@ fn reason(error: &reqwest::Error) -> String {
     cause.to_string()
 }
 
-async fn judge(mut response: Response) -> Sent {
+async fn judge(mut response: Response) -> ExportOutcome {
     let status = response.status();
     if status.is_success() {
         let mut body = Vec::new();
@@ -124,7 +124,7 @@ async fn judge(mut response: Response) -> Sent {
         // The response to log records has the same fields under other names.
         let said = ExportTraceServiceResponse::decode(&*body).unwrap_or_default();
         let refused = said.partial_success.map_or(0, |partial| partial.rejected_spans);
-        return Sent::Taken {
+        return ExportOutcome::Taken {
             refused: u64::try_from(refused).unwrap_or(0),
         };
     }
@@ -136,9 +136,9 @@ async fn judge(mut response: Response) -> Sent {
         StatusCode::GATEWAY_TIMEOUT,
     ];
     if later.contains(&status) {
-        Sent::Later(reason)
+        ExportOutcome::Later(reason)
     } else {
-        Sent::Never(reason)
+        ExportOutcome::Never(reason)
     }
 }
 

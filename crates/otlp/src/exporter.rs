@@ -9,12 +9,12 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout_at};
 use tokio_util::sync::CancellationToken;
 
-use crate::collector::{Collector, Sent, Signal};
+use crate::collector::{Collector, ExportOutcome, Signal};
 use crate::encode;
 
 /// Spans of one request.
 const BATCH: usize = 512;
-/// How long a request waits for more spans.
+/// Time that a request waits for more spans.
 const LINGER: Duration = Duration::from_secs(1);
 /// Pauses before a request is sent again; then its spans are dropped.
 const PAUSES: [Duration; 4] = [
@@ -40,7 +40,7 @@ impl Exporter {
         counts: ExportCounts,
     ) -> Self {
         let finish = CancellationToken::new();
-        let sending = Sending {
+        let sending = ExportTask {
             collector,
             resource,
             counts,
@@ -63,7 +63,7 @@ impl Exporter {
     }
 }
 
-struct Sending {
+struct ExportTask {
     collector: Collector,
     resource: Vec<(&'static str, String)>,
     counts: ExportCounts,
@@ -72,7 +72,7 @@ struct Sending {
     fails: bool,
 }
 
-impl Sending {
+impl ExportTask {
     async fn run(mut self, mut spans: mpsc::Receiver<SpanRecord>) {
         let mut batch = Vec::with_capacity(BATCH);
         loop {
@@ -119,7 +119,7 @@ impl Sending {
         let mut pauses = PAUSES.iter();
         loop {
             let reason = match self.collector.send(Signal::Traces, body.clone()).await {
-                Sent::Taken { refused } => {
+                ExportOutcome::Taken { refused } => {
                     let refused = refused.min(count);
                     self.counts.sent.inc_by(count - refused);
                     self.counts.dropped.inc_by(refused);
@@ -128,7 +128,7 @@ impl Sending {
                     }
                     return;
                 }
-                Sent::Later(reason) => {
+                ExportOutcome::Later(reason) => {
                     self.report(&reason);
                     if let Some(pause) = pauses.next().filter(|_| !self.finish.is_cancelled()) {
                         tokio::select! {
@@ -139,7 +139,7 @@ impl Sending {
                     }
                     reason
                 }
-                Sent::Never(reason) => reason,
+                ExportOutcome::Never(reason) => reason,
             };
             self.report(&reason);
             self.counts.dropped.inc_by(count);

@@ -6,7 +6,7 @@ use opentelemetry_proto::tonic::logs::v1::{LogRecord, SeverityNumber};
 use serde_json::{Map, Value};
 use tokio::runtime::{Builder, Runtime};
 
-use crate::collector::{Collector, Sent, Signal};
+use crate::collector::{Collector, ExportOutcome, Signal};
 use crate::encode;
 
 /// One log record.
@@ -18,7 +18,7 @@ pub struct LogEntry<'a> {
     pub event: &'static str,
     /// The text of the record.
     pub body: String,
-    /// Its attributes: numbers stay numbers, everything else is text.
+    /// Attributes: numbers stay numbers, all other values become text.
     pub attributes: &'a Map<String, Value>,
 }
 
@@ -46,8 +46,8 @@ impl LogSender {
     pub fn send<'a>(&self, entries: impl Iterator<Item = LogEntry<'a>>) -> io::Result<u64> {
         let body = encode::logs(&self.resource, entries.map(record));
         match self.runtime.block_on(self.collector.send(Signal::Logs, body)) {
-            Sent::Taken { refused } => Ok(refused),
-            Sent::Later(reason) | Sent::Never(reason) => Err(io::Error::other(format!(
+            ExportOutcome::Taken { refused } => Ok(refused),
+            ExportOutcome::Later(reason) | ExportOutcome::Never(reason) => Err(io::Error::other(format!(
                 "the collector takes no log records: {reason}"
             ))),
         }

@@ -23,22 +23,22 @@ const PNG: &[u8] = b"\x89PNG\r\n\x1a\n";
 /// Content that is to be kept beside the result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Artifact {
-    /// Its SHA-256, lower-case hex.
+    /// SHA-256, lower-case hex.
     pub sha256: String,
-    /// Its MIME type, as the kernel named it.
+    /// MIME type, as the kernel named it.
     pub media_type: String,
     /// The content itself, base64 undone.
     pub content: Bytes,
 }
 
-/// Where an artifact is, and what it is like.
+/// Reference to an artifact: path, type and size.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct ArtifactRef {
     /// `sha256:<hex>`.
     pub(crate) artifact: String,
-    /// Its length.
+    /// Length in bytes.
     pub(crate) bytes: u64,
-    /// Of an image whose header could be read, in pixels.
+    /// Pixels of an image whose header could be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) width: Option<usize>,
     /// As `width`.
@@ -58,7 +58,7 @@ pub(crate) enum Value {
 }
 
 impl Value {
-    /// About how many bytes of memory it takes.
+    /// Approximate memory, in bytes.
     pub(crate) fn weight(&self) -> usize {
         size_of::<Self>()
             + match self {
@@ -85,7 +85,7 @@ pub(crate) fn read(data: Map<String, Json>, text_chars: usize, artifacts: &mut V
         .collect()
 }
 
-/// What a kernel tells beside its representations: as it is if it is small.
+/// Returns extra data of a kernel: in place if it is small, else as an artifact.
 pub(crate) fn json(value: Json, artifacts: &mut Vec<Artifact>) -> Value {
     let text = value.to_string();
     if text.len() <= INLINE_BYTES {

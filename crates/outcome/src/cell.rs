@@ -14,7 +14,7 @@ use crate::display_id::display_id;
 use crate::excerpt::Excerpt;
 use crate::failure::Failure;
 use crate::fold::UNREADABLE;
-use crate::reply::Replied;
+use crate::reply::ReplyStatus;
 use crate::screen::Screen;
 
 /// Outputs of a cell that are kept: half of them the first ones, half the last ones.
@@ -27,18 +27,18 @@ pub const CELL_OUTPUT_BYTES: usize = 16 << 20;
 /// The outputs of one execution.
 #[derive(Clone, Debug, Default)]
 pub struct Cell {
-    first: Vec<Kept>,
-    last: VecDeque<Kept>,
+    first: Vec<CellOutput>,
+    last: VecDeque<CellOutput>,
     omitted: u64,
     bytes: usize,
     clear_next: bool,
     count: Option<u64>,
-    replied: Option<Replied>,
+    replied: Option<ReplyStatus>,
     dropped: bool,
 }
 
 #[derive(Clone, Debug)]
-enum Kept {
+enum CellOutput {
     Stream(bool, Box<Screen<Excerpt>>),
     Output {
         json: Json,
@@ -47,7 +47,7 @@ enum Kept {
     },
 }
 
-impl Kept {
+impl CellOutput {
     fn bytes(&self) -> usize {
         match self {
             Self::Stream(..) => 0,
@@ -63,7 +63,7 @@ impl Cell {
     }
 
     /// The status of the reply, once there is one.
-    pub fn replied(&self) -> Option<Replied> {
+    pub fn replied(&self) -> Option<ReplyStatus> {
         self.replied
     }
 
@@ -96,8 +96,8 @@ impl Cell {
             (Channel::Iopub, "execute_input") => self.count(&content),
             (Channel::Shell, "execute_reply") => {
                 let status = content.get("status").and_then(Json::as_str).unwrap_or_default();
-                let replied = Replied::from_status(status);
-                if replied == Replied::Error && !self.has_error() {
+                let replied = ReplyStatus::from_status(status);
+                if replied == ReplyStatus::Error && !self.has_error() {
                     self.push(error(&content), None);
                 }
                 self.replied = Some(replied);
@@ -136,9 +136,9 @@ impl Cell {
 
     /// All outputs, in nbformat's form.
     pub fn outputs(&self) -> Vec<Json> {
-        let show = |kept: &Kept| match kept {
-            Kept::Output { json, .. } => json.clone(),
-            Kept::Stream(is_stderr, screen) => {
+        let show = |kept: &CellOutput| match kept {
+            CellOutput::Output { json, .. } => json.clone(),
+            CellOutput::Stream(is_stderr, screen) => {
                 let text = screen.as_ref().clone().finish().shown().text("");
                 stream(*is_stderr, &text)
             }
@@ -156,30 +156,30 @@ impl Cell {
         out
     }
 
-    fn all(&mut self) -> impl DoubleEndedIterator<Item = &mut Kept> {
+    fn all(&mut self) -> impl DoubleEndedIterator<Item = &mut CellOutput> {
         self.first.iter_mut().chain(&mut self.last)
     }
 
     fn has_error(&mut self) -> bool {
         self.all()
-            .any(|kept| matches!(kept, Kept::Output { json, .. } if json["output_type"] == "error"))
+            .any(|kept| matches!(kept, CellOutput::Output { json, .. } if json["output_type"] == "error"))
     }
 
     fn stream(&mut self, is_stderr: bool, text: &str) {
         // The one of this name since the latest display.
         for kept in self.all().rev() {
             match kept {
-                Kept::Stream(name, screen) if *name == is_stderr => {
+                CellOutput::Stream(name, screen) if *name == is_stderr => {
                     screen.write(is_stderr, text);
                     return;
                 }
-                Kept::Stream(..) => {}
-                Kept::Output { .. } => break,
+                CellOutput::Stream(..) => {}
+                CellOutput::Output { .. } => break,
             }
         }
         let mut screen = Screen::new(Excerpt::new(CELL_STREAM_CHARS));
         screen.write(is_stderr, text);
-        self.keep(Kept::Stream(is_stderr, Box::new(screen)));
+        self.keep(CellOutput::Stream(is_stderr, Box::new(screen)));
     }
 
     fn push(&mut self, json: Json, display_id: Option<String>) {
@@ -187,14 +187,14 @@ impl Cell {
             return;
         }
         let (json, bytes) = bounded(json);
-        self.keep(Kept::Output {
+        self.keep(CellOutput::Output {
             json,
             display_id,
             bytes,
         });
     }
 
-    fn keep(&mut self, kept: Kept) {
+    fn keep(&mut self, kept: CellOutput) {
         self.bytes += kept.bytes();
         if self.first.len() < MAX_CELL_OUTPUTS / 2 {
             self.first.push(kept);
@@ -209,14 +209,14 @@ impl Cell {
         }
     }
 
-    /// Other content for the outputs with this display id, which keep their type.
+    /// Replaces the content of the outputs with this display id, which keep their type.
     fn update(&mut self, content: &mut Map<String, Json>) {
         let Some(id) = display_id(content) else { return };
         let (new, size) = bounded(display(content, None));
         let mut change = 0_usize;
         let mut gone = 0_usize;
         for kept in self.all() {
-            if let Kept::Output {
+            if let CellOutput::Output {
                 json,
                 display_id: Some(known),
                 bytes,
@@ -362,7 +362,7 @@ mod tests {
         );
         assert_eq!(
             (cell.execution_count(), cell.replied()),
-            (Some(7), Some(Replied::Ok))
+            (Some(7), Some(ReplyStatus::Ok))
         );
     }
 

@@ -1,4 +1,4 @@
-//! What outputs consist of, for descriptions of the API. The values themselves are JSON that kernels made.
+//! Schemas of outputs for the description of the API. The values themselves are JSON that kernels made.
 #![expect(dead_code, reason = "these types are described, and made by kernels")]
 
 use schemars::JsonSchema;
@@ -23,12 +23,12 @@ pub(crate) enum Content {
 pub(crate) struct Reference {
     /// `sha256:` and 64 hexadecimal digits.
     artifact: String,
-    /// Its length.
+    /// Length in bytes.
     bytes: u64,
-    /// Of an image, in pixels.
+    /// Width of an image, in pixels.
     #[serde(skip_serializing_if = "Option::is_none")]
     width: Option<u64>,
-    /// Of an image, in pixels.
+    /// Height of an image, in pixels.
     #[serde(skip_serializing_if = "Option::is_none")]
     height: Option<u64>,
     /// The content of an image, within `image_bytes` and `image_pixels`.
@@ -103,7 +103,7 @@ struct Axes {
     series: Option<Vec<Series>>,
 }
 
-/// What is drawn.
+/// One line, scatter or bar series of a plot.
 #[derive(JsonSchema)]
 #[schemars(rename = "PlotSeries")]
 struct Series {

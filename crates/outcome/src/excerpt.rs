@@ -19,9 +19,9 @@ pub struct Excerpt {
     bytes: u64,
 }
 
-/// What is shown of a text.
+/// Excerpt of a text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Shown {
+pub struct ExcerptText {
     /// The beginning; all of it when nothing is omitted.
     pub head: String,
     /// The end; empty when nothing is omitted.
@@ -32,7 +32,7 @@ pub struct Shown {
     pub bytes_omitted: u64,
 }
 
-impl Shown {
+impl ExcerptText {
     /// Head and tail in one, with a note in between that says what is left out and `more`: where the rest is.
     pub fn text(self, more: &str) -> String {
         if self.bytes_omitted == 0 {
@@ -68,25 +68,25 @@ impl Excerpt {
         self.bytes
     }
 
-    /// About how many bytes of memory it takes.
+    /// Approximate memory, in bytes.
     pub(crate) fn weight(&self) -> usize {
         self.head.len() + self.tail.len()
     }
 
-    /// What is shown within the budget.
-    pub fn shown(&self) -> Shown {
+    /// Excerpt within the budget.
+    pub fn shown(&self) -> ExcerptText {
         self.shown_within(self.head_most + self.tail_most)
     }
 
-    /// What is shown within a smaller budget.
-    pub fn shown_within(&self, budget: usize) -> Shown {
+    /// Excerpt within a smaller budget.
+    pub fn shown_within(&self, budget: usize) -> ExcerptText {
         let (bytes_total, budget) = (self.bytes, budget.min(self.head_most + self.tail_most));
         if !self.dropped && self.head_chars + self.tail_chars <= budget {
             let head = format!("{}{}", self.head, self.tail);
-            return Shown {
+            return ExcerptText {
                 head,
                 bytes_total,
-                ..Shown::default()
+                ..ExcerptText::default()
             };
         }
         let (first, last) = (budget / 2, budget - budget / 2);
@@ -99,7 +99,7 @@ impl Excerpt {
         };
         let (head, tail) = (head.to_owned(), tail.to_owned());
         let bytes_omitted = bytes_total.saturating_sub((head.len() + tail.len()) as u64);
-        Shown {
+        ExcerptText {
             head,
             tail,
             bytes_total,

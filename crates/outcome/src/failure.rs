@@ -14,7 +14,7 @@ const LINE_CHARS: usize = 500;
 const FIRST_LINES: usize = 20;
 const LAST_LINES: usize = 60;
 
-/// What was raised.
+/// Exception that the code raised.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Failure {
     /// `ename`: the exception's class.
@@ -23,16 +23,16 @@ pub struct Failure {
     pub value: String,
     /// Lines without colours; the middle of a long one is left out, and says so.
     pub traceback: Vec<String>,
-    /// Where in the caller's own code it came from, if that is known.
+    /// Place in the caller's own code, if that is known.
     pub frame: Option<Frame>,
-    /// What might help, from a kernel that knows.
+    /// Hint for a fix, from kernels that give one.
     pub hint: Option<String>,
 }
 
 /// A line of the caller's code.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Frame {
-    /// Its number in the code that was sent, from 1.
+    /// Line number in the sent code, from 1.
     pub line: u64,
     /// The line itself, without the blanks around it.
     pub source: String,
@@ -56,7 +56,7 @@ impl Failure {
         }
     }
 
-    /// What the kernel itself knows of it: `{line, source, hint}`.
+    /// Adds details from the kernel: `{line, source, hint}`.
     pub(crate) fn annotate(&mut self, known: &Json) {
         let text = |name: &str| known.get(name).and_then(Json::as_str);
         if let Some(line) = known.get("line").and_then(Json::as_u64) {

@@ -6,13 +6,13 @@ use serde::Serialize;
 use serde_json::{Map, Value as Json};
 
 use crate::bundle::Artifact;
-use crate::excerpt::{Excerpt, Shown};
+use crate::excerpt::{Excerpt, ExcerptText};
 use crate::failure::Failure;
 use crate::kept::{ArtifactFile, ArtifactFiles, OmittedArtifacts};
 use crate::mark::Mark;
 use crate::outputs::{Output, Outputs};
 use crate::prompt;
-use crate::reply::{Notes, Replied};
+use crate::reply::{Notes, ReplyStatus};
 use crate::screen::{Screen, Sink};
 
 /// Stands in the text in place of a message that cannot be read.
@@ -21,7 +21,7 @@ pub const UNREADABLE: &str = "[himalia: a message of this kernel could not be re
 /// Bytes of memory that the values of a message may take. One that takes more is not read.
 const MAX_MEMORY: usize = 4 * MAX_JSON_MEMORY;
 
-/// What the code asks its user.
+/// Request for input by the code.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Input {
     /// The question, at most [`crate::MAX_PROMPT_CHARS`] characters without control characters other than line feeds and tabs.
@@ -33,24 +33,24 @@ pub struct Input {
     pub id: Option<String>,
 }
 
-/// What came of an execution so far.
+/// Outcome of an execution so far.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// Standard output and standard error.
-    pub text: Shown,
+    pub text: ExcerptText,
     /// Displays and results.
     pub outputs: Vec<Output>,
     /// Outputs between the first and the last ones that were left out.
     pub outputs_omitted: u64,
-    /// What was raised.
+    /// Exception that the code raised.
     pub error: Option<Failure>,
     /// The kernel's own count.
     pub execution_count: Option<u64>,
     /// The status of the reply, once there is one.
-    pub replied: Option<Replied>,
+    pub replied: Option<ReplyStatus>,
     /// Variables and files, from kernels that say.
     pub notes: Notes,
-    /// What is being asked at present.
+    /// Open request for input.
     pub input: Option<Input>,
     /// Files that are kept.
     pub artifacts: Vec<ArtifactFile>,
@@ -67,13 +67,13 @@ pub struct Fold<S = Excerpt> {
     pub(crate) screen: Screen<S>,
     pub(crate) outputs: Outputs,
     pub(crate) files: ArtifactFiles,
-    /// Everything is taken back as soon as something new comes.
+    /// True if all output is cleared as soon as new output comes.
     pub(crate) clear_next: bool,
-    /// How often that happened.
+    /// Number of times that the output was cleared.
     cleared: u64,
     error: Option<Failure>,
     execution_count: Option<u64>,
-    replied: Option<Replied>,
+    replied: Option<ReplyStatus>,
     notes: Notes,
     input: Option<Input>,
     unreadable: u64,
@@ -85,7 +85,7 @@ impl Fold<Excerpt> {
         Self::over(Excerpt::new(text_chars), text_chars)
     }
 
-    /// What came of it so far.
+    /// Outcome so far.
     pub fn outcome(&self) -> Outcome {
         let (outputs, outputs_omitted) = self.outputs.shown(self.text_chars);
         let mut error = self.error.clone();
@@ -138,17 +138,17 @@ impl<S: Sink> Fold<S> {
         fold
     }
 
-    /// How often everything was taken back.
+    /// Number of times that all output was cleared.
     pub fn cleared(&self) -> u64 {
         self.cleared
     }
 
-    /// What became of the text that can no longer change.
+    /// Sink of the text that can no longer change.
     pub fn text(&self) -> &S {
         self.screen.sink()
     }
 
-    /// What the reply said beside its status.
+    /// Notes of the reply, in addition to its status.
     pub fn notes(&self) -> &Notes {
         &self.notes
     }
@@ -225,8 +225,8 @@ impl<S: Sink> Fold<S> {
             (Channel::Iopub, "himalia_artifact") => self.files.add(&content, &parts.buffers, &mut artifacts),
             (Channel::Iopub, "execute_input") => self.count(&content),
             (Channel::Shell, "execute_reply") => {
-                let replied = Replied::from_status(&text(&content, "status"));
-                if replied == Replied::Error && self.error.is_none() {
+                let replied = ReplyStatus::from_status(&text(&content, "status"));
+                if replied == ReplyStatus::Error && self.error.is_none() {
                     self.error = Some(Failure::read(&content));
                 }
                 self.replied = Some(replied);
@@ -340,7 +340,7 @@ mod tests {
         );
         assert_eq!(
             (outcome.replied, outcome.error, outcome.input),
-            (Some(Replied::Ok), None, None)
+            (Some(ReplyStatus::Ok), None, None)
         );
         assert_eq!(outcome.outputs[0].data["text/plain"], "42");
         assert_eq!(outcome.notes.variables.unwrap().added, ["df"]);
@@ -568,7 +568,10 @@ mod tests {
             &json!({"status": "strange"}),
         );
         let outcome = fold.outcome();
-        assert_eq!((outcome.unreadable, outcome.replied), (1, Some(Replied::Error)));
+        assert_eq!(
+            (outcome.unreadable, outcome.replied),
+            (1, Some(ReplyStatus::Error))
+        );
         assert_eq!(outcome.text.head, UNREADABLE);
     }
 }

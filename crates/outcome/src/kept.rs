@@ -15,17 +15,17 @@ pub const MAX_ARTIFACT_FILES: usize = 64;
 const NAME_CHARS: usize = 400;
 /// Characters of a media type.
 const TYPE_CHARS: usize = 100;
-/// Of one that is not said, or cannot be.
+/// Type of an artifact without a valid type.
 const UNKNOWN_TYPE: &str = "application/octet-stream";
 
 /// A file that is kept with the log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ArtifactFile {
-    /// Its path below the directory of artifacts.
+    /// Path below the directory of artifacts.
     pub name: String,
     /// Guessed by its name.
     pub media_type: String,
-    /// Its length.
+    /// Length in bytes.
     pub bytes: u64,
     /// `sha256:` and 64 hexadecimal digits.
     pub artifact: String,
@@ -37,7 +37,7 @@ pub struct ArtifactFile {
 pub struct OmittedArtifacts {
     /// The first ones.
     pub files: Vec<OmittedArtifact>,
-    /// How many more.
+    /// Number of further files.
     pub more: u64,
     /// The kernel did not look at all files: there may be others.
     pub truncated: bool,
@@ -57,9 +57,9 @@ impl OmittedArtifacts {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct OmittedArtifact {
-    /// Its path below the directory of artifacts.
+    /// Path below the directory of artifacts.
     pub name: String,
-    /// Its length.
+    /// Length in bytes.
     pub bytes: u64,
     /// `too_large`, `too_many`, `same_name` (as one in the other directory) or `unreadable`.
     pub reason: String,
@@ -69,7 +69,7 @@ pub struct OmittedArtifact {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ArtifactFiles {
     kept: Vec<ArtifactFile>,
-    /// Those beyond the number, which kernels of ours do not send.
+    /// Number of artifacts above the limit, which kernels of ours do not send.
     beyond: u64,
 }
 
@@ -110,7 +110,7 @@ impl ArtifactFiles {
         self.kept.clone()
     }
 
-    /// What the kernel says is left out, and what is left out here.
+    /// Sum of the artifacts that the kernel left out, and of the ones left out here.
     pub(crate) fn omitted(&self, said: Option<&OmittedArtifacts>) -> Option<OmittedArtifacts> {
         let mut omitted = said.cloned();
         if self.beyond > 0 {
@@ -119,7 +119,7 @@ impl ArtifactFiles {
         omitted
     }
 
-    /// About how many bytes of memory they take.
+    /// Approximate memory, in bytes.
     pub(crate) fn weight(&self) -> usize {
         let texts = |one: &ArtifactFile| one.name.len() + one.media_type.len() + one.artifact.len();
         self.kept

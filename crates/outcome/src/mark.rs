@@ -5,7 +5,7 @@ use crate::fold::Fold;
 use crate::page::Page;
 use crate::screen::{Screen, Sink};
 
-/// What has to be known of the text before a place to continue from there: the lines that can still change, not the text.
+/// State of the text at a place, from which folding can continue: the lines that can still change.
 #[derive(Clone, Debug)]
 pub struct Mark {
     pub(crate) screen: Screen<()>,
@@ -28,7 +28,7 @@ impl Mark {
         self.bytes
     }
 
-    /// About how many bytes of memory it takes.
+    /// Approximate memory, in bytes.
     pub fn weight(&self) -> usize {
         size_of::<Self>() + self.screen.weight()
     }
@@ -71,7 +71,7 @@ impl Fold<Excerpt> {
         self.screen.sink().bytes()
     }
 
-    /// About how many bytes of memory it takes, the error and the notes left aside: those are bounded.
+    /// Approximate memory in bytes, without the error and the notes, which are bounded.
     pub fn weight(&self) -> usize {
         self.screen.weight() + self.screen.sink().weight() + self.outputs.weight() + self.files.weight()
     }

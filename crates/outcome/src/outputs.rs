@@ -22,27 +22,27 @@ pub struct Output {
     /// By MIME type: text, JSON, or where the content is.
     #[schemars(with = "std::collections::BTreeMap<String, described::Content>")]
     pub data: Map<String, Json>,
-    /// Of a frame or series, from kernels that tell: `{shape, columns, columns_total, index, rows}`, or where that is.
+    /// Head of a frame or series, from kernels that send it: `{shape, columns, columns_total, index, rows}`, or a reference to it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<described::TableOrArtifact>")]
     pub table: Option<Json>,
-    /// Of a figure, from kernels that tell: the data of its lines, scatters and bars as `{axes}`, or where that is.
+    /// Data of a figure, from kernels that send it: its lines, scatters and bars as `{axes}`, or a reference to it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<described::PlotOrArtifact>")]
     pub plot: Option<Json>,
-    /// Of a display whose `text/plain` says nothing (Markdown, HTML, a styled frame, a figure of plotly), from kernels that tell: its text.
+    /// Text of a display without a useful `text/plain` (Markdown, HTML, a styled frame, a figure of plotly), from kernels that send it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub summary: Option<String>,
-    /// Of an image with more than 2,000 pixels on a side, from kernels that tell: where a smaller copy of it is.
+    /// Reference to a smaller copy of an image with more than 2,000 pixels on a side, from kernels that send it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<described::Reference>")]
     pub preview: Option<Json>,
-    /// Of a text that is shown in part: its length and how much of that is shown.
+    /// Size of a text that is shown in part.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub truncated: Option<Truncated>,
 }
 
-/// How much of a text is shown.
+/// Size of a text, and of its shown part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Truncated {
     /// UTF-8 bytes of the whole.
@@ -52,15 +52,15 @@ pub struct Truncated {
 }
 
 #[derive(Clone, Debug)]
-struct Kept {
+struct OutputEntry {
     kind: &'static str,
-    shown: Shown,
+    shown: OutputExcerpt,
     display_id: Option<String>,
 }
 
-/// What is shown of one output.
+/// Excerpt of one output.
 #[derive(Clone, Debug)]
-struct Shown {
+struct OutputExcerpt {
     bundle: Bundle,
     table: Option<Value>,
     plot: Option<Value>,
@@ -68,7 +68,7 @@ struct Shown {
     preview: Option<Value>,
 }
 
-impl Shown {
+impl OutputExcerpt {
     fn read(content: &mut Map<String, Json>, text_chars: usize, artifacts: &mut Vec<Artifact>) -> Self {
         let mut told = match content.get_mut("metadata").and_then(|all| all.get_mut("himalia")) {
             Some(Json::Object(told)) => std::mem::take(told),
@@ -98,8 +98,8 @@ impl Shown {
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Outputs {
-    first: Vec<Kept>,
-    last: VecDeque<Kept>,
+    first: Vec<OutputEntry>,
+    last: VecDeque<OutputEntry>,
     omitted: u64,
 }
 
@@ -113,9 +113,9 @@ impl Outputs {
         artifacts: &mut Vec<Artifact>,
     ) {
         let display_id = display_id(content);
-        let kept = Kept {
+        let kept = OutputEntry {
             kind,
-            shown: Shown::read(content, text_chars, artifacts),
+            shown: OutputExcerpt::read(content, text_chars, artifacts),
             display_id,
         };
         if self.first.len() < MAX_OUTPUTS / 2 {
@@ -137,7 +137,7 @@ impl Outputs {
         artifacts: &mut Vec<Artifact>,
     ) {
         let id = display_id(content);
-        let known = |kept: &&mut Kept| kept.display_id.is_some() && kept.display_id == id;
+        let known = |kept: &&mut OutputEntry| kept.display_id.is_some() && kept.display_id == id;
         let mut mine: Vec<_> = self
             .first
             .iter_mut()
@@ -148,7 +148,7 @@ impl Outputs {
             self.add("display_data", content, text_chars, artifacts);
             return;
         }
-        let shown = Shown::read(content, text_chars, artifacts);
+        let shown = OutputExcerpt::read(content, text_chars, artifacts);
         for kept in &mut mine {
             kept.shown.clone_from(&shown);
         }
@@ -158,7 +158,7 @@ impl Outputs {
         *self = Self::default();
     }
 
-    /// About how many bytes of memory they take.
+    /// Approximate memory, in bytes.
     pub(crate) fn weight(&self) -> usize {
         self.first.iter().chain(&self.last).map(weight).sum()
     }
@@ -176,7 +176,7 @@ impl Outputs {
     }
 }
 
-fn weight(kept: &Kept) -> usize {
+fn weight(kept: &OutputEntry) -> usize {
     let values = kept
         .shown
         .bundle
@@ -185,10 +185,10 @@ fn weight(kept: &Kept) -> usize {
     let told = kept.shown.table.iter().chain(&kept.shown.plot).map(Value::weight);
     let told = told.chain(kept.shown.preview.iter().map(Value::weight));
     let summary = kept.shown.summary.as_ref().map_or(0, Excerpt::weight);
-    size_of::<Kept>() + values.chain(told).sum::<usize>() + summary
+    size_of::<OutputEntry>() + values.chain(told).sum::<usize>() + summary
 }
 
-fn show(kept: &Kept, share: usize) -> Output {
+fn show(kept: &OutputEntry, share: usize) -> Output {
     let mut truncated = None;
     let data = kept.shown.bundle.iter().map(|(name, value)| {
         let json = match value {

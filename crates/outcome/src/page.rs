@@ -9,7 +9,7 @@ pub struct Page {
     offset: u64,
     limit: usize,
     text: String,
-    /// Where the page begins, once something is in it.
+    /// Start of the page, once text is on it.
     start: Option<u64>,
     full: bool,
     total: u64,
@@ -33,12 +33,12 @@ impl Page {
         }
     }
 
-    /// Nothing that comes later can be on it.
+    /// True if no later text can be on the page.
     pub fn is_full(&self) -> bool {
         self.full
     }
 
-    /// What is on the page.
+    /// Text on the page.
     pub fn text(&self) -> &str {
         &self.text
     }

@@ -1,4 +1,4 @@
-//! What a person is asked, as it is shown: by `input()` and `getpass()`, and by prompts.
+//! Texts of prompts, of `input()` and of `getpass()`, as people see them.
 
 use crate::unseen::Sight;
 

@@ -12,14 +12,14 @@ pub struct ArtifactReference<'a> {
     pub kind: &'a str,
     /// The hexadecimal digits of its hash, if it is one.
     pub sha256: &'a str,
-    /// Its length.
+    /// Length in bytes.
     pub bytes: u64,
     /// Width and height of an image whose header could be read, in pixels.
     pub size: Option<(u64, u64)>,
 }
 
 impl<'a> ArtifactReference<'a> {
-    /// That of one representation of an output; `None` for a value that is in the output itself.
+    /// Reads the reference of one representation of an output; `None` for a value that is in the output itself.
     pub fn read(kind: &'a str, value: &'a Value) -> Option<Self> {
         Some(Self {
             kind,

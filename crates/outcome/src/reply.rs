@@ -14,7 +14,7 @@ const HASH_CHARS: usize = 64;
 
 /// Status of a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Replied {
+pub enum ReplyStatus {
     /// The code ran to its end.
     Ok,
     /// It raised.
@@ -23,7 +23,7 @@ pub enum Replied {
     Aborted,
 }
 
-impl Replied {
+impl ReplyStatus {
     /// From the `status` of a reply's content; anything unknown counts as an error.
     pub fn from_status(status: &str) -> Self {
         match status {
@@ -35,7 +35,7 @@ impl Replied {
     }
 }
 
-/// What an execution took, as its kernel tells.
+/// Resources that an execution took, as its kernel reports them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct KernelUsage {
     /// Processor time in milliseconds, of the kernel's process and of those that it waited for.
@@ -50,9 +50,9 @@ pub struct KernelUsage {
 pub struct VariableChanges {
     /// New ones.
     pub added: Vec<String>,
-    /// Those with another value.
+    /// Names of variables with another value.
     pub changed: Vec<String>,
-    /// Those that are gone.
+    /// Names of removed variables.
     pub removed: Vec<String>,
     /// There are more than are named.
     pub truncated: bool,
@@ -62,23 +62,23 @@ pub struct VariableChanges {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct WrittenFiles {
-    /// Their paths, relative to the work directory.
+    /// Paths, relative to the work directory.
     pub written: Vec<String>,
     /// There are more than are named.
     pub truncated: bool,
 }
 
-/// What `himalia_kernel` adds to the metadata of a reply, under `himalia`. Other kernels add nothing.
+/// Metadata that `himalia_kernel` adds to a reply, under `himalia`. Other kernels add nothing.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Notes {
-    /// Which variables were added, changed or removed.
+    /// Added, changed and removed variables.
     pub variables: Option<VariableChanges>,
-    /// Which files were written.
+    /// Written files.
     pub files: Option<WrittenFiles>,
     /// The exit code of a `%%bash` cell.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i64>,
-    /// What it took.
+    /// Resources that the execution took.
     pub usage: KernelUsage,
     /// A hash of the packages that there were at its end: hexadecimal digits.
     pub packages: Option<String>,

@@ -9,7 +9,7 @@ const CONTROL_CHARS: usize = 4096;
 
 /// Lines of both streams that have ended, in the order of their ends.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Held {
+pub(crate) struct EndedRows {
     rows: VecDeque<Row>,
     chars: usize,
 }
@@ -22,7 +22,7 @@ struct Row {
     chars: usize,
 }
 
-impl Held {
+impl EndedRows {
     /// Bytes of memory.
     pub(crate) fn weight(&self) -> usize {
         let row = |row: &Row| size_of::<Row>() + row.text.len();
@@ -92,7 +92,7 @@ fn push_line(sink: &mut impl Sink, text: &str) {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pen {
     is_stderr: bool,
-    /// Those above the last one are there because the cursor went back to them. Never more than are held, and one.
+    /// Lines above the last one, since the cursor went back to them. One more than the held lines at most.
     above: VecDeque<Vec<char>>,
     /// The cursor's line.
     line: Vec<char>,
@@ -103,7 +103,7 @@ pub(crate) struct Pen {
     control: Control,
 }
 
-/// Where in a control sequence (ECMA-48) a stream is; it may continue in the next message.
+/// State of a stream within a control sequence (ECMA-48), which may continue in the next message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Control {
     #[default]
@@ -135,7 +135,7 @@ impl Pen {
         }
     }
 
-    /// Nothing was written since the last line's end.
+    /// True at the beginning of a line.
     pub(crate) fn is_fresh(&self) -> bool {
         self.line.is_empty()
             && self.column == 0
@@ -168,7 +168,7 @@ impl Pen {
         text
     }
 
-    pub(crate) fn put(&mut self, char: char, held: &mut Held, sink: &mut impl Sink) {
+    pub(crate) fn put(&mut self, char: char, held: &mut EndedRows, sink: &mut impl Sink) {
         if char == '\n' {
             self.control = Control::None;
             self.line_break(held, sink);
@@ -215,7 +215,7 @@ impl Pen {
         };
     }
 
-    fn put_plain(&mut self, char: char, held: &mut Held, sink: &mut impl Sink) {
+    fn put_plain(&mut self, char: char, held: &mut EndedRows, sink: &mut impl Sink) {
         match char {
             '\u{1b}' => self.control = Control::Escape,
             '\u{9b}' => self.control = Control::Sequence(0),
@@ -226,7 +226,7 @@ impl Pen {
         }
     }
 
-    fn write(&mut self, char: char, held: &mut Held, sink: &mut impl Sink) {
+    fn write(&mut self, char: char, held: &mut EndedRows, sink: &mut impl Sink) {
         if self.column > self.line.len() {
             self.line.resize(self.column, ' ');
         }
@@ -241,8 +241,8 @@ impl Pen {
         }
     }
 
-    /// What is written so far, down to the cursor's line, can be overwritten no more.
-    fn tear(&mut self, held: &mut Held, sink: &mut impl Sink) {
+    /// Hands over the text down to the cursor's line, which can no longer be overwritten.
+    fn tear(&mut self, held: &mut EndedRows, sink: &mut impl Sink) {
         held.release(sink);
         for line in self.above.drain(..) {
             push_line(sink, &line.iter().collect::<String>());
@@ -253,7 +253,7 @@ impl Pen {
     }
 
     /// Down to the next line's beginning. Below the last one there is nothing: then all lines have ended.
-    fn line_break(&mut self, held: &mut Held, sink: &mut impl Sink) {
+    fn line_break(&mut self, held: &mut EndedRows, sink: &mut impl Sink) {
         self.column = 0;
         if self.down() {
             return;
@@ -270,8 +270,8 @@ impl Pen {
         }
     }
 
-    /// What a control sequence asks for: `CSI n A` and `CSI n B` move up and down, `CSI n K` erases.
-    fn obey(&mut self, what: char, first: u8, held: &mut Held) {
+    /// Performs a control sequence: `CSI n A` and `CSI n B` move up and down, `CSI n K` erases.
+    fn obey(&mut self, what: char, first: u8, held: &mut EndedRows) {
         match what {
             'A' => (0..first.max(1)).all(|_| self.up(held)),
             'B' => (0..first.max(1)).all(|_| self.down()),
@@ -284,7 +284,7 @@ impl Pen {
     }
 
     /// To the line above; false if there is none.
-    fn up(&mut self, held: &mut Held) -> bool {
+    fn up(&mut self, held: &mut EndedRows) -> bool {
         let Some(line) = self.above.pop_back().or_else(|| held.take(self.is_stderr)) else {
             return false;
         };

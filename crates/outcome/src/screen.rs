@@ -5,7 +5,7 @@
 //! messages it came in. The cursor can go back to lines of its stream that are still held: at most [`HELD_ROWS`] of both streams
 //! together, with at most [`LINE_CHARS`] characters. Lines that it went back to count as not ended.
 
-use crate::rows::{Held, Pen};
+use crate::rows::{EndedRows, Pen};
 
 /// Characters of the lines of one stream that can still be overwritten. A longer line goes to the sink in pieces.
 pub(crate) const LINE_CHARS: usize = 64 << 10;
@@ -34,7 +34,7 @@ impl Sink for String {
 #[derive(Clone, Debug)]
 pub struct Screen<S> {
     sink: S,
-    held: Held,
+    held: EndedRows,
     out: Pen,
     err: Pen,
 }
@@ -44,7 +44,7 @@ impl<S: Sink> Screen<S> {
     pub fn new(sink: S) -> Self {
         Self {
             sink,
-            held: Held::default(),
+            held: EndedRows::default(),
             out: Pen::new(false),
             err: Pen::new(true),
         }
@@ -72,7 +72,7 @@ impl<S: Sink> Screen<S> {
         }
     }
 
-    /// What became of the text that can no longer change.
+    /// Sink of the text that can no longer change.
     pub(crate) fn sink(&self) -> &S {
         &self.sink
     }
@@ -91,7 +91,7 @@ impl<S: Sink> Screen<S> {
         }
     }
 
-    /// About how many bytes of memory the lines take that can still change.
+    /// Approximate memory of the lines that can still change, in bytes.
     pub(crate) fn weight(&self) -> usize {
         self.held.weight() + self.out.weight() + self.err.weight()
     }
@@ -99,7 +99,7 @@ impl<S: Sink> Screen<S> {
     /// Takes everything back.
     pub fn clear(&mut self) {
         self.sink.clear();
-        self.held = Held::default();
+        self.held = EndedRows::default();
         (self.out, self.err) = (Pen::new(false), Pen::new(true));
     }
 

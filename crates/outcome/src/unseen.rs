@@ -17,7 +17,7 @@ const ZERO_WIDTH_JOINER: char = '\u{200d}';
 /// The selector of the picture of an emoji.
 const EMOJI: char = '\u{fe0f}';
 
-/// Whether a person does not see this character, wherever it is. Control characters are not meant.
+/// True if a person does not see this character, wherever it is. Control characters are not meant.
 pub fn is_unseen(c: char) -> bool {
     matches!(c, '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'
         | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{2800}' | '\u{3164}'
@@ -35,7 +35,7 @@ pub struct Sight {
 }
 
 impl Sight {
-    /// Whether the next character is shown: it is seen, or what is before it needs it. Control characters are not, line feeds and tabs neither.
+    /// True if the next character is shown: it is seen, or the one before needs it. Control characters are not, line feeds and tabs neither.
     ///
     /// Joiners belong to scripts from Hebrew on and to emoji, variation selectors to signs, emoji, ideographs and Mongolian letters. One of them
     /// is shown behind such a character, a second one is not. The tags of a flag of a region are not shown.
@@ -49,7 +49,7 @@ impl Sight {
     }
 }
 
-/// Whether a character is read otherwise without this unseen one behind it.
+/// True if a character is read otherwise without this unseen one behind it.
 fn needs(before: char, c: char) -> bool {
     match c {
         ZERO_WIDTH_JOINER | ZERO_WIDTH_NON_JOINER => {

@@ -44,7 +44,7 @@ fn share(limit: u64) -> u64 {
 }
 
 impl Blobs {
-    /// Those in this directory, which is made; at most `limit` bytes of them are kept. Blocks.
+    /// Opens the store in this directory, which it creates. Blocks.
     pub(crate) fn open(dir: &Path, limit: u64) -> io::Result<Self> {
         fs::create_dir_all(dir)?;
         let mut found = Vec::new();
@@ -80,7 +80,7 @@ impl Blobs {
         Ok(this)
     }
 
-    /// How many bytes are kept.
+    /// Total of the kept bytes.
     #[cfg(test)]
     pub(crate) fn bytes(&self) -> u64 {
         self.state.lock().bytes

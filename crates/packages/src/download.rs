@@ -20,7 +20,7 @@ use tokio::sync::{mpsc, watch};
 use url::Url;
 
 use crate::blobs::Blobs;
-use crate::fetch::{Fetch, Wanted, next, shown};
+use crate::fetch::{Fetch, RequestHeaders, next, shown};
 use crate::room::{Room, Slots};
 
 /// Pieces that wait to be written.
@@ -37,10 +37,10 @@ pub(crate) struct Downloads {
     slots: Slots,
 }
 
-/// How far a file is.
+/// Progress of a download.
 #[derive(Clone, Debug)]
 enum Progress {
-    /// Nothing of it is there.
+    /// No byte of the file is there yet.
     Begun,
     /// So many bytes can be read.
     Written {
@@ -60,7 +60,7 @@ enum Progress {
 #[derive(Debug)]
 pub(crate) struct Reading {
     progress: watch::Receiver<Progress>,
-    /// How long it is, if that is known.
+    /// Length of the file, if known.
     pub(crate) total: Option<u64>,
     /// It was there already.
     pub(crate) cached: bool,
@@ -136,7 +136,7 @@ impl Downloads {
         })
     }
 
-    /// Whether nothing is fetched.
+    /// True if no file is being fetched.
     #[cfg(test)]
     pub(crate) fn is_idle(&self) -> bool {
         self.coming.lock().is_empty()
@@ -150,7 +150,7 @@ impl Downloads {
             .flatten()
     }
 
-    /// Whether no reader is left of a file that is fetched; then the next who wants it begins anew.
+    /// Gives up a fetch that no reader waits for. The next reader starts it again.
     fn give_up(&self, digest: &str, tell: &watch::Sender<Progress>) -> bool {
         let mut coming = self.coming.lock();
         // One receiver is in the list.
@@ -206,7 +206,7 @@ impl Downloads {
 
 /// The response for a file, and how long it is.
 pub(crate) async fn open(url: &Url, fetch: &Fetch) -> Result<(Option<u64>, Incoming), Denial> {
-    let (from, response) = fetch.get(url, &Wanted::default()).await?;
+    let (from, response) = fetch.get(url, &RequestHeaders::default()).await?;
     if response.status() != StatusCode::OK {
         return Err(Denial::unreachable(format_args!(
             "{} answered {}",
@@ -262,7 +262,7 @@ fn write(
 }
 
 impl Reading {
-    /// What is in it, as it comes.
+    /// Returns the bytes of the file as they come.
     pub(crate) fn into_stream(self) -> impl Stream<Item = Result<Bytes, BodyError>> + Send + Sync + 'static {
         stream::try_unfold((self.progress, 0), |(mut progress, at)| async move {
             let known = progress.wait_for(|progress| match progress {

@@ -13,21 +13,21 @@ use url::Url;
 
 /// Redirects in a row.
 const REDIRECTS_MAX: usize = 5;
-/// How long the index may give nothing in the middle of a response.
+/// Longest pause of the index in the middle of a response.
 pub(crate) const SILENCE: Duration = Duration::from_secs(30);
 
 /// The index, and how it is reached.
 #[derive(Clone, Debug)]
 pub(crate) struct Fetch {
     outbound: Outbound,
-    /// Whose the credentials are: scheme, host and port.
+    /// Origin that gets the credentials: scheme, host and port.
     origin: url::Origin,
     authorization: Option<HeaderValue>,
 }
 
-/// What is asked for beside the URL.
+/// Headers of a request in addition to its URL.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Wanted {
+pub(crate) struct RequestHeaders {
     pub(crate) accept: Option<HeaderValue>,
     pub(crate) compressed: bool,
     pub(crate) unless: Option<HeaderValue>,
@@ -60,7 +60,11 @@ impl Fetch {
     }
 
     /// The response for a URL, and the URL that it is of after redirects.
-    pub(crate) async fn get(&self, url: &Url, wanted: &Wanted) -> Result<(Url, Response<Incoming>), Denial> {
+    pub(crate) async fn get(
+        &self,
+        url: &Url,
+        wanted: &RequestHeaders,
+    ) -> Result<(Url, Response<Incoming>), Denial> {
         let mut url = url.clone();
         for _ in 0..=REDIRECTS_MAX {
             let response = self.outbound.send(self.request(&url, wanted)?).await?;
@@ -81,7 +85,7 @@ impl Fetch {
         )))
     }
 
-    fn request(&self, url: &Url, wanted: &Wanted) -> Result<Request<Body>, Denial> {
+    fn request(&self, url: &Url, wanted: &RequestHeaders) -> Result<Request<Body>, Denial> {
         let mut plain = url.clone();
         plain.set_fragment(None);
         // Credentials are in a header, if at all.

@@ -12,17 +12,17 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use parking_lot::Mutex;
 use url::Url;
 
-use crate::fetch::{Fetch, Wanted, next, shown};
+use crate::fetch::{Fetch, RequestHeaders, next, shown};
 use crate::page::{Form, Page};
 
-/// What the index is asked for.
+/// `Accept` header for the index.
 const ACCEPT: &str =
     "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.1";
 /// Most bytes of a page, also when it is unpacked.
 const PAGE_BYTES: usize = 64 << 20;
-/// About how many bytes all pages that are held take.
+/// Approximate memory for all cached pages, in bytes.
 const HELD_BYTES: usize = 64 << 20;
-/// How long a page is held if the index does not say; at most, if it does.
+/// Time that a page is cached: the default, and the maximum.
 const FRESH: Duration = Duration::from_mins(1);
 const FRESH_MAX: Duration = Duration::from_mins(10);
 
@@ -42,7 +42,7 @@ struct Slot {
     until: Option<Instant>,
 }
 
-/// Why there is no page.
+/// Reasons why there is no page.
 #[derive(Clone, Debug)]
 pub(crate) enum NoPage {
     /// The index has no such project.
@@ -91,7 +91,7 @@ impl Index {
     async fn fetch_page(&self, project: &str, held: &mut Slot) -> Result<(), NoPage> {
         let url = self.url.join(&format!("{project}/"));
         let url = url.map_err(|error| Denial::unreachable(format_args!("{project}: {error}")))?;
-        let wanted = Wanted {
+        let wanted = RequestHeaders {
             accept: Some(HeaderValue::from_static(ACCEPT)),
             compressed: true,
             unless: held.page.as_ref().and(held.tag.clone()),
@@ -189,7 +189,7 @@ fn unpack(bytes: &[u8]) -> Result<Vec<u8>, String> {
     Ok(out)
 }
 
-/// How long a page may be used.
+/// Time for which a page may be used.
 fn fresh(headers: &HeaderMap) -> Duration {
     let control = headers
         .get(CACHE_CONTROL)

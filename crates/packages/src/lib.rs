@@ -34,7 +34,7 @@ use download::Downloads;
 use fetch::Fetch;
 use index::Index;
 
-/// Its name in a sandbox.
+/// Host name of the package index in sandboxes.
 pub const NAME: &str = "packages.internal";
 
 /// An index of packages for sessions.
@@ -68,7 +68,7 @@ impl Packages {
         })
     }
 
-    /// What a session must be permitted to reach.
+    /// Target that the network rules of a session must permit.
     fn target(&self) -> Target {
         Target {
             host: self.settings.host.clone(),

@@ -21,12 +21,12 @@ const NAME_CHARS: usize = 255;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct File {
     pub(crate) name: String,
-    /// Where the index has it.
+    /// URL of the file at the index.
     pub(crate) url: Url,
     /// By algorithm, lower case.
     hashes: BTreeMap<String, String>,
     requires_python: Option<String>,
-    /// Why, if it is.
+    /// Reason if the file is yanked.
     yanked: Option<String>,
     /// Digest of the file with its metadata, which is beside it.
     pub(crate) metadata: Option<String>,
@@ -39,7 +39,7 @@ pub(crate) struct File {
 pub(crate) struct Page {
     project: String,
     files: Vec<File>,
-    /// Of a file, by its name.
+    /// Positions of files by name.
     by_name: HashMap<String, usize>,
     /// As it is written; some pages have megabytes.
     json: OnceLock<Bytes>,
@@ -62,12 +62,12 @@ impl Form {
 }
 
 impl File {
-    /// Its SHA-256 in hexadecimal digits, by which it is kept.
+    /// SHA-256 in hexadecimal digits: the key of the file in the cache.
     pub(crate) fn sha256(&self) -> Option<&str> {
         self.hashes.get("sha256").map(String::as_str)
     }
 
-    /// Where sessions get it.
+    /// URL of the file for sessions.
     fn own_url(&self, project: &str) -> String {
         let digest = self.sha256().unwrap_or(NO_DIGEST);
         format!("http://{NAME}/files/{project}/{digest}/{}", self.name)
@@ -120,7 +120,7 @@ impl Page {
         (file.sha256().unwrap_or(NO_DIGEST) == digest).then_some(file)
     }
 
-    /// About how many bytes of memory it takes.
+    /// Approximate memory of the page, in bytes.
     pub(crate) fn weight(&self) -> usize {
         // Its own memory, and its part of the text.
         let of = |file: &File| 900 + 4 * file.name.len() + file.url.as_str().len();

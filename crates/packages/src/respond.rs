@@ -20,7 +20,7 @@ use crate::{NAME, Packages, download};
 const CACHE: HeaderName = HeaderName::from_static("x-himalia-cache");
 const METADATA: &str = ".metadata";
 
-/// What a path means.
+/// Meanings of a request's path.
 #[derive(Debug, PartialEq, Eq)]
 enum Path<'a> {
     Project(String),
@@ -133,7 +133,7 @@ impl Packages {
     }
 }
 
-/// Where a file is, or its metadata, and the digest of that.
+/// URL and digest of a file, or of its metadata.
 fn wanted(file: &File, metadata: bool) -> Option<(url::Url, Option<String>)> {
     let mut url = file.url.clone();
     if !metadata {

@@ -10,14 +10,14 @@ use crate::blobs::Blobs;
 
 /// Files that are fetched at the same time.
 const FETCHES: usize = 32;
-/// Those of one owner among them.
+/// Fetches of one owner at the same time.
 pub(crate) const FETCHES_OF_OWNER: usize = 24;
 
 /// Slots for files that are fetched.
 #[derive(Debug)]
 pub(crate) struct Slots {
     all: Arc<Semaphore>,
-    /// Those with a file that is fetched, or that waits for a place.
+    /// Semaphores of owners with a running or waiting fetch.
     owners: Mutex<HashMap<String, Weak<Semaphore>>>,
 }
 

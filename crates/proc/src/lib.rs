@@ -5,7 +5,7 @@
 
 use std::{fs, io};
 
-/// What `proc_pid_stat(5)` says of one process.
+/// Fields of `proc_pid_stat(5)` for one process.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Stat {
     /// Process id.

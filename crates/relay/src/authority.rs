@@ -18,7 +18,7 @@ use crate::tls;
 
 /// The subject of the authority's certificate.
 const NAME: &str = "Himalia replicas";
-/// What the key of the statements is derived for.
+/// Purpose of the derived key of the statements.
 const STATEMENTS: &[u8] = b"himalia relay statements 1";
 
 /// A private key that all replicas have and nothing else has: its holder is a replica.
@@ -43,7 +43,7 @@ pub enum AuthorityError {
     Tls(String),
 }
 
-/// What a replica shows to its peers, and how it judges theirs.
+/// Certificate of a replica for its peers, and the check of theirs.
 #[derive(Clone)]
 pub struct Identity {
     pub(crate) server: Arc<ServerConfig>,
@@ -78,7 +78,7 @@ impl Authority {
         Ok(Self { key })
     }
 
-    /// Its text, which is secret.
+    /// Secret key and certificate as PEM.
     pub fn to_pem(&self) -> String {
         self.key.serialize_pem()
     }
@@ -119,7 +119,7 @@ impl Identity {
         self.signer.replica()
     }
 
-    /// What signs and verifies statements.
+    /// Signer and verifier of statements.
     pub fn signer(&self) -> &Arc<Signer> {
         &self.signer
     }

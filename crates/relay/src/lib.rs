@@ -26,7 +26,7 @@ use std::time::Duration;
 pub use authority::{Authority, AuthorityError, Identity};
 pub use listener::serve;
 pub use pool::{Body, BoxError, Peer, Pool, RelayUse, Response, ResponseBody, SendError, body, empty};
-pub use statement::{HEADER, Refused, STALE, Signer, Statement};
+pub use statement::{HEADER, STALE, Signer, Statement, StatementError};
 
 /// Streams of one connection at once: as many as a gateway has clients by default.
 pub const MAX_STREAMS: u32 = 4096;
@@ -36,7 +36,7 @@ pub const STREAM_WINDOW: u32 = 64 << 10;
 const SEND_BUFFER: usize = 64 << 10;
 /// All streams of a connection.
 const CONNECTION_WINDOW: u32 = MAX_STREAMS * STREAM_WINDOW;
-/// How often a peer is pinged, and how long it may take to answer.
+/// Interval of pings to a peer, and time for its answer.
 const PING_INTERVAL: Duration = Duration::from_secs(5);
 const PING_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time for name, TCP, TLS and HTTP/2 of a new connection.

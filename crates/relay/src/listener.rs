@@ -1,4 +1,4 @@
-//! Where peers are accepted.
+//! Accepts the connections of peers.
 
 use std::convert::Infallible;
 use std::io;

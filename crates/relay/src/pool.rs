@@ -36,7 +36,7 @@ use crate::{
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 /// The body of a request to a peer.
 pub type Body = UnsyncBoxBody<Bytes, BoxError>;
-/// What a peer responds.
+/// Response of a peer.
 pub type Response = http::Response<ResponseBody>;
 
 /// Boxes a body.
@@ -56,13 +56,12 @@ pub fn empty() -> Body {
 /// Another replica.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Peer {
-    /// Its name.
     pub replica: String,
-    /// Where it listens for peers: `host:port`.
+    /// Address for peers: `host:port`.
     pub address: String,
 }
 
-/// Why a peer did not respond.
+/// Reasons why a peer did not respond.
 #[derive(Debug, Error)]
 pub enum SendError {
     /// The request was not sent, so that it may be sent again.
@@ -79,7 +78,7 @@ pub enum SendError {
     Refused,
 }
 
-/// What was relayed to peers since the start.
+/// Counts of relayed requests since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RelayUse {
     /// Requests that a peer responded to.
@@ -121,7 +120,7 @@ impl fmt::Debug for Link {
 }
 
 impl Link {
-    /// Whether it is connected, or about to be.
+    /// True if it is connected, or about to be.
     fn is_open(&self) -> bool {
         match self.dialled.peek() {
             None => true,
@@ -147,7 +146,7 @@ impl Pool {
         self.0.identity.replica()
     }
 
-    /// What was relayed so far.
+    /// Counts of relayed requests so far.
     pub fn usage(&self) -> RelayUse {
         RelayUse {
             relayed: self.0.relayed.load(Ordering::Relaxed),

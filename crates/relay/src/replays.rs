@@ -1,4 +1,4 @@
-//! Which statements were used.
+//! Detects statements that were used before.
 //!
 //! A replica numbers the statements of one run. Requests pass each other on their way, so the last [`WINDOW`] numbers of
 //! a run are remembered one by one, and an older one counts as used.
@@ -28,7 +28,7 @@ struct Run {
 }
 
 impl Replays {
-    /// Whether a number of a run was not used before; from now on it is. `now` in milliseconds.
+    /// Marks a number of a run as used, and returns true if it was new. `now` in milliseconds.
     pub(crate) fn is_new(&mut self, run: u128, number: u64, now: u64) -> bool {
         if !self.0.contains_key(&run) && self.0.len() >= RUNS {
             // What a forgotten run may have left on its way is stale by now.

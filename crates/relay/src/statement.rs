@@ -1,4 +1,4 @@
-//! What a replica states about a request that it relays, signed.
+//! Signed statement of a replica about a request that it relays.
 //!
 //! `himalia-relay: <JSON in base64url>.<HMAC-SHA256 in base64url>`. The signature covers the method and the target of the
 //! request too, so that a statement counts for one request. The body is protected by TLS.
@@ -19,7 +19,7 @@ use crate::replays::Replays;
 
 /// The header of a relayed request. A gateway takes it from peers alone.
 pub const HEADER: &str = "himalia-relay";
-/// How far the clocks of two replicas, and the way of a request, may be apart.
+/// Largest difference between the clocks of two replicas, including the time of the request on its way.
 pub const STALE: Duration = Duration::from_mins(1);
 /// Longest header, bytes.
 const HEADER_BYTES: usize = 4096;
@@ -41,9 +41,9 @@ pub struct Statement {
     number: u64,
 }
 
-/// Why a statement does not count. The peer learns no more than that.
+/// Reasons why a statement is invalid. They are not sent to the peer.
 #[derive(Debug, Error, PartialEq, Eq)]
-pub enum Refused {
+pub enum StatementError {
     /// There is none, or more than one.
     #[error("no statement")]
     Missing,
@@ -140,7 +140,12 @@ impl Signer {
     }
 
     /// Verifies the statement of a request that a peer sent. A statement counts once.
-    pub fn verify(&self, method: &Method, target: &Uri, headers: &HeaderMap) -> Result<Statement, Refused> {
+    pub fn verify(
+        &self,
+        method: &Method,
+        target: &Uri,
+        headers: &HeaderMap,
+    ) -> Result<Statement, StatementError> {
         self.verify_at(method, target, headers, SystemTime::now())
     }
 
@@ -150,34 +155,34 @@ impl Signer {
         target: &Uri,
         headers: &HeaderMap,
         now: SystemTime,
-    ) -> Result<Statement, Refused> {
+    ) -> Result<Statement, StatementError> {
         let mut values = headers.get_all(HEADER).iter();
         let (Some(value), None) = (values.next(), values.next()) else {
-            return Err(Refused::Missing);
+            return Err(StatementError::Missing);
         };
         if value.len() > HEADER_BYTES {
-            return Err(Refused::Malformed);
+            return Err(StatementError::Malformed);
         }
-        let text = value.to_str().map_err(|_| Refused::Malformed)?;
-        let (text, mac) = text.split_once('.').ok_or(Refused::Malformed)?;
-        let mac = BASE64.decode(mac).map_err(|_| Refused::Malformed)?;
+        let text = value.to_str().map_err(|_| StatementError::Malformed)?;
+        let (text, mac) = text.split_once('.').ok_or(StatementError::Malformed)?;
+        let mac = BASE64.decode(mac).map_err(|_| StatementError::Malformed)?;
         // In constant time, and before anything of the text is looked at.
         self.mac(method, target, text)
             .verify_slice(&mac)
-            .map_err(|_| Refused::Signature)?;
-        let bytes = BASE64.decode(text).map_err(|_| Refused::Malformed)?;
-        let statement: Statement = serde_json::from_slice(&bytes).map_err(|_| Refused::Malformed)?;
-        let run = u128::from_str_radix(&statement.run, 16).map_err(|_| Refused::Malformed)?;
+            .map_err(|_| StatementError::Signature)?;
+        let bytes = BASE64.decode(text).map_err(|_| StatementError::Malformed)?;
+        let statement: Statement = serde_json::from_slice(&bytes).map_err(|_| StatementError::Malformed)?;
+        let run = u128::from_str_radix(&statement.run, 16).map_err(|_| StatementError::Malformed)?;
         if statement.to != self.replica {
-            return Err(Refused::Addressee);
+            return Err(StatementError::Addressee);
         }
         let stale = u64::try_from(STALE.as_millis()).unwrap_or(u64::MAX);
         let now = now_millis(now);
         if now.abs_diff(statement.at) > stale {
-            return Err(Refused::Stale);
+            return Err(StatementError::Stale);
         }
         if !self.replays.lock().is_new(run, statement.number, now) {
-            return Err(Refused::Replayed);
+            return Err(StatementError::Replayed);
         }
         Ok(statement)
     }
@@ -229,7 +234,7 @@ mod tests {
         method: &Method,
         target: &str,
         headers: &HeaderMap,
-    ) -> Result<Statement, Refused> {
+    ) -> Result<Statement, StatementError> {
         signer.verify(method, &target.parse().unwrap(), headers)
     }
 
@@ -242,7 +247,10 @@ mod tests {
             (statement.from.as_str(), statement.caller.as_str()),
             ("a", "{\"owner\":\"acme\"}")
         );
-        assert_eq!(verify(&b, &Method::GET, TARGET, &headers), Err(Refused::Replayed));
+        assert_eq!(
+            verify(&b, &Method::GET, TARGET, &headers),
+            Err(StatementError::Replayed)
+        );
     }
 
     #[test]
@@ -254,25 +262,31 @@ mod tests {
             (Method::GET, "/v1/sessions/eda?x=2"),
             (Method::GET, "/v1/sessions/eda"),
         ] {
-            assert_eq!(verify(&b, &method, target, &headers), Err(Refused::Signature));
+            assert_eq!(
+                verify(&b, &method, target, &headers),
+                Err(StatementError::Signature)
+            );
         }
         let c = Signer::new([7; 32], "c");
         assert_eq!(
             verify(&c, &Method::GET, TARGET, &headers),
-            Err(Refused::Addressee)
+            Err(StatementError::Addressee)
         );
         let foreign = Signer::new([8; 32], "b");
         assert_eq!(
             verify(&foreign, &Method::GET, TARGET, &headers),
-            Err(Refused::Signature)
+            Err(StatementError::Signature)
         );
         assert_eq!(
             verify(&b, &Method::GET, TARGET, &HeaderMap::new()),
-            Err(Refused::Missing)
+            Err(StatementError::Missing)
         );
         let mut two = headers.clone();
         two.append(HEADER, headers.get(HEADER).unwrap().clone());
-        assert_eq!(verify(&b, &Method::GET, TARGET, &two), Err(Refused::Missing));
+        assert_eq!(
+            verify(&b, &Method::GET, TARGET, &two),
+            Err(StatementError::Missing)
+        );
     }
 
     #[test]
@@ -284,8 +298,8 @@ mod tests {
             b.verify_at(&Method::GET, &uri, &headers, at)
         };
         let second = Duration::from_secs(1);
-        assert_eq!(verify(now + STALE + second), Err(Refused::Stale));
-        assert_eq!(verify(now - STALE - second), Err(Refused::Stale));
+        assert_eq!(verify(now + STALE + second), Err(StatementError::Stale));
+        assert_eq!(verify(now - STALE - second), Err(StatementError::Stale));
         assert!(verify(now + STALE - second).is_ok());
     }
 

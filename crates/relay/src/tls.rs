@@ -10,7 +10,7 @@ use rustls::{ClientConfig, Error, RootCertStore, ServerConfig};
 /// The one protocol that peers speak.
 const ALPN: &[u8] = b"h2";
 
-/// Both sides of a replica's connections. `root` is the one certificate that counts.
+/// TLS configurations of both sides. `root` is the only trusted certificate.
 pub(crate) fn configs(
     root: CertificateDer<'static>,
     chain: Vec<CertificateDer<'static>>,

@@ -11,7 +11,7 @@ use http_body_util::{BodyExt as _, Full};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// Why a request has no other answer.
+/// Error of a request.
 #[derive(Debug)]
 pub(crate) struct Problem {
     status: StatusCode,
@@ -41,12 +41,10 @@ impl Problem {
         }
     }
 
-    /// Its status.
     pub(crate) fn status(&self) -> StatusCode {
         self.status
     }
 
-    /// Its message.
     pub(crate) fn message(&self) -> String {
         let message = self.body["message"].as_str();
         message.unwrap_or_default().to_owned()

@@ -20,7 +20,7 @@ pub const MAX_REQUESTS: usize = 64;
 /// Bytes of the body of a request.
 pub const MAX_BODY_BYTES: usize = 4 << 20;
 
-/// What is at [`NAME`] for one session.
+/// Service at [`NAME`] for one session.
 pub struct Door {
     api: Arc<dyn SessionApi>,
     turns: Arc<Semaphore>,

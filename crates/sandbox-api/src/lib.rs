@@ -1,5 +1,5 @@
-//! What code in a sandbox asks the gateway for, by plain HTTP at `http://himalia.internal/`. There is no token: the connection is that of
-//! one session, which is the caller.
+//! HTTP API of the gateway for code in a sandbox, at `http://himalia.internal/`. There is no token: the connection is that of one session, which is
+//! the caller.
 //!
 //! ```text
 //! GET  /v1/servers                         routes.rs -> SessionApi::tool_servers
@@ -42,7 +42,7 @@ use serde_json::{Map, Value};
 
 pub use door::{Door, MAX_BODY_BYTES, MAX_REQUESTS};
 
-/// Its name in a sandbox.
+/// Host name of the API in a sandbox.
 pub const NAME: &str = "himalia.internal";
 
 /// What a person is to be asked.
@@ -77,20 +77,19 @@ pub struct RunOfSkill {
     pub wait_s: Option<f64>,
 }
 
-/// What a model is asked.
+/// Request to a model.
 #[derive(Clone, Debug)]
 pub struct AskModel {
-    /// Which kind of answer.
     pub endpoint: LlmEndpoint,
     /// The request, as `OpenAI`'s API has it.
     pub body: Bytes,
-    /// Whether the answer may be that to the same request before. `None`: if the temperature is 0.
+    /// True if the answer may be cached. `None`: if the temperature is 0.
     pub cache: Option<bool>,
     /// The line of the cell from which code asks, if code says it.
     pub line: Option<u32>,
 }
 
-/// What a session may ask for.
+/// Commands of a session for its code.
 pub trait SessionApi: Send + Sync {
     /// The servers of tools that it may use.
     fn tool_servers(&self) -> BoxFuture<'_, Result<ApiServers, EngineError>>;

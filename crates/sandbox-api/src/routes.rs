@@ -1,4 +1,4 @@
-//! What is at which path.
+//! Routes of the API.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use crate::{NAME, RunOfSkill, SessionApi, llm};
 const LIMIT: usize = 10;
 const MAX_LIMIT: usize = 100;
 
-/// How long a request may wait for the end of a prompt or a run.
+/// Longest wait of a request for the end of a prompt or a run.
 const MAX_WAIT: Duration = Duration::from_mins(1);
 
 const PATHS: &str = "GET /v1/servers, GET /v1/servers/{server}/tools?after=, GET /v1/tools?server=&query=&limit=, GET /v1/tools/{id}, POST /v1/calls, \

@@ -1,4 +1,4 @@
-//! What an owner may change of a session while it lives: labels, and when it ends.
+//! Changes of a live session by its owner: labels, and its end.
 
 use std::time::Duration;
 
@@ -71,7 +71,7 @@ impl SessionManager {
 }
 
 impl SessionManager {
-    /// Everything in the sandbox of a kernel reaches this alone from now on: at once, before it is stored.
+    /// Restricts the network of a kernel's sandbox to this list: at once, before the list is stored.
     async fn narrow(&self, kernel: &SessionKernel, allow: &AllowList) -> Result<(), EngineError> {
         for one in self.in_same_sandbox(kernel) {
             let before = one.session();

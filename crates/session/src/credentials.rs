@@ -47,11 +47,11 @@ pub struct Credentials {
     tokens: Arc<TokenKeeper>,
 }
 
-/// How authorization servers are reached, and who else asks them.
+/// Settings for authorization servers, and for replicas that share their tokens.
 pub(crate) struct TokenSettings {
     pub(crate) transports: Transports,
     pub(crate) metrics: TokenRequests,
-    /// Whether other replicas write to the store.
+    /// True if other replicas write to the store.
     pub(crate) is_shared: bool,
 }
 
@@ -67,7 +67,7 @@ impl TokenSettings {
 }
 
 impl Credentials {
-    /// Those of the configuration and the store.
+    /// Credentials of the configuration and of the store.
     ///
     /// # Errors
     /// [`EngineError::BadRequest`] on `credentials_key_file`.
@@ -150,7 +150,7 @@ impl Credentials {
         Ok(self.with_tokens(info, Some(record)))
     }
 
-    /// Those that an owner has, or of all owners; by owner and name.
+    /// Credentials of an owner, or of all owners; by owner and name.
     pub async fn list(&self, owner: Option<&str>) -> Result<Vec<CredentialInfo>, EngineError> {
         let rows = self.store.credentials().await.map_err(not_read)?;
         let stored = rows.iter().filter(|row| is_set(row)).filter_map(|row| {
@@ -289,7 +289,7 @@ impl Credentials {
         })
     }
 
-    /// What a session may use.
+    /// Credentials that a session may use.
     pub(crate) fn access_of(self: &Arc<Self>, session: &Session) -> Option<CredentialAccess> {
         let sandbox = &session.sandbox;
         if sandbox.credentials.is_empty() && sandbox.intercept.is_none() {
@@ -328,7 +328,7 @@ impl Credentials {
         }
     }
 
-    /// Whose credential has a name: that of the owner, or else of the operator.
+    /// Finds the owner of a credential with this name: the session's owner, or else the operator.
     fn chosen<'a>(
         &self,
         owner: &'a str,
@@ -411,7 +411,7 @@ impl CredentialSource for Credentials {
     }
 }
 
-/// Whether a row is a credential that was set. The others are what the gateway keeps for itself.
+/// True if a row is a credential that a caller has set. The other rows are internal.
 fn is_set(row: &CredentialRecord) -> bool {
     !row.owner.is_empty() && !row.set_by.is_empty()
 }

@@ -70,8 +70,8 @@ impl Drop for Room {
 }
 
 impl SessionManager {
-    /// Whether there is room for one more session of the principal's: [`EngineError::DiskFull`], and [`EngineError::OverBudget`] for
-    /// a tenant that takes as much as it may.
+    /// Checks that there is room for one more session of the principal: [`EngineError::DiskFull`], and [`EngineError::OverBudget`] for a tenant at
+    /// its limit.
     pub async fn check_disk(&self, principal: &Principal) -> Result<(), EngineError> {
         self.room(principal.owner(), 1).await.map(drop)
     }
@@ -147,7 +147,7 @@ impl SessionManager {
 /// Bytes of a directory's disk that are free for an ordinary user; `None` where that is not known.
 pub fn free(dir: &Path) -> Option<u64> {
     let found = statvfs(dir);
-    let found = found.inspect_err(|error| tracing::warn!(%error, "cannot tell how much disk is free"));
+    let found = found.inspect_err(|error| tracing::warn!(%error, "cannot measure the free disk space"));
     found.ok().map(|disk| disk.f_bavail.saturating_mul(disk.f_frsize))
 }
 

@@ -30,7 +30,7 @@ pub(crate) struct Llm {
     trees: Trees,
     cache: Cache,
     credentials: Arc<Credentials>,
-    /// What owners may take in a day, and what they have taken.
+    /// Daily quotas of owners, and their usage.
     budget: Arc<Budget>,
     meter: Arc<Meter>,
 }

@@ -1,5 +1,5 @@
-//! What was read of logs and is remembered: of the executions and histories that were asked for lately, within bounds. What goes first is
-//! of the owner that has the most, so that no owner's reading makes others read again what is within their part.
+//! Caches of data that was read from logs: of executions and histories, within bounds. Entries of the owner with the most go first, so that no
+//! owner's reading evicts the entries of others within their part.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -13,18 +13,18 @@ use tokio::sync::Mutex as AsyncMutex;
 const MAX_KEPT: usize = 256;
 const KEPT_BYTES: usize = 64 << 20;
 
-/// What is known of one thing; one question at a time reads on.
+/// Cached data of one execution or history; one request at a time reads on.
 pub type Shared<T> = Arc<AsyncMutex<T>>;
 
-/// What something was read from: the directory of a log, which no other log ever has, and the number of its first record there.
+/// Key of cached data: the directory of a log, which no other log ever has, and the number of the first record there.
 type Key = (PathBuf, u64);
 
-/// What is remembered of one kind of thing.
+/// Cache for one kind of data.
 #[derive(Debug)]
-pub struct Remembered<T>(Mutex<Kept<T>>);
+pub struct LogCache<T>(Mutex<CacheState<T>>);
 
 #[derive(Debug)]
-struct Kept<T> {
+struct CacheState<T> {
     all: HashMap<Key, Entry<T>>,
     bytes: usize,
     /// Counts questions.
@@ -34,7 +34,7 @@ struct Kept<T> {
 #[derive(Debug)]
 struct Entry<T> {
     known: Shared<T>,
-    /// Who asked for it first: a tenant, or the operator.
+    /// Owner that requested it first: a tenant, or the operator.
     owner: String,
     /// The oldest record that the log had then, if the beginning of the thing was gone; otherwise 0.
     first: u64,
@@ -42,9 +42,9 @@ struct Entry<T> {
     used: u64,
 }
 
-impl<T> Default for Remembered<T> {
+impl<T> Default for LogCache<T> {
     fn default() -> Self {
-        Self(Mutex::new(Kept {
+        Self(Mutex::new(CacheState {
             all: HashMap::new(),
             bytes: 0,
             now: 0,
@@ -52,9 +52,9 @@ impl<T> Default for Remembered<T> {
     }
 }
 
-impl<T> Remembered<T> {
-    /// What is known of the thing that begins with the record `seq` of the log in `dir`. `first`: the log's oldest record, if that is a
-    /// later one, else 0. `None` also if more of it has gone since: it has to be read again.
+impl<T> LogCache<T> {
+    /// Cached data for the record `seq` of the log in `dir`. `first`: the log's oldest record, if that is a later one, else 0. `None` also if more of
+    /// it has gone since: it has to be read again.
     pub fn get(&self, dir: &Path, seq: u64, first: u64) -> Option<Shared<T>> {
         let mut kept = self.0.lock();
         kept.now += 1;
@@ -102,8 +102,8 @@ impl<T> Remembered<T> {
     }
 }
 
-impl<T> Kept<T> {
-    /// Of the owner that has the most of what there is too much of, the one that was asked for least lately.
+impl<T> CacheState<T> {
+    /// Next entry to drop: the least recently used one of the owner with the most.
     fn next_to_go(&self) -> Option<&Key> {
         let by_bytes = self.bytes > KEPT_BYTES;
         let mut amounts: HashMap<&str, usize> = HashMap::new();
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn the_one_that_was_asked_for_least_lately_goes() {
-        let (kept, dir) = (Remembered::default(), Path::new("x"));
+        let (kept, dir) = (LogCache::default(), Path::new("x"));
         for seq in 1..=3 {
             let shared = kept.add(&of("acme"), dir, seq, 0, known(seq));
             kept.weigh(dir, seq, &shared, KEPT_BYTES / 3);
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn the_owner_that_has_the_most_makes_room() {
-        let (kept, dir) = (Remembered::default(), Path::new("x"));
+        let (kept, dir) = (LogCache::default(), Path::new("x"));
         let add = |tenant: &str, seq: u64, bytes: usize| {
             let shared = kept.add(&of(tenant), dir, seq, 0, known(seq));
             kept.weigh(dir, seq, &shared, bytes);
@@ -193,7 +193,7 @@ mod tests {
         add("evil", 20, KEPT_BYTES);
         assert_eq!([1, 2, 18, 19, 20].map(there), [true, true, false, false, false]);
         // Alone, one may have all.
-        let alone = Remembered::default();
+        let alone = LogCache::default();
         for seq in 0..MAX_KEPT as u64 {
             alone.add(&of("evil"), dir, seq, 0, known(seq));
         }
@@ -207,7 +207,7 @@ mod tests {
 
     #[test]
     fn one_of_which_more_has_gone_is_read_again() {
-        let (kept, dir) = (Remembered::default(), Path::new("x"));
+        let (kept, dir) = (LogCache::default(), Path::new("x"));
         let one = kept.add(&of("acme"), dir, 1, 0, known(1));
         assert!(
             Arc::ptr_eq(&one, &kept.add(&of("acme"), dir, 1, 0, known(1))),

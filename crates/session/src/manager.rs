@@ -1,4 +1,4 @@
-//! What all sessions of a data directory share: settings, stores, limits, tasks.
+//! State that all sessions of a data directory share: settings, stores, limits, tasks.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,16 +6,16 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use himalia_budget::Budget;
-use himalia_egress::{Egress, Trusted};
+use himalia_egress::{Egress, TrustStore};
 use himalia_executions::{Known, Past};
 use himalia_journal::{Journal, LogStore, Options, Recovery, SharedLogs};
-use himalia_kernel::{Now, Rules, Settings};
+use himalia_kernel::{Rules, Settings, Timestamp};
 use himalia_kernelspecs::Catalog;
-use himalia_link::Unproven;
+use himalia_link::UnprovenBudget;
 use himalia_metrics::Metrics;
 use himalia_model::{Clock, EngineConfig, EngineError, KernelId, Origin, SandboxConfig, SessionLimits};
 use himalia_sandbox::Enforcement;
-use himalia_shared_log::Shared;
+use himalia_shared_log::ReplicaLogs;
 use himalia_store::Store;
 use himalia_traces::Traces;
 use parking_lot::Mutex;
@@ -31,10 +31,10 @@ use crate::end::OpenLogs;
 use crate::readiness::LastCheck;
 use crate::sandbox_lease::Share;
 use crate::skills::SessionSkills;
-use crate::start::{KernelLimits, Taking};
+use crate::start::{KernelLimits, TakeOvers};
 use crate::{
-    Credentials, EndedSessions, Gate, Lease, Llm, MemoryGauge, Meter, Pool, Provisioners, Registry,
-    Remembered, SessionPrograms, Templates, Tools,
+    Credentials, EndedSessions, Gate, Lease, Llm, LogCache, MemoryGauge, Meter, Pool, Provisioners, Registry,
+    SessionPrograms, Templates, Tools,
 };
 
 /// Memory for the newest records of a log that is only read.
@@ -47,13 +47,13 @@ pub(crate) const LINK_KERNEL: u16 = 1;
 pub struct SessionManager {
     /// The settings.
     pub config: EngineConfig,
-    /// What is counted and timed.
+    /// Counters and timers.
     pub metrics: Metrics,
-    /// Where spans are recorded.
+    /// Recorder of spans.
     pub traces: Traces,
-    /// What makes sandboxes.
+    /// Provisioners of sandboxes.
     pub provisioners: Provisioners,
-    /// What can be started.
+    /// Templates of sessions.
     pub templates: Templates,
     /// By template; filled once the engine is open.
     pub pools: OnceLock<BTreeMap<String, Pool>>,
@@ -61,55 +61,55 @@ pub struct SessionManager {
     pub(crate) leases: Mutex<Vec<Weak<Lease>>>,
     pub(crate) store: Arc<dyn Store>,
     /// Logs that outlive the data directory, if they do.
-    pub(crate) shared_logs: Option<Shared>,
+    pub(crate) shared_logs: Option<ReplicaLogs>,
     /// Under which shims are called that this replica has now; it grows.
     pub(crate) link_epoch: AtomicU64,
-    /// What is being taken over of other replicas.
-    pub(crate) taking: Taking,
+    /// Sessions that are being taken over from other replicas.
+    pub(crate) taking: TakeOvers,
     /// All kernels by id.
     pub registry: Arc<Registry>,
     /// Ended sessions.
     pub ended: Arc<EndedSessions>,
     pub(crate) open_logs: OpenLogs,
-    /// What was read of executions lately.
-    pub executions: Remembered<Known>,
+    /// Cache of folded executions.
+    pub executions: LogCache<Known>,
     /// The same of histories.
-    pub histories: Remembered<Past>,
+    pub histories: LogCache<Past>,
     /// The kernelspecs of this host.
     pub catalog: Catalog,
     /// One start at a time for each name of a session, one change at a time for each session.
     pub(crate) gate: Arc<Gate>,
     /// When the data directory was opened.
     pub started: OffsetDateTime,
-    /// Of the latest command, microseconds since 1970.
+    /// Time of the latest command, in microseconds since 1970.
     pub(crate) last_command: AtomicU64,
-    /// How many kernels may run.
+    /// Limits of running kernels.
     pub(crate) kernel_limits: KernelLimits,
-    /// What callers without a key may cost.
-    pub(crate) unproven: Arc<Unproven>,
+    /// Bounds for callers without a key.
+    pub(crate) unproven: Arc<UnprovenBudget>,
     /// The credentials of sessions.
     pub credentials: Arc<Credentials>,
     /// The tools of sessions.
     pub tools: Arc<Tools>,
-    /// What starts the programs of servers of tools.
+    /// Starter of programs of tool servers.
     pub(crate) programs: Arc<SessionPrograms>,
-    /// What runs skills for code of sessions.
+    /// Runner of skills for code of sessions.
     pub(crate) skills: Arc<OnceLock<Arc<dyn SessionSkills>>>,
     /// Language models.
     pub(crate) llm: Arc<Llm>,
-    /// What programs verify hosts by, where TLS of sessions is read.
-    pub(crate) certificates: Option<Trusted>,
-    /// What sessions reach the network by.
+    /// Certificates by which programs verify hosts, where TLS of sessions is read.
+    pub(crate) certificates: Option<TrustStore>,
+    /// Network access of sessions.
     pub(crate) egress: Arc<Egress>,
     /// The bytes that are about to be written.
     pub(crate) rooms: Arc<Rooms>,
-    /// How results are posted.
+    /// Outbound HTTP for callbacks.
     pub(crate) outgoing: FromHere,
-    /// What principals take of what there is for all of them.
+    /// Shares that principals have of common resources.
     pub budget: Arc<Budget>,
     /// The memory of sandboxes, for lists.
     pub memory: MemoryGauge,
-    /// What owners have used.
+    /// Usage of owners.
     pub(crate) meter: Arc<Meter>,
     /// Set first when the engine stops: commands are refused, feeds end.
     pub draining: CancellationToken,
@@ -126,7 +126,7 @@ pub struct SessionManager {
     /// Set when what waited for sessions was ended, or given up.
     pub(crate) spare_ended: OnceCell<()>,
     pub(crate) last_check: LastCheck,
-    /// How many replicas live, this one among them.
+    /// Number of live replicas, this one among them.
     pub(crate) living: watch::Sender<u32>,
     /// Zero of the monotonic clock.
     pub(crate) clock: Instant,
@@ -139,14 +139,14 @@ impl fmt::Debug for SessionManager {
 }
 
 impl SessionManager {
-    /// What ages are counted by.
+    /// Clock for ages.
     pub(crate) fn time(&self) -> &Clock {
         &self.config.clock
     }
 
-    pub(crate) fn now(&self) -> Now {
+    pub(crate) fn now(&self) -> Timestamp {
         let mono = Instant::now().saturating_duration_since(self.clock);
-        Now {
+        Timestamp {
             mono: u64::try_from(mono.as_micros()).unwrap_or(u64::MAX),
             wall: self.time().micros(),
         }
@@ -163,7 +163,7 @@ impl SessionManager {
         place.filter(|_| self.shared_logs.is_some())
     }
 
-    /// Whether this kernel was taken from another replica and is not ready yet. True also for kernels that are about to be taken.
+    /// True if this kernel was taken from another replica and is not ready yet. True also for kernels that are about to be taken.
     pub fn is_taking(&self, kernel: KernelId) -> bool {
         self.taking.has(kernel)
     }
@@ -178,7 +178,7 @@ impl SessionManager {
         }
     }
 
-    /// What follows a crash, how long an execution may take, whether files are watched.
+    /// Rules of a kernel: after a crash, for the time of an execution, and for its files.
     pub(crate) fn rules(&self, origin: Origin, sandbox: &SandboxConfig) -> Rules {
         Rules {
             restart_limit: match origin {
@@ -197,7 +197,7 @@ impl SessionManager {
         format!("kernels/{id}-{created_micros:x}")
     }
 
-    /// Where logs are kept, by their names relative to the data directory.
+    /// Storage of logs, by their names relative to the data directory.
     pub(crate) fn logs(&self) -> LogStore {
         let shared = self.shared_logs.clone();
         LogStore::new(&self.config.data_dir)
@@ -206,7 +206,7 @@ impl SessionManager {
 
     /// Bytes of logs that wait for the object store.
     pub fn log_bytes_waiting(&self) -> u64 {
-        self.shared_logs.as_ref().map_or(0, Shared::waiting_bytes)
+        self.shared_logs.as_ref().map_or(0, ReplicaLogs::waiting_bytes)
     }
 
     /// Disk for the log of a session with these limits, in bytes.

@@ -12,11 +12,11 @@ use tokio::time::{Instant, timeout};
 
 use crate::Lease;
 
-/// How old a measurement may be that is shown.
+/// Largest age of a measurement that is shown.
 const FRESH: Duration = Duration::from_secs(5);
 /// When one that was not asked for again is forgotten.
 const FORGET: Duration = Duration::from_mins(1);
-/// How long a list waits for measurements; then it shows what is known.
+/// Time that a list waits for measurements; then it shows the known ones.
 const WAIT: Duration = Duration::from_secs(2);
 
 /// The latest measurement of each sandbox that was asked for lately.
@@ -34,7 +34,7 @@ struct Measurement {
 }
 
 /// Sandboxes of one provisioner that are to be measured.
-type Due = (Arc<dyn Provisioner>, Vec<SandboxId>);
+type DueSandboxes = (Arc<dyn Provisioner>, Vec<SandboxId>);
 
 impl Default for MemoryGauge {
     fn default() -> Self {
@@ -80,16 +80,16 @@ impl MemoryGauge {
         }
     }
 
-    /// Those whose measurement is too old. They count as asked for from now on, so that a provisioner that does not answer is not
-    /// asked by every caller.
+    /// Sandboxes whose measurement is too old. They count as asked for from now on, so that a provisioner that does not answer is not asked by every
+    /// caller.
     fn due<'a>(
         &self,
         sandboxes: impl Iterator<Item = (SandboxId, &'a Arc<dyn Provisioner>)>,
         now: Instant,
-    ) -> Vec<Due> {
+    ) -> Vec<DueSandboxes> {
         let mut known = self.known.lock();
         known.retain(|_, measurement| now < measurement.asked + FORGET);
-        let mut due: Vec<Due> = Vec::new();
+        let mut due: Vec<DueSandboxes> = Vec::new();
         for (id, provisioner) in sandboxes {
             match known.entry(id) {
                 Entry::Occupied(entry) if now < entry.get().asked + FRESH => continue,
@@ -99,8 +99,9 @@ impl MemoryGauge {
                     entry.insert(Measurement { asked: now, bytes });
                 }
             }
-            let is_its =
-                |(maker, _): &&mut Due| std::ptr::addr_eq(Arc::as_ptr(maker), Arc::as_ptr(provisioner));
+            let is_its = |(maker, _): &&mut DueSandboxes| {
+                std::ptr::addr_eq(Arc::as_ptr(maker), Arc::as_ptr(provisioner))
+            };
             match due.iter_mut().find(is_its) {
                 Some((_, ids)) => ids.push(id),
                 None => due.push((Arc::clone(provisioner), vec![id])),

@@ -1,4 +1,4 @@
-//! What owners and their callers use: measured or counted here, added up in the store over all replicas.
+//! Usage of owners and their callers: measured or counted here, added up in the store over all replicas.
 //!
 //! The processor time of a sandbox is what its provisioner says of it from outside, or else its shim, looked at while a kernel in it works.
 //! It grows, so a look that is missed costs nothing, as long as a later one follows.
@@ -18,14 +18,14 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use crate::{Lease, SessionManager};
 
-/// How often sandboxes are looked at, and what was used is stored.
+/// Interval of measurements and of stored usage.
 const EVERY: Duration = Duration::from_secs(10);
-/// How long the sandboxes of a provisioner are waited for.
+/// Time to wait for the sandboxes of a provisioner.
 const MEASURE: Duration = Duration::from_secs(5);
 /// Days that are kept in the store.
 const KEPT_DAYS: i64 = 400;
 
-/// What was used and is not stored yet, and how much of each sandbox is counted.
+/// Usage that is not stored yet, and the counted part of each sandbox's usage.
 #[derive(Debug, Default)]
 pub(crate) struct Meter {
     pending: Mutex<BTreeMap<(String, String), UsageRecord>>,
@@ -102,7 +102,7 @@ impl Meter {
         Arc::clone(all.entry(owner.to_owned()).or_default())
     }
 
-    /// What was carried since the last time.
+    /// Collects the network bytes since the last time.
     fn collect_traffic(&self) {
         let mut carried = Vec::new();
         self.traffic.lock().retain(|owner, traffic| {
@@ -266,7 +266,7 @@ impl SessionManager {
         }
     }
 
-    /// Whether characters may be returned to a principal today.
+    /// Checks that characters may be returned to a principal today.
     ///
     /// # Errors
     /// [`EngineError::QuotaExceeded`].
@@ -285,7 +285,7 @@ impl SessionManager {
         self.meter.returned(principal.owner(), principal.name(), chars);
     }
 
-    /// What was used today, over all replicas, by owner and caller.
+    /// Usage of today, over all replicas, by owner and caller.
     pub async fn usage_today(&self) -> Result<Vec<UsageRecord>, EngineError> {
         self.store_usage().await;
         let rows = self.store.usage(self.budget.today()).await;
@@ -307,7 +307,7 @@ impl SessionManager {
     }
 }
 
-/// What rows have of each thing that is counted by the day.
+/// Amounts in these rows with a daily quota.
 fn amounts(rows: &[UsageRecord]) -> DayAmounts {
     let mut all = DayAmounts::new();
     for row in rows {

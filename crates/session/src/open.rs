@@ -5,13 +5,13 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use himalia_budget::Budget;
-use himalia_egress::{Egress, InterceptAuthority, Outbound, Roots, Trusted};
+use himalia_egress::{Egress, InterceptAuthority, Outbound, Roots, TrustStore};
 use himalia_kernel::Command;
 use himalia_kernelspecs::{Catalog, HostEnvironment};
 use himalia_metrics::Metrics;
 use himalia_model::{EngineConfig, EngineError};
 use himalia_packages::Packages;
-use himalia_shared_log::{Objects, Shared};
+use himalia_shared_log::{Objects, ReplicaLogs};
 use himalia_store::{
     Measured, PostgresOptions, PostgresStore, REPLICA_FILE, Scope, SqliteStore, Store, StoreError,
 };
@@ -27,9 +27,9 @@ use crate::credentials::{FromHere, TokenSettings};
 use crate::end::OpenLogs;
 use crate::readiness::LastCheck;
 use crate::start::KernelLimits;
-use crate::start::{Taking, WANTS};
+use crate::start::{TakeOvers, WANTS};
 use crate::{
-    Credentials, EndedSessions, Llm, MemoryGauge, Meter, Pool, Provisioners, Registry, Remembered,
+    Credentials, EndedSessions, Llm, LogCache, MemoryGauge, Meter, Pool, Provisioners, Registry,
     SessionKernel, SessionManager, SessionPrograms, Templates, Tools, templates,
 };
 
@@ -38,16 +38,16 @@ const PACKAGES_DIR: &str = "packages";
 
 /// Beyond its grace, how long the end of what waits in pools may take.
 const POOL_SLACK: Duration = Duration::from_secs(5);
-/// What a start under way may take beyond that.
+/// Additional time for a start in progress.
 const STARTS_SLACK: Duration = Duration::from_secs(5);
 
-/// How long a stop waits until rolled segments are in the object store and logs are removed from it.
+/// Time that a stop waits until rolled segments are in the object store and logs are removed from it.
 const LOGS_SLACK: Duration = Duration::from_secs(5);
 
 /// The same where other replicas wait for the sessions.
 const HANDOVER_SLACK: Duration = Duration::from_millis(100);
 
-/// What sessions reach the network by. The cache of packages is in the data directory.
+/// Network access of sessions. The cache of packages is in the data directory.
 async fn egress(config: &EngineConfig) -> Result<Egress, EngineError> {
     let egress = Egress::of_this_process(config.private_addresses.clone());
     let Some(index) = config.packages.clone() else {
@@ -109,14 +109,14 @@ impl SessionManager {
             pools: OnceLock::new(),
             leases: parking_lot::Mutex::default(),
             link_epoch: AtomicU64::new(store.epoch()),
-            taking: Taking::default(),
+            taking: TakeOvers::default(),
             store,
             shared_logs,
             registry,
             ended: Arc::new(EndedSessions::new(config.retention, ended).with_clock(config.clock.clone())),
             open_logs: OpenLogs::default(),
-            executions: Remembered::default(),
-            histories: Remembered::default(),
+            executions: LogCache::default(),
+            histories: LogCache::default(),
             catalog,
             gate: Arc::default(),
             started: OffsetDateTime::now_utc(),
@@ -280,7 +280,7 @@ impl SessionManager {
         self.provisioners.close().await;
     }
 
-    /// Whether other replicas take the sessions over when this one stops.
+    /// True if other replicas take the sessions over when this one stops.
     pub async fn has_successors(&self) -> bool {
         if self.shared_logs.is_none() {
             return false;
@@ -310,12 +310,13 @@ impl SessionManager {
     }
 }
 
-/// What sessions reach hosts by, and the certificates for sandboxes whose TLS is read. The authority for interception is made when a template needs it.
+/// Network access of sessions with credentials, and the certificates for sandboxes whose TLS is read. The authority for interception is made when a
+/// template needs it.
 async fn with_credentials(
     egress: Egress,
     config: &EngineConfig,
     credentials: &Credentials,
-) -> Result<(Egress, Option<Trusted>), EngineError> {
+) -> Result<(Egress, Option<TrustStore>), EngineError> {
     let templates = || config.templates.values().chain([&config.defaults]);
     let intercepts = templates().any(|template| !template.intercept.is_none());
     if !intercepts && templates().all(|template| template.credentials.is_empty()) {
@@ -342,7 +343,7 @@ async fn with_credentials(
 async fn open_store(
     config: &EngineConfig,
     metrics: &Metrics,
-) -> Result<(Arc<dyn Store>, Option<Shared>), EngineError> {
+) -> Result<(Arc<dyn Store>, Option<ReplicaLogs>), EngineError> {
     let (dir, replica) = (config.data_dir.clone(), config.replica.clone());
     let failed = |error: StoreError| match error {
         StoreError::Locked { .. } | StoreError::ReplicaInUse { .. } => EngineError::Conflict {
@@ -408,7 +409,7 @@ async fn open_store(
         return Err(error);
     }
     let logs = objects.map(|objects| {
-        Shared::start(
+        ReplicaLogs::start(
             store.logs(),
             objects,
             store.lease().clone(),

@@ -18,11 +18,9 @@ pub const MAX_PROCESSES: usize = 32;
 pub struct Process {
     /// As its sandbox counts processes.
     pub pid: u32,
-    /// Whether its input and output are a terminal.
+    /// True if its input and output are a terminal.
     pub has_terminal: bool,
-    /// What it does.
     pub events: ProcessEvents,
-    /// What it is given.
     pub writer: ProcessWriter,
 }
 
@@ -35,14 +33,14 @@ pub enum ProcessEvent {
     Exited(ProcessExit),
 }
 
-/// What a command does, in order. While it is not read, the command waits.
+/// Events of a command, in order. While it is not read, the command waits.
 #[derive(Debug)]
 pub struct ProcessEvents {
     reader: StreamReader,
     _permit: OwnedSemaphorePermit,
 }
 
-/// What a command is given.
+/// Input of a command.
 #[derive(Debug)]
 pub struct ProcessWriter(StreamWriter);
 

@@ -57,7 +57,7 @@ impl SessionPrograms {
         self.manager.send_replace(Arc::downgrade(manager));
     }
 
-    /// Whether a session was started for a program by another process of a gateway, which is gone.
+    /// True if a session was started for a program by a gateway process that is gone.
     pub(crate) fn is_left(&self, session: &Session) -> bool {
         let place = session.tool_server.as_ref();
         place.is_some_and(|place| place.gateway != self.gateway)
@@ -107,7 +107,7 @@ impl Programs for SessionPrograms {
             match &server.kind {
                 ToolServerKind::Program(settings) => self.run(server, settings).await,
                 ToolServerKind::Mcp { .. } | ToolServerKind::OpenApi { .. } => {
-                    Err("it is no program".to_owned())
+                    Err("the server is not a program".to_owned())
                 }
             }
         })

@@ -3,7 +3,7 @@
 use himalia_kernel::CommandError;
 use himalia_model::EngineError;
 
-/// Why a command about a prompt, or one with a key, was not carried out. Other reasons are [`EngineError::Unavailable`].
+/// Error for a command about a prompt, or one with a key, that was not carried out. Other reasons are [`EngineError::Unavailable`].
 pub fn prompt_error(error: CommandError) -> EngineError {
     match error {
         CommandError::KeyReused => EngineError::KeyReused,

@@ -17,7 +17,7 @@ pub struct Provisioners {
 
 /// The places where other replicas start sandboxes.
 pub trait Elsewhere: Debug + Send + Sync + 'static {
-    /// Whether sandboxes at a place can be reached from here. Blocks on the disk.
+    /// True if sandboxes at a place can be reached from here. Blocks on the disk.
     fn reaches(&self, place: &str) -> bool;
 
     /// Provisioners that take over what is at a place, and start nothing there. Asked again, they are the same.
@@ -48,12 +48,12 @@ impl Provisioners {
         }
     }
 
-    /// Where their sandboxes are.
+    /// Place of their sandboxes.
     pub(crate) fn place(&self) -> Option<&str> {
         self.place.as_deref()
     }
 
-    /// Whether sandboxes at a place can be reached from here. Blocks on the disk.
+    /// True if sandboxes at a place can be reached from here. Blocks on the disk.
     pub(crate) fn reaches(&self, place: &str) -> bool {
         self.place() == Some(place) || self.elsewhere.as_ref().is_some_and(|other| other.reaches(place))
     }
@@ -82,7 +82,7 @@ impl Provisioners {
         self.all.first()
     }
 
-    /// What there is, for `doctor` and status pages.
+    /// Provisioners, for `doctor` and status pages.
     pub fn infos(&self) -> Vec<ProvisionerInfo> {
         let info = |one: &Arc<dyn Provisioner>| ProvisionerInfo {
             kind: one.kind().to_string(),

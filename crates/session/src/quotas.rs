@@ -1,11 +1,11 @@
-//! What an owner may use before one more session of it is started.
+//! Checks the quotas of an owner before one more session of it is started.
 
 use himalia_model::{EngineError, Principal};
 
 use crate::SessionManager;
 
 impl SessionManager {
-    /// Whether one more session of the principal's may be started, or one be given another sandbox unless it is `new`:
+    /// Checks that one more session of the principal may be started, or one be given another sandbox unless it is `new`:
     /// [`EngineError::QuotaExceeded`], [`EngineError::KernelLimit`] of all replicas together, [`EngineError::DiskFull`] and
     /// [`EngineError::OverBudget`] for the disk.
     pub async fn check_quotas(&self, principal: &Principal, new: bool) -> Result<(), EngineError> {

@@ -1,4 +1,4 @@
-//! Whether new work can be taken: what a load balancer wants to know.
+//! Readiness for new work, for load balancers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,9 +8,9 @@ use tokio::time::{Instant, timeout};
 
 use crate::SessionManager;
 
-/// How long the store and each provisioner may take.
+/// Time for the store and for each provisioner.
 const CHECK_TIME: Duration = Duration::from_secs(2);
-/// How long a result counts: probes cost one check each second, however many there are.
+/// Time for which a result is valid: probes cost one check each second, however many there are.
 const FRESH: Duration = Duration::from_secs(1);
 
 /// The latest result.
@@ -18,8 +18,8 @@ const FRESH: Duration = Duration::from_secs(1);
 pub(crate) struct LastCheck(Mutex<Option<(Instant, Vec<String>)>>);
 
 impl SessionManager {
-    /// Why no new work can be taken; empty if it can. Single words and names of provisioners, since any caller may ask:
-    /// `draining`, `lease` (of a replica), `store`, `provisioner docker`. Causes are in the log.
+    /// Reasons why no new work can be accepted; empty if it can. Single words and names of provisioners, since any caller may ask: `draining`,
+    /// `lease` (of a replica), `store`, `provisioner docker`. Causes are in the log.
     pub async fn not_ready(self: &Arc<Self>) -> Vec<String> {
         if self.draining.is_cancelled() {
             return vec!["draining".to_owned()];
@@ -56,7 +56,7 @@ impl SessionManager {
     }
 }
 
-/// What is wrong with what is called; `None` if it answers.
+/// Error of a call; `None` if it succeeds.
 async fn failure<T, E: std::fmt::Display>(call: impl Future<Output = Result<T, E>>) -> Option<String> {
     match timeout(CHECK_TIME, call).await {
         Ok(Ok(_)) => None,

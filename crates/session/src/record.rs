@@ -47,7 +47,7 @@ pub(crate) fn place_of(row: &KernelRecord) -> Option<&str> {
     row.session.get(PLACE)?.as_str()
 }
 
-/// What an execution in a session ran in.
+/// Provenance of an execution in a session.
 pub fn provenance(session: &Session) -> Provenance {
     let sandbox = &session.sandbox;
     Provenance {

@@ -47,7 +47,7 @@ impl Registry {
         }
     }
 
-    /// Whether a kernel has this id, or will have it.
+    /// True if a kernel has this id, or will have it.
     pub(crate) fn has(&self, id: KernelId) -> bool {
         self.slots.contains_key(&id)
     }

@@ -1,4 +1,4 @@
-//! What a provisioner's errors are in the caller's terms. Their text may name paths of the host, so most of it goes to the log.
+//! Translates errors of provisioners for callers. Their text may name paths of the host, so most of it goes to the log.
 
 use himalia_model::{EngineError, KernelId, NotOffered};
 use himalia_sandbox::{SandboxError, SandboxId};
@@ -7,7 +7,7 @@ use himalia_sandbox::{SandboxError, SandboxId};
 const NO_ROOM: &str = "unschedulable";
 const NO_QUOTA: &str = "quota";
 
-/// Of a sandbox that could not be started.
+/// Error for a sandbox that could not be started.
 pub(crate) fn not_started(id: KernelId, error: SandboxError) -> EngineError {
     match error {
         SandboxError::Isolation { .. } => {
@@ -38,7 +38,7 @@ pub(crate) fn not_started(id: KernelId, error: SandboxError) -> EngineError {
     }
 }
 
-/// Of a sandbox with which something could not be done.
+/// Error for an operation on a sandbox that failed.
 pub fn not_done(id: SandboxId, context: &str, error: &SandboxError) -> EngineError {
     match away(error) {
         Some(away) => {

@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::{MAX_PROCESSES, MAX_TRANSFERS};
 
-/// How often it is looked whether memory was the cause of a death.
+/// Interval of checks if memory was the cause of a death.
 const MEMORY_LOOK: Duration = Duration::from_millis(40);
 /// Numbers of branches that an epoch has for itself, so that a link of an earlier one never finds another's socket.
 const BRANCHES_PER_EPOCH: u32 = 10_000;
@@ -30,18 +30,18 @@ pub struct Lease {
     key_hash: [u8; 32],
     /// Under which its shim is called.
     epoch: u64,
-    /// Where it is, as other replicas can reach it.
+    /// Place of the sandbox, by which other replicas can reach it.
     place: Option<String>,
     users: AtomicU32,
     next_branch: AtomicU32,
     memory: Mutex<MemoryKills>,
-    /// What its shim measured last, of each kernel in it.
+    /// Last measurements of its shim, of each kernel in it.
     stats: Mutex<HashMap<KernelId, Stats>>,
     transfers: Arc<Semaphore>,
     processes: Arc<Semaphore>,
 }
 
-/// How often memory had run out, as it was counted a while ago and the last time.
+/// Counts of out-of-memory kills: a while ago, and the last one.
 #[derive(Debug, Default)]
 struct MemoryKills {
     older: u64,
@@ -49,13 +49,13 @@ struct MemoryKills {
 }
 
 impl MemoryKills {
-    /// What is counted now. Growth counts as fresh until this was called twice.
+    /// Notes the present count. Growth is fresh until this was called twice.
     fn look(&mut self, now: u64) {
         self.older = self.newer;
         self.newer = now;
     }
 
-    /// Whether there is a fresh one that no death was put down to.
+    /// Takes a fresh kill that no death was attributed to, if there is one.
     fn take(&mut self, now: u64) -> bool {
         let fresh = now > self.older;
         self.older += u64::from(fresh);
@@ -98,12 +98,11 @@ impl Lease {
         Share { lease, left: false }
     }
 
-    /// Its identifier.
     pub fn id(&self) -> SandboxId {
         self.id
     }
 
-    /// What made it.
+    /// Provisioner that created the sandbox.
     pub fn provisioner(&self) -> &Arc<dyn Provisioner> {
         &self.provisioner
     }
@@ -122,22 +121,22 @@ impl Lease {
         self.epoch
     }
 
-    /// Where it is, as other replicas can reach it; `None`: they cannot, or have not its logs.
+    /// Place by which other replicas can reach it; `None`: they cannot, or do not have its logs.
     pub(crate) fn place(&self) -> Option<&str> {
         self.place.as_deref()
     }
 
-    /// Its shim has measured a kernel in it.
+    /// Notes a measurement of its shim for a kernel in it.
     pub(crate) fn note_stats(&self, kernel: KernelId, stats: Stats) {
         self.stats.lock().insert(kernel, stats);
     }
 
-    /// What a kernel used that has left it does not count any more.
+    /// Forgets the usage of a kernel that has left it.
     pub(crate) fn forget_stats(&self, kernel: KernelId) {
         self.stats.lock().remove(&kernel);
     }
 
-    /// What it uses, as its shim measured it: every 10 s. `None` before the first time.
+    /// Usage, as its shim measured it: every 10 s. `None` before the first time.
     pub(crate) fn reported(&self) -> Option<Usage> {
         let stats = self.stats.lock();
         let sum = |sum: Usage, one: &Stats| Usage {
@@ -148,7 +147,7 @@ impl Lease {
         (!stats.is_empty()).then(|| stats.values().fold(Usage::default(), sum))
     }
 
-    /// What it uses: measured by its provisioner, or else by its shim. `None` if that is not known.
+    /// Usage: measured by its provisioner, or else by its shim. `None` if that is not known.
     pub async fn usage(&self) -> Result<Option<Usage>, SandboxError> {
         if self.provisioner.capabilities().measured_by == MeasuredBy::Shim {
             return Ok(self.reported());
@@ -171,7 +170,7 @@ impl Lease {
         format!("k{}.sock", self.next_branch.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Whether there are shares of it.
+    /// True if there are shares of it.
     pub(crate) fn is_shared(&self) -> bool {
         self.users.load(Ordering::Acquire) > 0
     }
@@ -197,8 +196,8 @@ impl Lease {
         }
     }
 
-    /// Whether a process in it was killed just now because memory ran out. Waits for the count to grow as long as the provisioner
-    /// may be late, at most [`MEMORY_WAIT`].
+    /// True if a process in it was killed just now because memory ran out. Waits for the count to grow as long as the provisioner may be late, at
+    /// most [`MEMORY_WAIT`].
     pub(crate) async fn killed_for_memory(&self) -> bool {
         let late = self.provisioner.capabilities().oom_report_delay;
         let end = Instant::now() + late.min(Duration::from_micros(MEMORY_WAIT));
@@ -207,7 +206,7 @@ impl Lease {
                 Ok(now) if self.memory.lock().take(now) => return true,
                 Ok(_) => {}
                 Err(error) => {
-                    tracing::debug!(sandbox = %self.id, %error, "the provisioner does not count");
+                    tracing::debug!(sandbox = %self.id, %error, "the provisioner cannot count out-of-memory kills");
                     return false;
                 }
             }
@@ -249,7 +248,7 @@ impl Share {
 }
 
 impl Drop for Share {
-    /// Nothing is ended: the gateway stops and leaves its kernels running.
+    /// Leaves the sandbox running: the gateway stops without its kernels.
     fn drop(&mut self) {
         self.leave();
     }

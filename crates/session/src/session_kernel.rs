@@ -17,7 +17,7 @@ use crate::network::{Notes, write};
 use crate::start::KernelPermit;
 use crate::{Credentials, Lease};
 
-/// What is known of a kernel when it is decided whether it is idle for too long.
+/// Facts that decide if a kernel has been idle for too long.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CullFacts {
     pub(crate) state: ExecutionState,
@@ -30,7 +30,7 @@ pub(crate) struct CullFacts {
 }
 
 impl CullFacts {
-    /// Those of a session with an additional kernel: it is as busy as the busier of the two, and was used when either was.
+    /// Facts of a session with an additional kernel: it is as busy as the busier of the two, and was used when either was.
     pub(crate) fn with(self, additional: &Self) -> Self {
         let busy = additional.state == ExecutionState::Busy;
         Self {
@@ -51,9 +51,9 @@ pub struct SessionKernel {
     pub(crate) cull_timeout: Option<f64>,
     /// The sandbox that it is in.
     lease: RwLock<Arc<Lease>>,
-    /// What its sandbox may reach.
+    /// Network access of its sandbox.
     network: Arc<NetworkAccess>,
-    /// Whose values it may have sent.
+    /// Credentials of its sandbox.
     credentials: Arc<Credentials>,
     notes: Arc<Notes>,
     /// The kernel's place under the limit of kernels; given back at its end.
@@ -92,7 +92,7 @@ impl SessionKernel {
         }
     }
 
-    /// Its mailboxes, its log and its state, for clients.
+    /// Mailboxes, log and state, for clients.
     pub fn handle(&self) -> &Arc<Handle> {
         &self.handle
     }
@@ -115,7 +115,7 @@ impl SessionKernel {
         self.reaches(&self.session());
     }
 
-    /// Its sandbox reaches what this session may, from now on.
+    /// Sets the network access and credentials of its sandbox to those of this session.
     fn reaches(&self, session: &Session) {
         self.network.set(&session.sandbox.allow);
         self.network.set_credentials(self.credentials.access_of(session));
@@ -131,7 +131,7 @@ impl SessionKernel {
         write(Arc::clone(&self.notes), Arc::clone(&self.handle), stop)
     }
 
-    /// What its sandbox may reach.
+    /// Network access of its sandbox.
     pub(crate) fn network(&self) -> &Arc<NetworkAccess> {
         &self.network
     }
@@ -143,7 +143,7 @@ impl SessionKernel {
         self.handle.set_id(id);
     }
 
-    /// Whether it has ended, or is ending.
+    /// True if it has ended, or is ending.
     pub fn ends(&self) -> bool {
         self.is_over() || self.snapshot.borrow().phase == Phase::Stopping
     }
@@ -182,7 +182,7 @@ impl SessionKernel {
         }
     }
 
-    /// What the culler needs to know.
+    /// Facts for the culler.
     pub(crate) fn cull_facts(&self) -> CullFacts {
         CullFacts {
             state: self.snapshot.borrow().state,

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::SessionKernel;
 
-/// What code in a session asks for. The caller is the kernel of the session, which may run skills.
+/// Runs skills for code in a session. The caller is the kernel of the session, which may run skills.
 pub trait SessionSkills: Send + Sync {
     /// The skills that it may run or read.
     fn list(&self, caller: Arc<SessionKernel>) -> BoxFuture<'_, Result<Value, EngineError>>;

@@ -1,10 +1,10 @@
-//! What an error of the store is in the caller's terms. Its text is for the operator, so it goes to the log.
+//! Translates errors of the store for callers. Its text is for the operator, so it goes to the log.
 
 use himalia_model::EngineError;
 use himalia_store::StoreError;
 
-/// Of something that could not be read or written. A gateway that has lost its lease, or a session, has written nothing: the same call may
-/// succeed at another gateway.
+/// Error for a read or a write that failed. A gateway that has lost its lease, or a session, has written nothing: the same call may succeed at
+/// another gateway.
 pub fn not_stored(context: &str, error: StoreError) -> EngineError {
     let reason = match &error {
         StoreError::LeaseLost => "this gateway has lost its lease and ends",

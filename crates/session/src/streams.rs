@@ -11,9 +11,9 @@ use tokio::time::timeout;
 
 use crate::{MAX_PROCESSES, Process, SessionKernel, SessionManager};
 
-/// How long a sandbox may take to take up a task. Orders that wait for their sandbox wait as long.
+/// Time for a sandbox to begin a task. Orders that wait for their sandbox wait as long.
 const OPEN_TIME: Duration = Duration::from_secs(25);
-/// What is said after that.
+/// Error after that time.
 const LATE: EngineError = EngineError::Timeout {
     what: "the sandbox's answer",
     seconds: OPEN_TIME.as_secs(),

@@ -56,7 +56,7 @@ impl StubProvisioner {
         self
     }
 
-    /// How many sandboxes were measured, for each time.
+    /// Number of sandboxes in each measurement.
     pub(crate) fn measured(&self) -> Vec<usize> {
         self.measured.lock().clone()
     }

@@ -30,7 +30,7 @@ use himalia_tool_servers::{Programs, ToolServers};
 
 pub use call::OpenCall;
 
-pub(crate) use begun::Begun;
+pub(crate) use begun::BegunCall;
 pub(crate) use shown::{cut, mask, shown};
 
 use crate::meter::Meter;
@@ -42,11 +42,11 @@ pub struct Tools {
     /// By name.
     configs: BTreeMap<String, ToolServerConfig>,
     credentials: Arc<Credentials>,
-    /// Where the sessions at the top of trees are.
+    /// Registry with the sessions at the top of trees.
     registry: Arc<Registry>,
-    /// What is approved for all sessions of a kind.
+    /// Store with the approvals for all sessions of a kind.
     store: Arc<dyn Store>,
-    /// What owners may call in a day, and what they have called.
+    /// Daily quotas of owners, and their usage.
     budget: Arc<Budget>,
     meter: Arc<Meter>,
 }
@@ -88,7 +88,7 @@ impl Tools {
         })
     }
 
-    /// Whether there are no servers.
+    /// True if there are no servers.
     pub fn is_empty(&self) -> bool {
         self.configs.is_empty()
     }
@@ -100,7 +100,7 @@ impl Tools {
     }
 }
 
-/// Whether a session may use what has this owner, whatever its template says of it.
+/// True if a session may use the tools of this owner, whatever its template permits.
 pub(crate) fn sees(session: &Session, owner: &str) -> bool {
     // What waits in a pool has no owner.
     !session.owner.is_empty() && (owner == OPERATOR || owner == session.owner)

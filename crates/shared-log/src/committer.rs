@@ -11,9 +11,9 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::COMMIT_BYTES;
 use crate::attempts::Attempts;
-use crate::housekeeper::{Chore, Unsealed};
+use crate::housekeeper::{Chore, UnsealedBytes};
 
-/// What is asked of the committer, in order.
+/// Requests to the committer, in order.
 #[derive(Debug)]
 pub(crate) enum Message {
     Commit(Batch),
@@ -27,7 +27,7 @@ pub(crate) struct Batch {
     pub(crate) log: String,
     pub(crate) segment: u64,
     pub(crate) at: u64,
-    /// Either these, or an object that has them.
+    /// The bytes, or an object that has them.
     pub(crate) bytes: Option<Bytes>,
     pub(crate) object: Option<String>,
     pub(crate) size: u64,
@@ -40,11 +40,12 @@ pub(crate) struct Committer {
     pub(crate) lease: ReplicaLease,
     pub(crate) metrics: Replicas,
     pub(crate) chores: mpsc::UnboundedSender<Chore>,
-    pub(crate) unsealed: Arc<Unsealed>,
+    pub(crate) unsealed: Arc<UnsealedBytes>,
 }
 
 impl Committer {
-    /// What arrives during a transaction is committed by the next one, so a transaction grows with the load and nothing waits without need.
+    /// Commits batches. Batches that arrive during a transaction are in the next one, so a transaction grows with the load and no batch waits without
+    /// need.
     pub(crate) async fn run(self, mut queue: mpsc::UnboundedReceiver<Message>) {
         while let Some(first) = queue.recv().await {
             let (mut batches, mut chores, mut bytes) = (Vec::new(), Vec::new(), 0);

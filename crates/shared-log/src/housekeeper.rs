@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
-use himalia_journal::Sealed;
+use himalia_journal::SealedSegment;
 use himalia_metrics::Replicas;
 use himalia_store::{LogSegment, LogTable, ReplicaLease};
 use parking_lot::Mutex;
@@ -22,7 +22,7 @@ pub(crate) enum Chore {
     /// A segment was rolled: it becomes an object, and its parts go.
     Seal {
         log: String,
-        segment: Sealed,
+        segment: SealedSegment,
         path: PathBuf,
         sealed: Arc<Mutex<BTreeMap<u64, String>>>,
     },
@@ -34,7 +34,7 @@ pub(crate) enum Chore {
     },
     /// A log is not needed any more.
     Remove { log: String },
-    /// Where readers of logs were, by log.
+    /// Positions of readers, by log.
     Positions(HashMap<String, Bytes>),
     /// All before is done.
     Flush(oneshot::Sender<()>),
@@ -42,12 +42,12 @@ pub(crate) enum Chore {
 
 /// Bytes of rolled segments that are not objects yet.
 #[derive(Debug, Default)]
-pub(crate) struct Unsealed {
+pub(crate) struct UnsealedBytes {
     bytes: AtomicU64,
     less: Notify,
 }
 
-impl Unsealed {
+impl UnsealedBytes {
     pub(crate) fn add(&self, bytes: u64) {
         self.bytes.fetch_add(bytes, Ordering::AcqRel);
     }
@@ -80,7 +80,7 @@ pub(crate) struct Housekeeper {
     pub(crate) objects: Objects,
     pub(crate) lease: ReplicaLease,
     pub(crate) metrics: Replicas,
-    pub(crate) unsealed: Arc<Unsealed>,
+    pub(crate) unsealed: Arc<UnsealedBytes>,
 }
 
 impl Housekeeper {
@@ -162,7 +162,7 @@ impl Housekeeper {
     async fn seal(
         &self,
         log: &str,
-        segment: Sealed,
+        segment: SealedSegment,
         path: &Path,
         sealed: &Mutex<BTreeMap<u64, String>>,
     ) -> Result<(), String> {

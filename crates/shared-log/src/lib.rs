@@ -30,7 +30,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use himalia_journal::{Restored, SharedLogs};
+use himalia_journal::{RestoredLog, SharedLogs};
 use himalia_metrics::Replicas;
 use himalia_store::{LogTable, ReplicaLease, StoreError};
 use parking_lot::Mutex;
@@ -38,14 +38,14 @@ use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 
 use committer::Committer;
-use housekeeper::{Chore, Housekeeper, Unsealed};
+use housekeeper::{Chore, Housekeeper, UnsealedBytes};
 pub use objects::{ObjectStoreUrl, Objects, ObjectsError};
 
 /// A batch from this size on is an object.
 pub const LARGE_BYTES: usize = 256 << 10;
-/// How long a batch waits for its object before the database takes its bytes.
+/// Time that a batch waits for its object before the database takes its bytes.
 const LARGE_TIME: Duration = Duration::from_secs(2);
-/// How long no batch waits for an object after one could not be written.
+/// Time after a failed object in which no batch waits for one.
 const FAILED_TIME: Duration = Duration::from_secs(10);
 /// Bytes of batches in one transaction, beside the first batch.
 pub const COMMIT_BYTES: usize = 1 << 20;
@@ -54,7 +54,7 @@ pub const UNSEALED_BYTES: u64 = 256 << 20;
 
 /// The shared logs of one replica. Clones are the same.
 #[derive(Clone, Debug)]
-pub struct Shared {
+pub struct ReplicaLogs {
     inner: Arc<Inner>,
 }
 
@@ -65,18 +65,18 @@ pub(crate) struct Inner {
     runtime: Handle,
     commits: mpsc::UnboundedSender<committer::Message>,
     metrics: Replicas,
-    unsealed: Arc<Unsealed>,
+    unsealed: Arc<UnsealedBytes>,
     /// When an object of a batch could not be written.
     objects_failed: Mutex<Option<Instant>>,
 }
 
-impl Shared {
+impl ReplicaLogs {
     /// Starts the tasks. Must be called within a tokio runtime.
     pub fn start(table: Arc<LogTable>, objects: Objects, lease: ReplicaLease, metrics: Replicas) -> Self {
         // One batch of each log at most is in it, the beginnings of its segments, and what is to be done with those before.
         let (commits, queue) = mpsc::unbounded_channel();
         let (chores, todo) = mpsc::unbounded_channel();
-        let unsealed = Arc::<Unsealed>::default();
+        let unsealed = Arc::<UnsealedBytes>::default();
         let committer = Committer {
             table: Arc::clone(&table),
             lease: lease.clone(),
@@ -145,8 +145,8 @@ impl Inner {
     }
 }
 
-impl SharedLogs for Shared {
-    fn open(&self, name: &str, dir: &Path) -> io::Result<Restored> {
+impl SharedLogs for ReplicaLogs {
+    fn open(&self, name: &str, dir: &Path) -> io::Result<RestoredLog> {
         restore::open(&self.inner, name, dir)
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
-use himalia_journal::{Part, Sealed, SharedLog};
+use himalia_journal::{Part, SealedSegment, SharedLog};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
@@ -51,7 +51,7 @@ impl SharedLog for Log {
         committed
     }
 
-    fn seal(&self, segment: Sealed, path: &Path) {
+    fn seal(&self, segment: SealedSegment, path: &Path) {
         self.inner.unsealed.add(segment.bytes);
         self.inner.chore(Chore::Seal {
             log: self.name.clone(),

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use himalia_journal::{Restored, Sealed, SharedLog as _};
+use himalia_journal::{RestoredLog, SealedSegment, SharedLog as _};
 use himalia_store::{LogPart, StoredLog};
 use parking_lot::Mutex;
 
@@ -15,7 +15,7 @@ use crate::Inner;
 use crate::log::Log;
 
 /// Takes a log and restores its newest segment. Blocks.
-pub(crate) fn open(inner: &Arc<Inner>, name: &str, dir: &Path) -> io::Result<Restored> {
+pub(crate) fn open(inner: &Arc<Inner>, name: &str, dir: &Path) -> io::Result<RestoredLog> {
     let taken = inner.runtime.block_on(inner.table.take(name));
     let stored = taken
         .map_err(io::Error::other)?
@@ -48,9 +48,9 @@ pub(crate) fn open(inner: &Arc<Inner>, name: &str, dir: &Path) -> io::Result<Res
             write(&path(dir, *first), &bytes)?;
         }
     }
-    let mut sealed: Vec<Sealed> = known
+    let mut sealed: Vec<SealedSegment> = known
         .iter()
-        .map(|(first, (_, bytes))| Sealed {
+        .map(|(first, (_, bytes))| SealedSegment {
             first: *first,
             bytes: *bytes,
         })
@@ -64,14 +64,14 @@ pub(crate) fn open(inner: &Arc<Inner>, name: &str, dir: &Path) -> io::Result<Res
     }
     for (first, _) in unsealed {
         let path = path(dir, first);
-        let segment = Sealed {
+        let segment = SealedSegment {
             first,
             bytes: std::fs::metadata(&path)?.len(),
         };
         log.seal(segment, &path);
         sealed.push(segment);
     }
-    Ok(Restored {
+    Ok(RestoredLog {
         log: Arc::new(log),
         sealed,
         positions,

@@ -21,7 +21,7 @@ struct Cluster {
 
 struct Replica {
     store: PostgresStore,
-    shared: Shared,
+    shared: ReplicaLogs,
     logs: LogStore,
 }
 
@@ -46,7 +46,7 @@ impl Cluster {
         let store = PostgresStore::open(options).await.unwrap();
         let objects =
             Objects::open(&format!("file://{}", self.objects().display()).parse().unwrap()).unwrap();
-        let shared = Shared::start(
+        let shared = ReplicaLogs::start(
             store.logs(),
             objects,
             store.lease().clone(),

@@ -92,6 +92,8 @@
 //!
 //! `add_link` opens a link as a branch's without a kernel: like on the first link, the gateway starts kernel 1 on it.
 
+#![warn(missing_docs)]
+
 mod branch;
 mod codec;
 mod command;

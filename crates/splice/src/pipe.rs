@@ -9,7 +9,7 @@ use tokio::io::Interest;
 use tokio::net::UnixStream;
 use tokio::task::consume_budget;
 
-/// What it holds, if the kernel lets an ordinary user have that.
+/// Capacity of a pipe, if the kernel permits it to an ordinary user.
 const PIPE_BYTES: usize = 256 << 10;
 
 /// An empty pipe.

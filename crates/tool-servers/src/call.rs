@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use bytes::Bytes;
-use himalia_upstream::{BodyError, Incoming, SendError, clip};
+use himalia_upstream::{BodyError, IncomingResponse, SendError, clip};
 use serde_json::Value;
 use thiserror::Error;
 
@@ -28,7 +28,7 @@ impl Limits {
     }
 }
 
-/// What a tool returned.
+/// Result of a tool call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reply {
     /// Structured content, if the server gave some; else JSON, if that is what its text is; else its text. `null`: there is none.
@@ -44,16 +44,15 @@ pub struct Reply {
 /// A file in a reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Blob {
-    /// Its type, as the server says. Not checked.
+    /// Media type as the server gives it, not checked.
     pub mime_type: String,
-    /// Its bytes.
     pub bytes: Bytes,
 }
 
-/// Why a call has no reply. No text has a secret of the credential.
+/// Reasons why a call has no reply. No text has a secret of the credential.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum CallError {
-    /// Nothing was sent, or the server refused the connection's session as a whole: it was not done.
+    /// The call was not done: it was not sent, or the server refused the connection's session as a whole.
     #[error("{0}")]
     Unavailable(String),
     /// The arguments cannot be written into a request. Nothing was sent.
@@ -73,7 +72,7 @@ pub enum CallError {
     Refused {
         /// An HTTP status, or a code of JSON-RPC, which is negative.
         code: i64,
-        /// What it says, cut.
+        /// Error text of the server, cut.
         text: String,
         /// Seconds after which it may be asked again, as it says (`Retry-After`).
         retry_after: Option<u64>,
@@ -118,21 +117,21 @@ impl CallError {
         Self::TooLarge(format!("has more than {most} bytes"))
     }
 
-    /// Whether it is unknown if the tool has done it.
+    /// True if it is unknown whether the tool has run.
     pub fn is_outcome_unknown(&self) -> bool {
         matches!(self, Self::Timeout(_) | Self::Lost(_))
     }
 }
 
-/// What a response that is no success says.
-pub(crate) async fn refusal(incoming: Incoming) -> CallError {
+/// Turns an error response into the error of a call.
+pub(crate) async fn refusal(incoming: IncomingResponse) -> CallError {
     let code = i64::from(incoming.status.as_u16());
     let after = retry_after(&incoming);
     CallError::refused(code, &incoming.refusal().await).after(after)
 }
 
 /// Seconds after which a server may be asked again, as it says. A date says nothing here.
-pub(crate) fn retry_after(incoming: &Incoming) -> Option<u64> {
+pub(crate) fn retry_after(incoming: &IncomingResponse) -> Option<u64> {
     incoming.header("retry-after")?.trim().parse().ok()
 }
 

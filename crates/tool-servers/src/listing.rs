@@ -1,6 +1,6 @@
-//! What a server lists, within its bounds.
+//! Bounds for the tools that a server lists.
 
-use himalia_tools::{BadTools, MAX_SCHEMA_BYTES, Rejected, ServerTools, ToolDefinition};
+use himalia_tools::{BadTools, MAX_SCHEMA_BYTES, RejectedTool, ServerTools, ToolDefinition};
 use himalia_upstream::clip;
 
 /// Bytes of all schemas and descriptions of a server. The tools behind them are left out.
@@ -40,14 +40,14 @@ impl Listing {
     pub(crate) fn leave_out(&mut self, name: &str, reason: &str) {
         self.left_out.count += 1;
         if self.left_out.first.len() < MAX_NAMED {
-            self.left_out.first.push(Rejected {
+            self.left_out.first.push(RejectedTool {
                 name: name.chars().take(128).collect(),
                 reason: clip(reason),
             });
         }
     }
 
-    /// Those that are valid, and those that were left out.
+    /// Splits the list into valid tools and those that were left out.
     pub(crate) fn into_tools(self, name: &str, description: &str) -> (ServerTools, BadTools) {
         let (tools, invalid) = ServerTools::new(name, description, self.definitions);
         let mut left_out = self.left_out;

@@ -13,7 +13,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use himalia_model::{DescriptionSource, HttpUrl};
-use himalia_upstream::{Http, Secret, Sent};
+use himalia_upstream::{Http, Secret, SentFlag};
 use serde_json::{Map, Value};
 use tokio::time::{Instant, timeout_at};
 
@@ -73,7 +73,7 @@ impl OpenApi {
         let operation = operation
             .ok_or_else(|| CallError::unavailable(format_args!("there is no tool {tool} any more")))?;
         let request = request::request(&self.base, operation, arguments).map_err(CallError::BadArguments)?;
-        let sent = Sent::default();
+        let sent = SentFlag::default();
         let called = async {
             let incoming = self
                 .http

@@ -19,9 +19,9 @@ pub trait Programs: Send + Sync + fmt::Debug {
 
 /// A program that runs. It ends when both members are dropped.
 pub struct Program {
-    /// What it does, in order; ends with [`ProgramEvent::Ended`]. While it is not read, the program waits.
+    /// Output and end of the program, in order; the last is [`ProgramEvent::Ended`]. While it is not read, the program waits.
     pub events: BoxStream<'static, ProgramEvent>,
-    /// Its standard input.
+    /// Standard input of the program.
     pub input: Box<dyn ProgramInput>,
 }
 

@@ -16,24 +16,24 @@ use crate::call::{CallError, Limits, Reply};
 use crate::programs::Programs;
 use crate::state::{OwnedTools, ServerState, ServerStatus, View};
 use crate::task::{Task, Timing};
-use crate::turns::{Most, Turns};
+use crate::turns::{TurnLimits, Turns};
 use crate::upstream::{Reach, described, uses_tls};
 
 /// Calls of one server at once. The next ones wait within their time.
 pub const MAX_CALLS: usize = 64;
-/// Those of one tenant among them, at a server of all.
+/// Calls of one tenant at the same time, at a server of all tenants.
 pub const MAX_CALLS_OF_TENANT: usize = 48;
-/// Those of one session.
+/// Calls of one session at the same time.
 pub const MAX_CALLS_OF_SESSION: usize = 32;
 /// Calls of one server that wait. More are refused.
 pub const MAX_WAITING: usize = 1024;
-/// Those of one owner of sessions among them, and of one session.
+/// Waiting calls of one owner of sessions, and of one session.
 const MAX_WAITING_OF_OWNER: usize = 768;
 const MAX_WAITING_OF_SESSION: usize = 512;
 /// Lists of servers that are read at a time: the schemas of one take a processor for a while.
 const MAX_LISTS: usize = 1;
 
-/// Whose a call is. Turns at a server are shared by owners, and by the sessions of each.
+/// Owner and session of a call. Turns at a server are shared by owners, and by the sessions of each.
 #[derive(Clone, Copy, Debug)]
 pub struct Caller<'a> {
     /// A tenant, or `operator`.
@@ -115,7 +115,7 @@ impl ToolServers {
             let server = Server {
                 config,
                 view,
-                turns: Turns::new(Most {
+                turns: Turns::new(TurnLimits {
                     calls: MAX_CALLS,
                     calls_of_owner,
                     calls_of_session: MAX_CALLS_OF_SESSION,

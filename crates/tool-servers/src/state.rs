@@ -1,4 +1,4 @@
-//! What is known of a server.
+//! State of a tool server.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use himalia_tools::{BadTools, ServerTools};
 
 use crate::upstream::Upstream;
 
-/// Whether a server can be called.
+/// Availability of a tool server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ServerState {
     /// The first attempt to connect has not ended.
@@ -15,14 +15,14 @@ pub enum ServerState {
     Ready {
         /// Since when, microseconds since 1970.
         since_micros: i64,
-        /// How many.
+        /// Number of usable tools.
         tools: usize,
-        /// Those that cannot be used, and why.
+        /// Tools that cannot be used, with reasons.
         left_out: BadTools,
     },
     /// It cannot be called.
     Failed {
-        /// Why, on one line. Without secrets.
+        /// Reason on one line, without secrets.
         reason: String,
         /// The way in which a person grants the credential, if that is why.
         missing_grant: Option<String>,
@@ -36,15 +36,14 @@ pub enum ServerState {
 /// A server and its state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerStatus {
-    /// Its name.
     pub name: String,
     /// A tenant, or `operator`.
     pub owner: String,
     /// `mcp`, `program` or `openapi`.
     pub kind: &'static str,
-    /// Where it is: the URL of the server, or of its description, or the file; the program.
+    /// URL of the server or of its description, path of its file, or program.
     pub location: String,
-    /// Whether it can be called.
+    /// Availability for calls.
     pub state: ServerState,
     /// Calls that are in progress or wait.
     pub calls: usize,
@@ -59,11 +58,11 @@ pub struct OwnedTools {
     pub tools: Arc<ServerTools>,
 }
 
-/// What the task of a server publishes.
+/// State that the task of a server publishes.
 #[derive(Clone, Debug)]
 pub(crate) struct View {
     pub(crate) state: ServerState,
     pub(crate) tools: Option<Arc<ServerTools>>,
-    /// What calls go through; `None`: it has failed.
+    /// Connection for calls; `None`: it has failed.
     pub(crate) upstream: Option<Arc<Upstream>>,
 }

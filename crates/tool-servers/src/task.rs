@@ -14,7 +14,7 @@ use crate::mcp::Signals;
 use crate::state::{ServerState, View};
 use crate::upstream::{Reach, Upstream};
 
-/// How often what is done.
+/// Intervals of the task.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timing {
     /// The pause after the first failure, and the longest one.

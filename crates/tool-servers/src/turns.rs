@@ -9,14 +9,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use himalia_model::OPERATOR;
 use tokio::sync::oneshot;
 
-/// How many calls there may be.
+/// Limits for calls.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Most {
+pub(crate) struct TurnLimits {
     /// In progress: of all; of one owner, unless that is the operator; of one session.
     pub(crate) calls: usize,
     pub(crate) calls_of_owner: usize,
     pub(crate) calls_of_session: usize,
-    /// That wait: of all; of one owner; of one session.
+    /// Limits for waiting calls: of all; of one owner; of one session.
     pub(crate) waiting: usize,
     pub(crate) waiting_of_owner: usize,
     pub(crate) waiting_of_session: usize,
@@ -25,7 +25,7 @@ pub(crate) struct Most {
 /// The turns at one server, and who waits for one.
 #[derive(Debug)]
 pub(crate) struct Turns {
-    most: Most,
+    most: TurnLimits,
     state: Mutex<State>,
 }
 
@@ -35,7 +35,7 @@ struct State {
     waiting: usize,
     /// Counts turns that were given, and calls that came to wait.
     clock: u64,
-    /// Those that have a turn or wait.
+    /// Owners with a running or a waiting call.
     owners: BTreeMap<String, Owner>,
 }
 
@@ -61,9 +61,9 @@ struct Waiter {
     give: oneshot::Sender<Turn>,
 }
 
-/// Whose call it is.
+/// Owner and session of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Whose {
+struct CallOwner {
     owner: String,
     session: String,
 }
@@ -72,18 +72,18 @@ struct Whose {
 #[derive(Debug)]
 pub(crate) struct Turn {
     turns: Option<Arc<Turns>>,
-    whose: Whose,
+    whose: CallOwner,
 }
 
 /// A place in the line, until it is dropped.
 struct InLine {
     turns: Arc<Turns>,
-    whose: Whose,
+    whose: CallOwner,
     number: u64,
 }
 
 impl Turns {
-    pub(crate) fn new(most: Most) -> Arc<Self> {
+    pub(crate) fn new(most: TurnLimits) -> Arc<Self> {
         Arc::new(Self {
             most,
             state: Mutex::default(),
@@ -105,7 +105,7 @@ impl Turns {
     /// # Errors
     /// Whose calls are too many already.
     pub(crate) async fn next(self: &Arc<Self>, owner: &str, session: &str) -> Result<Turn, &'static str> {
-        let whose = Whose {
+        let whose = CallOwner {
             owner: owner.to_owned(),
             session: session.to_owned(),
         };
@@ -114,7 +114,7 @@ impl Turns {
         given.await.map_err(|_| "the server")
     }
 
-    fn enter(self: &Arc<Self>, whose: Whose) -> Result<(oneshot::Receiver<Turn>, InLine), &'static str> {
+    fn enter(self: &Arc<Self>, whose: CallOwner) -> Result<(oneshot::Receiver<Turn>, InLine), &'static str> {
         let most = &self.most;
         let mut state = self.state();
         state.clock += 1;
@@ -190,7 +190,7 @@ impl Turns {
         }
     }
 
-    fn end(self: &Arc<Self>, whose: &Whose) {
+    fn end(self: &Arc<Self>, whose: &CallOwner) {
         let mut state = self.state();
         state.calls = state.calls.saturating_sub(1);
         if let Some(owner) = state.owners.get_mut(&whose.owner) {
@@ -205,8 +205,8 @@ impl Turns {
 }
 
 impl State {
-    /// Who is next, if one may have a turn.
-    fn next(&self, most: &Most) -> Option<Whose> {
+    /// Next caller, if a call may start now.
+    fn next(&self, most: &TurnLimits) -> Option<CallOwner> {
         let may = |line: &Line| line.calls < most.calls_of_session && !line.waiting.is_empty();
         let owners = self.owners.iter();
         let owners = owners.filter(|(name, owner)| {
@@ -216,14 +216,14 @@ impl State {
         let (name, owner) = owners.min_by_key(|(_, owner)| (owner.calls, owner.last))?;
         let lines = owner.sessions.iter().filter(|(_, line)| may(line));
         let (session, _) = lines.min_by_key(|(_, line)| (line.calls, line.last))?;
-        Some(Whose {
+        Some(CallOwner {
             owner: name.clone(),
             session: session.clone(),
         })
     }
 
     /// Keeps nothing of who neither has a turn nor waits.
-    fn forget(&mut self, whose: &Whose) {
+    fn forget(&mut self, whose: &CallOwner) {
         let Some(owner) = self.owners.get_mut(&whose.owner) else {
             return;
         };
@@ -266,7 +266,7 @@ impl Drop for InLine {
 mod tests {
     use super::*;
 
-    const MOST: Most = Most {
+    const MOST: TurnLimits = TurnLimits {
         calls: 5,
         calls_of_owner: 4,
         calls_of_session: 3,
@@ -279,7 +279,7 @@ mod tests {
     type Call = (oneshot::Receiver<Turn>, InLine);
 
     fn enter(turns: &Arc<Turns>, owner: &str, session: &str) -> Result<Call, &'static str> {
-        turns.enter(Whose {
+        turns.enter(CallOwner {
             owner: owner.to_owned(),
             session: session.to_owned(),
         })

@@ -20,7 +20,7 @@ pub(crate) enum Upstream {
     OpenApi(OpenApi),
 }
 
-/// What a server is reached by.
+/// Clients and settings that reach a server.
 pub(crate) struct Reach {
     pub(crate) config: Arc<ToolServerConfig>,
     pub(crate) http: Arc<Http>,
@@ -90,7 +90,7 @@ impl Upstream {
     }
 }
 
-/// Whether a server, or its description, is reached over TLS. What a description names may be.
+/// True if a server, or its description, is reached over TLS. The URLs that a description names may be.
 pub(crate) fn uses_tls(config: &ToolServerConfig) -> bool {
     match &config.kind {
         ToolServerKind::Mcp { url } => needs_tls([url]),

@@ -1,4 +1,4 @@
-//! What a session may use: some servers, and some of the tools of each.
+//! Tools that a session may use: of some servers, some of the tools.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -13,7 +13,7 @@ use crate::words::words;
 /// Words of a query that are looked for. The next ones count nothing.
 const MAX_QUERY_WORDS: usize = 32;
 
-/// Whether a session may use a tool.
+/// True if a session may use a tool.
 type Permits = dyn Fn(ToolId<'_>) -> bool + Send + Sync;
 
 /// The servers and tools of one session, as they are known now.
@@ -25,16 +25,15 @@ pub struct Catalog {
 
 /// A tool that was found.
 #[derive(Clone, Copy, Debug)]
-pub struct Found<'a> {
-    /// Its server.
+pub struct CatalogMatch<'a> {
     pub server: &'a ServerTools,
     /// The tool.
     pub tool: &'a Tool,
-    /// How well it fits what was searched for; higher is better. Comparable within one search only.
+    /// Score of the match; higher is better. Comparable within one search only.
     pub score: f32,
 }
 
-impl Found<'_> {
+impl CatalogMatch<'_> {
     /// Its name.
     pub fn id(&self) -> ToolId<'_> {
         ToolId {
@@ -46,7 +45,7 @@ impl Found<'_> {
 
 /// A name that means nothing here.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Unknown {
+pub enum UnknownName {
     /// No server of this name.
     Server {
         /// The name.
@@ -65,14 +64,14 @@ pub enum Unknown {
     },
     /// It is not the name of a server and a tool with a dot between them.
     Form {
-        /// What was given.
+        /// Name in the request.
         name: String,
         /// Tools whose names are like it, with their servers.
         nearest: Vec<String>,
     },
 }
 
-impl fmt::Display for Unknown {
+impl fmt::Display for UnknownName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let like = |names: &[String]| match names {
             [] => String::new(),
@@ -97,10 +96,10 @@ impl fmt::Display for Unknown {
     }
 }
 
-impl std::error::Error for Unknown {}
+impl std::error::Error for UnknownName {}
 
 impl Catalog {
-    /// Of these servers, whose names differ, the tools that are permitted.
+    /// Catalog of the permitted tools of these servers, whose names differ.
     pub fn new(
         mut servers: Vec<Arc<ServerTools>>,
         permits: impl Fn(ToolId<'_>) -> bool + Send + Sync + 'static,
@@ -135,9 +134,9 @@ impl Catalog {
     ///
     /// # Errors
     /// There is none; the error names those that there are.
-    pub fn server(&self, name: &str) -> Result<&ServerTools, Unknown> {
+    pub fn server(&self, name: &str) -> Result<&ServerTools, UnknownName> {
         let found = self.servers.iter().find(|server| server.name() == name);
-        found.map(|found| &**found).ok_or_else(|| Unknown::Server {
+        found.map(|found| &**found).ok_or_else(|| UnknownName::Server {
             name: clip(name),
             servers: self
                 .servers
@@ -151,9 +150,9 @@ impl Catalog {
     ///
     /// # Errors
     /// There is none, or the session may not use it, which makes no difference here. The error names those that are like it.
-    pub fn get(&self, name: &str) -> Result<Found<'_>, Unknown> {
+    pub fn get(&self, name: &str) -> Result<CatalogMatch<'_>, UnknownName> {
         let Some(id) = ToolId::parse(name) else {
-            return Err(Unknown::Form {
+            return Err(UnknownName::Form {
                 name: clip(name),
                 nearest: self.nearest(&self.servers, name),
             });
@@ -161,12 +160,12 @@ impl Catalog {
         let server = self.server(id.server)?;
         let tool = server.get(id.tool).filter(|tool| self.may(server, tool));
         match tool {
-            Some(tool) => Ok(Found {
+            Some(tool) => Ok(CatalogMatch {
                 server,
                 tool,
                 score: 0.0,
             }),
-            None => Err(Unknown::Tool {
+            None => Err(UnknownName::Tool {
                 server: server.name().to_owned(),
                 name: clip(id.tool),
                 nearest: {
@@ -198,7 +197,12 @@ impl Catalog {
     ///
     /// # Errors
     /// There is no such server.
-    pub fn search(&self, server: Option<&str>, query: &str, limit: usize) -> Result<Vec<Found<'_>>, Unknown> {
+    pub fn search(
+        &self,
+        server: Option<&str>,
+        query: &str,
+        limit: usize,
+    ) -> Result<Vec<CatalogMatch<'_>>, UnknownName> {
         let servers: Vec<&ServerTools> = match server {
             Some(name) => vec![self.server(name)?],
             None => self.servers.iter().map(|server| &**server).collect(),
@@ -209,7 +213,7 @@ impl Catalog {
         query.truncate(MAX_QUERY_WORDS);
         if query.is_empty() {
             let all = servers.iter().flat_map(|server| {
-                self.tools(server).map(|tool| Found {
+                self.tools(server).map(|tool| CatalogMatch {
                     server,
                     tool,
                     score: 0.0,
@@ -221,11 +225,11 @@ impl Catalog {
         for server in &servers {
             server.index().count(&query, &mut rarity);
         }
-        let mut found: Vec<Found<'_>> = Vec::new();
+        let mut found: Vec<CatalogMatch<'_>> = Vec::new();
         for server in servers {
             for (number, score) in server.index().scores(&query, &rarity) {
                 let tool = server.at(number);
-                found.extend(tool.map(|tool| Found { server, tool, score }));
+                found.extend(tool.map(|tool| CatalogMatch { server, tool, score }));
             }
         }
         found.sort_unstable_by(better);
@@ -238,7 +242,7 @@ impl Catalog {
 }
 
 /// The better one first; of equal ones that whose name is first.
-fn better(one: &Found<'_>, other: &Found<'_>) -> Ordering {
+fn better(one: &CatalogMatch<'_>, other: &CatalogMatch<'_>) -> Ordering {
     let by_score = other.score.total_cmp(&one.score);
     by_score
         .then_with(|| one.server.name().cmp(other.server.name()))

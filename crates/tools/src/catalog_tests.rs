@@ -35,7 +35,7 @@ fn catalog() -> Catalog {
     Catalog::new(vec![payments, mail], |id| id.tool != "create_charge")
 }
 
-fn ids(found: &[Found<'_>]) -> Vec<String> {
+fn ids(found: &[CatalogMatch<'_>]) -> Vec<String> {
     found.iter().map(|found| found.id().to_string()).collect()
 }
 
@@ -72,7 +72,7 @@ fn what_a_session_may_not_use_is_not_there() {
     assert_eq!(counts, [("mail", 2), ("payments", 3)]);
     let unknown = catalog.get("payments.create_charge").unwrap_err();
     assert!(
-        matches!(&unknown, Unknown::Tool { nearest, .. } if !nearest.iter().any(|name| name.contains("create_charge"))),
+        matches!(&unknown, UnknownName::Tool { nearest, .. } if !nearest.iter().any(|name| name.contains("create_charge"))),
         "{unknown}"
     );
 }

@@ -13,20 +13,20 @@ const BYTES_OF_A_PART: usize = 32;
 /// A value that shows the form of what a schema describes: with what is required, and what the schema gives as examples and defaults. It is
 /// an illustration, which rules that a form does not show (a pattern, an interplay of parts) may refuse.
 pub(crate) fn example(schema: &Value) -> Value {
-    let mut making = Making {
+    let mut making = ExampleBuilder {
         root: schema,
         parts: MAX_PARTS,
     };
     making.of(schema, 0)
 }
 
-struct Making<'a> {
+struct ExampleBuilder<'a> {
     root: &'a Value,
-    /// That may be made yet.
+    /// Number of parts that may still be made.
     parts: usize,
 }
 
-impl Making<'_> {
+impl ExampleBuilder<'_> {
     fn of(&mut self, schema: &Value, depth: usize) -> Value {
         let Some(left) = self.parts.checked_sub(1) else {
             return Value::Null;

@@ -10,9 +10,9 @@ use serde_json::Value;
 use crate::tool::ToolDefinition;
 use crate::words::words;
 
-/// How soon a word that is repeated counts no more.
+/// Weight limit of a repeated word (BM25 `k1`).
 const SATURATION: f32 = 1.2;
-/// How much a long text counts less.
+/// Weight loss of a long text (BM25 `b`).
 const LENGTH: f32 = 0.5;
 /// A word of a name counts as much as so many of the description.
 const NAME: f32 = 4.0;
@@ -30,7 +30,7 @@ pub(crate) struct Index {
     lengths: Vec<f32>,
 }
 
-/// How rare words are in all that is searched.
+/// Rarity of words over all searched texts.
 #[derive(Debug, Default)]
 pub(crate) struct Rarity {
     tools: usize,

@@ -17,8 +17,8 @@ mod server;
 mod tool;
 mod words;
 
-pub use catalog::{Catalog, Found, Unknown};
+pub use catalog::{Catalog, CatalogMatch, UnknownName};
 pub use listing::{describe, list_found, list_servers};
 pub use schema::{Part, Schema, Steps, Violation};
-pub use server::{BadTools, MAX_SCHEMA_BYTES, MAX_TOOLS, Rejected, ServerTools};
+pub use server::{BadTools, MAX_SCHEMA_BYTES, MAX_TOOLS, RejectedTool, ServerTools};
 pub use tool::{Effect, Tool, ToolDefinition, ToolId};

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use crate::catalog::{Catalog, Found};
+use crate::catalog::{Catalog, CatalogMatch};
 use crate::tool::{Effect, ToolDefinition};
 
 /// Least characters of a line, for a model to know what it is about.
@@ -24,7 +24,7 @@ pub fn list_servers(catalog: &Catalog, budget: usize) -> String {
 }
 
 /// One line for each tool: its name, its parameters (`?`: optional), what it does.
-pub fn list_found(found: &[Found<'_>], budget: usize) -> String {
+pub fn list_found(found: &[CatalogMatch<'_>], budget: usize) -> String {
     let lines = found.iter().map(|found| {
         let definition = found.tool.definition();
         let head = format!("{}({})", found.id(), parameters(definition).join(", "));
@@ -42,7 +42,7 @@ pub fn list_found(found: &[Found<'_>], budget: usize) -> String {
 }
 
 /// All that a call needs: what the tool does, the schema of its arguments, an example, what it returns and what it changes.
-pub fn describe(found: &Found<'_>, budget: usize) -> String {
+pub fn describe(found: &CatalogMatch<'_>, budget: usize) -> String {
     let definition = found.tool.definition();
     let full = description(found, &definition.input_schema, definition.output_schema.as_ref());
     if full.chars().count() <= budget {
@@ -53,7 +53,7 @@ pub fn describe(found: &Found<'_>, budget: usize) -> String {
     cut(&description(found, &input, output.as_ref()), budget)
 }
 
-fn description(found: &Found<'_>, input: &Value, output: Option<&Value>) -> String {
+fn description(found: &CatalogMatch<'_>, input: &Value, output: Option<&Value>) -> String {
     let definition = found.tool.definition();
     let mut text = format!("{}: {}\n", found.id(), changes(definition.effect));
     if !definition.description.is_empty() {

@@ -18,8 +18,7 @@ pub(crate) const OF_ARGUMENT: usize = 300_000;
 /// Comparisons of letters for the name of a tool.
 pub(crate) const OF_TOOL: usize = 10 * OF_ARGUMENT;
 
-/// Those of the names that are most likely meant by `name`, the likeliest first. After so many comparisons of letters the rest of the names is
-/// not looked at.
+/// Names that are most likely meant by `name`, the likeliest first. After so many comparisons of letters the rest of the names is not looked at.
 pub(crate) fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a str>, most: usize) -> Vec<&'a str> {
     if name.len() > MAX_BYTES {
         return Vec::new();

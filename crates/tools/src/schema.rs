@@ -35,14 +35,14 @@ use node::Nodes;
 pub use part::Part;
 pub use steps::Steps;
 
-/// What is wrong with a part of some arguments.
+/// Violation of a schema by a part of some arguments.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Violation {
     /// Where, as a JSON Pointer. Empty: the arguments as a whole.
     pub path: String,
     /// The keyword of the schema: `required`, `type`, `enum`. `steps`: the check was given up.
     pub rule: String,
-    /// What is expected, in words.
+    /// Expected value, in words.
     pub text: String,
 }
 
@@ -94,7 +94,7 @@ impl Schema {
         found
     }
 
-    /// Whether a value fits.
+    /// True if a value fits.
     #[cfg(test)]
     pub(crate) fn is_valid(&self, value: &Value) -> bool {
         self.violations(value).is_empty()

@@ -22,27 +22,27 @@ const MAX_REJECTED: usize = 20;
 
 /// A tool that was left out.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rejected {
-    /// Its name, cut.
+pub struct RejectedTool {
+    /// Name of the tool, cut.
     pub name: String,
     /// Why.
     pub reason: String,
 }
 
-/// What was left out of the tools of a server.
+/// Tools of a server that were left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BadTools {
     /// How many.
     pub count: usize,
     /// The first ones.
-    pub first: Vec<Rejected>,
+    pub first: Vec<RejectedTool>,
 }
 
 impl BadTools {
     fn add(&mut self, name: &str, reason: impl fmt::Display) {
         self.count += 1;
         if self.first.len() < MAX_REJECTED {
-            self.first.push(Rejected {
+            self.first.push(RejectedTool {
                 name: name.chars().take(MAX_NAME).collect(),
                 reason: reason.to_string(),
             });
@@ -60,7 +60,7 @@ pub struct ServerTools {
 }
 
 impl ServerTools {
-    /// Those of the definitions that are valid, and what is wrong with the others.
+    /// Keeps the valid definitions, and notes the errors of the others.
     pub fn new(
         name: impl Into<String>,
         description: impl Into<String>,

@@ -12,25 +12,25 @@ use crate::schema::{Schema, Steps, Violation};
 /// Steps of a check that waits for nothing.
 const AT_ONCE: u64 = 5_000;
 
-/// What a server says of a tool.
+/// Definition of a tool by its server.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ToolDefinition {
-    /// Its name, unique in its server.
+    /// Name, unique in its server.
     pub name: String,
-    /// What it does, for a model.
+    /// Description for a model.
     pub description: String,
     /// JSON Schema of its arguments, which are an object.
     pub input_schema: Value,
     /// JSON Schema of what it returns, if the server says it.
     pub output_schema: Option<Value>,
-    /// What a call changes.
+    /// Effect of a call.
     pub effect: Effect,
-    /// Where its calls go, if a list of tools says it.
+    /// Address of its calls, if a list of tools gives it.
     pub place: String,
 }
 
-/// What a call changes, as far as the server says. From the annotations of MCP (2025-06-18, `ToolAnnotations`), whose defaults these are, or
-/// from the method of an HTTP request.
+/// Effect of a call, as far as the server declares it. From the annotations of MCP (2025-06-18, `ToolAnnotations`), whose defaults these are, or from
+/// the method of an HTTP request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Effect {
     /// It only reads.
@@ -80,12 +80,12 @@ pub struct Tool {
 }
 
 impl Tool {
-    /// Of a definition whose schema was checked.
+    /// Creates the tool of a definition whose schema was checked.
     pub(crate) fn new(definition: ToolDefinition) -> Self {
         Self { definition }
     }
 
-    /// What its server says of it.
+    /// Definition by its server.
     pub fn definition(&self) -> &ToolDefinition {
         &self.definition
     }

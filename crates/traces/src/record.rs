@@ -7,7 +7,7 @@ use himalia_model::TraceContext;
 /// On which side of a call a span is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpanKind {
-    /// Of this gateway itself.
+    /// Work of the gateway itself.
     Internal,
     /// It handles a call from another process.
     Server,
@@ -49,7 +49,7 @@ pub struct SpanRecord {
     pub name: Cow<'static, str>,
     /// On which side of a call it is.
     pub kind: SpanKind,
-    /// What it is.
+    /// Ids of the span and its trace.
     pub context: TraceContext,
     /// The id of the span that it is below.
     pub parent: Option<[u8; 8]>,
@@ -57,10 +57,10 @@ pub struct SpanRecord {
     pub begun: u64,
     /// When it ended.
     pub ended: u64,
-    /// What else is known of it.
+    /// Attributes of the span.
     pub attributes: Vec<(&'static str, Value)>,
     /// Moments in it: name and time.
     pub events: Vec<(&'static str, u64)>,
-    /// Why it failed: a code or a short text of this gateway's own.
+    /// Error code, or a short text of the gateway's own.
     pub error: Option<Cow<'static, str>>,
 }

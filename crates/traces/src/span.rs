@@ -13,7 +13,7 @@ use crate::traces::Traces;
 pub struct Span {
     traces: Traces,
     begun: Instant,
-    /// Its end is still to be set.
+    /// Record whose end is still to be set.
     record: SpanRecord,
 }
 
@@ -26,7 +26,7 @@ impl Span {
         }
     }
 
-    /// What is below it has this as its parent.
+    /// Context for child spans.
     pub fn context(&self) -> TraceContext {
         self.record.context
     }

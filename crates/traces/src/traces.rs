@@ -1,4 +1,4 @@
-//! Where spans are recorded.
+//! Recorder of spans.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -15,7 +15,7 @@ use crate::span::Span;
 /// Spans that wait for the exporter; more are dropped.
 pub const MAX_WAITING: usize = 8192;
 
-/// Where spans are recorded. Clones name the same.
+/// Recorder of spans. Clones name the same.
 #[derive(Clone)]
 pub struct Traces(Arc<Inner>);
 
@@ -31,7 +31,7 @@ impl fmt::Debug for Traces {
 }
 
 impl Traces {
-    /// Nothing is recorded before [`Traces::open`].
+    /// Creates a recorder that drops spans until [`Traces::open`].
     pub fn new(counts: ExportCounts) -> Self {
         Self(Arc::new(Inner {
             queue: OnceLock::new(),
@@ -46,7 +46,7 @@ impl Traces {
         Some(spans)
     }
 
-    /// Whether spans are recorded.
+    /// True if spans are recorded.
     pub fn is_on(&self) -> bool {
         self.0.queue.get().is_some()
     }

@@ -15,7 +15,7 @@ pub struct Body {
     ended: bool,
 }
 
-/// Why a body ends early.
+/// Reasons why a body ends early.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BodyError {
     /// It is longer than this.
@@ -89,7 +89,7 @@ impl Body {
         Ok(all.freeze())
     }
 
-    /// Its first bytes, as far as they come.
+    /// Returns its first bytes, as far as they come.
     pub async fn start(mut self, most: usize) -> Bytes {
         let mut start = BytesMut::new();
         // Of an endless one too.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use himalia_credentials::{
-    Applied, ApplyError, Credential, CredentialSource, LiveMask, Mask, Unusable, ask_for_whole, is_part,
+    ApplyError, ApplyOutcome, Credential, CredentialSource, LiveMask, Mask, Unusable, ask_for_whole, is_part,
 };
 use himalia_model::{HttpUrl, credential::UrlScheme};
 use http::header::{
@@ -18,11 +18,11 @@ use reqwest::{Client, redirect};
 use sha2::{Digest, Sha256};
 use time::OffsetDateTime;
 
-use crate::{Body, Sent, clip};
+use crate::{Body, SentFlag, clip};
 
 /// Longest wait for a connection, its TLS handshake included.
 const CONNECT_TIME: Duration = Duration::from_secs(10);
-/// How long a connection without a request is kept.
+/// Time that an idle connection is kept.
 const KEPT_TIME: Duration = Duration::from_secs(30);
 /// Bytes of a response that is an error, which are read for its text.
 pub const ERROR_BYTES: usize = 16 * 1024;
@@ -42,15 +42,13 @@ struct CredentialRef {
 }
 
 /// A response whose head has come.
-pub struct Incoming {
-    /// Its status.
+pub struct IncomingResponse {
     pub status: StatusCode,
     headers: HeaderMap,
-    /// Its body.
     pub body: Body,
 }
 
-/// Whether a request goes without the credential to a host that it is not bound to.
+/// Policy for a host that the credential is not bound to: fail, or send the request without it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Secret {
     /// It does not.
@@ -59,10 +57,10 @@ pub enum Secret {
     IfBound,
 }
 
-/// Why there is no response.
+/// Reasons why there is no response.
 #[derive(Debug)]
 pub enum SendError {
-    /// Nothing was sent.
+    /// The request was not sent.
     NotSent(String),
     /// The same, because a person has to grant the credential first: the text says how.
     NoGrant(String),
@@ -135,8 +133,8 @@ impl Http {
         mut request: Request<Bytes>,
         secret: Secret,
         most: usize,
-        sent: &Sent,
-    ) -> Result<Incoming, SendError> {
+        sent: &SentFlag,
+    ) -> Result<IncomingResponse, SendError> {
         let headers = request.headers_mut();
         headers.insert(HOST, host_of(url).map_err(SendError::NotSent)?);
         // A compressed body cannot be counted before it is unpacked, nor searched for the secret.
@@ -176,8 +174,8 @@ impl Http {
         request: Request<Bytes>,
         credential: Option<Credential>,
         most: usize,
-        sent: &Sent,
-    ) -> Result<Incoming, SendError> {
+        sent: &SentFlag,
+    ) -> Result<IncomingResponse, SendError> {
         let (mut head, body) = request.into_parts();
         let mut mask = None;
         let whole = credential.as_ref().is_some_and(Credential::sends_secret);
@@ -188,7 +186,7 @@ impl Http {
             let hash = Some(Sha256::digest(&body).into());
             let added = credential.add(&mut head, hash, OffsetDateTime::now_utc());
             self.note_grant(&credential.name, &added);
-            if !matches!(added, Ok(Applied::Done)) {
+            if !matches!(added, Ok(ApplyOutcome::Done)) {
                 return Err(not_added(&credential.name, added));
             }
             mask = Some(LiveMask::new(vec![credential]));
@@ -210,7 +208,7 @@ impl Http {
                     .to_owned(),
             ));
         }
-        Ok(Incoming {
+        Ok(IncomingResponse {
             status: response.status(),
             headers: masked_headers(response.headers(), mask.as_mut().map(|mask| &**mask.current())),
             body: Body::new(response, mask, most),
@@ -218,7 +216,7 @@ impl Http {
     }
 
     /// Remembers whether the credential lacks the grant of a person.
-    fn note_grant(&self, name: &str, added: &Result<Applied, ApplyError>) {
+    fn note_grant(&self, name: &str, added: &Result<ApplyOutcome, ApplyError>) {
         let missing = match added {
             Err(ApplyError::Unusable(Unusable::NoGrant(reason))) => Some(lacks(name, reason)),
             _ => None,
@@ -273,19 +271,19 @@ impl fmt::Debug for Http {
     }
 }
 
-impl fmt::Debug for Incoming {
+impl fmt::Debug for IncomingResponse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Incoming({}, {:?})", self.status, self.body)
     }
 }
 
-impl Incoming {
+impl IncomingResponse {
     /// The value of a header, without secrets.
     pub fn header(&self, name: impl http::header::AsHeaderName) -> Option<&str> {
         self.headers.get(name).and_then(|value| value.to_str().ok())
     }
 
-    /// Whether the server refuses the token of the request (RFC 6750): nothing was done.
+    /// True if the server refuses the token of the request (RFC 6750): nothing was done.
     fn refuses_token(&self) -> bool {
         let challenges = self.headers.get_all(WWW_AUTHENTICATE).iter();
         let mut schemes = challenges.filter_map(|value| value.as_bytes().get(..6));
@@ -304,7 +302,7 @@ impl Incoming {
             .to_ascii_lowercase()
     }
 
-    /// What a response that is no success says, cut, and without secrets.
+    /// Text of an error response, cut, and without secrets.
     pub async fn refusal(self) -> String {
         if self.status.is_redirection() {
             let to = self.header(LOCATION).unwrap_or("nowhere");
@@ -315,13 +313,13 @@ impl Incoming {
     }
 }
 
-/// Whether a type of a body is JSON.
+/// True if a media type is JSON.
 pub fn is_json(media_type: &str) -> bool {
     media_type == "application/json" || media_type.ends_with("+json") || media_type == "text/json"
 }
 
-/// Why a request is not sent without its credential.
-fn not_added(name: &str, added: Result<Applied, ApplyError>) -> SendError {
+/// Describes why a request is not sent without its credential.
+fn not_added(name: &str, added: Result<ApplyOutcome, ApplyError>) -> SendError {
     match added {
         Err(ApplyError::Unusable(Unusable::NoGrant(reason))) => SendError::NoGrant(lacks(name, &reason)),
         Err(error) => SendError::NotSent(lacks(name, &error)),
@@ -333,7 +331,7 @@ fn lacks(name: &str, reason: &dyn fmt::Display) -> String {
     format!("the credential {name} cannot be added: {reason}")
 }
 
-/// Those headers that are looked at, without secrets.
+/// Copies the headers that callers read, without secrets.
 fn masked_headers(headers: &HeaderMap, mask: Option<&Mask>) -> HeaderMap {
     let mut kept = headers.clone();
     for value in kept.values_mut() {
@@ -361,7 +359,7 @@ fn host_of(url: &HttpUrl) -> Result<HeaderValue, String> {
     HeaderValue::try_from(host_text(url)).map_err(|error| error.to_string())
 }
 
-/// Whether TLS is needed for one of these.
+/// True if one of these URLs needs TLS.
 pub fn needs_tls<'a>(urls: impl IntoIterator<Item = &'a HttpUrl>) -> bool {
     urls.into_iter().any(|url| url.scheme() == UrlScheme::Https)
 }

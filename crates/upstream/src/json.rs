@@ -3,10 +3,10 @@
 use himalia_model::{MAX_JSON_MEMORY, exceeds_json_memory};
 use serde::de::DeserializeOwned;
 
-/// Why a text is not read.
+/// Reasons why a text is not parsed.
 #[derive(Debug, PartialEq, Eq)]
 pub enum NotRead {
-    /// Its lists and objects would take more than [`MAX_JSON_MEMORY`].
+    /// The lists and objects would take more memory than [`MAX_JSON_MEMORY`].
     TooMany,
     /// It is not what was expected.
     Malformed(String),
@@ -37,7 +37,7 @@ pub fn parse<T: DeserializeOwned>(text: &[u8]) -> Result<T, NotRead> {
     serde_json::from_slice(text).map_err(|error| {
         let kind = match error.classify() {
             serde_json::error::Category::Data => "is not the JSON that was expected",
-            _ => "is no JSON",
+            _ => "is not JSON",
         };
         NotRead::Malformed(format!(
             "{kind} (line {}, column {})",

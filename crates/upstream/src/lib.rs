@@ -17,6 +17,6 @@ mod sent;
 mod text;
 
 pub use body::{Body, BodyError};
-pub use client::{ERROR_BYTES, Http, Incoming, Secret, SendError, is_json, needs_tls};
-pub use sent::Sent;
+pub use client::{ERROR_BYTES, Http, IncomingResponse, Secret, SendError, is_json, needs_tls};
+pub use sent::SentFlag;
 pub use text::clip;

@@ -1,4 +1,4 @@
-//! Whether something of a request may have reached the server.
+//! Detects if a part of a request may have reached the server.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -12,10 +12,10 @@ use hyper::body::{Body, Frame, SizeHint};
 /// Set when the body of a request is taken, which is when its connection is made and its head is about to be written. A request without a
 /// body counts as sent from the start.
 #[derive(Clone, Debug, Default)]
-pub struct Sent(Arc<AtomicBool>);
+pub struct SentFlag(Arc<AtomicBool>);
 
-impl Sent {
-    /// Whether it may.
+impl SentFlag {
+    /// True if a part of the request may have been sent.
     pub fn is_sent(&self) -> bool {
         self.0.load(Ordering::Acquire)
     }
@@ -31,19 +31,19 @@ impl Sent {
             self.0.store(true, Ordering::Release);
             return reqwest::Body::from(body);
         }
-        reqwest::Body::wrap(Watched {
+        reqwest::Body::wrap(WatchedBody {
             body,
             sent: self.clone(),
         })
     }
 }
 
-struct Watched {
+struct WatchedBody {
     body: Bytes,
-    sent: Sent,
+    sent: SentFlag,
 }
 
-impl Body for Watched {
+impl Body for WatchedBody {
     type Data = Bytes;
     type Error = Infallible;
 

@@ -1,4 +1,4 @@
-//! What servers say, for errors.
+//! Texts of servers, shortened for errors.
 
 /// Characters of a text of a server in an error.
 const TEXT_CHARS: usize = 2000;

@@ -11,7 +11,7 @@ pub enum Channel {
     Control,
     /// The kernel asks, the client answers: `input_request`, `input_reply`.
     Stdin,
-    /// What the kernel publishes to everyone: output and status.
+    /// Output and status, which the kernel publishes to all clients.
     Iopub,
 }
 

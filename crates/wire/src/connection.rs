@@ -25,7 +25,7 @@ pub enum Socket {
     Heartbeat,
 }
 
-/// How a kernel's sockets are reached.
+/// Transports of a kernel's sockets.
 #[derive(Copy, Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Transport {
@@ -134,7 +134,7 @@ impl ConnectionFile {
 }
 
 impl fmt::Debug for ConnectionFile {
-    /// Everything but the key.
+    /// Formats all fields but the key.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ports = [
             self.shell_port,

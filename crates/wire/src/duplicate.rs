@@ -17,7 +17,7 @@ pub struct DuplicateGuard {
 }
 
 impl DuplicateGuard {
-    /// How many signatures a guard holds, as `digest_history_size` of the reference.
+    /// Number of signatures that a guard holds, as `digest_history_size` of the reference.
     pub const CAPACITY: usize = 65_536;
 
     /// An empty guard.

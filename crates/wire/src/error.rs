@@ -3,7 +3,7 @@
 /// Shorthand for this crate's results.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why a message, header or connection file was refused. The text names the field and never quotes its value.
+/// Reasons why a message, header or connection file was refused. The text names the field and never quotes its value.
 #[derive(Debug, thiserror::Error, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
@@ -18,17 +18,17 @@ pub enum Error {
     TooFew {
         /// The framing.
         what: &'static str,
-        /// How many there were.
+        /// Number of parts.
         got: u64,
-        /// How many are needed.
+        /// Number of parts that are needed.
         need: u64,
     },
     /// A length or count is over its limit.
     #[error("{field}: {got} is over the limit of {limit}")]
     TooLarge {
-        /// What was measured.
+        /// Name of the measured field.
         field: &'static str,
-        /// Its size (bytes or count, as the field says).
+        /// Size in bytes or number of entries, as the field says.
         got: u64,
         /// The limit.
         limit: u64,
@@ -44,7 +44,7 @@ pub enum Error {
     BadOffset {
         /// The framing.
         what: &'static str,
-        /// Which offset, from 0.
+        /// Position of the offset, from 0.
         index: usize,
     },
     /// A channel name that is not shell, control, stdin or iopub.
@@ -55,7 +55,7 @@ pub enum Error {
     Json {
         /// The part or field.
         field: &'static str,
-        /// What is wrong, with line and column where known.
+        /// Error text, with line and column where known.
         reason: String,
     },
     /// The signature does not match the message.
@@ -67,7 +67,7 @@ pub enum Error {
     /// The peer of a ZMQ socket breaks its protocol.
     #[error("ZMTP: {reason}")]
     Zmtp {
-        /// What is wrong.
+        /// Error text.
         reason: &'static str,
     },
     /// A socket path that the operating system would refuse.
@@ -75,7 +75,7 @@ pub enum Error {
     BadPath {
         /// The field of the connection file.
         field: &'static str,
-        /// What is wrong with it.
+        /// Error text.
         reason: &'static str,
     },
 }
@@ -95,7 +95,7 @@ impl Error {
         }
     }
 
-    /// Whether the message was refused for its size alone (a WebSocket answers that with close code 1009).
+    /// True if the message was refused for its size only (a WebSocket answers that with close code 1009).
     pub fn is_too_large(&self) -> bool {
         matches!(self, Self::TooLarge { .. })
     }

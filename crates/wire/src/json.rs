@@ -94,7 +94,7 @@ impl<'de, const N: usize> Visitor<'de> for FieldsVisitor<N> {
     }
 }
 
-/// Whether the text is `null` or an object with nothing in it, white space aside.
+/// True if the text is `null` or an empty object, white space aside.
 pub(crate) fn is_null_or_empty(json: &[u8]) -> bool {
     let json = json.trim_ascii();
     if json == b"null" || json.is_empty() {

@@ -15,6 +15,7 @@
 //! | [`header`] | message id, type and session, borrowed from the header's bytes |
 //! | [`build`] | the few messages that Himalia itself sends |
 
+#![warn(missing_docs)]
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 mod channel;

@@ -50,7 +50,7 @@ impl Parts {
     }
 }
 
-/// How large a message may be. A value at the limit is accepted, one more is refused.
+/// Size limits of a message. A value at the limit is accepted, one more is refused.
 #[derive(Copy, Clone, Debug, Eq, PartialEq)]
 pub struct Limits {
     /// Sum of parts and buffers in bytes; framing is not counted.

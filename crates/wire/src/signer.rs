@@ -17,18 +17,18 @@ const MAX_DIGEST: usize = 64;
 /// [`Signer::verify`] accepts everything.
 #[derive(Clone)]
 pub struct Signer {
-    keyed: Keyed,
+    keyed: KeyedMac,
 }
 
 macro_rules! digests {
     ($($variant:ident, $name:literal, $digest:ty;)*) => {
         #[derive(Clone)]
-        enum Keyed {
+        enum KeyedMac {
             None,
             $($variant(Hmac<$digest>),)*
         }
 
-        impl Keyed {
+        impl KeyedMac {
             fn new(scheme: &str, key: &[u8]) -> Result<Self> {
                 match scheme {
                     $($name => {
@@ -78,7 +78,7 @@ impl Signer {
     /// `scheme` as in a connection file, for example `hmac-sha256`.
     pub fn new(scheme: &str, key: &[u8]) -> Result<Self> {
         Ok(Self {
-            keyed: Keyed::new(scheme, key)?,
+            keyed: KeyedMac::new(scheme, key)?,
         })
     }
 
@@ -90,7 +90,7 @@ impl Signer {
         })
     }
 
-    /// Whether `signature` is that of `parts`, in time that does not depend on where they differ.
+    /// True if `signature` belongs to `parts`. Takes a time that does not depend on where they differ.
     pub fn verify(&self, signature: &[u8], parts: &Parts) -> bool {
         self.verify_raw(signature, parts.signed().map(|part| &part[..]))
     }
@@ -103,9 +103,9 @@ impl Signer {
         }
     }
 
-    /// Whether messages are signed at all.
+    /// True if messages are signed.
     pub fn is_signing(&self) -> bool {
-        !matches!(self.keyed, Keyed::None)
+        !matches!(self.keyed, KeyedMac::None)
     }
 }
 

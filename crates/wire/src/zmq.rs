@@ -22,7 +22,7 @@ const FIXED: usize = 5;
 
 /// A verified message from a kernel.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Incoming {
+pub struct KernelMessage {
     /// The frames before the delimiter: routing identities (shell, control, stdin) or a topic (iopub).
     pub identities: Vec<Bytes>,
     /// The signature, verified. Give it to a [`crate::DuplicateGuard`].
@@ -35,7 +35,7 @@ pub struct Incoming {
 ///
 /// Nothing is parsed: that the parts are JSON is not known afterwards, only that they are within `limits` and
 /// that their signature is right. The parts share the frames' memory.
-pub fn decode(frames: Vec<Bytes>, signer: &Signer, limits: &Limits) -> Result<Incoming> {
+pub fn decode(frames: Vec<Bytes>, signer: &Signer, limits: &Limits) -> Result<KernelMessage> {
     let searched = frames.iter().take(MAX_IDENTITIES.saturating_add(1));
     let Some(delimiter) = searched.clone().position(|frame| frame == DELIMITER) else {
         return Err(Error::NoDelimiter {
@@ -76,7 +76,7 @@ pub fn decode(frames: Vec<Bytes>, signer: &Signer, limits: &Limits) -> Result<In
     if !signer.verify(&signature, &parts) {
         return Err(Error::BadSignature);
     }
-    Ok(Incoming {
+    Ok(KernelMessage {
         identities,
         signature,
         parts,

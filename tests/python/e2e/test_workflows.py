@@ -646,7 +646,7 @@ def test_an_answer_of_another_person_comes_before_that_of_the_user(signed):
         async with agent(signed, elicitation_callback=user) as client:
             done = await client.call_tool("workflow", START)
             assert not done.is_error and done.structured_content["outputs"] == {"answer": "pay"}
-            assert "[the answer does not count: the step sign does not wait for an answer" in text(done)
+            assert "[the answer was not accepted: the step sign does not wait for an answer" in text(done)
 
     run(works)
 

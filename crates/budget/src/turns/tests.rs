@@ -10,15 +10,15 @@ fn of(tenant: &str, caller: &str) -> Principal {
 
 fn now(turns: &Arc<Turns>, who: &Principal) -> Turn {
     match turns.enter(who).unwrap() {
-        Entered::Now(turn) => turn,
-        Entered::Later(_) => panic!("{} waits", who.name()),
+        TurnEntry::Now(turn) => turn,
+        TurnEntry::Later(_) => panic!("{} waits", who.name()),
     }
 }
 
 fn later(turns: &Arc<Turns>, who: &Principal) -> oneshot::Receiver<Turn> {
     match turns.enter(who).unwrap() {
-        Entered::Now(_) => panic!("{} does not wait", who.name()),
-        Entered::Later(told) => told,
+        TurnEntry::Now(_) => panic!("{} does not wait", who.name()),
+        TurnEntry::Later(told) => told,
     }
 }
 

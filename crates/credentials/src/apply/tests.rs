@@ -47,7 +47,7 @@ fn what_a_client_has_put_there_is_replaced() {
     let mut bearer = request("/", &sent);
     assert_eq!(
         with(json!({"kind": "bearer"})).add(&mut bearer, None, NOW),
-        Ok(Applied::Done)
+        Ok(ApplyOutcome::Done)
     );
     assert_eq!(header(&bearer, "authorization"), ["Bearer s3cret/s3cret"]);
     assert!(!format!("{:?}", bearer.headers).contains("s3cret"));
@@ -83,13 +83,13 @@ fn a_placeholder_is_replaced_where_its_kind_has_it() {
         json!({"kind": "bearer"}),
         request("/", &[("authorization", &bearer), ("user-agent", PLACEHOLDER)]),
     );
-    assert_eq!(applied, Applied::Done);
+    assert_eq!(applied, ApplyOutcome::Done);
     assert_eq!(header(&sent, "authorization"), ["Bearer s3cret/s3cret"]);
     assert_eq!(header(&sent, "user-agent"), [PLACEHOLDER], "no other header");
     for pair in [format!("ada:{PLACEHOLDER}"), format!("{PLACEHOLDER}:")] {
         for kind in [json!({"kind": "bearer"}), json!({"kind": "basic", "user": "ada"})] {
             let (applied, sent) = replaced(kind, request("/", &[("authorization", &basic(&pair))]));
-            assert_eq!(applied, Applied::Done);
+            assert_eq!(applied, ApplyOutcome::Done);
             assert_eq!(
                 header(&sent, "authorization"),
                 [basic(&pair.replace(PLACEHOLDER, SECRET))]
@@ -100,7 +100,7 @@ fn a_placeholder_is_replaced_where_its_kind_has_it() {
         json!({"kind": "query", "parameter": "key"}),
         request(&format!("/?other={PLACEHOLDER}&key={PLACEHOLDER}"), &[]),
     );
-    assert_eq!(applied, Applied::Done);
+    assert_eq!(applied, ApplyOutcome::Done);
     assert_eq!(
         sent.uri,
         format!("/?other={PLACEHOLDER}&key=s3cret%2Fs3cret").as_str()
@@ -130,7 +130,7 @@ fn a_placeholder_is_replaced_where_its_kind_has_it() {
     ] {
         let before = request(uri, &headers);
         let (applied, after) = replaced(kind, request(uri, &headers));
-        assert_eq!(applied, Applied::NoPlaceholder);
+        assert_eq!(applied, ApplyOutcome::NoPlaceholder);
         assert_eq!((after.uri, after.headers), (before.uri, before.headers));
     }
 }
@@ -145,9 +145,9 @@ fn a_signature_is_made_for_what_the_client_has_signed_for() {
         "/q",
         &[("authorization", &client), ("x-amz-security-token", "own")],
     );
-    assert_eq!(one.replace(&mut sent, None, NOW), Ok(Applied::NeedsHash));
+    assert_eq!(one.replace(&mut sent, None, NOW), Ok(ApplyOutcome::NeedsHash));
     assert_eq!(header(&sent, "authorization"), [client.as_str()]);
-    assert_eq!(one.replace(&mut sent, Some([0; 32]), NOW), Ok(Applied::Done));
+    assert_eq!(one.replace(&mut sent, Some([0; 32]), NOW), Ok(ApplyOutcome::Done));
     let [signed] = header(&sent, "authorization")[..] else {
         panic!()
     };
@@ -159,7 +159,7 @@ fn a_signature_is_made_for_what_the_client_has_signed_for() {
     let other = client.replace(PLACEHOLDER, "AKIAOTHER");
     assert_eq!(
         one.replace(&mut request("/", &[("authorization", &other)]), None, NOW),
-        Ok(Applied::NoPlaceholder)
+        Ok(ApplyOutcome::NoPlaceholder)
     );
     assert_eq!(
         one.add(&mut request("/", &[]), None, NOW),
@@ -171,11 +171,11 @@ fn a_signature_is_made_for_what_the_client_has_signed_for() {
 fn a_body_of_s3_is_signed_as_its_client_says() {
     let s3 = with(json!({"kind": "aws_sigv4", "access_key": "AKIA", "region": "r", "service": "s3"}));
     let mut plain = request("/b/k", &[]);
-    assert_eq!(s3.add(&mut plain, None, NOW), Ok(Applied::Done));
+    assert_eq!(s3.add(&mut plain, None, NOW), Ok(ApplyOutcome::Done));
     assert_eq!(header(&plain, "x-amz-content-sha256"), ["UNSIGNED-PAYLOAD"]);
     for (hash, expected) in [
-        ("ab", Ok(Applied::Done)),
-        ("STREAMING-UNSIGNED-PAYLOAD-TRAILER", Ok(Applied::Done)),
+        ("ab", Ok(ApplyOutcome::Done)),
+        ("STREAMING-UNSIGNED-PAYLOAD-TRAILER", Ok(ApplyOutcome::Done)),
         (
             "STREAMING-AWS4-HMAC-SHA256-PAYLOAD",
             Err(ApplyError::SignedChunks),

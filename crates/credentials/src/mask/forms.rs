@@ -3,7 +3,7 @@
 /// Zeros at the beginning of a number of an entity that are read over.
 const ZEROS: usize = 8;
 
-/// How a text begins.
+/// Result of comparing the beginning of a text with a form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Begins {
     /// With the form, of so many bytes.
@@ -129,7 +129,7 @@ fn digits(byte: u8) -> [u8; 2] {
     })
 }
 
-/// Whether a text begins with this, in any case.
+/// Compares the beginning of a text with a form, in any letter case.
 fn begins(text: &[u8], form: &[u8]) -> Begins {
     let same = text
         .iter()

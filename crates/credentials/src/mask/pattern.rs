@@ -25,7 +25,7 @@ pub(super) struct Pattern {
 pub(super) struct Match {
     /// Bytes of the text; `None`: it is not there.
     pub(super) length: Option<usize>,
-    /// Whether it may be there, or be longer, if the text continues.
+    /// True if more text may still complete or extend the match.
     pub(super) is_open: bool,
 }
 
@@ -84,7 +84,7 @@ impl Pattern {
         is_plain || forms::ESCAPES.contains(&byte) || (self.lines && forms::LINE_ENDS.contains(&byte))
     }
 
-    /// Whether a text begins with it.
+    /// Matches the beginning of a text.
     pub(super) fn at(&self, text: &[u8], any_case: bool, places: &mut Places) -> Match {
         let any_case = any_case || self.any_case;
         let Places { now, next } = places;
@@ -138,8 +138,7 @@ impl Pattern {
     }
 }
 
-/// Those characters of the Base64 form of a text with the secret in it that the secret alone decides, where these bytes (modulo 3)
-/// precede it. An empty secret decides none.
+/// Characters of the Base64 form that the secret alone decides, where this many bytes (modulo 3) precede it. An empty secret decides none.
 fn inside_base64(secret: &[u8], alphabet: &Alphabet, before: &[u8]) -> Vec<u8> {
     let text = [before, secret].concat();
     let encoded = GeneralPurpose::new(alphabet, NO_PAD).encode(&text).into_bytes();

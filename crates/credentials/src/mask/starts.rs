@@ -1,4 +1,4 @@
-//! Where in a text a pattern may begin. Three bytes decide that, so that most of a text is passed over quickly.
+//! Finds the places of a text where a pattern may begin. Three bytes decide that, so that most of a text is passed over quickly.
 //!
 //! A text with a pattern begins with two of its characters as they are, with one and then an escape or the end of a line, or with an escape. The
 //! first two are shapes: sets of bytes for three places. A shape has a bit, which patterns with the same first character share, and for each
@@ -41,7 +41,7 @@ pub(super) struct Starts {
 type Shape = [Vec<u8>; PLACES];
 
 impl Drop for Starts {
-    /// They have the first bytes of secrets.
+    /// Overwrites the tables, which have the first bytes of secrets.
     fn drop(&mut self) {
         self.tables.zeroize();
     }

@@ -47,12 +47,12 @@ impl MaskStream {
         passed.freeze()
     }
 
-    /// How many bytes are held back.
+    /// Number of bytes that are held back.
     pub fn held(&self) -> usize {
         self.held.len()
     }
 
-    /// What was held back, at the end of the stream.
+    /// Returns the bytes that were held back, at the end of the stream.
     pub fn finish(&mut self) -> Bytes {
         let mut rest = self.held.split();
         overwrite(&mut rest, &self.found);

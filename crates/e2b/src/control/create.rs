@@ -19,14 +19,14 @@ use crate::limits::{KEY_BYTES, TIMEOUT_S, VARIABLE_BYTES, VARIABLES};
 
 /// Templates of E2B for which the default template stands, unless one of the gateway has that name.
 const DEFAULTS: [&str; 3] = ["base", "code-interpreter-v1", "code-interpreter"];
-/// What every process of a sandbox of E2B has, as E2B's own ones do.
+/// Variable of every process in a sandbox of E2B, set here too.
 const MARK: (&str, &str) = ("E2B_SANDBOX", "true");
 /// All addresses, in a list of those that are denied.
 const ALL_TRAFFIC: &str = "0.0.0.0/0";
 
-/// What a client asks for. Members that are null, false or empty ask for nothing.
+/// Body of a request for a sandbox. Members that are null, false or empty ask for nothing.
 #[derive(Debug, Deserialize)]
-struct Requested {
+struct CreateRequest {
     #[serde(rename = "templateID")]
     template: String,
     timeout: Option<u64>,
@@ -53,7 +53,7 @@ pub(super) async fn start(
     headers: HeaderMap,
     body: Body,
 ) -> Answer<(StatusCode, Json<Sandbox>)> {
-    let requested: Requested = message(body).await?;
+    let requested: CreateRequest = message(body).await?;
     let key = key(&headers)?;
     let id = key.map(|key| (facade.of_key)(&principal, key));
     let start = StartSession {
@@ -94,7 +94,7 @@ async fn template(engine: &Engine, principal: &Principal, name: &str) -> Result<
     Ok(is_there.then(|| name.to_owned()))
 }
 
-/// What a start is repeated by.
+/// Idempotency key of a start.
 fn key(headers: &HeaderMap) -> Result<Option<&[u8]>, Failure> {
     let Some(key) = headers.get("idempotency-key") else {
         return Ok(None);
@@ -108,7 +108,7 @@ fn key(headers: &HeaderMap) -> Result<Option<&[u8]>, Failure> {
     Ok(Some(key.as_bytes()))
 }
 
-impl Requested {
+impl CreateRequest {
     fn read(self) -> Result<StartSession, Failure> {
         let refuse = |name: &str| Err(Failure::field(name, "this gateway does not offer this"));
         if let Some((name, _)) = self.more.iter().find(|(_, value)| asks(value)) {
@@ -134,7 +134,7 @@ impl Requested {
     }
 }
 
-/// Whether a value asks for something.
+/// True if a value requests something.
 fn asks(value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(false) => false,
@@ -144,7 +144,7 @@ fn asks(value: &Value) -> bool {
     }
 }
 
-/// Whether a configuration of the network closes it as a whole. It is refused if it asks for more than that.
+/// True if a configuration of the network closes it as a whole. It is refused if it asks for more than that.
 fn closes(network: Map<String, Value>) -> Result<bool, Failure> {
     let mut is_closed = false;
     for (name, value) in network {
@@ -175,7 +175,7 @@ pub(crate) fn variables(field: &str, variables: &BTreeMap<String, String>) -> Re
     }
     for (name, value) in variables {
         let reason = if name.is_empty() || name.contains(['=', '\0']) {
-            "is no name of a variable"
+            "must be a valid name of a variable"
         } else if value.contains('\0') {
             "has a NUL character in its value"
         } else if name.len() + value.len() > VARIABLE_BYTES {
@@ -195,7 +195,7 @@ mod tests {
     use std::time::Duration;
 
     fn read(body: Value) -> Result<StartSession, String> {
-        let requested: Requested = serde_json::from_value(body).map_err(|error| error.to_string())?;
+        let requested: CreateRequest = serde_json::from_value(body).map_err(|error| error.to_string())?;
         requested.read().map_err(|failure| failure.message)
     }
 
@@ -255,7 +255,7 @@ mod tests {
             assert!(refused.starts_with(&format!("{name}: ")), "{refused}");
         }
         let refused = read(json!({"templateID": "base", "envVars": {"A=B": "x"}})).unwrap_err();
-        assert_eq!(refused, "envVars.A=B: is no name of a variable");
+        assert_eq!(refused, "envVars.A=B: must be a valid name of a variable");
         assert!(read(json!({"templateID": "base", "timeout": u64::MAX})).is_err());
         assert!(read(json!({})).is_err());
     }

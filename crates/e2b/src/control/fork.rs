@@ -12,13 +12,13 @@ use std::time::Duration;
 
 use super::shown::Sandbox;
 use super::{Answer, lifetime};
-use crate::caller::{Caller, Named, message};
+use crate::caller::{Caller, SandboxName, message};
 use crate::facade::Facade;
 use crate::failure::Failure;
 use crate::limits::TIMEOUT_S;
 
 #[derive(Debug, Default, Deserialize)]
-struct Requested {
+struct ForkRequest {
     timeout: Option<u64>,
     count: Option<u32>,
 }
@@ -26,7 +26,7 @@ struct Requested {
 /// One copy, or why there is none.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Forked {
+pub(super) enum ForkResult {
     Sandbox(Sandbox),
     Error { code: u16, message: String },
 }
@@ -34,10 +34,10 @@ pub(super) enum Forked {
 pub(super) async fn fork(
     State(facade): State<Facade>,
     Caller(principal): Caller,
-    named: Named,
+    named: SandboxName,
     body: Body,
-) -> Answer<(StatusCode, Json<Vec<Forked>>)> {
-    let Requested { timeout, count } = message(body).await?;
+) -> Answer<(StatusCode, Json<Vec<ForkResult>>)> {
+    let ForkRequest { timeout, count } = message(body).await?;
     let count = count.unwrap_or(1);
     if !(1..=MAX_BRANCHES).contains(&count) {
         return Err(Failure::field("count", format!("expected 1 to {MAX_BRANCHES}")).into());
@@ -63,7 +63,7 @@ pub(super) async fn fork(
         match started {
             Ok(info) => {
                 let token = (facade.issue)(&principal, &info.id().to_string());
-                forked.push(Forked::Sandbox(Sandbox::new(&info, token)));
+                forked.push(ForkResult::Sandbox(Sandbox::new(&info, token)));
             }
             Err(error) => failed = failed.or(Some(Failure::from(error))),
         }
@@ -71,7 +71,7 @@ pub(super) async fn fork(
     // After one that failed no other is tried.
     let failure = failed.unwrap_or_else(|| Failure::new(StatusCode::CONFLICT, "an earlier copy failed"));
     while forked.len() < count as usize {
-        forked.push(Forked::Error {
+        forked.push(ForkResult::Error {
             code: failure.answer.status.as_u16(),
             message: failure.message.clone(),
         });
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn a_failure_has_the_shape_of_an_error() {
-        let error = Forked::Error {
+        let error = ForkResult::Error {
             code: 429,
             message: "full".into(),
         };

@@ -10,15 +10,15 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 use super::Answer;
-use super::shown::Listed;
+use super::shown::ListedSandbox;
 use crate::caller::Caller;
 use crate::facade::Facade;
 use crate::failure::Failure;
 use crate::limits::{LISTED, LISTED_MOST};
 
-/// Which sandboxes are listed, and where the page begins.
+/// Query of a list: filters, and the start of the page.
 #[derive(Debug, Default, PartialEq)]
-struct Requested {
+struct ListRequest {
     metadata: BTreeMap<String, String>,
     running: bool,
     started_after: Option<OffsetDateTime>,
@@ -35,8 +35,8 @@ pub(super) async fn page(
     State(facade): State<Facade>,
     Caller(principal): Caller,
     Query(pairs): Query<Vec<(String, String)>>,
-) -> Answer<(HeaderMap, Json<Vec<Listed>>)> {
-    let requested = Requested::read(pairs)?;
+) -> Answer<(HeaderMap, Json<Vec<ListedSandbox>>)> {
+    let requested = ListRequest::read(pairs)?;
     let mut all = facade.engine.session_infos(&principal)?;
     all.retain(|info| requested.has(info));
     all.sort_by_key(position);
@@ -62,14 +62,14 @@ pub(super) async fn page(
             headers.insert("x-next-token", token);
         }
     }
-    Ok((headers, Json(page.iter().map(Listed::from).collect())))
+    Ok((headers, Json(page.iter().map(ListedSandbox::from).collect())))
 }
 
 fn position(info: &SessionInfo) -> Position {
     (info.session.created_micros, info.id().to_string())
 }
 
-impl Requested {
+impl ListRequest {
     fn read(pairs: Vec<(String, String)>) -> Result<Self, Failure> {
         let mut read = Self {
             running: true,
@@ -104,7 +104,10 @@ impl Requested {
                 "nextToken" => {
                     let parts = value.split_once('-');
                     let position = parts.and_then(|(at, id)| Some((at.parse().ok()?, id.to_owned())));
-                    read.after = Some(position.ok_or_else(|| Failure::field("nextToken", "is none"))?);
+                    read.after = Some(
+                        position
+                            .ok_or_else(|| Failure::field("nextToken", "must be the nextToken of a page"))?,
+                    );
                 }
                 _ => return Err(Failure::field(&name, "unknown parameter")),
             }
@@ -153,11 +156,11 @@ fn metadata(text: &str) -> Result<BTreeMap<String, String>, Failure> {
 mod tests {
     use super::*;
 
-    fn read(pairs: &[(&str, &str)]) -> Result<Requested, String> {
+    fn read(pairs: &[(&str, &str)]) -> Result<ListRequest, String> {
         let pairs = pairs
             .iter()
             .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-        Requested::read(pairs.collect()).map_err(|failure| failure.message)
+        ListRequest::read(pairs.collect()).map_err(|failure| failure.message)
     }
 
     #[test]

@@ -17,7 +17,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use time::OffsetDateTime;
 
-use crate::caller::{Caller, Named, message};
+use crate::caller::{Caller, SandboxName, message};
 use crate::facade::Facade;
 use crate::failure::{ControlFailure, Failure};
 use crate::limits::{TIMEOUT_MOST_S, TIMEOUT_S};
@@ -64,7 +64,11 @@ fn lifetime(seconds: u64) -> Result<Duration, Failure> {
 }
 
 /// `GET /sandboxes/{id}`.
-async fn show(State(facade): State<Facade>, Caller(principal): Caller, named: Named) -> Answer<Json<Detail>> {
+async fn show(
+    State(facade): State<Facade>,
+    Caller(principal): Caller,
+    named: SandboxName,
+) -> Answer<Json<Detail>> {
     let info = living(&facade, &principal, &named)?;
     let token = (facade.issue)(&principal, &info.id().to_string());
     Ok(Json(Detail::new(&info, token)))
@@ -74,7 +78,7 @@ async fn show(State(facade): State<Facade>, Caller(principal): Caller, named: Na
 fn living(
     facade: &Facade,
     principal: &himalia_engine::Principal,
-    named: &Named,
+    named: &SandboxName,
 ) -> Result<SessionInfo, Failure> {
     let session = named.session(&facade.engine, principal)?;
     let info = facade.engine.session_info(principal, session.first_kernel());
@@ -86,7 +90,11 @@ fn living(
 }
 
 /// `DELETE /sandboxes/{id}`.
-async fn kill(State(facade): State<Facade>, Caller(principal): Caller, named: Named) -> Answer<StatusCode> {
+async fn kill(
+    State(facade): State<Facade>,
+    Caller(principal): Caller,
+    named: SandboxName,
+) -> Answer<StatusCode> {
     let session = named.session(&facade.engine, &principal)?;
     let ended = facade.engine.shutdown_kernel(&principal, session.first_kernel());
     let ended = ended.await;
@@ -98,7 +106,7 @@ async fn kill(State(facade): State<Facade>, Caller(principal): Caller, named: Na
 async fn set_timeout(
     State(facade): State<Facade>,
     Caller(principal): Caller,
-    named: Named,
+    named: SandboxName,
     body: Body,
 ) -> Answer<StatusCode> {
     let Timeout { timeout } = message(body).await?;
@@ -117,7 +125,7 @@ async fn set_timeout(
 async fn connect(
     State(facade): State<Facade>,
     Caller(principal): Caller,
-    named: Named,
+    named: SandboxName,
     body: Body,
 ) -> Answer<Json<Sandbox>> {
     let Timeout { timeout } = message(body).await?;
@@ -140,7 +148,7 @@ async fn connect(
 async fn metrics(
     State(facade): State<Facade>,
     Caller(principal): Caller,
-    named: Named,
+    named: SandboxName,
 ) -> Answer<Json<Vec<Metric>>> {
     let info = living(&facade, &principal, &named)?;
     let usage = facade.engine.session_usage(&principal, info.id()).await?;
@@ -148,7 +156,11 @@ async fn metrics(
 }
 
 /// `POST /sandboxes/{id}/pause`.
-async fn pause(State(facade): State<Facade>, Caller(principal): Caller, named: Named) -> Answer<StatusCode> {
+async fn pause(
+    State(facade): State<Facade>,
+    Caller(principal): Caller,
+    named: SandboxName,
+) -> Answer<StatusCode> {
     living(&facade, &principal, &named)?;
     let reason =
         "this gateway does not pause sandboxes: their memory would be lost. A longer timeout keeps one alive";
@@ -159,7 +171,7 @@ async fn pause(State(facade): State<Facade>, Caller(principal): Caller, named: N
 async fn snapshot(
     State(facade): State<Facade>,
     Caller(principal): Caller,
-    named: Named,
+    named: SandboxName,
 ) -> Answer<StatusCode> {
     living(&facade, &principal, &named)?;
     Err(
@@ -182,7 +194,7 @@ async fn no_template(_: Caller) -> ControlFailure {
 async fn network(
     State(facade): State<Facade>,
     Caller(principal): Caller,
-    named: Named,
+    named: SandboxName,
 ) -> Answer<StatusCode> {
     living(&facade, &principal, &named)?;
     Err(Failure::not_offered("the network of a sandbox is chosen at its start, and does not change").into())
@@ -192,7 +204,7 @@ async fn network(
 pub(crate) async fn health(
     State(facade): State<Facade>,
     Caller(principal): Caller,
-    named: Named,
+    named: SandboxName,
 ) -> Answer<StatusCode> {
     named.running(&facade.engine, &principal)?;
     Ok(StatusCode::NO_CONTENT)

@@ -50,7 +50,7 @@ impl Sandbox {
 /// A sandbox in a list.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Listed {
+pub(crate) struct ListedSandbox {
     #[serde(rename = "templateID")]
     template_id: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -71,7 +71,7 @@ pub(crate) struct Listed {
     metadata: BTreeMap<String, String>,
 }
 
-impl From<&SessionInfo> for Listed {
+impl From<&SessionInfo> for ListedSandbox {
     fn from(info: &SessionInfo) -> Self {
         let session = &info.session;
         let limits = &session.sandbox.limits;
@@ -97,14 +97,14 @@ impl From<&SessionInfo> for Listed {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Detail {
     #[serde(flatten)]
-    listed: Listed,
+    listed: ListedSandbox,
     #[serde(skip_serializing_if = "Option::is_none")]
     envd_access_token: Option<String>,
     allow_internet_access: bool,
     lifecycle: Lifecycle,
 }
 
-/// What becomes of a sandbox at its end: it is killed.
+/// Action at the end of a sandbox: it is killed.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Lifecycle {
@@ -115,7 +115,7 @@ struct Lifecycle {
 impl Detail {
     pub(crate) fn new(info: &SessionInfo, token: Option<String>) -> Self {
         Self {
-            listed: Listed::from(info),
+            listed: ListedSandbox::from(info),
             envd_access_token: token,
             allow_internet_access: info.session.sandbox.network != Network::None,
             lifecycle: Lifecycle {
@@ -126,7 +126,7 @@ impl Detail {
     }
 }
 
-/// What a sandbox uses.
+/// Usage of a sandbox.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Metric {

@@ -10,10 +10,9 @@ const HOME: &str = "/home/user";
 /// The work directory of a sandbox, which its files are in.
 #[derive(Clone, Debug)]
 pub(super) struct WorkDir {
-    /// Its path.
+    /// Path of the sandbox's own directory.
     own: String,
-    /// Of a fork: the path of the directory that its files are a copy of. What a client knows by that path from before the
-    /// fork is the fork's own for this sandbox.
+    /// Path of the directory that the files of a fork are a copy of. Paths below it from before the fork mean the fork's own files.
     copied: Option<String>,
 }
 

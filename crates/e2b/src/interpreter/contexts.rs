@@ -10,7 +10,7 @@ use himalia_engine::{Engine, EngineError, KernelId, NewKernel, Principal, Sessio
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::caller::{Caller, Named, message};
+use crate::caller::{Caller, SandboxName, message};
 use crate::facade::Facade;
 use crate::failure::{Failure, TextFailure};
 
@@ -25,7 +25,7 @@ pub(super) struct Context {
 }
 
 #[derive(Debug, Default, Deserialize)]
-pub(super) struct Requested {
+pub(super) struct ContextRequest {
     language: Option<String>,
     cwd: Option<String>,
 }
@@ -33,10 +33,10 @@ pub(super) struct Requested {
 pub(super) async fn create(
     State(facade): State<Facade>,
     Caller(principal): Caller,
-    named: Named,
+    named: SandboxName,
     body: Body,
 ) -> Answer<Json<Context>> {
-    let Requested { language, cwd } = message(body).await?;
+    let ContextRequest { language, cwd } = message(body).await?;
     let session = named.running(&facade.engine, &principal)?;
     let languages = Languages::read(&facade.engine, &principal).await?;
     let wanted = NewKernel {
@@ -61,7 +61,7 @@ pub(super) async fn create(
 pub(super) async fn list(
     State(facade): State<Facade>,
     Caller(principal): Caller,
-    named: Named,
+    named: SandboxName,
 ) -> Answer<Json<Vec<Context>>> {
     let session = named.running(&facade.engine, &principal)?;
     let languages = Languages::read(&facade.engine, &principal).await?;
@@ -73,7 +73,7 @@ pub(super) async fn list(
 pub(super) async fn remove(
     State(facade): State<Facade>,
     Caller(principal): Caller,
-    named: Named,
+    named: SandboxName,
     Path(context): Path<String>,
 ) -> Answer<Json<Value>> {
     let session = named.running(&facade.engine, &principal)?;
@@ -88,7 +88,7 @@ pub(super) async fn remove(
 pub(super) async fn restart(
     State(facade): State<Facade>,
     Caller(principal): Caller,
-    named: Named,
+    named: SandboxName,
     Path(context): Path<String>,
 ) -> Answer<Json<Value>> {
     let session = named.running(&facade.engine, &principal)?;

@@ -20,14 +20,14 @@ use tokio_util::sync::CancellationToken;
 use super::contexts::{self, Languages};
 use super::lines::{Line, failure};
 use super::result::members;
-use crate::caller::{Caller, Named, message};
+use crate::caller::{Caller, SandboxName, message};
 use crate::control::{text, variables};
 use crate::facade::Facade;
 use crate::failure::{Failure, TextFailure};
 use crate::limits::SILENCE;
 
 #[derive(Debug, Deserialize)]
-struct Requested {
+struct ExecuteRequest {
     code: String,
     context_id: Option<String>,
     language: Option<String>,
@@ -37,11 +37,11 @@ struct Requested {
 pub(super) async fn execute(
     State(facade): State<Facade>,
     Caller(principal): Caller,
-    named: Named,
+    named: SandboxName,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, TextFailure> {
-    let requested: Requested = message(body).await?;
+    let requested: ExecuteRequest = message(body).await?;
     let env = requested.env_vars.unwrap_or_default();
     variables("env_vars", &env)?;
     let session = named.running(&facade.engine, &principal)?;
@@ -73,7 +73,7 @@ pub(super) async fn execute(
     };
     let taken = facade.engine.execute(&principal, kernel, wanted).await;
     let taken = taken.map_err(|error| Failure::at_sandbox(error, &named.0))?;
-    let running = Running {
+    let running = RunningExecution {
         engine: facade.engine.clone(),
         principal: principal.clone(),
         id: taken.id,
@@ -122,14 +122,14 @@ async fn in_language(
 }
 
 /// An execution that is interrupted when its client leaves before its end.
-struct Running {
+struct RunningExecution {
     engine: Engine,
     principal: Principal,
     id: ExecutionId,
     ended: bool,
 }
 
-impl Drop for Running {
+impl Drop for RunningExecution {
     fn drop(&mut self) {
         if self.ended {
             return;
@@ -146,13 +146,13 @@ impl Drop for Running {
 /// The body of a response.
 struct Stream {
     feed: ExecutionFeed,
-    running: Running,
+    running: RunningExecution,
     shutdown: CancellationToken,
-    /// What is to be sent.
+    /// Lines to be sent.
     lines: VecDeque<Line>,
     /// The last line is among them.
     is_over: bool,
-    /// Whether the client knows that the execution failed.
+    /// True if the client knows that the execution failed.
     has_failed: bool,
 }
 

@@ -53,7 +53,7 @@ impl Line {
     }
 }
 
-/// How an execution failed that did not say it itself: its kernel died, or it was stopped.
+/// Line for an execution without an error of its own: its kernel died, or it was stopped.
 pub(super) fn failure(result: &ExecutionResult) -> Option<Line> {
     use himalia_engine::ExecutionStatus as Status;
     if let Some(failure) = &result.error {

@@ -1,4 +1,4 @@
-//! Which credentials a session may use.
+//! Credentials that a session may use.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,16 +9,16 @@ use himalia_model::credential::Intercept;
 use crate::denial::Denial;
 use crate::gate::Gate;
 
-/// What one session may use.
+/// Credentials that one session may use.
 #[derive(Clone)]
 pub struct CredentialAccess {
-    /// Whose session it is.
+    /// Owner of the session.
     pub owner: String,
     /// Names of credentials.
     pub names: Vec<String>,
     /// Hosts whose TLS is read.
     pub intercept: Intercept,
-    /// Where they are.
+    /// Source of the credentials.
     pub source: Arc<dyn CredentialSource>,
 }
 

@@ -18,21 +18,21 @@ use time::{Duration, OffsetDateTime};
 
 /// Certificates of hosts that are kept.
 const KEPT: usize = 256;
-/// How far clocks may differ.
+/// Tolerated difference between clocks.
 const SKEW: Duration = Duration::hours(24);
-/// How long the certificate of a host is valid.
+/// Validity of a host's certificate.
 const LEAF_VALIDITY: Duration = Duration::days(30);
 /// When it is made anew.
 const LEAF_USED: Duration = Duration::days(7);
-/// How long that of the authority is valid.
+/// Validity of the authority's certificate.
 const VALIDITY: Duration = Duration::days(10 * 365);
 
 /// A new authority, for the store.
 #[derive(Clone)]
 pub struct InterceptKey {
-    /// Its certificate, PEM.
+    /// Certificate of the authority, PEM.
     pub certificate: String,
-    /// Its private key, PEM. Do not log it.
+    /// Private key of the authority, PEM. Do not log it.
     pub key: String,
 }
 
@@ -63,13 +63,13 @@ impl fmt::Debug for InterceptKey {
 /// Signs the certificates of hosts.
 pub struct InterceptAuthority {
     issuer: Issuer<'static, KeyPair>,
-    /// Of all hosts.
+    /// Key of all hosts.
     leaf_key: KeyPair,
-    kept: Mutex<Kept>,
+    kept: Mutex<CertificateCache>,
 }
 
 #[derive(Default)]
-struct Kept {
+struct CertificateCache {
     hosts: HashMap<Host, (Arc<ServerConfig>, OffsetDateTime)>,
     /// By age.
     order: VecDeque<Host>,
@@ -95,7 +95,7 @@ impl InterceptAuthority {
         })
     }
 
-    /// What a server of this host shows.
+    /// TLS settings of a server for this host.
     pub(super) fn settings(&self, host: &Host) -> io::Result<Arc<ServerConfig>> {
         let now = OffsetDateTime::now_utc();
         if let Some((settings, made)) = self.kept.lock().hosts.get(host)
@@ -147,7 +147,7 @@ impl InterceptAuthority {
     }
 }
 
-/// What an authority is, apart from its key and its times.
+/// Parameters of an authority, apart from its key and its times.
 fn params() -> CertificateParams {
     let mut params = CertificateParams::default();
     params.distinguished_name = named("Himalia gateway: interception in sandboxes");

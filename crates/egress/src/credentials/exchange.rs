@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 
 use bytes::Bytes;
-use himalia_credentials::{Applied, Credential, LiveMask, PayloadHash, ask_for_whole};
+use himalia_credentials::{ApplyOutcome, Credential, LiveMask, PayloadHash, ask_for_whole};
 use http::header::{ACCEPT_ENCODING, UPGRADE, WWW_AUTHENTICATE};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version};
@@ -27,19 +27,19 @@ pub(super) struct Exchange<'a> {
     pub(super) gate: &'a Gate,
     pub(super) upstreams: &'a Upstreams,
     pub(super) endpoint: Endpoint,
-    /// Those of the session that are bound to the host: their secrets are not passed on in responses.
+    /// Credentials of the session that are bound to the host: their secrets are not passed on in responses.
     pub(super) bound: Vec<Credential>,
     /// The one that is added; `None`: placeholders are replaced.
     pub(super) added: Option<Credential>,
 }
 
 /// A response whose head has come, and the names of the credentials that its request had.
-struct Sent {
+struct SentRequest {
     response: Response<Incoming>,
     used: Vec<String>,
 }
 
-impl Sent {
+impl SentRequest {
     /// The credential whose token the host has refused: it says so by the status and the challenge (RFC 6750), and has done nothing.
     fn refused_token(&self, exchange: &Exchange<'_>) -> Option<Credential> {
         if self.response.status() != StatusCode::UNAUTHORIZED || !is_challenge(self.response.headers()) {
@@ -52,7 +52,7 @@ impl Sent {
     }
 }
 
-/// Whether a refusal asks for another token.
+/// True if a refusal asks for another token.
 fn is_challenge(headers: &HeaderMap) -> bool {
     headers.get_all(WWW_AUTHENTICATE).iter().any(|value| {
         let scheme = value.as_bytes().get(..6);
@@ -95,7 +95,7 @@ impl Exchange<'_> {
     }
 
     /// One request with secrets, and the head of its response.
-    async fn send(&self, mut head: Parts, body: Option<Incoming>) -> Result<Sent, Denial> {
+    async fn send(&self, mut head: Parts, body: Option<Incoming>) -> Result<SentRequest, Denial> {
         let roots = self.gate.roots()?;
         let method = head.method.as_str().to_owned();
         let mut upstream = self
@@ -134,7 +134,7 @@ impl Exchange<'_> {
                     check_whole(&response, name)?;
                 }
             }
-            Ok(Sent { response, used })
+            Ok(SentRequest { response, used })
         };
         let sent = sent.await.inspect_err(|denial| upstream.meter.deny(denial))?;
         self.upstreams.keep(upstream);
@@ -155,7 +155,7 @@ impl Exchange<'_> {
         Ok(())
     }
 
-    /// Those with tokens that a request will have.
+    /// Credentials with tokens that a request will have.
     fn wanted(&self, head: &Parts) -> Vec<Credential> {
         let is_wanted = |credential: &&Credential| match &self.added {
             Some(added) => credential.name == added.name,
@@ -236,9 +236,9 @@ impl Exchange<'_> {
                 }
             };
             match applied {
-                Applied::Done => used.push(credential.name.clone()),
-                Applied::NeedsHash => needs_hash = true,
-                Applied::NoPlaceholder => {}
+                ApplyOutcome::Done => used.push(credential.name.clone()),
+                ApplyOutcome::NeedsHash => needs_hash = true,
+                ApplyOutcome::NoPlaceholder => {}
             }
             Ok(())
         };

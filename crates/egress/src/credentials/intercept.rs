@@ -19,13 +19,13 @@ use crate::client_hello::UNRECOGNIZED_NAME;
 use crate::denial::{Denial, Target};
 use crate::gate::{Gate, Purpose};
 use crate::head::check_host;
-use crate::prefixed::Prefixed;
+use crate::prefixed::PrefixedStream;
 use crate::server::serve_requests;
 
-/// How long a client may take for its handshake.
+/// Time for the handshake of a client.
 const HANDSHAKE_TIME: Duration = Duration::from_secs(30);
 
-/// Whether the TLS of a session to there is read. The list of the session must have the host.
+/// True if the TLS of a session to this target is read. The list of the session must have the host.
 pub(crate) async fn wanted(gate: &Gate, target: &Target) -> Result<bool, Denial> {
     let Some(access) = gate.credentials() else {
         return Ok(false);
@@ -51,7 +51,7 @@ async fn bound(gate: &Gate, access: &CredentialAccess, target: &Target) -> Resul
 }
 
 /// Serves a client that speaks TLS to this host.
-pub(crate) async fn serve<S>(client: Prefixed<S>, target: Target, gate: &Arc<Gate>)
+pub(crate) async fn serve<S>(client: PrefixedStream<S>, target: Target, gate: &Arc<Gate>)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -88,16 +88,16 @@ where
 }
 
 async fn accept<S>(
-    client: Prefixed<S>,
+    client: PrefixedStream<S>,
     target: &Target,
     gate: &Gate,
-) -> Result<TlsStream<Prefixed<S>>, Denial>
+) -> Result<TlsStream<PrefixedStream<S>>, Denial>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let broken = |error: std::io::Error| {
         Denial::policy(format_args!(
-            "what was sent to {target} is no TLS that can be read: {error}"
+            "cannot read the TLS that was sent to {target}: {error}"
         ))
     };
     let mut acceptor = LazyConfigAcceptor::new(Acceptor::default(), client);

@@ -8,7 +8,7 @@ const MAGIC: u32 = 0xfeed_feed;
 const VERSION: u32 = 2;
 /// An entry that is a certificate and no key.
 const TRUSTED: u32 = 2;
-/// What is hashed between the password and the store.
+/// Text that is hashed between the password and the store.
 const SALT: &[u8] = b"Mighty Aphrodite";
 /// The usual one. It protects nothing: certificates are public.
 const PASSWORD: &str = "changeit";

@@ -17,10 +17,10 @@ use crate::denial::{Denial, Target};
 use crate::gate::Gate;
 use crate::head::{check_host, target_of};
 use crate::internal::Body;
-use crate::prefixed::Prefixed;
+use crate::prefixed::PrefixedStream;
 use crate::server::serve_requests;
 
-/// What follows the name of a credential.
+/// Suffix of the internal host of a credential.
 const SUFFIX: &str = ".credential.internal";
 /// The only port.
 pub(crate) const PORT: u16 = 80;
@@ -164,7 +164,7 @@ fn inside(value: &HeaderValue, endpoint: &Endpoint, internal: &Host) -> Option<H
 }
 
 /// Serves a client in a tunnel to an internal name.
-pub(crate) async fn serve<S>(client: Prefixed<S>, target: Target, gate: &Arc<Gate>)
+pub(crate) async fn serve<S>(client: PrefixedStream<S>, target: Target, gate: &Arc<Gate>)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {

@@ -20,12 +20,12 @@ use tokio_rustls::client::TlsStream;
 use super::key_store;
 use crate::denial::{Denial, Target};
 
-/// How long a handshake may take.
+/// Time for a handshake.
 const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
 
 /// Certificates of authorities, as programs read them.
 #[derive(Clone, Debug)]
-pub struct Trusted {
+pub struct TrustStore {
     /// PEM, one behind the other.
     pub bundle: Bytes,
     /// A key store of Java, JKS.
@@ -40,7 +40,7 @@ pub struct Roots {
 }
 
 impl Roots {
-    /// Those of this machine, or of `SSL_CERT_FILE` and `SSL_CERT_DIR`. Blocks on the disk.
+    /// Certificates of this machine, or of `SSL_CERT_FILE` and `SSL_CERT_DIR`. Blocks on the disk.
     ///
     /// # Errors
     /// TLS cannot be set up.
@@ -72,7 +72,7 @@ impl Roots {
     ///
     /// # Errors
     /// The other one is damaged.
-    pub fn trusted(&self, authority: &str) -> io::Result<Trusted> {
+    pub fn trusted(&self, authority: &str) -> io::Result<TrustStore> {
         let other = CertificateDer::from_pem_slice(authority.as_bytes()).map_err(io::Error::other)?;
         let all: Vec<&[u8]> = self
             .certificates
@@ -84,7 +84,7 @@ impl Roots {
         for certificate in &all {
             pem(certificate, &mut bundle);
         }
-        Ok(Trusted {
+        Ok(TrustStore {
             bundle: bundle.into(),
             key_store: key_store::of(all.into_iter())?.into(),
         })

@@ -15,7 +15,7 @@ use crate::gate::{Gate, Purpose};
 use crate::internal::Body;
 use crate::meter::Meter;
 use crate::server::HEAD_BYTES;
-use crate::upstream::Via;
+use crate::upstream::HttpProxy;
 
 /// A host, and how it is spoken to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,12 +29,12 @@ pub(super) struct Upstream {
     endpoint: Endpoint,
     pub(super) sender: SendRequest<Body>,
     pub(super) meter: Arc<Meter>,
-    pub(super) via: Option<Via>,
+    pub(super) via: Option<HttpProxy>,
     /// Ends with it.
     _driver: AbortOnDropHandle<()>,
 }
 
-/// Of one client: the connection of its latest request.
+/// Upstream connection of one client's latest request.
 #[derive(Default)]
 pub(super) struct Upstreams(Mutex<Option<Upstream>>);
 
@@ -85,7 +85,7 @@ async fn open<S>(
     stream: S,
     endpoint: &Endpoint,
     meter: Arc<Meter>,
-    via: Option<Via>,
+    via: Option<HttpProxy>,
 ) -> Result<Upstream, Denial>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,

@@ -231,13 +231,13 @@ async fn a_tunnel_for_http_is_for_its_host() {
         tokio::spawn(async move {
             let stream = tokio::net::TcpStream::connect(address).await.unwrap();
             let meter = gate.meter(&target);
-            let client = crate::prefixed::Prefixed {
+            let client = crate::prefixed::PrefixedStream {
                 prefix: bytes::Bytes::new(),
                 inner: theirs,
             };
             crate::tunnel::run(
                 client,
-                crate::meter::Metered {
+                crate::meter::MeteredStream {
                     stream,
                     meter,
                     via: None,

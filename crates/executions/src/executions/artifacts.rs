@@ -38,12 +38,12 @@ pub struct StoredArtifact {
 }
 
 impl StoredArtifact {
-    /// Its MIME type, as the kernel named it: letters, digits and `.+-` around one slash.
+    /// MIME type, as the kernel named it: letters, digits and `.+-` around one slash.
     pub fn media_type(&self) -> &str {
         &self.media_type
     }
 
-    /// Its length in bytes.
+    /// Length in bytes.
     pub fn size(&self) -> u64 {
         self.size
     }
@@ -66,11 +66,11 @@ impl StoredArtifact {
 /// An artifact in a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArtifactInfo {
-    /// Its SHA-256, lower-case hex.
+    /// SHA-256, lower-case hex.
     pub sha256: String,
     /// As of [`StoredArtifact::media_type`].
     pub media_type: String,
-    /// Its length in bytes.
+    /// Length in bytes.
     pub size: u64,
     /// When it was stored.
     pub modified: SystemTime,
@@ -83,7 +83,7 @@ pub struct ArtifactStore {
 }
 
 impl ArtifactStore {
-    /// Those beside the log in `log_dir`.
+    /// Artifacts next to the log in `log_dir`.
     pub fn beside(log_dir: &Path) -> Self {
         Self {
             dir: log_dir.join("artifacts"),
@@ -113,7 +113,7 @@ impl ArtifactStore {
         fs::rename(file.0, path)
     }
 
-    /// Whether everything is here that a result refers to.
+    /// True if every artifact that a result refers to is here.
     pub fn has_all(&self, result: &ExecutionResult) -> bool {
         let has_file = |file: &ArtifactFile| {
             let sha256 = file.artifact.strip_prefix("sha256:").unwrap_or_default();
@@ -157,7 +157,7 @@ impl ArtifactStore {
         Ok(())
     }
 
-    /// Those that are stored now, by their hashes. Blocks on the disk.
+    /// Stored artifacts, by their hashes. Blocks on the disk.
     pub fn list(&self) -> Vec<ArtifactInfo> {
         let entries = fs::read_dir(&self.dir).into_iter().flatten().flatten();
         let mut all: Vec<ArtifactInfo> = entries.filter_map(|entry| info(&entry)).collect();

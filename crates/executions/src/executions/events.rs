@@ -1,4 +1,4 @@
-//! What happens to an execution, one thing after the other.
+//! Events of an execution, in order.
 
 use himalia_kernel::StopReason;
 use himalia_outcome::{Failure, Input, Output};
@@ -15,17 +15,17 @@ pub struct ExecutionEvent {
     pub seq: u64,
     /// When it was stored, UTC.
     pub at: OffsetDateTime,
-    /// What it is.
+    /// Kind of the event.
     pub kind: ExecutionEventKind,
 }
 
-/// What happened. Serialised, the word is the member `event`.
+/// Kinds of events. Serialised, the word is the member `event`.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum ExecutionEventKind {
     /// It waits; so many executions have to end before. Comes again when that changes.
     Queued {
-        /// How many.
+        /// Number of executions that have to end before.
         position: u32,
     },
     /// The kernel begins with it.
@@ -46,7 +46,7 @@ pub enum ExecutionEventKind {
     Result(Output),
     /// Another content for a display.
     UpdateDisplay(Output),
-    /// What was shown so far is taken back: now, or when the next output comes.
+    /// All output so far is cleared: now, or when the next output comes.
     ClearOutput {
         /// When the next output comes.
         wait: bool,
@@ -63,7 +63,7 @@ pub enum ExecutionEventKind {
         /// `interrupt` or `timeout`.
         reason: StopReason,
     },
-    /// Its time has expired, and it continues.
+    /// The timeout has passed, and the execution continues.
     Detached,
     /// It, or the execution that it waits for, ignores interrupts.
     Stuck(Stuck),
@@ -74,7 +74,7 @@ pub enum ExecutionEventKind {
     },
     /// It has ended; the last event.
     Done {
-        /// What came of it.
+        /// Result of the execution.
         result: Box<ExecutionResult>,
     },
 }

@@ -11,7 +11,7 @@ use crate::{ArtifactStore, Closed, ExecutionEvent, ExecutionResult, Follower, Lo
 pub(super) const BATCH_RECORDS: usize = 256;
 pub(super) const BATCH_BYTES: usize = 256 << 10;
 
-/// What a wait for an execution ends with.
+/// Ends of a wait for an execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Until {
     /// It has ended, or its own time has expired and it continues.
@@ -57,7 +57,7 @@ impl ExecutionFeed {
         self.next_as(|events| events).await
     }
 
-    /// What is made of them. What is large is made in a turn of the client's principal, so `make` must not wait.
+    /// Makes a value of the next events. Large values are made in a turn of the client's principal, so `make` must not wait.
     pub async fn next_as<T>(
         &mut self,
         make: impl FnOnce(Vec<ExecutionEvent>) -> T,
@@ -116,7 +116,7 @@ impl ExecutionFeed {
         }
     }
 
-    /// What came of it as far as it was read.
+    /// Result as far as it was read.
     pub fn result(&self) -> ExecutionResult {
         self.follower.result()
     }

@@ -37,14 +37,14 @@ pub struct Follower<S = Excerpt> {
     blank: S,
     fold: Fold<S>,
     ahead: u32,
-    /// Its place in the queue.
+    /// Place in the queue.
     turn: u64,
     created: u64,
     sent: bool,
-    /// How often it was sent.
+    /// Number of attempts.
     attempts: u32,
     began: Option<u64>,
-    ended: Option<(u64, Ended)>,
+    ended: Option<(u64, EndRecord)>,
     incarnation: u32,
     replaced: Option<Replaced>,
     detached: bool,
@@ -53,15 +53,15 @@ pub struct Follower<S = Excerpt> {
     /// True if that execution, or this one if it was sent, ignores interrupts.
     stuck: bool,
     gaps: u64,
-    /// Of the kernel's messages for it.
+    /// Bytes of the kernel's messages for it.
     bytes_out: u64,
-    /// What its connections to the network did.
+    /// Connections to the network.
     network: Network,
-    /// What a person is asked on its behalf.
+    /// Prompts on its behalf.
     prompts: Prompts,
     /// The record of what `input()` asked last.
     asked: u64,
-    /// What its calls of tools did.
+    /// Calls of tools.
     calls: Calls,
     /// Records that the quota took.
     removed: u64,
@@ -69,7 +69,7 @@ pub struct Follower<S = Excerpt> {
 }
 
 #[derive(Clone, Debug)]
-struct Ended {
+struct EndRecord {
     status: End,
     cause: Option<String>,
     ran: bool,
@@ -79,7 +79,7 @@ struct Ended {
     variables_lost: Option<LostVariables>,
 }
 
-/// What a record is to an execution.
+/// Effect of a record on an execution.
 #[derive(Debug, Default)]
 struct Step {
     event: Option<Kind>,
@@ -87,7 +87,7 @@ struct Step {
     artifacts: Vec<Artifact>,
 }
 
-/// What was asked for in the first record of an execution; `None` if it is none.
+/// Submission in the first record of an execution; `None` for another record.
 pub fn first(record: &Record) -> Option<Submission> {
     if RecordKind::from_byte(record.kind) != Some(RecordKind::Execution) {
         return None;
@@ -98,14 +98,14 @@ pub fn first(record: &Record) -> Option<Submission> {
     }
 }
 
-/// What a client reads in place of records that are gone.
+/// Text for a client in place of records that are gone.
 pub(super) fn no_longer_kept(from: u64, to: u64) -> String {
     format!(
         "[himalia: records {from} to {to} of this session's log are no longer kept: it has reached its quota]\n"
     )
 }
 
-/// What a client reads in place of messages that were dropped.
+/// Text for a client in place of messages that were dropped.
 pub(super) fn lost(record: &Record) -> Option<String> {
     #[derive(Deserialize)]
     struct Loss {
@@ -152,7 +152,7 @@ impl Follower<Excerpt> {
         self.fold.final_bytes()
     }
 
-    /// About how many bytes of memory it takes.
+    /// Approximate memory, in bytes.
     pub fn weight(&self) -> usize {
         size_of::<Self>() + self.fold.weight()
     }
@@ -171,7 +171,7 @@ impl<S: Sink + Clone> Follower<S> {
         (self.attempts, self.fold.cleared())
     }
 
-    /// What became of the text that can no longer change.
+    /// Sink of the text that can no longer change.
     pub fn text(&self) -> &S {
         self.fold.text()
     }
@@ -211,7 +211,7 @@ impl<S: Sink + Clone> Follower<S> {
         }
     }
 
-    /// Its beginning is not in the log any more: what the kernel core knows of it.
+    /// Adds facts of the kernel core, since the beginning is no longer in the log.
     #[must_use]
     pub fn knowing(mut self, brief: &Brief) -> Self {
         self.created = brief.at_micros;
@@ -224,12 +224,12 @@ impl<S: Sink + Clone> Follower<S> {
         self
     }
 
-    /// Everything was read and its end was not there: the quota took that too.
+    /// Ends an execution whose end is not in the log: the quota took it too.
     pub fn end_without_record(&mut self, brief: &Brief) {
         let Some(status) = brief.end.filter(|_| self.ended.is_none()) else {
             return;
         };
-        let ended = Ended {
+        let ended = EndRecord {
             status,
             cause: None,
             ran: true,
@@ -241,7 +241,7 @@ impl<S: Sink + Clone> Follower<S> {
         self.ended = Some((brief.at_micros, ended));
     }
 
-    /// Whether it has ended.
+    /// True if it has ended.
     pub fn is_over(&self) -> bool {
         self.ended.is_some()
     }
@@ -279,7 +279,7 @@ impl<S: Sink + Clone> Follower<S> {
         self.fold.asks() || self.prompts.wait()
     }
 
-    /// What `input()` asks, with the id of its prompt.
+    /// Question of `input()`, with the id of its prompt.
     fn named(&self, input: Input) -> Input {
         let prompt = PromptId {
             kernel: self.id.kernel,
@@ -408,7 +408,7 @@ impl<S: Sink + Clone> Follower<S> {
                 failures,
                 turn: _,
             } => {
-                let ended = Ended {
+                let ended = EndRecord {
                     status,
                     cause,
                     ran,

@@ -1,4 +1,4 @@
-//! Where an execution is.
+//! Id of an execution: its session and its record.
 
 use std::borrow::Cow;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! What was read of one execution, with places in its text, so that the next question reads on from there.
+//! Cached state of one execution, with places in its text, so that the next request reads on from there.
 //!
 //! A poll costs what is new in the log, and a page of the text about its own size: it is folded from the last place before it.
 //! Nothing of this is more than a copy of what the log says: it is made again when it was forgotten.
@@ -19,7 +19,7 @@ const MARK_EVERY: u64 = 1 << 20;
 const MAX_MARKS: usize = 1024;
 const MARKS_BYTES: usize = 4 << 20;
 
-/// What was read of one execution.
+/// Cached state of one execution.
 #[derive(Debug)]
 pub struct Known {
     id: ExecutionId,
@@ -34,7 +34,7 @@ pub struct Known {
 }
 
 impl Known {
-    /// Of which nothing was read yet.
+    /// Creates the state of an execution of which nothing was read yet.
     pub fn new(id: ExecutionId, follower: Follower) -> Self {
         Self {
             id,
@@ -62,7 +62,7 @@ impl Known {
         &self.blank
     }
 
-    /// About how many bytes of memory it takes.
+    /// Approximate memory, in bytes.
     pub fn weight(&self) -> usize {
         size_of::<Self>() + self.follower.weight() + self.marks_bytes
     }
@@ -128,7 +128,7 @@ impl Known {
         }
     }
 
-    /// What came of it, as far as it was read. `brief` is what its kernel knows of its end, if the log does not.
+    /// Result, as far as it was read. `brief` is what its kernel knows of its end, if the log does not.
     pub fn result(&self, brief: Option<&Brief>) -> ExecutionResult {
         match brief {
             None => self.follower.result(),

@@ -9,8 +9,7 @@ use crate::Execute;
 /// Characters of an unknown language that are shown.
 const NAME_CHARS: usize = 40;
 
-/// What the name of a language means for a kernel: its own, or one that its kernel package runs. `spec`: that of
-/// `kernelspec`, if it is still there.
+/// Language for a kernel by its name: the kernel's own, or one that its kernel package runs. `spec`: that of `kernelspec`, if it is still there.
 pub fn language(spec: Option<&KernelSpec>, kernelspec: &str, name: &str) -> Result<Language, EngineError> {
     let own = spec.map_or("", |spec| spec.spec.language.as_str());
     if !own.is_empty() && name.eq_ignore_ascii_case(own) {
@@ -32,7 +31,7 @@ pub fn language(spec: Option<&KernelSpec>, kernelspec: &str, name: &str) -> Resu
     })
 }
 
-/// Whether the kernel can give one execution an environment and a directory of its own.
+/// Checks that the kernel can give one execution an environment and a directory of its own.
 pub fn scoped(spec: Option<&KernelSpec>, kernelspec: &str, wanted: &Execute) -> Result<(), EngineError> {
     if !wanted.is_scoped() || spec.is_some_and(is_ours) {
         return Ok(());

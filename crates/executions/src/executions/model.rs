@@ -1,4 +1,4 @@
-//! What is asked of an execution, and what callers learn of it.
+//! Requests and results of executions.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::{ExecutionId, PromptInfo};
 pub const MAX_CODE_BYTES: usize = 1 << 20;
 /// Characters of text that a result may hold.
 pub const MAX_TEXT_CHARS: usize = 1_000_000;
-/// About how many bytes one output takes in a result.
+/// Approximate memory of one output in a result, in bytes.
 const OUTPUT_BYTES: usize = 8 << 10;
 /// Bytes of an idempotency key.
 pub const MAX_KEY_BYTES: usize = 256;
@@ -38,7 +38,7 @@ pub const MAX_METADATA_BYTES: usize = 4096;
 /// Characters of what a client calls itself.
 pub const MAX_CLIENT_CHARS: usize = 64;
 
-/// What a client calls itself, as it is shown: without control characters and those that are not seen, and cut. `None` if nothing is left.
+/// Name of a client, as it is shown: without control characters and those that are not seen, and cut. `None` if nothing is left.
 fn client_name(told: &str) -> Option<String> {
     let mut sight = Sight::default();
     let shown = told.chars().filter(|char| sight.shows(*char));
@@ -52,17 +52,17 @@ fn client_name(told: &str) -> Option<String> {
 pub struct Execute {
     /// At most [`MAX_CODE_BYTES`].
     pub code: String,
-    /// Its language by name: that of the kernel, or `bash` where the kernel is one of ours. `None` is the kernel's.
+    /// Language by name: the kernel's own, or `bash` where the kernel is one of ours. `None` is the kernel's.
     pub language: Option<String>,
     /// Counts while the code runs and does not wait for input; `None` = for ever.
     pub timeout: Option<Duration>,
-    /// What happens then.
+    /// Action at the timeout.
     pub on_timeout: OnTimeout,
     /// Characters of text in the result: of what is printed, and as many of all results' plain texts together.
     pub text_chars: usize,
-    /// Whether the code may ask for input.
+    /// True if the code may ask for input.
     pub allow_stdin: bool,
-    /// Whether the kernel counts it and remembers it in its history.
+    /// True if the kernel counts the execution and remembers it in its history.
     pub store_history: bool,
     /// The kernel process that it is meant for; in another one it does not run.
     pub expect_incarnation: Option<u32>,
@@ -70,13 +70,13 @@ pub struct Execute {
     pub key: Option<String>,
     /// It is refused if so many executions of the session in a row have failed, whatever their code; at most [`MAX_FAILURES`].
     pub max_failures: Option<u32>,
-    /// What the client calls itself, at most [`MAX_CLIENT_CHARS`]: shown as that, and not verified.
+    /// Name of the client, at most [`MAX_CLIENT_CHARS`]: shown as that, and not verified.
     pub client: Option<String>,
     /// Environment variables while it runs, [`MAX_EXECUTION_ENV`] bytes at most; kernels of ours restore them.
     pub env: BTreeMap<String, String>,
-    /// Its working directory while it runs: absolute, or relative to that of the session.
+    /// Working directory while it runs: absolute, or relative to that of the session.
     pub cwd: Option<String>,
-    /// What the caller wants to find with it again, at most [`MAX_METADATA_BYTES`] as JSON.
+    /// Data by which the caller finds the execution again, at most [`MAX_METADATA_BYTES`] as JSON.
     pub metadata: Map<String, Value>,
 }
 
@@ -102,7 +102,7 @@ impl Default for Execute {
 }
 
 impl Execute {
-    /// Whether it needs a kernel of ours: others know no environment of one execution.
+    /// True if it needs a kernel of ours: others know no environment of one execution.
     pub fn is_scoped(&self) -> bool {
         !self.env.is_empty() || self.cwd.is_some()
     }
@@ -111,13 +111,13 @@ impl Execute {
 /// An execution that was taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Submitted {
-    /// Its id.
+    /// Id of the execution.
     pub id: ExecutionId,
     /// It was there already, under the same idempotency key.
     pub repeated: bool,
 }
 
-/// How far an execution is, or how it ended.
+/// Progress of an execution, or its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ExecutionStatus {
@@ -140,7 +140,7 @@ pub enum ExecutionStatus {
 }
 
 impl ExecutionStatus {
-    /// Whether it has ended.
+    /// True if it has ended.
     pub fn is_over(self) -> bool {
         !matches!(self, Self::Queued | Self::Running)
     }
@@ -164,7 +164,7 @@ impl From<End> for ExecutionStatus {
 pub struct ExecutionKernel {
     /// Counts processes. Another number than that of the execution before: the variables are gone.
     pub incarnation: u32,
-    /// Of the first execution in a new process: the process before, and why it ended.
+    /// The process before, and the reason of its end. Only in the first execution in a new process.
     pub replaced: Option<Replaced>,
 }
 
@@ -177,16 +177,16 @@ pub struct Death {
     pub incarnation: u32,
     /// The number that the next process has.
     pub next_incarnation: u32,
-    /// What was in the process when its latest execution before ended, from kernels that tell.
+    /// Variables of the process at the end of its latest execution before, from kernels that report them.
     pub variables_lost: Option<LostVariables>,
 }
 
 /// An execution that ignores interrupts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Stuck {
-    /// Its id.
+    /// Id of the execution.
     pub execution: ExecutionId,
-    /// What ends it.
+    /// Command that stops it.
     pub hint: String,
 }
 
@@ -203,12 +203,12 @@ impl Stuck {
     }
 }
 
-/// How much of the text is shown, and where the rest is.
+/// Size of the shown text, and where to read the rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct TextTruncated {
     /// UTF-8 bytes of all text.
     pub bytes_total: u64,
-    /// Of these in the result.
+    /// Bytes of the text in the result.
     pub bytes_shown: u64,
     /// Offset of the first byte that is left out.
     pub from: u64,
@@ -216,15 +216,14 @@ pub struct TextTruncated {
     pub to: u64,
 }
 
-/// What is missing of an execution since the log of its session had reached its quota (`output_bytes`): the oldest part of a
-/// log goes first.
+/// Losses of an execution since the log of its session had reached its quota (`output_bytes`): the oldest part of a log goes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct QuotaLoss {
     /// Records of the session's log from the beginning of the execution on that went, those of others among them.
     pub records_removed: u64,
 }
 
-/// What an execution took.
+/// Resources that an execution took.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ExecutionUsage {
     /// Processor time in milliseconds, of the kernel's process and of those of its processes that ended meanwhile. From kernels that
@@ -240,53 +239,53 @@ pub struct ExecutionUsage {
     pub network_received_bytes: u64,
     /// Calls of tools that its code has made, those that were refused included.
     pub tool_calls: u64,
-    /// Those that were refused: they were not sent.
+    /// Number of refused tool calls, which were not sent.
     pub tool_calls_refused: u64,
-    /// Those that failed.
+    /// Number of failed tool calls.
     pub tool_calls_failed: u64,
-    /// Those that may have been done or not.
+    /// Number of tool calls with an unknown outcome.
     pub tool_calls_unknown: u64,
     /// Bytes that tools have returned.
     pub tool_reply_bytes: u64,
     /// Calls of models that its code has made, those that were refused or answered from the cache included.
     pub model_calls: u64,
-    /// Those that were refused: they were not sent.
+    /// Number of refused model calls, which were not sent.
     pub model_calls_refused: u64,
-    /// Those that failed.
+    /// Number of failed model calls.
     pub model_calls_failed: u64,
-    /// Those that may have been done or not.
+    /// Number of model calls with an unknown outcome.
     pub model_calls_unknown: u64,
-    /// Those that were answered from the cache.
+    /// Number of model calls that were answered from the cache.
     pub model_calls_cached: u64,
     /// Tokens that models have read for it.
     pub model_input_tokens: u64,
     /// Tokens that models have written for it.
     pub model_output_tokens: u64,
-    /// What that costs by the prices of the configuration, in its currency unit.
+    /// Cost by the prices of the configuration, in its currency unit.
     pub model_spend: Spend,
 }
 
-/// What came of an execution so far: the one result of every interface.
+/// Result of an execution so far: the same for every interface.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ExecutionResult {
-    /// Its id.
+    /// Id of the execution.
     pub id: ExecutionId,
-    /// Its session.
+    /// Id of the session.
     pub session: KernelId,
     /// `bash`; left out where it is the kernel's own.
     #[serde(skip_serializing_if = "Language::is_kernels")]
     pub language: Language,
-    /// Who asked for it: `operator`, or tenant and caller as `tenant/caller`.
+    /// Caller: `operator`, or tenant and caller as `tenant/caller`.
     pub caller: String,
-    /// What the client called itself, if it did. It is not verified.
+    /// Name that the client gave itself, if it did. It is not verified.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client: Option<String>,
-    /// What the caller keeps with it.
+    /// Data that the caller stored with the execution.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub metadata: Map<String, Value>,
-    /// How far it is.
+    /// Progress of the execution.
     pub status: ExecutionStatus,
-    /// Whether the kernel has begun with it. One that never ran can be sent again without a thought.
+    /// True if the kernel has begun with the code. If not, the code can be sent again safely. One that never ran can be sent again without a thought.
     pub ran: bool,
     /// The process that it ran in; before that, the one that there was when it was taken.
     pub kernel: ExecutionKernel,
@@ -309,9 +308,9 @@ pub struct ExecutionResult {
     /// The execution that ignores interrupts: this one, or the one that it waits for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stuck: Option<Stuck>,
-    /// What was printed, as a terminal shows it: head and tail within the budget.
+    /// Printed text, as a terminal shows it: head and tail within the budget.
     pub text: String,
-    /// What of that is left out.
+    /// Size of the text, if a part of it is left out.
     pub truncated: Option<TextTruncated>,
     /// Displays and results.
     pub outputs: Vec<Output>,
@@ -321,10 +320,10 @@ pub struct ExecutionResult {
     /// Files that it wrote below `/session/artifacts` or `/tmp/artifacts`, which are kept with the log.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub artifacts: Vec<ArtifactFile>,
-    /// Such files that are not kept.
+    /// Files that are not kept.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub artifacts_omitted: Option<OmittedArtifacts>,
-    /// What was raised.
+    /// Exception that the code raised.
     pub error: Option<Failure>,
     /// With which code a script in Bash ended: 0, or one that is an error; 128 and its number after a signal.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -338,23 +337,23 @@ pub struct ExecutionResult {
     pub variables: Option<VariableChanges>,
     /// Files that were written, from kernels that tell.
     pub files: Option<WrittenFiles>,
-    /// What it took.
+    /// Resources that the execution took.
     pub usage: ExecutionUsage,
     /// The question that it waits with.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub input: Option<Input>,
-    /// What a person is asked on its behalf, as long as that is open.
+    /// Open prompts on its behalf.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub prompts: Vec<PromptInfo>,
-    /// What ended it, if that was no end of its own.
+    /// Reason of its end, if it did not end by itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub death: Option<Death>,
-    /// Its time had expired, and it continued.
+    /// True if its timeout had passed, and it continued.
     pub detached: bool,
     /// Records of it that are missing: dropped by the sandbox, or no longer kept.
     #[serde(skip_serializing_if = "is_zero")]
     pub gaps: u64,
-    /// What the quota of the session's log took of it.
+    /// Parts that the quota of the session's log has removed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quota: Option<QuotaLoss>,
     /// Number of the latest record that is in here: where its events continue.
@@ -362,12 +361,12 @@ pub struct ExecutionResult {
 }
 
 impl ExecutionResult {
-    /// Whether it waits for a person: in `input()`, or for the answer to a prompt.
+    /// True if it waits for a person: in `input()`, or for the answer to a prompt.
     pub fn asks(&self) -> bool {
         self.input.is_some() || !self.prompts.is_empty()
     }
 
-    /// About how many bytes it takes as JSON.
+    /// Approximate size as JSON, in bytes.
     pub fn about_bytes(&self) -> usize {
         self.text.len() + self.outputs.len() * OUTPUT_BYTES
     }
@@ -394,20 +393,20 @@ pub(crate) fn as_timestamp<S: serde::Serializer>(
 /// One execution in a list.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ExecutionBrief {
-    /// Its id.
+    /// Id of the execution.
     pub id: ExecutionId,
-    /// How far it is.
+    /// Progress of the execution.
     pub status: ExecutionStatus,
     /// When it was taken, UTC.
     #[serde(serialize_with = "as_timestamp")]
     #[schemars(with = "String", extend("format" = "date-time"))]
     pub created: OffsetDateTime,
-    /// Who asked for it: `operator`, or tenant and caller as `tenant/caller`.
+    /// Caller: `operator`, or tenant and caller as `tenant/caller`.
     pub caller: String,
-    /// What the client called itself, if it did. It is not verified.
+    /// Name that the client gave itself, if it did. It is not verified.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client: Option<String>,
-    /// What the caller keeps with it.
+    /// Data that the caller stored with the execution.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub metadata: Map<String, Value>,
     /// The beginning of its first line of code.

@@ -1,4 +1,4 @@
-//! What an execution ran in.
+//! Environment of an execution.
 
 use std::path::Path;
 

@@ -25,7 +25,7 @@ type Open = Box<dyn Fn(u64) -> LogReader + Send + Sync>;
 pub struct SessionEvent {
     /// The execution.
     pub execution: Option<ExecutionId>,
-    /// What happened to it.
+    /// Event of the execution.
     pub event: ExecutionEvent,
 }
 
@@ -37,20 +37,20 @@ pub struct SessionFeed {
     reader: PacedReader,
     open: Open,
     artifacts: ArtifactStore,
-    /// Those that have not ended: at most as many as wait and run.
+    /// Executions that have not ended: at most as many as wait and run.
     followed: BTreeMap<u64, Follower>,
     /// Up to this record, the beginnings of executions were not read here.
     unread: u64,
-    /// Of those that began there: what is not followed, because it has ended or its beginning is gone.
+    /// Executions that began there and are not followed, because they have ended or their beginning is gone.
     passed: BTreeSet<u64>,
     detour: Option<Detour>,
-    /// Of executions whose beginnings are gone, for the next events.
+    /// Gaps of executions whose beginnings are gone, for the next events.
     gaps: Vec<SessionEvent>,
 }
 
 /// An execution that is read from its own beginning, while the log waits.
 struct Detour {
-    /// Where the log is continued.
+    /// Position at which the log is continued.
     back: Position,
     id: ExecutionId,
     /// The last record to be read.
@@ -89,8 +89,8 @@ impl SessionFeed {
         self.unread
     }
 
-    /// What is made of the next events, at least one; waits while there is none. Texts of one stream that came together are
-    /// one event. What is large is made in a turn of the client's principal, so `make` must not wait. Cancel-safe.
+    /// Makes a value of the next events, at least one; waits while there is none. Texts of one stream that came together are one event. Large values
+    /// are made in a turn of the client's principal, so `make` must not wait. Cancel-safe.
     pub async fn next_as<T>(&mut self, make: impl FnOnce(Vec<SessionEvent>) -> T) -> Result<T, Closed> {
         loop {
             let read = self.reader.next(BATCH_RECORDS, BATCH_BYTES).await?;

@@ -21,10 +21,10 @@ use crate::{Closed, Delivery, Requests};
 /// Messages and bytes of one batch.
 const BATCH_RECORDS: usize = 64;
 const BATCH_BYTES: usize = 256 << 10;
-/// How long a new connection waits for the older one of the same owner to go.
+/// Time that a new connection waits for the older one of the same owner to go.
 const HANDOVER: Duration = Duration::from_secs(1);
 
-/// How a client attaches.
+/// Options of a client that attaches.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Attach {
     /// The client's `?session_id=`: 1 to 256 bytes. Stable over its reconnects, unlike any other client's.
@@ -43,7 +43,7 @@ pub struct Attachment {
     pub feed: Feed,
 }
 
-/// What one client is shown: all of iopub, and the replies and input requests to its own requests.
+/// Messages for one client: all of iopub, and the replies and input requests to its own requests.
 #[derive(Debug)]
 pub struct Feed {
     reader: Reader,
@@ -95,7 +95,7 @@ impl Drop for Connection {
 }
 
 impl Feed {
-    /// What `reader` reads, as this owner is shown it. The client counts until the feed is dropped.
+    /// Feed of this owner over `reader`. The client counts until the feed is dropped.
     pub fn new(reader: Reader, owner: u64, connection: Arc<Connection>, held: Held) -> Self {
         Self {
             reader,

@@ -1,4 +1,4 @@
-//! What a feed hands out.
+//! Deliveries of a feed.
 
 use bytes::Bytes;
 use himalia_model::EngineError;
@@ -8,8 +8,8 @@ use time::OffsetDateTime;
 /// One message for one client.
 #[derive(Clone, Debug)]
 pub struct Delivery {
-    /// Its number in the kernel's log: dense over the whole log, so that one client sees it grow with holes.
-    /// A notice of a gap carries the last number that is missing.
+    /// Number in the kernel's log: dense over the whole log, so that one client sees it grow with holes. A notice of a gap carries the last number
+    /// that is missing.
     pub seq: u64,
     /// When the gateway stored it, UTC.
     pub at: OffsetDateTime,
@@ -19,7 +19,7 @@ pub struct Delivery {
     pub frame: Bytes,
 }
 
-/// Why a feed has ended. Everything before the end was handed out first.
+/// Reasons why a feed has ended. Everything before the end was handed out first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Closed {
@@ -33,7 +33,7 @@ pub enum Closed {
     Storage,
 }
 
-/// Why a log could not be read to its end.
+/// Error for a log that could not be read to its end.
 impl From<Closed> for EngineError {
     fn from(closed: Closed) -> Self {
         match closed {

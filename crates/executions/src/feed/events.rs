@@ -13,7 +13,7 @@ use time::OffsetDateTime;
 use super::reader::{Batch, LogReader, PacedReader};
 use crate::Closed;
 
-/// What kind of record an event is.
+/// Kind of an event's record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(rename = "LogRecordKind")]
@@ -26,7 +26,7 @@ pub enum EventKind {
     Lifecycle,
     /// Messages that are missing; `body` is JSON `{from, to, …}`.
     Gap,
-    /// What becomes of a native execution; `body` is JSON.
+    /// Record of a native execution; `body` is JSON.
     Execution,
     /// A connection to the network that has ended or was refused; `body` is JSON.
     Network,
@@ -56,11 +56,11 @@ impl EventKind {
 /// One record.
 #[derive(Clone, Debug)]
 pub struct Event {
-    /// Its number in the log, dense. A gap carries the last number that is missing.
+    /// Number in the log, dense. A gap carries the last number that is missing.
     pub seq: u64,
     /// When it was stored, UTC.
     pub at: OffsetDateTime,
-    /// What `body` is.
+    /// Kind of `body`.
     pub kind: EventKind,
     /// The channel of a message or request.
     pub channel: Option<Channel>,
@@ -85,7 +85,7 @@ pub struct EventFeed {
 }
 
 impl EventFeed {
-    /// What `reader` reads. `incarnation` is the present process, for gaps.
+    /// Events of `reader`. `incarnation` is the present process, for gaps.
     pub fn new(reader: LogReader, incarnation: u32, pace: Pace) -> Self {
         Self {
             reader: PacedReader::new(reader, pace),
@@ -99,7 +99,7 @@ impl EventFeed {
         self.next_as(|events| events).await
     }
 
-    /// What is made of them. What is large is made in a turn of the client's principal, so `make` must not wait.
+    /// Makes a value of the next events. Large values are made in a turn of the client's principal, so `make` must not wait.
     pub async fn next_as<T>(&mut self, make: impl FnOnce(Vec<Event>) -> T) -> Result<T, Closed> {
         loop {
             let read = self.reader.next(BATCH_RECORDS, BATCH_BYTES).await?;

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::Closed;
 
-/// What was read.
+/// Result of a read.
 #[derive(Debug)]
 pub(crate) enum Batch {
     Records(Vec<Arc<Record>>),
@@ -36,7 +36,7 @@ impl Batch {
 pub(crate) struct PacedReader {
     log: LogReader,
     pace: Pace,
-    /// What was read and waits for its turn.
+    /// Batch that waits for its turn.
     read: Option<Batch>,
 }
 
@@ -47,9 +47,9 @@ pub(crate) struct Position {
     batch: Batch,
 }
 
-/// What was read, and the turn in which it is worked on.
+/// Batch, and the turn in which it is worked on.
 #[derive(Debug)]
-pub(crate) struct Paced {
+pub(crate) struct PacedBatch {
     pub(crate) batch: Batch,
     pub(crate) bytes: usize,
     _turn: Option<Turn>,
@@ -104,7 +104,7 @@ impl PacedReader {
     }
 
     /// The next records. Cancel-safe.
-    pub(crate) async fn next(&mut self, records: usize, bytes: usize) -> Result<Paced, Closed> {
+    pub(crate) async fn next(&mut self, records: usize, bytes: usize) -> Result<PacedBatch, Closed> {
         let mut turn = None;
         if self.read.is_none() {
             if !self.log.cursor.in_memory() {
@@ -118,7 +118,7 @@ impl PacedReader {
         }
         // Nothing is awaited from here on.
         let batch = self.read.take().unwrap_or(Batch::Records(Vec::new()));
-        Ok(Paced {
+        Ok(PacedBatch {
             batch,
             bytes,
             _turn: turn,

@@ -20,14 +20,13 @@ pub struct Requests {
     owner: u64,
     /// The span in which the client came.
     caller: Option<TraceContext>,
-    /// What limits the processor time of the kernel's owner.
+    /// Quota of the processor time of the kernel's owner.
     cpu: Option<CpuGate>,
     _connection: Arc<Connection>,
 }
 
 impl Requests {
-    /// Of a client with this owner, which came in this span. Executions are below it unless their metadata name another one
-    /// (`traceparent`).
+    /// Requests of a client with this owner, which came in this span. Executions are below it unless their metadata name another one (`traceparent`).
     pub fn new(
         handle: Arc<Handle>,
         owner: u64,
@@ -133,7 +132,7 @@ impl Requests {
     }
 }
 
-/// Whether a `shutdown_request` asks for a restart.
+/// True if a `shutdown_request` asks for a restart.
 fn restarts(content: &[u8]) -> bool {
     #[derive(Deserialize)]
     struct Content {

@@ -6,7 +6,7 @@ use himalia_journal::Record;
 use himalia_kernel::{
     End, ExecutionRecord, Language, RecordKind, RecordMeta, RequestKind, execution_of, word,
 };
-use himalia_outcome::{Cell, MAX_DISPLAY_ID, Replied};
+use himalia_outcome::{Cell, MAX_DISPLAY_ID, ReplyStatus};
 use himalia_wire::{Channel, Limits, Parts, header, v1};
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -23,7 +23,7 @@ const MAX_DISPLAYS: usize = 10_000;
 /// Bytes of all that is kept of a log, at most.
 pub const MAX_CELL_BYTES: u64 = (CODE_BYTES + OUTPUT_BYTES) as u64;
 
-/// How much of an execution is wanted.
+/// Extent of the wanted data about an execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Detail {
     /// The code alone.
@@ -34,7 +34,7 @@ pub enum Detail {
 
 /// One execution.
 #[derive(Debug)]
-pub struct Ran {
+pub struct RanCell {
     /// Number of its first record.
     pub seq: u64,
     /// When it was taken, microseconds since 1970.
@@ -43,24 +43,22 @@ pub struct Ran {
     pub native: bool,
     /// The principal's name, of a native one. The records of clients do not have it.
     pub caller: Option<String>,
-    /// What the client called itself.
+    /// Name that the client gave itself.
     pub client: Option<String>,
-    /// What its caller keeps with it.
+    /// Data of the caller.
     pub metadata: Map<String, Value>,
-    /// Its code.
     pub code: String,
-    /// What that is written in.
     pub language: Language,
     /// The process that it ran in.
     pub incarnation: u32,
     /// Number of the record with which the kernel began with it.
     pub began: Option<u64>,
-    /// What came of it, as a cell of a notebook.
+    /// Outputs, as a cell of a notebook.
     pub cell: Cell,
     ended: Option<HistoryStatus>,
 }
 
-impl Ran {
+impl RanCell {
     /// Bytes of its code, and about those of its metadata.
     fn bytes(&self) -> usize {
         let metadata = if self.metadata.is_empty() {
@@ -71,7 +69,7 @@ impl Ran {
         self.code.len() + metadata
     }
 
-    /// What became of it when its kernel `is_over`: what that had not finished is not queued or running any more.
+    /// Status when its kernel `is_over`: unfinished cells are not queued or running any more.
     fn status_when(&self, is_over: bool) -> HistoryStatus {
         match self.status() {
             HistoryStatus::Queued if is_over && !self.native => HistoryStatus::Aborted,
@@ -80,7 +78,7 @@ impl Ran {
         }
     }
 
-    /// What became of it so far.
+    /// Status so far.
     fn status(&self) -> HistoryStatus {
         // A native execution ends with a record of its own, which knows more.
         match (
@@ -88,9 +86,9 @@ impl Ran {
             self.ended,
             self.began,
         ) {
-            (Some(Replied::Ok), ..) => HistoryStatus::Ok,
-            (Some(Replied::Error), ..) => HistoryStatus::Error,
-            (Some(Replied::Aborted), ..) => HistoryStatus::Aborted,
+            (Some(ReplyStatus::Ok), ..) => HistoryStatus::Ok,
+            (Some(ReplyStatus::Error), ..) => HistoryStatus::Error,
+            (Some(ReplyStatus::Aborted), ..) => HistoryStatus::Aborted,
             (None, Some(ended), _) => ended,
             (None, None, Some(_)) => HistoryStatus::Running,
             (None, None, None) => HistoryStatus::Queued,
@@ -98,7 +96,7 @@ impl Ran {
     }
 }
 
-/// Which execution a record belongs to.
+/// Execution that a record belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Key {
     /// A native one, by its number.
@@ -111,7 +109,7 @@ enum Key {
 #[derive(Debug)]
 pub struct Cells {
     detail: Detail,
-    ran: Vec<Ran>,
+    ran: Vec<RanCell>,
     /// Places in `ran`, less `omitted`.
     by_key: HashMap<Key, u64>,
     /// Requests that are sent again have another number: the record that they had first.
@@ -129,7 +127,7 @@ pub struct Cells {
 }
 
 #[derive(Deserialize)]
-struct Asked {
+struct ExecuteRequest {
     #[serde(default)]
     code: String,
     #[serde(default)]
@@ -159,7 +157,7 @@ impl Display {
 }
 
 impl Cells {
-    /// Nothing is read yet.
+    /// Creates an empty history.
     pub fn new(detail: Detail) -> Self {
         Self {
             detail,
@@ -178,41 +176,41 @@ impl Cells {
 
     /// The executions in the order in which the kernel came to them, those that it did not come to last; and how many
     /// earlier ones were left out.
-    pub fn in_order(&self) -> (Vec<&Ran>, u64) {
-        let mut ran: Vec<&Ran> = self.ran.iter().collect();
+    pub fn in_order(&self) -> (Vec<&RanCell>, u64) {
+        let mut ran: Vec<&RanCell> = self.ran.iter().collect();
         // Nearly all are in order already, which makes this quick.
         ran.sort_by_key(|ran| (ran.began.is_none(), ran.began.unwrap_or(ran.seq)));
         (ran, self.omitted)
     }
 
-    /// Whether the kernel has ended, and nothing more will come.
+    /// Sets if the kernel has ended, and no more records will come.
     pub fn set_over(&mut self, is_over: bool) {
         self.is_over = is_over;
     }
 
-    /// What became of one of them.
-    pub fn status(&self, ran: &Ran) -> HistoryStatus {
+    /// Status of one of them.
+    pub fn status(&self, ran: &RanCell) -> HistoryStatus {
         ran.status_when(self.is_over)
     }
 
-    /// About how many bytes of memory it takes.
+    /// Approximate memory, in bytes.
     pub fn weight(&self) -> usize {
         let places =
             self.by_key.len() * size_of::<(Key, u64)>() + self.by_record.len() * size_of::<(u64, u64)>();
-        self.code_bytes + self.output_bytes + self.ran.len() * size_of::<Ran>() + places
+        self.code_bytes + self.output_bytes + self.ran.len() * size_of::<RanCell>() + places
     }
 
-    fn get(&mut self, place: u64) -> Option<&mut Ran> {
+    fn get(&mut self, place: u64) -> Option<&mut RanCell> {
         let at = usize::try_from(place.checked_sub(self.omitted)?).ok()?;
         self.ran.get_mut(at)
     }
 
-    fn find(&mut self, key: Key) -> Option<&mut Ran> {
+    fn find(&mut self, key: Key) -> Option<&mut RanCell> {
         let place = *self.by_key.get(&key)?;
         self.get(place)
     }
 
-    fn add(&mut self, key: Key, ran: Ran) {
+    fn add(&mut self, key: Key, ran: RanCell) {
         let place = self.omitted + self.ran.len() as u64;
         self.by_key.insert(key, place);
         self.by_record.insert(ran.seq, place);
@@ -259,7 +257,7 @@ impl Cells {
             return;
         };
         if let ExecutionRecord::Submitted { submission, .. } = event {
-            let ran = Ran {
+            let ran = RanCell {
                 seq: record.seq,
                 at_micros: record.at_micros,
                 native: true,
@@ -308,13 +306,13 @@ impl Cells {
         let Ok((_, parts)) = v1::decode(&record.body, &Limits::KERNEL) else {
             return;
         };
-        let Ok(asked) = serde_json::from_slice::<Asked>(&parts.content) else {
+        let Ok(asked) = serde_json::from_slice::<ExecuteRequest>(&parts.content) else {
             return;
         };
         if asked.silent {
             return;
         }
-        let ran = Ran {
+        let ran = RanCell {
             seq: record.seq,
             at_micros: record.at_micros,
             native: false,
@@ -415,7 +413,7 @@ impl Cells {
             .as_u64()
             .unwrap_or_else(|| meta.incarnation.into());
         let lost =
-            |ran: &&mut Ran| !ran.native && ran.began.is_some() && ran.status() == HistoryStatus::Running;
+            |ran: &&mut RanCell| !ran.native && ran.began.is_some() && ran.status() == HistoryStatus::Running;
         for ran in self.ran.iter_mut().filter(lost) {
             if u64::from(ran.incarnation) <= process {
                 ran.ended = Some(HistoryStatus::KernelDied);

@@ -10,15 +10,15 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::cells::{Cells, Ran};
+use super::cells::{Cells, RanCell};
 use crate::ExecutionId;
 
 /// Entries of a page, at most.
 pub const MAX_HISTORY_PAGE: usize = 1000;
-/// About how many bytes an entry takes beside its code.
+/// Approximate size of an entry in addition to its code, in bytes.
 const ENTRY_BYTES: usize = 256;
 
-/// What became of something that was run.
+/// Status of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum HistoryStatus {
@@ -36,9 +36,9 @@ pub enum HistoryStatus {
     Interrupted,
     /// It never ran: an earlier one had failed, and the kernel dropped what was queued by then.
     Aborted,
-    /// Its process ended.
+    /// The process ended.
     KernelDied,
-    /// Its process ended because it ran out of memory.
+    /// The process ended because it ran out of memory.
     OomKilled,
 }
 
@@ -64,13 +64,12 @@ impl HistoryStatus {
 pub struct HistoryEntry {
     /// The native execution that it was; `None` when a Jupyter client ran it.
     pub id: Option<ExecutionId>,
-    /// Who asked for it: `operator`, or tenant and caller as `tenant/caller`; `None` when a Jupyter client ran it, which the log does
-    /// not tell.
+    /// Caller: `operator`, or tenant and caller as `tenant/caller`; `None` when a Jupyter client ran it, which the log does not have.
     pub caller: Option<String>,
-    /// What the client called itself, if it did. It is not verified.
+    /// Name that the client gave itself, if it did. It is not verified.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client: Option<String>,
-    /// What the caller keeps with it.
+    /// Data that the caller stored with the execution.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub metadata: Map<String, Value>,
     /// Number of its first record in the log.
@@ -82,7 +81,7 @@ pub struct HistoryEntry {
     /// `bash`; left out where it is the kernel's own.
     #[serde(skip_serializing_if = "Language::is_kernels")]
     pub language: Language,
-    /// What became of it.
+    /// Status of the entry.
     pub status: HistoryStatus,
     /// The kernel's own count, once it is known.
     pub execution_count: Option<u64>,
@@ -104,7 +103,7 @@ pub struct History {
 }
 
 impl History {
-    /// About how many bytes it takes as JSON.
+    /// Approximate size as JSON, in bytes.
     pub fn about_bytes(&self) -> usize {
         self.history
             .iter()
@@ -113,7 +112,7 @@ impl History {
     }
 }
 
-/// Where a page of history is. Entries that are omitted are counted, so that a position stays what it is when more of them are omitted.
+/// Position of a page of history. Entries that are omitted are counted, so that a position stays what it is when more of them are omitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HistoryPosition {
     /// It begins with the entry of this number, from 0.
@@ -142,7 +141,7 @@ pub fn history(kernel: KernelId, cells: &Cells, position: Option<HistoryPosition
     }
 }
 
-fn entry(kernel: KernelId, cells: &Cells, ran: &Ran) -> HistoryEntry {
+fn entry(kernel: KernelId, cells: &Cells, ran: &RanCell) -> HistoryEntry {
     HistoryEntry {
         id: execution(kernel, ran),
         caller: ran.caller.clone(),
@@ -158,7 +157,7 @@ fn entry(kernel: KernelId, cells: &Cells, ran: &Ran) -> HistoryEntry {
     }
 }
 
-fn execution(kernel: KernelId, ran: &Ran) -> Option<ExecutionId> {
+fn execution(kernel: KernelId, ran: &RanCell) -> Option<ExecutionId> {
     ran.native.then_some(ExecutionId { kernel, seq: ran.seq })
 }
 
@@ -185,7 +184,7 @@ pub fn notebook(kernel: KernelId, cells: &Cells, spec: Option<&KernelSpec>) -> V
     json!({ "nbformat": 4, "nbformat_minor": 5, "metadata": metadata, "cells": all })
 }
 
-fn cell(kernel: KernelId, cells: &Cells, ran: &Ran) -> Value {
+fn cell(kernel: KernelId, cells: &Cells, ran: &RanCell) -> Value {
     let mut cell = json!({
         "cell_type": "code",
         // Unique in the log, and the same whenever the notebook is made.

@@ -3,7 +3,7 @@
 use himalia_kernel::{MAX_RECENT, title};
 use himalia_model::{KernelId, from_micros};
 
-use super::cells::{Cells, Ran};
+use super::cells::{Cells, RanCell};
 use super::export::HistoryStatus;
 use crate::{ExecutionBrief, ExecutionId, ExecutionStatus};
 
@@ -19,7 +19,7 @@ pub fn briefs(kernel: KernelId, cells: &Cells) -> Vec<ExecutionBrief> {
         .collect()
 }
 
-fn brief(kernel: KernelId, cells: &Cells, ran: &Ran) -> ExecutionBrief {
+fn brief(kernel: KernelId, cells: &Cells, ran: &RanCell) -> ExecutionBrief {
     ExecutionBrief {
         id: ExecutionId { kernel, seq: ran.seq },
         status: status(cells.status(ran)),

@@ -1,4 +1,4 @@
-//! What was run in a kernel, by native callers and by Jupyter clients alike, read back from its log.
+//! History of a kernel, of native callers and of Jupyter clients alike, read back from its log.
 
 mod cells;
 mod export;

@@ -10,7 +10,7 @@ use super::cells::{Cells, Detail};
 const RECORDS: usize = 1024;
 const BYTES: usize = 1 << 20;
 
-/// What was run in a log, as far as it was read.
+/// History of a log, as far as it was read.
 #[derive(Debug)]
 pub struct Past {
     cells: Cells,
@@ -19,7 +19,7 @@ pub struct Past {
 }
 
 impl Past {
-    /// Of which nothing was read yet.
+    /// Creates a history of which nothing was read yet.
     pub fn new(detail: Detail) -> Self {
         Self {
             cells: Cells::new(detail),
@@ -50,7 +50,7 @@ impl Past {
         Ok(())
     }
 
-    /// What was read so far.
+    /// Cells that were read so far.
     pub fn cells(&self) -> &Cells {
         &self.cells
     }

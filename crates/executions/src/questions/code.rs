@@ -15,10 +15,10 @@ pub const INSPECT: &str = "inspect_request";
 /// Bytes of code around a cursor.
 pub const MAX_CURSOR_CODE_BYTES: usize = 1 << 20;
 
-/// How a piece of code may continue.
+/// Completions of a piece of code.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Completion {
-    /// What may stand between `cursor_start` and `cursor_end`.
+    /// Texts for the part between `cursor_start` and `cursor_end`.
     pub matches: Vec<String>,
     /// Characters before what is replaced.
     pub cursor_start: u64,
@@ -28,10 +28,10 @@ pub struct Completion {
     pub metadata: Map<String, Value>,
 }
 
-/// What is known of the object at a cursor.
+/// Description of the object at a cursor.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Inspection {
-    /// Whether there is one.
+    /// True if there is an object.
     pub found: bool,
     /// Texts by MIME type.
     pub data: Map<String, Value>,

@@ -1,5 +1,4 @@
-//! What a kernel is asked on behalf of a caller, and what its replies mean. The kernel is not trusted: a reply of another shape
-//! is an error, never a panic.
+//! Questions to a kernel on behalf of a caller, and its replies. The kernel is not trusted: a reply of another shape is an error, never a panic.
 
 mod code;
 mod refusal;

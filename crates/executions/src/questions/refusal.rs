@@ -6,12 +6,12 @@ use serde_json::{Map, Value};
 /// Characters of a kernel's error text that are shown.
 const TEXT_CHARS: usize = 500;
 
-/// What a kernel says when it does not answer.
+/// Reply of a kernel that does not answer.
 #[derive(Debug)]
 pub struct Refusal {
     /// The name of the exception.
     pub name: String,
-    /// What it says.
+    /// Text of the reply.
     pub text: String,
 }
 

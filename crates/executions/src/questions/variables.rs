@@ -13,7 +13,7 @@ pub const VARIABLES: &str = "himalia_variables_request";
 /// Seconds after which the kernel itself gives up.
 const KERNEL_SECONDS: u64 = 10;
 
-/// Which part of one variable.
+/// Part of one variable.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct VariableQuery {
     /// First row; characters of a text.
@@ -44,7 +44,7 @@ pub struct VariableFilter {
     pub column: Value,
     /// `==`, `!=`, `<`, `<=`, `>`, `>=`, `contains`, `is_null`, `not_null`.
     pub op: String,
-    /// What it is compared with: a string, a number or a boolean.
+    /// Value of the comparison: a string, a number or a boolean.
     pub value: Value,
 }
 
@@ -52,7 +52,7 @@ pub struct VariableFilter {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct VariableInfo {
-    /// Its name.
+    /// Name of the variable.
     pub name: String,
     /// The name of its type.
     #[serde(rename = "type")]
@@ -179,7 +179,7 @@ impl VariableQuery {
     }
 }
 
-/// What the kernel is asked for a page of the list.
+/// Request to the kernel for a page of the list.
 pub fn list_request(offset: u64, limit: u64) -> Value {
     json!({ "page": { "offset": offset, "limit": limit } })
 }

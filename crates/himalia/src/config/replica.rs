@@ -169,7 +169,7 @@ mod tests {
                 "s3://key:canary@bucket/x",
                 "object_store: has no name of a bucket",
             ),
-            (Some(URL), "/srv/himalia", "object_store: is no address"),
+            (Some(URL), "/srv/himalia", "object_store: must be an address"),
         ] {
             let error = check(store, objects).unwrap_err();
             assert!(

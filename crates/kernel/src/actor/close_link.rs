@@ -5,14 +5,14 @@ use std::time::Duration;
 use himalia_shim_protocol::{Command, Lane, Stop, ToShim};
 use tokio::time::{Instant, timeout_at};
 
-use super::{Running, Wake};
+use super::{RunningActor, Wake};
 
-/// How long the sandbox may take to close a link; after that it is left to find out for itself that the gateway does not answer.
+/// Time for the sandbox to close a link; after that it has to notice by itself that the gateway does not answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The number of the only order that is ever given to the link as a whole.
 const ORDER: u64 = 1;
 
-impl Running {
+impl RunningActor {
     /// Tells the sandbox to close this kernel's link, and waits until it has: what it still has to say is taken, since it
     /// closes when all of it is acknowledged.
     pub(super) async fn close_link(&mut self) {

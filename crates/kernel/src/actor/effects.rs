@@ -1,4 +1,4 @@
-//! What the state machine wants done, and what the world sees of it.
+//! Performs the effects that the state machine requests, and publishes the kernel's state.
 
 use std::ops::Range;
 use std::sync::atomic::Ordering;
@@ -10,20 +10,20 @@ use himalia_shim_protocol::{Lane, ToShim, Welcome};
 
 use tokio::time::timeout;
 
-use super::{Committing, Running};
-use crate::event::{Effect, Event, Now};
-use crate::executions::observed::Observed;
+use super::{CommittingBatch, RunningActor};
+use crate::event::{Effect, Event, Timestamp};
+use crate::executions::observed::Observation;
 use crate::handle::record;
 use crate::meta::RecordKind;
 
-/// How long a stop waits for the last batch of a shared log.
+/// Time that a stop waits for the last batch of a shared log.
 const LAST_COMMIT: Duration = Duration::from_secs(2);
 
 /// A batch from this size on is written where a blocking thread is expected.
 const BLOCKING_BYTES: usize = 1 << 20;
 
-impl Running {
-    pub(super) fn step(&mut self, event: Event, now: Now) {
+impl RunningActor {
+    pub(super) fn step(&mut self, event: Event, now: Timestamp) {
         let mut effects = std::mem::take(&mut self.effects);
         self.actor.core.step(event, now, &mut effects);
         for effect in effects.drain(..) {
@@ -76,7 +76,7 @@ impl Running {
     }
 
     /// Journals what waits, sends what may go, and shows what has changed.
-    pub(super) fn write_and_send(&mut self, now: Now) {
+    pub(super) fn write_and_send(&mut self, now: Timestamp) {
         for seq in std::mem::take(&mut self.fetches) {
             let record = may_block(|| record(&self.actor.handle.journal, seq));
             self.step(Event::Fetched { seq, record }, now);
@@ -90,7 +90,7 @@ impl Running {
                 Ok(Append::Done(seqs)) => self.written(seqs, batch, begun, now),
                 // The next batch is taken when this one is written.
                 Ok(Append::Pending(staged)) => {
-                    self.committing = Some(Committing { staged, batch, begun });
+                    self.committing = Some(CommittingBatch { staged, batch, begun });
                 }
                 Err(error) => {
                     self.roll_due |= matches!(error, JournalError::RollOverdue { .. });
@@ -115,7 +115,7 @@ impl Running {
     }
 
     /// A batch is in the log: shows it, and does what follows from it.
-    fn written(&mut self, seqs: Range<u64>, batch: Vec<NewRecord>, begun: Instant, now: Now) {
+    fn written(&mut self, seqs: Range<u64>, batch: Vec<NewRecord>, begun: Instant, now: Timestamp) {
         self.actor.journal_times.append.observe(begun.elapsed());
         count(&batch, &self.actor.handle.metrics);
         let shows = batch
@@ -132,8 +132,8 @@ impl Running {
     }
 
     /// The batch of a shared log is committed.
-    pub(super) fn committed(&mut self, now: Now) {
-        if let Some(Committing { staged, batch, begun }) = self.committing.take() {
+    pub(super) fn committed(&mut self, now: Timestamp) {
+        if let Some(CommittingBatch { staged, batch, begun }) = self.committing.take() {
             let seqs = self.actor.handle.journal.publish(staged);
             self.written(seqs, batch, begun, now);
         }
@@ -141,7 +141,7 @@ impl Running {
 
     /// Waits for the batch that is being committed, so that nothing of it is sent again to the next gateway; not for long.
     pub(super) async fn commit_rest(&mut self) {
-        let Some(Committing { staged, .. }) = &mut self.committing else {
+        let Some(CommittingBatch { staged, .. }) = &mut self.committing else {
             return;
         };
         if let Ok(Ok(())) = timeout(LAST_COMMIT, &mut staged.committed).await {
@@ -161,7 +161,7 @@ impl Running {
 
     pub(super) fn publish(&mut self) {
         for observed in self.actor.core.take_observed() {
-            if let Observed::Ended { took, caller, .. } = &observed {
+            if let Observation::Ended { took, caller, .. } = &observed {
                 let took = Duration::from_micros(took.unwrap_or(0));
                 self.actor.host.execution_ended(caller, took);
             }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use himalia_journal::{NewRecord, Staged};
+use himalia_journal::{NewRecord, StagedBatch};
 use himalia_link::{Arrival, Connection};
 use himalia_metrics::JournalTimes;
 use himalia_model::{Clock, DiskUse, KernelId};
@@ -24,7 +24,7 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::{CancellationToken, DropGuard, WaitForCancellationFutureOwned};
 
 use crate::core::Core;
-use crate::event::{Answer, CommandError, Effect, Event, Now};
+use crate::event::{Answer, CommandError, Effect, Event, Timestamp};
 use crate::handle::{Envelope, Handle, Mailboxes, Move, Order, Stage};
 use crate::host::KernelHost;
 use crate::life::Phase;
@@ -33,12 +33,12 @@ use crate::link::Link;
 /// Messages of a client's lane that are taken in one round.
 const PER_ROUND: usize = 32;
 
-/// Everything that an actor is made of.
+/// Parts of an actor.
 #[derive(Debug)]
 pub struct Actor {
     /// The state machine.
     pub core: Core,
-    /// What everybody else has of the kernel.
+    /// Handle of the kernel for the rest of the gateway.
     pub handle: Arc<Handle>,
     /// The receiving ends of the handle.
     pub mailboxes: Mailboxes,
@@ -46,7 +46,7 @@ pub struct Actor {
     pub arrivals: Option<mpsc::Receiver<Arrival>>,
     /// The kernel's number on its link.
     pub link_kernel: u16,
-    /// Who is above it.
+    /// Owner of the kernel: its session.
     pub host: Box<dyn KernelHost>,
     /// Tells, once, how the sandbox ended; `None` when it was gone from the beginning.
     pub sandbox_exit: Option<oneshot::Receiver<String>>,
@@ -54,24 +54,24 @@ pub struct Actor {
     pub stop: CancellationToken,
     /// Ends what listens and watches for the sandbox.
     pub done: DropGuard,
-    /// Where it is asked for a new sandbox.
+    /// Channel on which the kernel asks for a new sandbox.
     pub wants: mpsc::Sender<KernelId>,
     /// Without a call of the shim by then the sandbox is given up.
     pub adoption_deadline: Option<Instant>,
-    /// Of this gateway.
+    /// Epoch of this gateway.
     pub epoch: u64,
     /// Zero of the monotonic clock.
     pub started: Instant,
-    /// What ages are counted by.
+    /// Clock for ages.
     pub time: Clock,
-    /// Where the times of its log count.
+    /// Clock for the times of its log.
     pub journal_times: JournalTimes,
 }
 
-/// What only exists while it runs.
-struct Running {
+/// State that exists only while the kernel runs.
+struct RunningActor {
     actor: Actor,
-    /// Of [`Actor::stop`].
+    /// Completes on [`Actor::stop`].
     stopped: Pin<Box<WaitForCancellationFutureOwned>>,
     lanes: PerLane<Option<Connection>>,
     waiters: HashMap<u64, oneshot::Sender<Result<Answer, CommandError>>>,
@@ -90,12 +90,12 @@ struct Running {
     ended: Option<bool>,
     roll_due: bool,
     /// A batch that is being committed where the log is shared.
-    committing: Option<Committing>,
+    committing: Option<CommittingBatch>,
 }
 
 /// A batch on its way to the place where a shared log is kept.
-struct Committing {
-    staged: Staged,
+struct CommittingBatch {
+    staged: StagedBatch,
     batch: Vec<NewRecord>,
     /// When it was begun.
     begun: std::time::Instant,
@@ -119,7 +119,7 @@ enum Wake {
 impl Actor {
     /// Runs until the kernel has ended, or `stop`.
     pub async fn run(self) {
-        let mut running = Running {
+        let mut running = RunningActor {
             stopped: Box::pin(self.stop.clone().cancelled_owned()),
             actor: self,
             lanes: PerLane {
@@ -169,7 +169,7 @@ impl Actor {
     }
 }
 
-impl Running {
+impl RunningActor {
     async fn wait(&mut self) -> Wake {
         let Self {
             actor,
@@ -219,7 +219,7 @@ impl Running {
                 Poll::Pending
             }) => wake,
             committed = poll_fn(|cx| match committing {
-                Some(Committing { staged, .. }) => Pin::new(&mut staged.committed).poll(cx),
+                Some(CommittingBatch { staged, .. }) => Pin::new(&mut staged.committed).poll(cx),
                 None => Poll::Pending,
             }) => Wake::Committed(committed),
             read = poll_fn(|cx| poll_lane(now, cx, true)) => Wake::Lane(Lane::Now, read),
@@ -303,9 +303,9 @@ impl Running {
         self.write_and_send(now);
     }
 
-    fn now(&self) -> Now {
+    fn now(&self) -> Timestamp {
         let mono = Instant::now().saturating_duration_since(self.actor.started);
-        Now {
+        Timestamp {
             mono: u64::try_from(mono.as_micros()).unwrap_or(u64::MAX),
             wall: self.actor.time.micros(),
         }
@@ -319,7 +319,7 @@ impl Running {
         waiter
     }
 
-    fn order(&mut self, order: Option<Order>, now: Now) {
+    fn order(&mut self, order: Option<Order>, now: Timestamp) {
         let Some(Order { command, reply }) = order else {
             return;
         };
@@ -328,7 +328,7 @@ impl Running {
     }
 
     /// Continues in a new sandbox, if the one before is gone and buried.
-    fn move_to(&mut self, moved: Option<Move>, now: Now) {
+    fn move_to(&mut self, moved: Option<Move>, now: Timestamp) {
         let Some(Move {
             host,
             link,
@@ -359,7 +359,7 @@ impl Running {
         self.actor.host = host;
     }
 
-    fn request(&mut self, envelope: Option<Envelope>, now: Now) {
+    fn request(&mut self, envelope: Option<Envelope>, now: Timestamp) {
         let Some(Envelope { request, share }) = envelope else {
             return;
         };
@@ -367,7 +367,7 @@ impl Running {
         drop(share);
     }
 
-    fn arrival(&mut self, arrival: Arrival, now: Now) {
+    fn arrival(&mut self, arrival: Arrival, now: Timestamp) {
         let Arrival {
             hello,
             protocol,
@@ -385,7 +385,7 @@ impl Running {
         self.read(lane, now);
     }
 
-    fn read(&mut self, lane: Lane, now: Now) {
+    fn read(&mut self, lane: Lane, now: Timestamp) {
         while let Some(io) = &mut self.lanes[lane] {
             let parsed = match io.next_frame() {
                 Ok(None) => return,
@@ -401,13 +401,13 @@ impl Running {
         }
     }
 
-    fn close(&mut self, lane: Lane, reason: &str, now: Now) {
+    fn close(&mut self, lane: Lane, reason: &str, now: Timestamp) {
         tracing::debug!(kernel = %self.actor.handle.id(), lane = lane.as_str(), reason, "a lane is closed");
         self.lanes[lane] = None;
         self.step(Event::LaneClosed(lane), now);
     }
 
-    fn deadline(&mut self, now: Now) {
+    fn deadline(&mut self, now: Timestamp) {
         if self
             .actor
             .adoption_deadline

@@ -3,20 +3,20 @@
 
 use crate::event::Command;
 
-/// How long a command waits, microseconds. Less than callers wait for its answer.
+/// Time that a command waits, in microseconds. Less than callers wait for its answer.
 const WAIT: u64 = 20_000_000;
 /// Commands that wait; additional ones are refused.
 const MAX: usize = 64;
 
 /// A command that waits.
 #[derive(Debug)]
-pub(super) struct Waiting {
+pub(super) struct WaitingCommand {
     pub(super) waiter: u64,
     pub(super) command: Command,
     deadline: u64,
 }
 
-impl Waiting {
+impl WaitingCommand {
     /// It has waited long enough.
     pub(super) fn has_expired(&self, mono: u64) -> bool {
         self.deadline <= mono
@@ -25,10 +25,10 @@ impl Waiting {
 
 /// Commands that wait, in the order in which they came.
 #[derive(Debug, Default)]
-pub(crate) struct CommandsAwaitingLink(Vec<Waiting>);
+pub(crate) struct CommandsAwaitingLink(Vec<WaitingCommand>);
 
 impl CommandsAwaitingLink {
-    /// Whether none waits.
+    /// True if no command waits.
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -37,7 +37,7 @@ impl CommandsAwaitingLink {
     pub(super) fn add(&mut self, waiter: u64, command: Command, mono: u64) -> bool {
         let has_room = self.0.len() < MAX;
         if has_room {
-            self.0.push(Waiting {
+            self.0.push(WaitingCommand {
                 waiter,
                 command,
                 deadline: mono + WAIT,
@@ -47,12 +47,12 @@ impl CommandsAwaitingLink {
     }
 
     /// All that wait.
-    pub(super) fn take(&mut self) -> Vec<Waiting> {
+    pub(super) fn take(&mut self) -> Vec<WaitingCommand> {
         std::mem::take(&mut self.0)
     }
 
     /// One waits still, behind those that came before it.
-    pub(super) fn put_back(&mut self, waiting: Waiting) {
+    pub(super) fn put_back(&mut self, waiting: WaitingCommand) {
         self.0.push(waiting);
     }
 

@@ -4,7 +4,7 @@ pub(super) mod awaiting_link;
 mod sandbox;
 
 use super::core::Core;
-use super::event::{Answer, Command, CommandError, Commanded, Effect};
+use super::event::{Answer, Command, CommandError, CommandResult, Effect};
 use super::life::Phase;
 
 impl Core {
@@ -94,7 +94,7 @@ impl Core {
         }
     }
 
-    /// Whether the command has to wait for the sandbox.
+    /// True if the command has to wait for the sandbox.
     fn has_to_wait(&self, command: &Command) -> bool {
         let possible = match command {
             Command::Interrupt | Command::Fork(_) | Command::Ask(_) => self.life.phase() == Phase::Running,
@@ -127,7 +127,7 @@ impl Core {
         possible && !self.life.sandbox_is_gone() && !self.outbox.takes_commands()
     }
 
-    fn let_wait(&mut self, waiter: u64, command: Command) -> Commanded {
+    fn let_wait(&mut self, waiter: u64, command: Command) -> CommandResult {
         if self.awaiting_link.add(waiter, command, self.now.mono) {
             Ok(false)
         } else {

@@ -20,7 +20,7 @@ use super::event::Effect;
 use super::executions::records::execution_of;
 use super::life::Phase;
 use super::life::records::LifecycleRecord;
-use super::requests::backlog::Held;
+use super::requests::backlog::HeldRequest;
 use watch::{Remedy, Work};
 
 impl Core {
@@ -80,7 +80,7 @@ impl Core {
     }
 
     /// Answers an execution that is not accepted, as a kernel would whose code has failed.
-    pub(super) fn refuse_for_disk(&mut self, held: &Held, found: &DiskUse) {
+    pub(super) fn refuse_for_disk(&mut self, held: &HeldRequest, found: &DiskUse) {
         for (channel, owner, frame) in refusal::answers(&held.request, found, &self.kernel_session) {
             self.push_synthetic(channel, owner, frame);
         }

@@ -1,4 +1,4 @@
-//! What is said about files that take more space than they may: to clients whose execution is refused, and to users.
+//! Messages about files that take too much space: to clients whose execution is refused, and to users.
 
 use bytes::Bytes;
 use himalia_model::DiskUse;
@@ -10,7 +10,7 @@ use crate::event::Request;
 use crate::executions::records::execution_of;
 use crate::synthetic;
 
-/// What a refusal and the end of a process are called.
+/// Error code of a refusal, and reason of a stopped process.
 pub(super) const CODE: &str = "disk_quota_exceeded";
 
 /// The answers to an execution that is not accepted, with their owners: those of a kernel whose code has failed.
@@ -57,7 +57,7 @@ pub(super) fn answers(
         .collect()
 }
 
-/// What users see when something is done about it. One line.
+/// Message to users about a remedy, in one line.
 pub(super) fn notice(found: &DiskUse, done: &str) -> String {
     format!("[himalia: {}. {done}. {}]\n", reason(found), advice())
 }

@@ -13,14 +13,14 @@ const INTERVAL: u64 = 10_000_000;
 const INTERVAL_ABOVE: u64 = 2_000_000;
 /// From one measurement to one after an execution, so that many short ones do not measure all the time, microseconds.
 const APART: u64 = 1_000_000;
-/// How long a measurement is waited for, microseconds. After that the last result holds.
+/// Time to wait for a measurement, in microseconds. After that the last result holds.
 const WAIT: u64 = 30_000_000;
 /// Growth above the limit that does not count, bytes: a shell's history, a byte-compiled module.
 const TOLERANCE: u64 = 1 << 20;
-/// How often growth is answered with an interrupt before it is with the end of the process.
+/// Number of growths that are answered with an interrupt. The next one stops the process.
 const INTERRUPTS: u32 = 2;
 
-/// How a kernel stands with the limit on its files.
+/// State of a kernel's files against their limit.
 #[derive(Debug, Default)]
 pub(crate) struct DiskWatch {
     excess: Option<Excess>,
@@ -40,11 +40,11 @@ struct Excess {
     found: DiskUse,
     /// Above this it has grown, but for [`TOLERANCE`]. Bytes.
     mark: u64,
-    /// How often it has grown.
+    /// Number of growths.
     strikes: u32,
 }
 
-/// What works in the kernel when its files have grown.
+/// Current work of the kernel when its files have grown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Work {
     /// There is no process.
@@ -55,7 +55,7 @@ pub(super) enum Work {
     Execution,
 }
 
-/// What is done about files that have grown above the limit.
+/// Remedies for files that have grown above the limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Remedy {
     /// Executions are refused, which is all.
@@ -78,7 +78,7 @@ impl Remedy {
 }
 
 impl DiskWatch {
-    /// Whether the files are watched from now on.
+    /// Sets if the files are watched from now on.
     pub(crate) fn set(&mut self, is_watched: bool, mono: u64) {
         *self = Self {
             due: is_watched.then_some(mono),
@@ -188,13 +188,12 @@ impl DiskWatch {
         })
     }
 
-    /// Whether shell requests wait until it is known whether there is room: what ran may have made some. `executes`: an
-    /// execution is under way.
+    /// True if shell requests wait until the free space is measured: finished code may have made room. `executes`: an execution is under way.
     pub(crate) fn is_unsure(&self, executes: bool) -> bool {
         self.excess.is_some() && (self.asked.is_some() || self.stale || executes)
     }
 
-    /// Why a request is not accepted, if it is not.
+    /// Usage for which a request is refused, if it is.
     pub(crate) fn refuses(&self, request: &Request) -> Option<DiskUse> {
         let excess = self.excess.filter(|_| request.kind == RequestKind::Execute)?;
         let makes_room = Execute::of(request.frame.content()).makes_room();
@@ -202,7 +201,7 @@ impl DiskWatch {
     }
 }
 
-/// What of an `execute_request` matters here.
+/// Members of an `execute_request` that matter here.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct Execute {
     #[serde(default)]

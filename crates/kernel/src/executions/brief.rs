@@ -21,19 +21,19 @@ pub struct Brief {
     pub running: bool,
     /// The beginning of its code.
     pub title: String,
-    /// What its code is written in.
+    /// Language of the code.
     pub language: Language,
     /// The process that it ran in; 0 before that.
     pub incarnation: u32,
     /// The principal's name.
     pub caller: String,
-    /// What the client called itself, which is not verified.
+    /// Name of the client, not verified.
     pub client: Option<String>,
     /// It ran and did not come to its end, by whatever but an interrupt.
     pub(super) failed: bool,
     pub(super) code: u64,
     pub(super) key: Option<(String, u64)>,
-    /// What the caller keeps with it.
+    /// Data of the caller.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub metadata: Map<String, Value>,
 }

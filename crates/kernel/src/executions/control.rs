@@ -1,4 +1,4 @@
-//! What is done to a native execution while it runs: its time, interrupts, answers.
+//! Controls a running native execution: its time, interrupts, answers.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ pub const STOP_TIME: Duration = Duration::from_micros(INTERRUPT_INTERVAL * (INTE
 
 /// An action that is due for the execution that runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Due {
+pub(super) enum DueAction {
     Interrupt,
     /// Another process.
     Restart,
@@ -66,7 +66,7 @@ impl Executions {
     }
 
     /// The action that is due for the execution that runs: the end of its time, the next interrupt.
-    pub(super) fn limit(&mut self, mono: u64, log: &mut Log<'_>) -> Option<Due> {
+    pub(super) fn limit(&mut self, mono: u64, log: &mut Log<'_>) -> Option<DueAction> {
         let current = self.current.as_mut()?;
         if current.due.is_some_and(|due| due <= mono) {
             current.due = None;
@@ -75,7 +75,7 @@ impl Executions {
                 OnTimeout::Interrupt | OnTimeout::Restart => {
                     self.begin_stop(StopReason::Timeout, true, mono, log);
                 }
-                OnTimeout::Kill => return Some(Due::Kill),
+                OnTimeout::Kill => return Some(DueAction::Kill),
                 OnTimeout::Detach => log.execution(owner, &ExecutionRecord::Detached, Next::Nothing),
             }
         }
@@ -89,14 +89,14 @@ impl Executions {
         stop.due = (!is_last).then(|| mono.saturating_add(INTERRUPT_INTERVAL));
         let restarts = current.queued.submission.on_timeout == OnTimeout::Restart;
         if is_last && restarts && stop.reason == StopReason::Timeout {
-            return Some(Due::Restart);
+            return Some(DueAction::Restart);
         }
         if is_last && !current.stuck {
             current.stuck = true;
             let owner = owner_of(current.queued.seq);
             log.execution(owner, &ExecutionRecord::Stuck, Next::Nothing);
         }
-        Some(Due::Interrupt)
+        Some(DueAction::Interrupt)
     }
 
     /// The execution that waits in `input()`.

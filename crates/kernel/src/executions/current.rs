@@ -1,22 +1,22 @@
 //! The execution that was sent to the kernel: its time, its question, its stop.
 
-use himalia_outcome::Replied;
+use himalia_outcome::ReplyStatus;
 use serde::{Deserialize, Serialize};
 
-use super::queued::Queued;
+use super::queued::QueuedExecution;
 use super::records::{End, StopReason};
 
 /// The one that was sent. Times are monotonic; those of a checkpoint and while a journal is read are wall time.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[expect(clippy::struct_excessive_bools, reason = "independent facts of one request")]
 pub(super) struct Current {
-    pub(super) queued: Queued,
+    pub(super) queued: QueuedExecution,
     /// The process that it was sent to.
     pub(super) incarnation: u32,
     /// The kernel works on it.
     pub(super) began: bool,
     pub(super) due: Option<u64>,
-    /// What is left of its time while it waits for input.
+    /// Rest of its time while it waits for input.
     pub(super) left: Option<u64>,
     /// Header of the question that waits for its answer.
     pub(super) asked: Option<String>,
@@ -29,7 +29,7 @@ pub(super) struct Current {
     pub(super) stuck: bool,
     /// Reply and idle were seen.
     pub(super) done: bool,
-    /// Its process ended before it began, and until this time it is waited for to know whether it was lost with it.
+    /// Time until which the result is awaited of an execution whose process ended before it began.
     #[serde(skip)]
     pub(super) undecided: Option<u64>,
 }
@@ -44,7 +44,7 @@ pub(super) struct Stop {
 }
 
 impl Current {
-    pub(super) fn new(queued: Queued, incarnation: u32) -> Self {
+    pub(super) fn new(queued: QueuedExecution, incarnation: u32) -> Self {
         Self {
             queued,
             incarnation,
@@ -97,7 +97,7 @@ impl Current {
         }
     }
 
-    /// Its time continues, unless it waits for something else.
+    /// Continues its time, unless it waits for another answer.
     fn start_clock(&mut self, at: u64) {
         if self.asked.is_none()
             && self.prompts == 0
@@ -107,7 +107,7 @@ impl Current {
         }
     }
 
-    /// Its question is answered.
+    /// Notes that its question is answered.
     pub(super) fn answered(&mut self, at: u64) {
         self.asked = None;
         self.start_clock(at);
@@ -119,15 +119,15 @@ impl Current {
         self.start_clock(at);
     }
 
-    pub(super) fn reply(&mut self, replied: Replied) {
-        self.raised = replied == Replied::Error;
-        self.aborted = replied == Replied::Aborted;
+    pub(super) fn reply(&mut self, replied: ReplyStatus) {
+        self.raised = replied == ReplyStatus::Error;
+        self.aborted = replied == ReplyStatus::Aborted;
         self.asked = None;
         self.due = None;
         self.left = None;
     }
 
-    /// How it ended, once it is done.
+    /// End of the execution, once it is done.
     pub(super) fn end(&self) -> End {
         match self.stop.map(|stop| stop.reason) {
             // Also of code that continued in spite of the interrupts: it did not end within its time.
@@ -163,7 +163,7 @@ mod tests {
             cwd: None,
             metadata: serde_json::Map::new(),
         };
-        Current::new(Queued::new(1, 0, submission, 1), 1)
+        Current::new(QueuedExecution::new(1, 0, submission, 1), 1)
     }
 
     #[test]

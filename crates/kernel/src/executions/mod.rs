@@ -30,17 +30,17 @@ use himalia_shim_protocol::{Command as ShimCommand, RefusalKind};
 use himalia_wire::Channel;
 
 use super::core::Core;
-use super::event::{Answer, CommandError, Commanded, Effect};
+use super::event::{Answer, CommandError, CommandResult, Effect};
 use super::life::Phase;
 use super::log::Log;
 use super::time_limit::TIMED_OUT;
-use control::Due;
+use control::DueAction;
 use progress::{Ends, RESTART, VERDICT_WAIT};
-use queue::{Executions, Known};
-use queued::Queued;
+use queue::{Executions, KeyLookup};
+use queued::QueuedExecution;
 use records::{End, Replaced, StopReason, Submission};
 
-/// How long the first execution waits for a kernel that does not answer, microseconds; then it is sent all the same.
+/// Time that the first execution waits for a kernel that does not answer, in microseconds; then it is sent all the same.
 const READY_WAIT: u64 = 60_000_000;
 
 impl Core {
@@ -53,16 +53,21 @@ impl Core {
     }
 
     /// Accepts an execution, or says why not. Answered when it is in the journal.
-    pub(super) fn submit(&mut self, waiter: u64, submission: Submission, out: &mut Vec<Effect>) -> Commanded {
+    pub(super) fn submit(
+        &mut self,
+        waiter: u64,
+        submission: Submission,
+        out: &mut Vec<Effect>,
+    ) -> CommandResult {
         match self.executions.known(&submission) {
-            Known::Nothing => {}
-            Known::Other => return Err(CommandError::KeyReused),
-            Known::Same(seq) => {
+            KeyLookup::Nothing => {}
+            KeyLookup::Other => return Err(CommandError::KeyReused),
+            KeyLookup::Same(seq) => {
                 let answer = Answer::Submitted { seq, repeated: true };
                 out.push(Effect::Done(waiter, Ok(answer)));
                 return Ok(false);
             }
-            Known::Writing(at) => {
+            KeyLookup::Writing(at) => {
                 self.executions.join(at, waiter);
                 return Ok(false);
             }
@@ -128,7 +133,7 @@ impl Core {
         }
     }
 
-    fn send_execution(&mut self, queued: Queued) {
+    fn send_execution(&mut self, queued: QueuedExecution) {
         let before = self.life.replaced(self.executions.last_incarnation());
         let replaced = before.map(|before| Replaced {
             variables_lost: self.names.of(before.incarnation),
@@ -140,7 +145,7 @@ impl Core {
         self.request(request);
     }
 
-    /// Whether there is a process that an execution could be sent to now.
+    /// True if there is a process that an execution could be sent to now.
     fn reaches_process(&self) -> bool {
         self.life.runs() && self.outbox.greeted() && !self.writes.failing()
     }
@@ -186,15 +191,15 @@ impl Core {
         owner.is_some_and(|owner| self.requests.is_on_its_way(owner, &self.outbox))
     }
 
-    /// What is due for the one that was sent.
+    /// Applies the time limit to the execution that was sent.
     pub(super) fn limit_current(&mut self, out: &mut Vec<Effect>) {
         let mono = self.now.mono;
         let (executions, mut ends) = self.executions_and_ends();
         match executions.limit(mono, &mut ends.log).filter(|_| self.life.runs()) {
             // Refused when too much waits for the shim: the next one comes all the same.
-            Some(Due::Interrupt) => drop(self.order(&ShimCommand::Interrupt, out)),
-            Some(Due::Restart) => self.restart_process(TIMED_OUT, out),
-            Some(Due::Kill) => self.end_process(TIMED_OUT.to_owned(), out),
+            Some(DueAction::Interrupt) => drop(self.order(&ShimCommand::Interrupt, out)),
+            Some(DueAction::Restart) => self.restart_process(TIMED_OUT, out),
+            Some(DueAction::Kill) => self.end_process(TIMED_OUT.to_owned(), out),
             None => {}
         }
         if !self.executions.is_undecided(mono) {

@@ -16,13 +16,13 @@ const NAME_BYTES: usize = 200;
 /// Variables that went with a kernel's process.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LostVariables {
-    /// Their names in alphabetical order, at most 500.
+    /// Names in alphabetical order, at most 500.
     pub names: Vec<String>,
     /// There may have been others.
     pub truncated: bool,
 }
 
-/// What the latest process has, and what the one before had.
+/// Names of variables in the latest process and in the one before.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Names {
     now: Process,
@@ -88,7 +88,7 @@ impl Names {
         }
     }
 
-    /// What a process had; `None` if it told nothing.
+    /// Variables of a process; `None` if it reported none.
     pub(crate) fn of(&self, incarnation: u32) -> Option<LostVariables> {
         let mut known = [&self.now, &self.before].into_iter();
         let process = known.find(|process| incarnation != 0 && process.incarnation == incarnation)?;

@@ -1,4 +1,4 @@
-//! What happened to executions, for who counts them.
+//! Observations of executions, for metrics.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ const MAX_OBSERVED: usize = 1024;
 
 /// One event.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Observed {
+pub(crate) enum Observation {
     /// One was sent for the first time, so many microseconds after its submission.
     Sent { waited: u64 },
     /// One has ended, so many microseconds after it was sent, if this gateway sent it, and of this caller.
@@ -27,7 +27,7 @@ pub(crate) enum Observed {
     Step(Step),
 }
 
-impl Observed {
+impl Observation {
     /// Counts it, or records it as a span of this kernel.
     pub(crate) fn tell(self, metrics: &Kernels, traces: &Traces, kernel: KernelId) {
         match self {

@@ -1,12 +1,12 @@
 //! A native execution from its submission to its end, whatever that is.
 
-use himalia_outcome::Replied;
+use himalia_outcome::ReplyStatus;
 
 use super::current::Current;
 use super::names::Names;
-use super::observed::Observed;
-use super::queue::{Executions, Submitting};
-use super::queued::Queued;
+use super::observed::Observation;
+use super::queue::{Executions, UnwrittenSubmission};
+use super::queued::QueuedExecution;
 use super::records::{End, ExecutionRecord, Replaced, Submission, owner_of};
 use crate::event::{Answer, CommandError, Effect, Request};
 use crate::log::Log;
@@ -17,11 +17,11 @@ use crate::writes::Next;
 const OOM: &str = "oom";
 /// The cause of death by the restart that a caller has asked for.
 pub(crate) const RESTART: &str = "restart";
-/// How long it takes at most until the shim has said what became of a request that was on its way when a process ended,
-/// microseconds. Without a connection it is waited for again.
+/// Longest time until the shim has reported the fate of a request that was on its way when a process ended, in microseconds. Without a connection it
+/// is waited for again.
 pub(crate) const VERDICT_WAIT: u64 = 2_000_000;
 
-/// What the end of a process is for an execution.
+/// End of an execution whose process ended for this cause.
 fn end_of(cause: &str) -> End {
     if cause == OOM {
         End::OomKilled
@@ -30,7 +30,7 @@ fn end_of(cause: &str) -> End {
     }
 }
 
-/// Where ends are written, and what was in the process that ended.
+/// Inputs for the ends of executions: their log, and the variables of the ended process.
 #[derive(Debug)]
 pub(super) struct Ends<'a> {
     pub(super) log: Log<'a>,
@@ -50,7 +50,7 @@ impl Executions {
             behind: self.sent(),
             stuck: self.current.as_ref().is_some_and(|current| current.stuck),
         };
-        self.submitting.push(Submitting {
+        self.submitting.push(UnwrittenSubmission {
             waiters: vec![waiter],
             submission,
             turn,
@@ -63,7 +63,7 @@ impl Executions {
         self.submitting[at].waiters.push(waiter);
     }
 
-    fn take_submitting(&mut self, waiter: u64) -> Option<Submitting> {
+    fn take_submitting(&mut self, waiter: u64) -> Option<UnwrittenSubmission> {
         let mut all = self.submitting.iter();
         let at = all.position(|one| one.waiters.first() == Some(&waiter))?;
         Some(self.submitting.remove(at))
@@ -71,7 +71,7 @@ impl Executions {
 
     /// One is in the journal: it waits for its turn. `wall` is microseconds since 1970.
     pub(crate) fn submitted(&mut self, waiter: u64, seq: u64, wall: u64, out: &mut Vec<Effect>) {
-        let Some(Submitting {
+        let Some(UnwrittenSubmission {
             waiters,
             submission,
             turn,
@@ -79,7 +79,7 @@ impl Executions {
         else {
             return;
         };
-        self.enqueue(Queued::new(seq, wall, submission, turn));
+        self.enqueue(QueuedExecution::new(seq, wall, submission, turn));
         for (at, waiter) in waiters.into_iter().enumerate() {
             let repeated = at > 0;
             out.push(Effect::Done(waiter, Ok(Answer::Submitted { seq, repeated })));
@@ -93,13 +93,13 @@ impl Executions {
         out.extend(waiters.into_iter().flatten().map(failed));
     }
 
-    /// Whether one waits and could be sent.
+    /// True if an execution waits and could be sent.
     pub(super) fn wants_to_send(&self) -> bool {
         self.current.is_none() && !self.queue.is_empty()
     }
 
     /// The next one, which is to be sent or to end.
-    pub(super) fn take_next(&mut self) -> Option<Queued> {
+    pub(super) fn take_next(&mut self) -> Option<QueuedExecution> {
         self.queue.pop_front()
     }
 
@@ -111,7 +111,7 @@ impl Executions {
     /// One goes to a process; `replaced` is the process before, if this is the first one in it.
     pub(super) fn send(
         &mut self,
-        mut queued: Queued,
+        mut queued: QueuedExecution,
         incarnation: u32,
         replaced: Option<Replaced>,
         ends: &mut Ends<'_>,
@@ -120,10 +120,10 @@ impl Executions {
         self.sent_micros = Some(ends.wall);
         if queued.attempts == 1 {
             let waited = ends.wall.saturating_sub(queued.at_micros);
-            Observed::Sent { waited }.push_to(&mut self.observed);
+            Observation::Sent { waited }.push_to(&mut self.observed);
             if let Some(caller) = queued.submission.trace {
                 let execution = trace::of_execution(caller, queued.seq);
-                Observed::Step(Step::queue(execution, queued.at_micros, ends.wall))
+                Observation::Step(Step::queue(execution, queued.at_micros, ends.wall))
                     .push_to(&mut self.observed);
             }
         }
@@ -166,8 +166,8 @@ impl Executions {
         }
     }
 
-    /// Its reply is there.
-    pub(crate) fn replied(&mut self, seq: u64, replied: Replied) {
+    /// Handles the reply.
+    pub(crate) fn replied(&mut self, seq: u64, replied: ReplyStatus) {
         if let Some(current) = self.current(seq) {
             current.reply(replied);
         }
@@ -211,7 +211,7 @@ impl Executions {
     /// One ends. `ran`: the kernel had begun with it.
     pub(super) fn end(
         &mut self,
-        queued: &Queued,
+        queued: &QueuedExecution,
         status: End,
         cause: Option<String>,
         ran: bool,
@@ -222,7 +222,7 @@ impl Executions {
         let died = matches!(status, End::KernelDied | End::OomKilled);
         let sent = (queued.attempts > 0).then(|| self.sent_micros.take()).flatten();
         let took = sent.map(|sent| ends.wall.saturating_sub(sent));
-        Observed::Ended {
+        Observation::Ended {
             status,
             took,
             caller: queued.submission.caller.clone(),
@@ -231,7 +231,7 @@ impl Executions {
         if let Some(caller) = queued.submission.trace {
             let error = (status != End::Ok).then(|| status.as_str());
             let step = Step::execution(caller, queued.seq, queued.at_micros, ends.wall, error);
-            Observed::Step(step).push_to(&mut self.observed);
+            Observation::Step(step).push_to(&mut self.observed);
         }
         let record = ExecutionRecord::Ended {
             status,
@@ -286,7 +286,7 @@ impl Executions {
         owner
     }
 
-    /// Whether it is time to decide about one whose process had ended before it began.
+    /// True if it is time to decide about an execution whose process had ended before it began.
     pub(super) fn is_undecided(&self, mono: u64) -> bool {
         let due = |current: &Current| current.undecided.is_some_and(|due| due <= mono);
         self.current.as_ref().is_some_and(due)

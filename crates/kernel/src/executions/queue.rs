@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use super::brief::Brief;
 use super::current::Current;
-use super::observed::Observed;
-use super::queued::Queued;
+use super::observed::Observation;
+use super::queued::QueuedExecution;
 use super::records::{End, Submission};
 
 /// Executions of one caller that wait behind the one that runs, and of all callers; an additional one is refused.
@@ -22,9 +22,9 @@ pub(crate) const QUEUED_BYTES_OF_ALL: usize = 16 << 20;
 /// Ended executions that are listed, known by their idempotency keys, and counted as having failed before.
 pub const MAX_RECENT: usize = 1000;
 
-/// What is known of an idempotency key.
+/// Execution that an idempotency key belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Known {
+pub(super) enum KeyLookup {
     Nothing,
     /// It names this one.
     Same(u64),
@@ -35,7 +35,7 @@ pub(super) enum Known {
 }
 
 #[derive(Debug)]
-pub(super) struct Submitting {
+pub(super) struct UnwrittenSubmission {
     pub(super) waiters: Vec<u64>,
     pub(super) submission: Submission,
     pub(super) turn: u64,
@@ -46,8 +46,8 @@ pub(super) struct Submitting {
 pub(crate) struct Executions {
     /// On their way to the journal, by the waiter who came first.
     #[serde(skip)]
-    pub(super) submitting: Vec<Submitting>,
-    pub(super) queue: VecDeque<Queued>,
+    pub(super) submitting: Vec<UnwrittenSubmission>,
+    pub(super) queue: VecDeque<QueuedExecution>,
     pub(super) current: Option<Current>,
     pub(super) recent: VecDeque<Brief>,
     /// The process that the latest one was sent to, 0 = none was.
@@ -57,9 +57,9 @@ pub(crate) struct Executions {
     /// When the one that was sent was sent, microseconds since 1970; `None` if an earlier gateway did that.
     #[serde(skip)]
     pub(super) sent_micros: Option<u64>,
-    /// What is to be counted.
+    /// Observations for metrics.
     #[serde(skip)]
-    pub(crate) observed: Vec<Observed>,
+    pub(crate) observed: Vec<Observation>,
 }
 
 impl Executions {
@@ -69,14 +69,14 @@ impl Executions {
         u32::try_from(ahead).unwrap_or(u32::MAX)
     }
 
-    /// Those that wait, on their way to the journal or there, with their turns.
+    /// Waiting executions, on their way to the journal or there, with their turns.
     fn waiting(&self) -> impl Iterator<Item = (u64, &Submission)> {
         let queue = self.queue.iter().map(|one| (one.turn, &one.submission));
         let submitting = self.submitting.iter().map(|one| (one.turn, &one.submission));
         queue.chain(submitting)
     }
 
-    /// Whether one more may wait, for its caller and for all.
+    /// True if one more may wait, for its caller and for all.
     pub(super) fn has_room(&self, wanted: &Submission) -> bool {
         let size = |submissions: Vec<&Submission>| {
             let bytes: usize = submissions.iter().map(|one| one.code.len()).sum();
@@ -108,24 +108,24 @@ impl Executions {
     }
 
     /// Puts one to its place.
-    pub(super) fn enqueue(&mut self, queued: Queued) {
+    pub(super) fn enqueue(&mut self, queued: QueuedExecution) {
         let at = self
             .queue
             .partition_point(|other| (other.turn, other.seq) < (queued.turn, queued.seq));
         self.queue.insert(at, queued);
     }
 
-    /// What is known of the key of a submission, which is its caller's own.
-    pub(super) fn known(&self, wanted: &Submission) -> Known {
+    /// Looks up the idempotency key of a submission, within its caller's own keys.
+    pub(super) fn known(&self, wanted: &Submission) -> KeyLookup {
         let Some(key) = &wanted.key else {
-            return Known::Nothing;
+            return KeyLookup::Nothing;
         };
         let found = self.keyed(key, &wanted.caller);
         if let Some((seq, print)) = found {
             return if wanted.fingerprint() == print {
-                Known::Same(seq)
+                KeyLookup::Same(seq)
             } else {
-                Known::Other
+                KeyLookup::Other
             };
         }
         let writing = self.submitting.iter().position(|one| {
@@ -133,10 +133,10 @@ impl Executions {
         });
         match writing {
             Some(at) if wanted.fingerprint() == self.submitting[at].submission.fingerprint() => {
-                Known::Writing(at)
+                KeyLookup::Writing(at)
             }
-            Some(_) => Known::Other,
-            None => Known::Nothing,
+            Some(_) => KeyLookup::Other,
+            None => KeyLookup::Nothing,
         }
     }
 
@@ -171,7 +171,7 @@ impl Executions {
             .current
             .iter()
             .map(|current| current.queued.brief(None, current.began, current.incarnation));
-        let mut queue: Vec<&Queued> = self.queue.iter().collect();
+        let mut queue: Vec<&QueuedExecution> = self.queue.iter().collect();
         queue.sort_by_key(|one| one.seq);
         let queue = queue.into_iter().map(|one| one.brief(None, false, 0));
         self.recent.iter().cloned().chain(current).chain(queue)
@@ -188,7 +188,7 @@ impl Executions {
     }
 
     /// Takes out one that waits.
-    pub(super) fn take_queued(&mut self, seq: u64) -> Option<Queued> {
+    pub(super) fn take_queued(&mut self, seq: u64) -> Option<QueuedExecution> {
         let at = self.queue.iter().position(|one| one.seq == seq)?;
         self.queue.remove(at)
     }
@@ -212,7 +212,7 @@ impl Executions {
     }
 
     /// Remembers one that ended; gives how often its code had failed before. `ran`: the kernel had begun with it.
-    pub(super) fn ended(&mut self, queued: &Queued, end: End, incarnation: u32, ran: bool) -> u32 {
+    pub(super) fn ended(&mut self, queued: &QueuedExecution, end: End, incarnation: u32, ran: bool) -> u32 {
         let brief = Brief {
             failed: ran && !matches!(end, End::Ok | End::Interrupted),
             ..queued.brief(Some(end), false, incarnation)

@@ -18,13 +18,13 @@ pub(super) const EXECUTION_SESSION: &str = "himalia-execution";
 
 /// An execution that waits, or was sent.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Queued {
+pub(super) struct QueuedExecution {
     pub(super) seq: u64,
     pub(super) at_micros: u64,
     pub(super) submission: Submission,
     /// Times that it was sent.
     pub(super) attempts: u32,
-    /// Its place in the queue.
+    /// Place in the queue.
     pub(super) turn: u64,
     /// Hash of its code.
     pub(super) code: u64,
@@ -38,7 +38,7 @@ fn digest(bytes: &[u8]) -> u64 {
 }
 
 impl Submission {
-    /// Of what is to be done, whatever the client calls itself, whichever trace it is in and however long the answer may be.
+    /// Fingerprint of the work: without the client's name, the trace and the wait.
     pub(super) fn fingerprint(&self) -> u64 {
         let asked = Self {
             text_chars: 0,
@@ -57,7 +57,7 @@ impl Submission {
     }
 }
 
-impl Queued {
+impl QueuedExecution {
     pub(super) fn new(seq: u64, at_micros: u64, submission: Submission, turn: u64) -> Self {
         let code = digest(submission.language.cell(&submission.code).as_bytes());
         let print = submission.key.as_ref().map_or(0, |_| submission.fingerprint());

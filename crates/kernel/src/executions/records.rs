@@ -1,4 +1,4 @@
-//! What a native execution is in the log: its records, and the owner that they carry.
+//! Records of a native execution in the log, and the owner that they carry.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -29,7 +29,7 @@ pub fn owner_of_client(hash: u64) -> u64 {
     (hash & !NATIVE).max(1)
 }
 
-/// What becomes of an execution that takes longer than its caller wants.
+/// Action when an execution takes longer than its timeout.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnTimeout {
@@ -40,11 +40,11 @@ pub enum OnTimeout {
     Detach,
     /// It is interrupted. If it still runs 10 s later, the kernel gets another process: all variables are lost.
     Restart,
-    /// Its process is ended at once: all variables are lost. The next use of the kernel starts another process.
+    /// The process is stopped at once: all variables are lost. The next use of the kernel starts another process.
     Kill,
 }
 
-/// What the code of an execution is written in.
+/// Language of an execution's code.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Language {
@@ -56,13 +56,13 @@ pub enum Language {
 }
 
 impl Language {
-    /// Whether it is the kernel's own. Records and replies leave it out then.
+    /// True for the kernel's own language. Records and replies leave it out then.
     pub fn is_kernels(&self) -> bool {
         *self == Self::Kernel
     }
 
-    /// What the kernel is given for `code`, and what stands in a notebook's cell but for the line break at the end. An empty
-    /// script needs that: a cell magic without a body is refused.
+    /// Code for the kernel, and for a notebook's cell but for the line break at the end. An empty script needs that: a cell magic without a body is
+    /// refused.
     pub fn cell(self, code: &str) -> Cow<'_, str> {
         match self {
             Self::Kernel => Cow::Borrowed(code),
@@ -71,23 +71,23 @@ impl Language {
     }
 }
 
-/// What is asked of an execution.
+/// Request for an execution.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Submission {
     /// As the caller wrote it.
     pub code: String,
-    /// What the code is written in.
+    /// Language of the code.
     #[serde(default, skip_serializing_if = "Language::is_kernels")]
     pub language: Language,
     /// Counts while the code runs and does not wait for input.
     pub timeout_ms: Option<u64>,
-    /// What happens when that time has expired.
+    /// Action when that time has expired.
     pub on_timeout: OnTimeout,
     /// Characters of text in its result.
     pub text_chars: u64,
-    /// Whether the code may ask for input.
+    /// True if the code may ask for input.
     pub allow_stdin: bool,
-    /// Whether the kernel counts it and remembers it.
+    /// True if the kernel counts the execution and remembers it in its history.
     pub store_history: bool,
     /// The process that it is meant for; in another one it does not run.
     pub expect_incarnation: Option<u32>,
@@ -98,7 +98,7 @@ pub struct Submission {
     pub max_failures: Option<u32>,
     /// The principal's name.
     pub caller: String,
-    /// What the client called itself, which is not verified.
+    /// Name of the client, not verified.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<String>,
     /// The span of the caller, if it is traced.
@@ -110,12 +110,12 @@ pub struct Submission {
     /// The working directory of this execution, as `env`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
-    /// What the caller keeps with it. It means nothing here.
+    /// Data that the caller stored with the execution. It means nothing here.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub metadata: Map<String, Value>,
 }
 
-/// How an execution ended.
+/// Ends of an execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum End {
@@ -147,17 +147,17 @@ impl End {
     }
 }
 
-/// Why an execution is being stopped.
+/// Reason why an execution is being stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum StopReason {
-    /// Its caller, or another one who interrupted the kernel.
+    /// The caller, or another one, interrupted the kernel.
     Interrupt,
-    /// Its own timeout, or the session's limit.
+    /// The timeout of the execution, or the limit of the session, has passed.
     Timeout,
 }
 
-/// What was lost with a sandbox beside the variables, and cannot be had again.
+/// Losses with a sandbox, in addition to the variables, that cannot be restored.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SandboxLoss {
     /// The files of its work directory, which were not kept.
@@ -171,7 +171,7 @@ pub struct SandboxLoss {
 }
 
 impl SandboxLoss {
-    /// What was lost later is lost too.
+    /// Adds a later loss.
     pub fn add(&mut self, later: Self) {
         self.files |= later.files;
         let lists = [
@@ -192,13 +192,13 @@ impl SandboxLoss {
 /// The process before the one that an execution runs in.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Replaced {
-    /// Its number. Variables of executions in it are gone.
+    /// Number of the process. Variables of executions in it are gone.
     pub incarnation: u32,
-    /// Why it ended, if that is known.
+    /// Reason of its end, if that is known.
     pub cause: Option<String>,
-    /// What was in it, from kernels that tell.
+    /// Variables of the process, from kernels that report them.
     pub variables_lost: Option<LostVariables>,
-    /// What else was lost, if the session has another sandbox since.
+    /// Further losses, if the session has another sandbox since.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sandbox_lost: Option<SandboxLoss>,
 }
@@ -209,12 +209,12 @@ pub struct Replaced {
 pub enum ExecutionRecord {
     /// The first one, whose number is the execution's.
     Submitted {
-        /// What is asked of it.
+        /// The submission.
         #[serde(flatten)]
         submission: Submission,
         /// Executions that have to end before.
         ahead: u32,
-        /// Its place in the queue.
+        /// Place in the queue.
         turn: u64,
         /// The execution that the kernel has.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -231,17 +231,14 @@ pub enum ExecutionRecord {
         replaced: Option<Replaced>,
     },
     /// It is being interrupted.
-    Stopping {
-        /// Why.
-        reason: StopReason,
-    },
-    /// Its time has expired and it continues.
+    Stopping { reason: StopReason },
+    /// The time has expired and the execution continues.
     Detached,
     /// All interrupts were sent, and it continues.
     Stuck,
     /// The last one.
     Ended {
-        /// How it ended.
+        /// End of the execution.
         status: End,
         /// A cause of death, or another reason.
         cause: Option<String>,
@@ -249,7 +246,7 @@ pub enum ExecutionRecord {
         ran: bool,
         /// Earlier executions of the very same code that failed, as far as they are remembered.
         failed_before: u32,
-        /// What was in the process that ended, from kernels that tell.
+        /// Variables of the ended process, from kernels that report them.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         variables_lost: Option<LostVariables>,
         /// Executions in a row that failed up to this one, whatever their code.

@@ -1,13 +1,13 @@
 //! Native executions from their records, as recovery folds them.
 
 use himalia_journal::Record;
-use himalia_outcome::Replied;
+use himalia_outcome::ReplyStatus;
 use himalia_wire::v1::Frame;
 use himalia_wire::{Channel, Limits};
 
 use super::current::{Current, Stop};
 use super::queue::Executions;
-use super::queued::Queued;
+use super::queued::QueuedExecution;
 use super::records::{ExecutionRecord, execution_of};
 use crate::meta::RecordMeta;
 use crate::word;
@@ -21,7 +21,7 @@ impl Executions {
         let seq = execution_of(meta.owner).unwrap_or(record.seq);
         match event {
             ExecutionRecord::Submitted { submission, turn, .. } => {
-                self.enqueue(Queued::new(seq, record.at_micros, submission, turn));
+                self.enqueue(QueuedExecution::new(seq, record.at_micros, submission, turn));
             }
             ExecutionRecord::Sent { attempt, .. } => {
                 if self.current(seq).is_some() {
@@ -89,9 +89,9 @@ impl Executions {
         }
         if meta.word & word::REPLY != 0 {
             current.reply(match meta.word {
-                word if word & word::ABORTED != 0 => Replied::Aborted,
-                word if word & word::RAISED != 0 => Replied::Error,
-                _ => Replied::Ok,
+                word if word & word::ABORTED != 0 => ReplyStatus::Aborted,
+                word if word & word::RAISED != 0 => ReplyStatus::Error,
+                _ => ReplyStatus::Ok,
             });
         }
         if meta.word & word::DONE != 0 {

@@ -3,9 +3,9 @@
 use himalia_shim_protocol::{Command as ShimCommand, KernelSpec, Start, Stop};
 
 use super::phase::Phase;
-use super::waiters::Awaited;
+use super::waiters::WaitCondition;
 use crate::core::Core;
-use crate::event::{Answer, CommandError, Commanded, Effect};
+use crate::event::{Answer, CommandError, CommandResult, Effect};
 use crate::executions::records::StopReason;
 
 /// Beyond its grace, how long a stop may take before the sandbox is killed as a whole, microseconds.
@@ -13,19 +13,19 @@ const STOP_SLACK: u64 = 5_000_000;
 
 impl Core {
     /// Starts the first process, or the first one in a new sandbox.
-    pub(crate) fn start(&mut self, waiter: u64, spec: KernelSpec, out: &mut Vec<Effect>) -> Commanded {
+    pub(crate) fn start(&mut self, waiter: u64, spec: KernelSpec, out: &mut Vec<Effect>) -> CommandResult {
         if !self.life.may_start() {
             return Err(CommandError::Superseded);
         }
         let id = self.order(&ShimCommand::Start(Box::new(Start { spec })), out)?;
         self.life.starting();
         self.changed = true;
-        self.life.waiters.add(waiter, Awaited::Process(id));
+        self.life.waiters.add(waiter, WaitCondition::Process(id));
         Ok(false)
     }
 
     /// Interrupts what runs, once the kernel is ready.
-    pub(crate) fn interrupt(&mut self, waiter: u64, out: &mut Vec<Effect>) -> Commanded {
+    pub(crate) fn interrupt(&mut self, waiter: u64, out: &mut Vec<Effect>) -> CommandResult {
         match self.life.phase {
             Phase::Running if self.readiness.is_ready() => {
                 self.order(&ShimCommand::Interrupt, out)?;
@@ -34,7 +34,7 @@ impl Core {
             }
             // A signal would end a process that is still importing.
             Phase::Running | Phase::Starting | Phase::Restarting => {
-                self.life.waiters.add(waiter, Awaited::Ready);
+                self.life.waiters.add(waiter, WaitCondition::Ready);
                 Ok(false)
             }
             _ => Err(CommandError::NotRunning),
@@ -43,7 +43,7 @@ impl Core {
 
     /// Interrupts for those who waited until the kernel was ready.
     pub(super) fn interrupt_waiting(&mut self, out: &mut Vec<Effect>) {
-        let is_ready = |what| what == Awaited::Ready;
+        let is_ready = |what| what == WaitCondition::Ready;
         let ready = self.readiness.is_ready() && self.life.phase == Phase::Running;
         if ready && self.life.waiters.any(is_ready) {
             let result = self.order(&ShimCommand::Interrupt, out).map(|_| Answer::Done);
@@ -52,13 +52,13 @@ impl Core {
     }
 
     /// Replaces the process.
-    pub(crate) fn restart(&mut self, waiter: u64, out: &mut Vec<Effect>) -> Commanded {
+    pub(crate) fn restart(&mut self, waiter: u64, out: &mut Vec<Effect>) -> CommandResult {
         if !self.life.may_restart() {
             return Err(CommandError::NotRunning);
         }
         if let Some(id) = self.life.restart_under_way() {
             // Its process is the answer to this one too.
-            self.life.waiters.add(waiter, Awaited::Process(id));
+            self.life.waiters.add(waiter, WaitCondition::Process(id));
             return Ok(false);
         }
         let stop = Stop {
@@ -69,12 +69,12 @@ impl Core {
         self.begin_stop(StopReason::Interrupt, false);
         self.life.restarting();
         self.changed = true;
-        self.life.waiters.add(waiter, Awaited::Process(id));
+        self.life.waiters.add(waiter, WaitCondition::Process(id));
         Ok(false)
     }
 
     /// A caller wants the kernel to have a process.
-    pub(crate) fn revive_for_caller(&mut self, waiter: u64, out: &mut Vec<Effect>) -> Commanded {
+    pub(crate) fn revive_for_caller(&mut self, waiter: u64, out: &mut Vec<Effect>) -> CommandResult {
         let process = match self.life.phase {
             Phase::Ended | Phase::Stopping => return Err(CommandError::NotRunning),
             Phase::Dead if !self.rules.revive => return Err(CommandError::KernelDead(self.life.cause())),
@@ -87,7 +87,7 @@ impl Core {
             }
         };
         if let Some(id) = process {
-            self.life.waiters.add(waiter, Awaited::Process(id));
+            self.life.waiters.add(waiter, WaitCondition::Process(id));
         }
         Ok(process.is_none())
     }

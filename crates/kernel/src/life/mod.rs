@@ -1,4 +1,4 @@
-//! What happens when a kernel is started, when its process dies, when it is stopped, when its sandbox ends: one file each.
+//! Life of a kernel: starts, deaths of its process, stops, ends of its sandbox: one file each.
 //!
 //! | what happens | file |
 //! |---|---|

@@ -43,7 +43,7 @@ impl Core {
         out.push(Effect::Done(waiter, Ok(Answer::Done)));
     }
 
-    /// What was sent to the sandbox before is given up.
+    /// Gives up everything that was sent to the sandbox before.
     pub(crate) fn leave_sandbox(&mut self) {
         self.outbox.begin_again();
         self.requests.leave_sandbox(&self.outbox, self.now.mono);

@@ -4,9 +4,9 @@ use himalia_shim_protocol::{Cause, Exited};
 
 use super::records::StopBy;
 
-/// How long a death by SIGKILL waits until it is known whether the kernel ran out of memory, microseconds, at most.
+/// Longest time that a death by SIGKILL waits for the check of memory, in microseconds.
 pub const MEMORY_WAIT: u64 = 2_000_000;
-/// How long a death waits for the output before it, microseconds.
+/// Time that a death waits for the output before it, in microseconds.
 const FLUSH_WAIT: u64 = 5_000_000;
 /// Characters of a detail, or of the last line of standard error, that a cause carries.
 const DETAIL_CHARS: usize = 200;
@@ -39,7 +39,7 @@ impl PendingExit {
         }
     }
 
-    /// Whether it is to be found out if the kernel was killed because it ran out of memory.
+    /// True if it has to be checked if the kernel ran out of memory.
     pub(super) fn may_be_oom(&self) -> bool {
         !self.oom && is_killed(&self.exited)
     }
@@ -58,7 +58,7 @@ fn is_killed(exited: &Exited) -> bool {
     !exited.asked && exited.cause == (Cause::Signal { signal: SIGKILL })
 }
 
-/// How a cause of death reads.
+/// Text of a cause of death.
 fn cause_text(exited: &Exited) -> String {
     let mut text = match exited.cause {
         Cause::Exit { code } => format!("exit({code})"),

@@ -1,8 +1,8 @@
-//! What is being done to a kernel.
+//! Phase of a kernel.
 
 use serde::{Deserialize, Serialize};
 
-/// What is being done to the kernel.
+/// Phase of a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {

@@ -34,7 +34,7 @@ impl Core {
         }
     }
 
-    /// Whether memory was the cause of a death is known now, or will not be.
+    /// Notes if memory was the cause of a death. `false` also if that cannot be found out.
     pub(crate) fn memory_checked(&mut self, killed: bool, out: &mut Vec<Effect>) {
         if self.life.memory_checked(killed) {
             self.complete_exit_if_known(out);

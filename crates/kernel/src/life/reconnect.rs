@@ -1,11 +1,11 @@
-//! What the shim says that the kernel is doing, when it is connected again.
+//! Handles the state that the shim reports when it is connected again.
 
 use himalia_shim_protocol::{Event as ShimEvent, Hello, KernelState, ToGateway};
 
 use super::phase::Phase;
 use super::state::Life;
 
-/// How a kernel continues when what an earlier gateway had begun is known.
+/// Ways to continue once the work of an earlier gateway is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Continuation {
     /// As it is.
@@ -59,12 +59,12 @@ impl Life {
         }
     }
 
-    /// Whether this is a new sandbox of an earlier gateway, and the log knows of no process in it.
+    /// True if this is a new sandbox of an earlier gateway, and the log knows of no process in it.
     fn is_in_unused_sandbox(&self) -> bool {
         self.adopted && self.processes_before > 0 && self.processes_before == self.incarnation
     }
 
-    /// What the first hello of an epoch says of the kernel with this number on its link.
+    /// Handles the first hello of an epoch about the kernel with this number on its link.
     pub(crate) fn reported(&mut self, hello: &Hello, kernel: u16) {
         let before = self.processes_before;
         let entry = hello.kernel(kernel);

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::executions::records::SandboxLoss;
 use crate::meta::event_body;
 
-/// Who asked for a stop.
+/// Initiator of a stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum StopBy {
@@ -89,7 +89,7 @@ pub(crate) enum LifecycleRecord {
 }
 
 impl LifecycleRecord {
-    /// Of an event of the shim. Of a refusal also the number of the request's record, and whether it is sent again.
+    /// Record of an event of the shim. Of a refusal also the number of the request's record, and whether it is sent again.
     pub(crate) fn of(event: &ShimEvent, (record, again): (u64, bool)) -> Self {
         match event {
             ShimEvent::Started(started) => Self::Started {

@@ -9,7 +9,7 @@ use super::records::{ENDED_FROM_OUTSIDE, LifecycleRecord, StopBy};
 use super::state::Life;
 use crate::executions::records::SandboxLoss;
 
-/// What a checkpoint has of it.
+/// State in a checkpoint.
 #[derive(Debug, Serialize, Deserialize)]
 #[expect(
     clippy::struct_excessive_bools,

@@ -5,9 +5,9 @@ use himalia_shim_protocol::{Command as ShimCommand, RequestId, StartFailed, Star
 
 use super::phase::Phase;
 use super::records::LifecycleRecord;
-use super::waiters::Awaited;
+use super::waiters::WaitCondition;
 use crate::core::{Core, Settings};
-use crate::event::{Answer, CommandError, Effect, Now, Request};
+use crate::event::{Answer, CommandError, Effect, Request, Timestamp};
 use crate::requests::kind::RequestKind;
 
 impl Core {
@@ -28,7 +28,7 @@ impl Core {
         out.push(Effect::ProcessStarted(started.pid, started.path));
         self.life
             .waiters
-            .answer(Awaited::is_process, &Ok(Answer::Done), out);
+            .answer(WaitCondition::is_process, &Ok(Answer::Done), out);
         if self.outbox.greeted() {
             self.probe();
         }
@@ -41,7 +41,7 @@ impl Core {
             reason: failed.reason.clone(),
             stderr: failed.stderr.clone(),
         };
-        let this = Awaited::Process(failed.request);
+        let this = WaitCondition::Process(failed.request);
         self.life.ordered = None;
         let asked = self.life.waiters.answer(|what| what == this, &Err(error), out);
         match self.life.phase {
@@ -58,7 +58,7 @@ impl Core {
     }
 
     /// A kernel whose process runs already: a branch, as the shim has made it. Its link is still to come.
-    pub fn branch(settings: Settings, now: Now) -> Self {
+    pub fn branch(settings: Settings, now: Timestamp) -> Self {
         let mut core = Self::new(settings, now);
         core.take_running(1);
         core

@@ -1,4 +1,4 @@
-//! Which process a kernel has, and what is being done to it: facts and transitions, without what follows elsewhere.
+//! Process and phase of a kernel: facts and transitions, without consequences for other parts.
 
 use himalia_shim_protocol::{Exited, KernelState, RequestId};
 
@@ -11,7 +11,7 @@ use crate::executions::records::{Replaced, SandboxLoss};
 
 /// A restart by the engine resets its count after a process lived this long (jupyter's `stable_start_time`), micros.
 const STABLE: u64 = 10_000_000;
-/// What the reason of a kernel begins with that was started again.
+/// First words of the reason of a kernel that was started again.
 const RESTARTED_AFTER: &str = "restarted after ";
 
 /// A kernel's life.
@@ -19,7 +19,7 @@ const RESTARTED_AFTER: &str = "restarted after ";
 #[expect(clippy::struct_excessive_bools, reason = "independent facts of one kernel")]
 pub(crate) struct Life {
     pub(super) phase: Phase,
-    /// Of the present or last process; 0 before the first.
+    /// Number of the present or last process; 0 before the first.
     pub(super) incarnation: u32,
     /// When that process was seen to start, monotonic.
     pub(super) since: u64,
@@ -31,7 +31,7 @@ pub(crate) struct Life {
     pub(super) written_off: bool,
     /// A process has ended, its output is not complete yet.
     pub(super) exit: Option<PendingExit>,
-    /// Why the kernel is in its state, where that needs saying.
+    /// Reason of the kernel's state, where needed.
     pub(super) reason: Option<String>,
     /// A sandbox that is gone cannot start anything.
     pub(super) sandbox_gone: bool,
@@ -39,14 +39,14 @@ pub(crate) struct Life {
     pub(super) moving: bool,
     /// Processes in the sandboxes before this one: a shim counts its own from 1.
     pub(super) processes_before: u32,
-    /// What was lost with the sandbox before, until the next execution learns of it.
+    /// Losses with the sandbox before, until the next execution reports them.
     pub(super) loss: Option<SandboxLoss>,
     pub(super) waiters: Waiters,
     /// The engine's order for the next process, until that has started or could not be started.
     pub(super) ordered: Option<RequestId>,
     /// The present stop has ended at this time at the latest, monotonic.
     pub(super) stop_deadline: Option<u64>,
-    /// What the shim last said that the kernel is doing, and its incarnation.
+    /// State of the kernel in the shim's last report, and its incarnation.
     pub(super) reported: (KernelState, u32),
     /// Rebuilt from a journal.
     pub(super) adopted: bool,
@@ -76,12 +76,11 @@ impl Life {
         }
     }
 
-    /// What is being done to it.
     pub(crate) fn phase(&self) -> Phase {
         self.phase
     }
 
-    /// Of the present or last process; 0 before the first.
+    /// Number of the present or last process; 0 before the first.
     pub(crate) fn incarnation(&self) -> u32 {
         self.incarnation
     }
@@ -91,7 +90,7 @@ impl Life {
         self.since
     }
 
-    /// Why the kernel is in its state, where that needs saying.
+    /// Reason of the kernel's state, where needed.
     pub(crate) fn reason(&self) -> Option<&str> {
         self.reason.as_deref()
     }
@@ -101,7 +100,7 @@ impl Life {
         self.reason.clone().unwrap_or_default()
     }
 
-    /// Its sandbox is gone: no process can be started in it.
+    /// True if its sandbox is gone: no process can be started in it.
     pub(crate) fn sandbox_is_gone(&self) -> bool {
         self.sandbox_gone
     }
@@ -112,12 +111,12 @@ impl Life {
         self.processes_before
     }
 
-    /// Whether a process runs, as far as is known.
+    /// True if a process runs, as far as is known.
     pub(crate) fn runs(&self) -> bool {
         self.phase == Phase::Running && self.exit.is_none()
     }
 
-    /// Whether there is a sandbox, with files in it.
+    /// True if there is a sandbox, with files in it.
     pub(crate) fn has_sandbox(&self) -> bool {
         let lives = !matches!(self.phase, Phase::New | Phase::Stopping | Phase::Ended);
         !self.sandbox_gone && lives
@@ -133,7 +132,7 @@ impl Life {
         self.waiters.fail(self.reason.as_deref().unwrap_or_default(), out);
     }
 
-    /// Whether a caller waits for a process.
+    /// True if a caller waits for a process.
     pub(super) fn is_awaited(&self) -> bool {
         self.waiters.awaited_process().is_some()
     }
@@ -146,7 +145,7 @@ impl Life {
         [output, memory, self.stop_deadline].into_iter().flatten().min()
     }
 
-    /// Whether a process may be started: the first one, or the first one in a new sandbox.
+    /// True if a process may be started: the first one, or the first one in a new sandbox.
     pub(super) fn may_start(&self) -> bool {
         let moving = self.moving && self.phase == Phase::Restarting && !self.is_awaited();
         self.phase == Phase::New || moving
@@ -159,7 +158,7 @@ impl Life {
         }
     }
 
-    /// Whether a caller may have the process replaced. A new sandbox is started, not restarted.
+    /// True if a caller may have the process replaced. A new sandbox is started, not restarted.
     pub(super) fn may_restart(&self) -> bool {
         let unused = self.moving && !self.is_awaited();
         let lives = matches!(self.phase, Phase::Running | Phase::Restarting | Phase::Dead);
@@ -239,8 +238,8 @@ impl Life {
         check_memory
     }
 
-    /// Whether a process has ended, its output is here, and its cause is known. `received` is how much of the data lane
-    /// is here, `stopping` whether the engine has asked for the end of a process that it did not replace.
+    /// True if a process has ended, its output is here, and its cause is known. `received` is how much of the data lane is here, `stopping` whether
+    /// the engine has asked for the end of a process that it did not replace.
     pub(super) fn exit_is_complete(&self, received: u64, stopping: bool) -> bool {
         self.exit.as_ref().is_some_and(|exit| {
             let said_why = exit.stopped.is_some() || !self.ends_from_outside(exit, stopping);
@@ -248,8 +247,8 @@ impl Life {
         })
     }
 
-    /// Whether the shim ended a process on purpose without having been asked to here. A command of an earlier gateway looks
-    /// the same, so this is known only where there was none. That the stop is complete is said next.
+    /// True if the shim ended a process on purpose without a command from here. A command of an earlier gateway looks the same, so this is known only
+    /// where there was none. The shim reports next that the stop is complete.
     fn ends_from_outside(&self, exit: &PendingExit, stopping: bool) -> bool {
         let lives = matches!(self.phase, Phase::Running | Phase::Starting);
         exit.exited.asked && lives && !self.adopted && !stopping
@@ -303,7 +302,7 @@ impl Life {
         self.exit = None;
     }
 
-    /// Its sandbox has ended, and with it what a process had still to say.
+    /// Notes the end of the sandbox, and with it of the output that a process had still to send.
     pub(super) fn lose_sandbox(&mut self) {
         self.sandbox_gone = true;
         self.exit = None;

@@ -4,14 +4,14 @@ use himalia_shim_protocol::RequestId;
 
 use crate::event::{Answer, CommandError, Effect};
 
-/// What a caller waits for.
+/// Conditions that a caller waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Awaited {
+pub(crate) enum WaitCondition {
     /// The next process, started by this request.
     Process(RequestId),
     /// Readiness, to be interrupted then.
     Ready,
-    /// That the kernel has received what it was claimed with, by this request.
+    /// The kernel has received the data of its claim, by this request.
     Bound(RequestId),
     /// A branch, made by this request.
     Branch(RequestId),
@@ -19,7 +19,7 @@ pub(crate) enum Awaited {
     Link(RequestId),
 }
 
-impl Awaited {
+impl WaitCondition {
     /// The request whose end is awaited.
     pub(crate) fn request(self) -> Option<RequestId> {
         match self {
@@ -35,15 +35,15 @@ impl Awaited {
 
 /// Callers by what they wait for, in the order in which they came.
 #[derive(Debug, Default)]
-pub(crate) struct Waiters(Vec<(u64, Awaited)>);
+pub(crate) struct Waiters(Vec<(u64, WaitCondition)>);
 
 impl Waiters {
     /// A caller waits from now on.
-    pub(crate) fn add(&mut self, token: u64, what: Awaited) {
+    pub(crate) fn add(&mut self, token: u64, what: WaitCondition) {
         self.0.push((token, what));
     }
 
-    /// Whether no caller waits.
+    /// True if no caller waits.
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -51,20 +51,20 @@ impl Waiters {
     /// The request for the process that a caller waits for.
     pub(super) fn awaited_process(&self) -> Option<RequestId> {
         self.0.iter().find_map(|(_, what)| match what {
-            Awaited::Process(id) => Some(*id),
+            WaitCondition::Process(id) => Some(*id),
             _ => None,
         })
     }
 
-    /// Whether a caller waits for what `which` selects.
-    pub(super) fn any(&self, which: impl Fn(Awaited) -> bool) -> bool {
+    /// True if a caller waits for a condition that `which` selects.
+    pub(super) fn any(&self, which: impl Fn(WaitCondition) -> bool) -> bool {
         self.0.iter().any(|(_, what)| which(*what))
     }
 
     /// Answers the callers that `which` selects. `true` if there were any.
     pub(crate) fn answer(
         &mut self,
-        which: impl Fn(Awaited) -> bool,
+        which: impl Fn(WaitCondition) -> bool,
         result: &Result<Answer, CommandError>,
         out: &mut Vec<Effect>,
     ) -> bool {
@@ -88,7 +88,7 @@ impl Waiters {
             reason: reason.to_owned(),
             stderr: String::new(),
         };
-        self.answer(Awaited::is_process, &Err(failed), out);
+        self.answer(WaitCondition::is_process, &Err(failed), out);
         self.answer(|_| true, &Err(CommandError::NotRunning), out);
     }
 }

@@ -21,7 +21,7 @@ use himalia_wire::v1::Frame;
 use serde_json::Value;
 
 use super::core::Core;
-use super::event::{Answer, CommandError, Commanded, Effect};
+use super::event::{Answer, CommandError, CommandResult, Effect};
 use super::executions::records::{execution_of, owner_of};
 use super::messages::asking_execution;
 use super::meta::RecordMeta;
@@ -30,7 +30,7 @@ use prompt::{Prompt, PromptEnd, PromptRecord, PromptStatus};
 
 impl Core {
     /// Asks a person. Answered with the prompt when it is in the journal.
-    pub(super) fn prompt(&mut self, waiter: u64, prompt: Prompt, out: &mut Vec<Effect>) -> Commanded {
+    pub(super) fn prompt(&mut self, waiter: u64, prompt: Prompt, out: &mut Vec<Effect>) -> CommandResult {
         if self.prompts.answers_known(waiter, &prompt, out) {
             return Ok(false);
         }
@@ -62,7 +62,13 @@ impl Core {
     }
 
     /// Answers one. Done when that is in the journal.
-    pub(super) fn answer_prompt(&mut self, waiter: u64, seq: u64, value: String, by: String) -> Commanded {
+    pub(super) fn answer_prompt(
+        &mut self,
+        waiter: u64,
+        seq: u64,
+        value: String,
+        by: String,
+    ) -> CommandResult {
         self.prompts.may_answer(seq, &value)?;
         if self.writes.failing() {
             return Err(CommandError::DiskFailing);
@@ -132,7 +138,7 @@ impl Core {
         seq: Option<u64>,
         tool: (&str, &str),
         digest: &str,
-    ) -> Commanded {
+    ) -> CommandResult {
         let approval = self.prompts.approval(seq, tool, digest)?;
         let (Some(seq), open::Approval::Once) = (seq, approval) else {
             return Ok(true);
@@ -186,7 +192,7 @@ impl Core {
         }
     }
 
-    /// What `input()` asked ends with the execution, and when the code does not wait any more.
+    /// Withdraws the questions of `input()` when the execution ends or the code no longer waits.
     fn withdraw_questions(&mut self, out: &mut Vec<Effect>) {
         let (sent, asking) = (self.executions.sent(), self.executions.asking());
         let useless = |one: &open::Open| {

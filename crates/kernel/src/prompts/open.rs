@@ -22,7 +22,7 @@ const MAX_WAITERS: usize = 8;
 /// Tools that are approved for the session. Of more, each call is approved by itself.
 const MAX_APPROVED: usize = 256;
 
-/// How a call is approved.
+/// Ways in which a call is approved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Approval {
     /// As every call of its tool.
@@ -33,7 +33,7 @@ pub(super) enum Approval {
 
 /// One on its way to the journal.
 #[derive(Debug)]
-struct Writing {
+struct UnwrittenPrompt {
     waiters: Vec<u64>,
     prompt: Prompt,
     execution: Option<u64>,
@@ -46,13 +46,13 @@ pub(super) struct Open {
     pub(super) status: PromptStatus,
     /// The process whose code asks.
     pub(super) incarnation: u32,
-    /// Its end, on its way to the journal.
+    /// End on its way to the journal.
     #[serde(skip)]
     ending: Option<PromptEnd>,
-    /// Who has answered it, and waits until that is in the journal.
+    /// Caller that has answered it, and waits until that is in the journal.
     #[serde(skip)]
     answerer: Option<u64>,
-    /// Who waits for its end, each until a monotonic time.
+    /// Callers that wait for its end, each until a monotonic time.
     #[serde(skip)]
     waiters: VecDeque<(u64, u64)>,
 }
@@ -63,12 +63,12 @@ impl Open {
         self.status.until()
     }
 
-    /// Whether it is what `input()` asks.
+    /// True for a question of `input()`.
     pub(super) fn is_input(&self) -> bool {
         self.status.prompt.kind == PromptKind::Input
     }
 
-    /// Whether its end is on its way to the journal.
+    /// True if its end is on its way to the journal.
     pub(super) fn is_ending(&self) -> bool {
         self.ending.is_some()
     }
@@ -78,11 +78,11 @@ impl Open {
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Prompts {
     #[serde(skip)]
-    writing: Vec<Writing>,
+    writing: Vec<UnwrittenPrompt>,
     /// Executions and processes whose `input()` asks by messages that are on their way to the journal.
     #[serde(skip)]
     questions: VecDeque<(u64, u32, Prompt)>,
-    /// How many were open, and the latest of them, as others last saw them.
+    /// Number of open prompts, and the latest of them, as last published.
     #[serde(skip)]
     seen: (usize, u64),
     pub(super) open: Vec<Open>,
@@ -91,7 +91,7 @@ pub(crate) struct Prompts {
     approved: BTreeSet<String>,
 }
 
-/// Whether an answer approves one call, whatever it means elsewhere.
+/// True if an answer approves one call, whatever it means elsewhere.
 fn approves_once(value: &str) -> bool {
     value == APPROVE_ONCE || value == APPROVE_ALWAYS
 }
@@ -106,7 +106,7 @@ fn told(waiter: u64, status: PromptStatus) -> Effect {
 }
 
 impl Prompts {
-    /// Whether there is none, open or remembered.
+    /// True if there is none, open or remembered.
     pub(crate) fn is_empty(&self) -> bool {
         self.open.is_empty() && self.ended.is_empty()
     }
@@ -127,7 +127,7 @@ impl Prompts {
         self.open.iter().map(|one| one.status.seq).max().unwrap_or(0)
     }
 
-    /// Whether one more may be open.
+    /// True if one more may be open.
     pub(super) fn has_room(&self) -> bool {
         let open = self.open.iter().filter(|one| !one.is_input()).count();
         open + self.writing.len() < MAX_OPEN
@@ -166,7 +166,7 @@ impl Prompts {
 
     /// One goes to the journal.
     pub(super) fn write(&mut self, waiter: u64, prompt: Prompt, execution: Option<u64>, incarnation: u32) {
-        self.writing.push(Writing {
+        self.writing.push(UnwrittenPrompt {
             waiters: vec![waiter],
             prompt,
             execution,
@@ -174,7 +174,7 @@ impl Prompts {
         });
     }
 
-    fn take_writing(&mut self, waiter: u64) -> Option<Writing> {
+    fn take_writing(&mut self, waiter: u64) -> Option<UnwrittenPrompt> {
         let mut all = self.writing.iter();
         let at = all.position(|one| one.waiters.first() == Some(&waiter))?;
         Some(self.writing.remove(at))
@@ -182,7 +182,7 @@ impl Prompts {
 
     /// One is in the journal: it is open. The execution that waits for it, if one does.
     pub(super) fn written(&mut self, waiter: u64, seq: u64, wall: u64, out: &mut Vec<Effect>) -> Option<u64> {
-        let Writing {
+        let UnwrittenPrompt {
             waiters,
             prompt,
             execution,
@@ -201,7 +201,7 @@ impl Prompts {
         out.extend(waiters.into_iter().flatten().map(failed));
     }
 
-    /// What `input()` of an execution asks goes to the journal.
+    /// Writes a question of `input()` to the journal.
     pub(crate) fn write_question(&mut self, execution: u64, prompt: Prompt, incarnation: u32) {
         self.questions.push_back((execution, incarnation, prompt));
     }
@@ -214,13 +214,13 @@ impl Prompts {
         }
     }
 
-    /// What `input()` asks is open, and nothing that it asked before.
+    /// Opens a question of `input()`, and closes its earlier ones.
     pub(super) fn add_question(&mut self, status: PromptStatus, incarnation: u32, out: &mut Vec<Effect>) {
         self.withdraw_questions("the code asks something else", |_| true, out);
         self.add(status, incarnation);
     }
 
-    /// What `input()` asks is of no use any more, where that is so. No record says it: those of the execution do.
+    /// Withdraws the questions of `input()` that are no longer awaited. No record says it: those of the execution do.
     pub(super) fn withdraw_questions(
         &mut self,
         reason: &str,
@@ -260,7 +260,7 @@ impl Prompts {
         }
     }
 
-    /// Whether others are open than others have seen.
+    /// True if the open prompts differ from the published ones.
     pub(super) fn has_news(&mut self) -> bool {
         let open = (self.open.len(), self.latest_open());
         std::mem::replace(&mut self.seen, open) != open
@@ -277,7 +277,7 @@ impl Prompts {
         });
     }
 
-    /// Whether this one may be answered so.
+    /// Checks that this prompt may be answered so.
     pub(super) fn may_answer(&self, seq: u64, value: &str) -> Result<(), CommandError> {
         let Some(found) = self.open.iter().find(|one| one.status.seq == seq) else {
             let has_ended = self.ended.iter().any(|status| status.seq == seq);
@@ -326,7 +326,7 @@ impl Prompts {
         execution
     }
 
-    /// Whether a call of this tool, which is defined so, with these arguments is approved: by this prompt, or for the session.
+    /// Approval of a call of this tool with this definition and these arguments: by this prompt, or for the session.
     pub(super) fn approval(
         &self,
         seq: Option<u64>,

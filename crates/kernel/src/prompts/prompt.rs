@@ -1,4 +1,4 @@
-//! What a person is asked, what becomes of it, and its records.
+//! Prompts: questions to a person, their ends, and their records.
 
 use himalia_outcome::shown_prompt;
 use schemars::JsonSchema;
@@ -7,12 +7,11 @@ use serde_json::Value;
 
 use crate::meta::event_body;
 
-/// What the code of a session, or the gateway on its behalf, asks a person.
+/// Question to a person, from the code of a session or from the gateway on its behalf.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Prompt {
-    /// Why it is asked.
     pub kind: PromptKind,
-    /// What the person reads.
+    /// Text for the person.
     pub text: String,
     /// The answers of which one is to be chosen. Without any, the answer is a text.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -23,7 +22,7 @@ pub struct Prompt {
     /// A digest of the tool as it is defined: an approval for the session is of that alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub definition: Option<String>,
-    /// What identifies the arguments of that call, of which those that are shown may be cut and masked.
+    /// Digest of the call's arguments. The shown arguments may be cut and masked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
     /// The arguments of that call, as they are shown.
@@ -35,13 +34,13 @@ pub struct Prompt {
     /// The answer is kept nowhere: it is that of `getpass()`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub password: bool,
-    /// How long it may stay open, milliseconds. `None`: as long as the code waits.
+    /// Time that it may stay open, in milliseconds. `None`: as long as the code waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait_ms: Option<u64>,
 }
 
 impl Prompt {
-    /// What `input()` or `getpass()` asks, as its message says it.
+    /// Prompt from the message of `input()` or `getpass()`.
     pub(crate) fn of_input(content: &[u8]) -> Self {
         let content: Value = serde_json::from_slice(content).unwrap_or_default();
         Self {
@@ -58,7 +57,7 @@ impl Prompt {
         }
     }
 
-    /// Whether this asks the same, whatever arguments are remembered.
+    /// True if both ask the same, whatever arguments are remembered.
     pub(super) fn asks_the_same(&self, other: &Self) -> bool {
         // What may be answered to an approval is the gateway's.
         let options = self.kind == PromptKind::Approval || self.options == other.options;
@@ -76,7 +75,7 @@ pub const APPROVE_ALWAYS: &str = "always";
 /// ... or not at all.
 pub const APPROVE_DENY: &str = "deny";
 
-/// Why a person is asked.
+/// Reason for a prompt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PromptKind {
@@ -106,11 +105,10 @@ pub struct PromptStatus {
     pub at_micros: u64,
     /// The native execution that waits for it, if one runs.
     pub execution: Option<u64>,
-    /// What is asked.
     pub prompt: Prompt,
-    /// How it ended. `None`: it is open.
+    /// End of the prompt. `None`: it is open.
     pub end: Option<PromptEnd>,
-    /// Its call was made.
+    /// True if its call was made.
     pub used: bool,
 }
 
@@ -134,7 +132,7 @@ impl PromptStatus {
     }
 }
 
-/// How a prompt ended. It does so once.
+/// End of a prompt. A prompt ends once.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PromptEnd {
@@ -142,15 +140,12 @@ pub enum PromptEnd {
     Answered {
         /// The answer: one of the options, if there are some.
         value: String,
-        /// Who: `operator`, or tenant and caller as `tenant/caller`. Of an answer to `input()` no record says it.
+        /// Answering caller: `operator`, or tenant and caller as `tenant/caller`. Answers to `input()` have none.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by: Option<String>,
     },
     /// No answer is of use any more. One line says why.
-    Withdrawn {
-        /// Why.
-        reason: String,
-    },
+    Withdrawn { reason: String },
 }
 
 /// The body of a record of a prompt.
@@ -159,7 +154,6 @@ pub enum PromptEnd {
 pub enum PromptRecord {
     /// The first one, whose number is the prompt's.
     Asked {
-        /// What is asked.
         #[serde(flatten)]
         prompt: Prompt,
     },
@@ -167,7 +161,6 @@ pub enum PromptRecord {
     Ended {
         /// Number of the first one.
         prompt: u64,
-        /// How it ended.
         #[serde(flatten)]
         end: PromptEnd,
     },

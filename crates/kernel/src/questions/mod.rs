@@ -19,13 +19,13 @@ mod tests;
 use himalia_wire::Channel;
 
 use super::core::Core;
-use super::event::{CommandError, Commanded};
-use super::requests::backlog::Held;
+use super::event::{CommandError, CommandResult};
+use super::requests::backlog::HeldRequest;
 use question::Question;
 
 impl Core {
     /// Asks the kernel.
-    pub(super) fn ask(&mut self, waiter: u64, question: &Question) -> Commanded {
+    pub(super) fn ask(&mut self, waiter: u64, question: &Question) -> CommandResult {
         if !self.life.runs() {
             return Err(CommandError::NotRunning);
         }
@@ -40,7 +40,7 @@ impl Core {
             return Err(CommandError::TooManyQuestions);
         }
         let request = open::request(question);
-        let Ok(id) = self.admit(Held::new(request)) else {
+        let Ok(id) = self.admit(HeldRequest::new(request)) else {
             return Err(CommandError::Refused(
                 "the sandbox holds too much already".to_owned(),
             ));

@@ -13,7 +13,7 @@ use crate::synthetic::ENGINE_SESSION;
 /// Questions on one channel that a kernel has at a time; an additional one is refused. On shell also those count that no
 /// caller waits for any more, as long as the kernel may still come to them.
 pub(super) const MAX_OPEN: usize = 8;
-/// How long the reply may come after the idle below its question, microseconds: the two have sockets of their own.
+/// Time within which the reply may come after the idle below its question, in microseconds: the two have sockets of their own.
 pub(super) const REPLY_WAIT: u64 = 1_000_000;
 
 #[derive(Debug)]
@@ -37,7 +37,7 @@ pub(crate) struct Questions {
 
 /// The result of the end of waits.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Expired {
+pub(super) struct ExpiredWaits {
     /// There is room for requests.
     pub(super) made_room: bool,
     /// The kernel has said nothing to a question on its control channel.
@@ -52,8 +52,7 @@ pub(super) fn request(question: &Question) -> Request {
 }
 
 impl Questions {
-    /// Whether one more may be asked on the channel. Forgets those that no caller waits for and that the kernel will not
-    /// come to.
+    /// True if one more may be asked on the channel. Forgets those that no caller waits for and that the kernel will not come to.
     pub(super) fn has_room(&mut self, channel: Channel, requests: &Requests) -> bool {
         let blocks = |id| {
             requests
@@ -125,8 +124,8 @@ impl Questions {
     }
 
     /// No reply is waited for any more where the time has expired.
-    pub(super) fn expire(&mut self, mono: u64, requests: &mut Requests) -> Expired {
-        let mut expired = Expired::default();
+    pub(super) fn expire(&mut self, mono: u64, requests: &mut Requests) -> ExpiredWaits {
+        let mut expired = ExpiredWaits::default();
         for one in &mut self.open {
             if one.due > mono {
                 continue;

@@ -1,4 +1,4 @@
-//! What is asked of a kernel, and what it answers.
+//! Questions to a kernel, and its replies.
 
 use bytes::Bytes;
 use himalia_wire::Channel;
@@ -9,15 +9,13 @@ use serde_json::Value;
 pub struct Question {
     /// Shell or control.
     pub channel: Channel,
-    /// Its `msg_type`.
     pub msg_type: &'static str,
-    /// Its content.
     pub content: Value,
-    /// How long the reply is waited for, microseconds.
+    /// Time to wait for the reply, in microseconds.
     pub wait: u64,
 }
 
-/// What the kernel said. Neither part was looked at.
+/// Reply of the kernel. Neither part was looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
     /// The content, JSON as the kernel wrote it.

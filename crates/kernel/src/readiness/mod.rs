@@ -1,4 +1,4 @@
-//! Whether a kernel process can be used, and whether it answers at all.
+//! Checks that a kernel process can be used, and that it answers at all.
 //!
 //! It can be used when it has answered a `kernel_info_request`, and one of its iopub messages has arrived, so that
 //! nothing published later can be missed (JEP 65, or the older nudge). One that is busy still answers heartbeats: its

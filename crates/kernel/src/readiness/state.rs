@@ -1,4 +1,4 @@
-//! What is known of a process's answers: to probes, on iopub, to heartbeats.
+//! Answers of a process: to probes, on iopub, to heartbeats.
 
 use himalia_model::{Unanswered, Unresponsive};
 
@@ -10,7 +10,7 @@ pub(super) const NUDGE: u64 = 500_000;
 pub(super) const PATIENT: u64 = 5_000_000;
 pub(super) const PATIENT_TIMES: u8 = 12;
 
-/// What is known of the present process's answers.
+/// Answers of the present process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(
     clippy::struct_excessive_bools,
@@ -97,7 +97,7 @@ impl Readiness {
         !before && self.is_ready()
     }
 
-    /// Whether it answers heartbeats, as the shim says. `true` when that has changed.
+    /// Notes if the process answers heartbeats, as the shim reports it. `true` when that has changed.
     pub(crate) fn heartbeat(&mut self, alive: bool) -> bool {
         std::mem::replace(&mut self.alive, alive) != alive
     }
@@ -117,8 +117,7 @@ impl Readiness {
         self.next_probe
     }
 
-    /// What the log is to say, if the kernel has stopped answering, or answers again. `runs` is whether it has a process,
-    /// `wall` microseconds since 1970.
+    /// Record for the log if the kernel has stopped answering, or answers again. `runs` is whether it has a process, `wall` microseconds since 1970.
     pub(crate) fn judge(&mut self, runs: bool, wall: u64) -> Option<LifecycleRecord> {
         let gave_up = !self.replied && self.probes >= PATIENT_TIMES;
         let problem = match (runs, self.alive) {

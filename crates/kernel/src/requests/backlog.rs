@@ -15,26 +15,26 @@ const HELD_BYTES: usize = 64 << 20;
 /// Above this many per queue, or bytes of both, no refused request is taken back.
 const BACK_MAX: usize = 4096;
 const BACK_BYTES: usize = 256 << 20;
-/// How long a queue pauses after the shim had no room, microseconds: first, and doubled up to the last.
+/// Pause of a queue after the shim had no room, in microseconds: first, and doubled up to the last.
 const PAUSE: u64 = 250_000;
 const PAUSE_MAX: u64 = 30_000_000;
 
 /// A request that waits for a running kernel.
 #[derive(Clone, Debug)]
-pub(crate) struct Held {
+pub(crate) struct HeldRequest {
     pub(crate) request: Request,
     /// Number of the record that it had already, when it is sent again; 0 = none.
     pub(crate) again: u64,
 }
 
-impl Held {
+impl HeldRequest {
     /// One that has no record yet.
     pub(crate) fn new(request: Request) -> Self {
         Self { request, again: 0 }
     }
 }
 
-/// Why a queue pauses. Without it a refused request would be sent, and recorded, again at once.
+/// Reasons why a queue pauses. Without it a refused request would be sent, and recorded, again at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Halt {
     /// There was no process to take a request: until the next one starts.
@@ -45,14 +45,14 @@ enum Halt {
 
 #[derive(Debug, Default)]
 struct Queue {
-    waiting: VecDeque<Held>,
+    waiting: VecDeque<HeldRequest>,
     halt: Option<Halt>,
     /// The last pause, and its end.
     pause: u64,
     paused_until: u64,
 }
 
-/// Both queues: shell, and what is urgent (control and stdin).
+/// Queues of shell requests, and of urgent ones (control and stdin).
 #[derive(Debug, Default)]
 pub(super) struct RequestBacklog {
     shell: Queue,
@@ -61,16 +61,16 @@ pub(super) struct RequestBacklog {
 }
 
 impl Queue {
-    fn pop(&mut self) -> Option<Held> {
+    fn pop(&mut self) -> Option<HeldRequest> {
         if self.halt.is_some() {
             return None;
         }
         self.waiting.pop_front()
     }
 
-    /// Where a request that comes back belongs.
+    /// Place of a request that comes back.
     fn place(&self, again: u64) -> usize {
-        let before = |held: &&Held| held.again != 0 && (again == 0 || held.again < again);
+        let before = |held: &&HeldRequest| held.again != 0 && (again == 0 || held.again < again);
         self.waiting.iter().take_while(before).count()
     }
 }
@@ -93,21 +93,21 @@ impl RequestBacklog {
         queue.waiting.len()
     }
 
-    pub(super) fn push_last(&mut self, held: Held) {
+    pub(super) fn push_last(&mut self, held: HeldRequest) {
         self.bytes += held.request.frame.bytes().len();
         self.queue(held.request.channel()).waiting.push_back(held);
     }
 
     /// One that was taken out before: in front of all that came after it. Without a record it must be put back in turn,
     /// the last one first.
-    pub(super) fn put_back(&mut self, held: Held) {
+    pub(super) fn put_back(&mut self, held: HeldRequest) {
         self.bytes += held.request.frame.bytes().len();
         let queue = self.queue(held.request.channel());
         queue.waiting.insert(queue.place(held.again), held);
     }
 
     /// The next one: urgent ones first; shell ones only if `shell`.
-    pub(super) fn pop(&mut self, shell: bool) -> Option<Held> {
+    pub(super) fn pop(&mut self, shell: bool) -> Option<HeldRequest> {
         let urgent = self.urgent.pop();
         let held = urgent.or_else(|| if shell { self.shell.pop() } else { None })?;
         self.bytes -= held.request.frame.bytes().len();
@@ -132,7 +132,7 @@ impl RequestBacklog {
         self.waiting(channel) < HELD_MAX && self.bytes < HELD_BYTES
     }
 
-    /// Whether there is room for a refused request.
+    /// True if there is room for a refused request.
     pub(super) fn takes_back(&self, request: &Request) -> bool {
         self.waiting(request.channel()) < BACK_MAX && self.bytes + request.frame.bytes().len() <= BACK_BYTES
     }
@@ -180,7 +180,7 @@ impl RequestBacklog {
         [end(&self.shell), end(&self.urgent)].into_iter().flatten().min()
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Held> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &HeldRequest> {
         self.urgent.waiting.iter().chain(&self.shell.waiting)
     }
 
@@ -198,7 +198,7 @@ mod tests {
     use super::*;
 
     /// A request that says which one it is by its parent.
-    fn held(number: u64, again: u64) -> Held {
+    fn held(number: u64, again: u64) -> HeldRequest {
         let request = Request {
             owner: 1,
             kind: RequestKind::Execute,
@@ -206,7 +206,7 @@ mod tests {
             frame: Frame::new(Channel::Shell, &Parts::default()),
             trace: None,
         };
-        Held { request, again }
+        HeldRequest { request, again }
     }
 
     fn order(queues: &mut RequestBacklog) -> Vec<u64> {

@@ -4,20 +4,20 @@ use himalia_shim_protocol::{Lane, RequestId};
 use himalia_wire::Channel;
 use serde::{Deserialize, Serialize};
 
-use super::carried::Carried;
+use super::carried::CarriedRequest;
 use super::kind::{RequestKind, lane_of};
 use super::ledger::Entry;
-use super::state::{Asked, Requests};
+use super::state::{InputQuestion, Requests};
 use crate::shim::outbox::Outbox;
 
-/// What a checkpoint has of them.
+/// Requests in a checkpoint.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct RequestsCheckpoint {
     open: Vec<OpenRequest>,
-    unaccepted: Vec<Unaccepted>,
+    unaccepted: Vec<UnacceptedRequest>,
     secret_asked: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    asked: Option<Asked>,
+    asked: Option<InputQuestion>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -41,7 +41,7 @@ struct OpenRequest {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-struct Unaccepted {
+struct UnacceptedRequest {
     id: RequestId,
     seq: u64,
     lane: Lane,
@@ -52,7 +52,7 @@ impl Requests {
     /// For a checkpoint.
     pub(crate) fn checkpoint(&self, outbox: &Outbox) -> RequestsCheckpoint {
         let pending = Lane::ALL.into_iter().flat_map(|lane| {
-            let unaccepted = move |(id, seq)| Unaccepted {
+            let unaccepted = move |(id, seq)| UnacceptedRequest {
                 id,
                 seq,
                 lane,
@@ -61,19 +61,21 @@ impl Requests {
             outbox.unaccepted(lane).map(unaccepted)
         });
         let recorded = self.backlog.iter().filter(|held| held.again != 0);
-        let held = recorded.map(|held| Unaccepted {
+        let held = recorded.map(|held| UnacceptedRequest {
             id: RequestId { epoch: 0, number: 0 },
             seq: held.again,
             lane: lane_of(held.request.channel()),
             confirmed: true,
         });
         let carried = Lane::ALL.into_iter().flat_map(|lane| {
-            self.carried[lane].iter().map(move |(&seq, carried)| Unaccepted {
-                id: carried.id,
-                seq,
-                lane,
-                confirmed: carried.confirmed,
-            })
+            self.carried[lane]
+                .iter()
+                .map(move |(&seq, carried)| UnacceptedRequest {
+                    id: carried.id,
+                    seq,
+                    lane,
+                    confirmed: carried.confirmed,
+                })
         });
         let lost = self.ledger.iter_lost().map(|(id, entry)| (id, entry, true));
         let open = self.ledger.iter().map(|(id, entry)| (id, entry, false));
@@ -125,14 +127,14 @@ impl Requests {
                 self.ledger.insert(open.id, entry);
             }
         }
-        for Unaccepted {
+        for UnacceptedRequest {
             id,
             seq,
             lane,
             confirmed,
         } in checkpoint.unaccepted
         {
-            let carried = Carried {
+            let carried = CarriedRequest {
                 id,
                 confirmed,
                 held: None,

@@ -1,11 +1,11 @@
-//! What a request is: its kind, its lane, and the hash by which answers find it.
+//! Kind of a request, its lane, and the hash by which answers find it.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use himalia_shim_protocol::Lane;
 use himalia_wire::Channel;
 
-/// What kind of request it is, as far as the engine cares. Stored in the request record's `word`.
+/// Kind of a request, as far as the engine needs it. Stored in the request record's `word`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum RequestKind {
@@ -24,7 +24,7 @@ pub enum RequestKind {
 }
 
 impl RequestKind {
-    /// What a request record's `word` stands for; kinds of a later version are requests.
+    /// Kind for a request record's `word`; kinds of a later version are requests.
     pub fn from_word(word: u32) -> Self {
         [
             Self::Execute,
@@ -38,7 +38,7 @@ impl RequestKind {
         .unwrap_or(Self::Request)
     }
 
-    /// Whether the engine itself asks. Such a request is not sent again: the engine asks anew, or says that it could not.
+    /// True for questions of the engine itself. Such a request is not sent again: the engine asks anew, or says that it could not.
     pub(crate) fn is_engines(self) -> bool {
         matches!(self, Self::Probe | Self::Question)
     }

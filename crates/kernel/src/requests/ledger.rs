@@ -44,7 +44,7 @@ pub(crate) struct Entry {
     pub(crate) busy: bool,
     /// A later one of its channel was answered before.
     pub(crate) overtaken: bool,
-    /// Where it is, if it is traced. Not kept in checkpoints.
+    /// Place of the request in its trace, if it is traced. Not kept in checkpoints.
     pub(crate) way: Option<Box<Way>>,
 }
 
@@ -79,12 +79,12 @@ impl Entry {
     }
 }
 
-/// What a reply or an idle did to a request.
+/// Effect of a reply or an idle on a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Progress {
     pub(crate) id: RequestId,
     pub(crate) kind: RequestKind,
-    /// Both ends have been seen now, for the first time.
+    /// True if both ends have been seen now, for the first time.
     pub(crate) done: bool,
 }
 
@@ -100,16 +100,16 @@ pub(crate) struct Ledger {
     working: usize,
     /// The latest that was answered: on shell, on control.
     answered: [Option<RequestId>; 2],
-    /// What was forgotten with a process. The shim may still say that it never ran.
+    /// Requests that were forgotten with a process. The shim may still report that one never ran.
     lost: BTreeMap<RequestId, Entry>,
     /// Open ones that are traced and that the shim has not accepted.
     unaccepted_ways: usize,
-    /// Where those were that have ended, and whether they were lost.
+    /// Traces of requests that have ended, and whether they were lost.
     ended_ways: Vec<(Box<Way>, bool)>,
 }
 
 impl Entry {
-    /// Whether a reply is still to be expected. Kernels go idle without one on types that they do not know.
+    /// True if a reply is still to be expected. Kernels go idle without one on types that they do not know.
     fn unanswered(&self) -> bool {
         self.kind.replies() && !self.replied && !self.idle && !self.overtaken
     }
@@ -119,7 +119,7 @@ impl Entry {
         self.busy && !self.idle && !self.replied
     }
 
-    /// Whether it is traced, and the shim is not known to have accepted it.
+    /// True if it is traced, and the shim is not known to have accepted it.
     fn awaits_acceptance(&self) -> bool {
         self.way.as_ref().is_some_and(|way| !way.is_accepted())
     }
@@ -292,7 +292,7 @@ impl Ledger {
         gone
     }
 
-    /// Where a traced request is, while it is open.
+    /// Trace of an open request.
     pub(crate) fn way(&mut self, id: RequestId) -> Option<&mut Way> {
         self.open.get_mut(&id)?.way.as_deref_mut()
     }
@@ -326,7 +326,7 @@ impl Ledger {
         }
     }
 
-    /// What was lost with a process.
+    /// Requests that were lost with a process.
     pub(crate) fn iter_lost(&self) -> impl Iterator<Item = (RequestId, &Entry)> {
         self.lost.iter().map(|(id, entry)| (*id, entry))
     }

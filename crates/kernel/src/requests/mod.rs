@@ -39,7 +39,7 @@ use super::executions::records::execution_of;
 use super::meta::{RecordKind, RecordMeta};
 use super::synthetic::ENGINE_SESSION;
 use super::writes::Next;
-use backlog::Held;
+use backlog::HeldRequest;
 use kind::{RequestKind, lane_of};
 use ledger::Entry;
 
@@ -53,7 +53,7 @@ impl Core {
         if let Some(trace) = &mut request.trace {
             trace.received(self.now.wall);
         }
-        self.requests.backlog.push_last(Held::new(request));
+        self.requests.backlog.push_last(HeldRequest::new(request));
         self.release();
     }
 
@@ -76,11 +76,11 @@ impl Core {
     }
 
     /// Numbers a request and writes its record. Gives it back when the shim holds too much already.
-    pub(super) fn admit(&mut self, held: Held) -> Result<RequestId, Held> {
-        let Held { request, again } = held;
+    pub(super) fn admit(&mut self, held: HeldRequest) -> Result<RequestId, HeldRequest> {
+        let HeldRequest { request, again } = held;
         let lane = lane_of(request.channel());
         let Ok(id) = self.outbox.message(lane, request.frame.bytes().clone()) else {
-            return Err(Held { request, again });
+            return Err(HeldRequest { request, again });
         };
         let redacted = request.channel() == Channel::Stdin && self.requests.secret_asked;
         let mut meta = RecordMeta {
@@ -162,7 +162,7 @@ impl Core {
                 frame,
                 trace,
             };
-            self.requests.backlog.put_back(Held {
+            self.requests.backlog.put_back(HeldRequest {
                 request,
                 again: meta.link,
             });
@@ -176,7 +176,7 @@ impl Core {
             let frame = Frame::new(channel, &build::kernel_info_request(ENGINE_SESSION));
             let request = Request::ours(0, RequestKind::Probe, frame);
             // Refused when the shim holds too much: a later probe tries again.
-            let _ = self.admit(Held::new(request));
+            let _ = self.admit(HeldRequest::new(request));
         }
     }
 

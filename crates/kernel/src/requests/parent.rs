@@ -1,4 +1,4 @@
-//! What iopub messages answer. Floods have one parent, byte for byte: it is read, and looked for, once.
+//! Parents of iopub messages. Many messages in a row have the same parent, byte for byte: it is parsed, and looked up, once.
 
 use himalia_shim_protocol::RequestId;
 use himalia_wire::v1::Frame;
@@ -10,7 +10,7 @@ use crate::activity::tracked;
 use crate::executions::records::execution_of;
 use crate::synthetic::ENGINE_SESSION;
 
-/// What is known of the parent of the latest iopub message.
+/// Parent of the latest iopub message.
 #[derive(Debug)]
 pub(crate) struct IopubParent {
     raw: Box<[u8]>,
@@ -20,7 +20,7 @@ pub(crate) struct IopubParent {
     pub(crate) hidden: bool,
     pub(crate) key: Option<u64>,
     pub(crate) request: Option<RequestId>,
-    /// Of a native execution; otherwise 0: iopub is for all.
+    /// Owner for a native execution; otherwise 0: iopub is for all.
     pub(crate) owner: u64,
 }
 

@@ -8,7 +8,7 @@ use himalia_shim_protocol::Lane;
 use himalia_wire::v1::Frame;
 use himalia_wire::{Channel, Limits};
 
-use super::carried::{Carried, held_again};
+use super::carried::{CarriedRequest, held_again};
 use super::kind::{RequestKind, lane_of};
 use super::ledger::{Entry, Progress};
 use super::state::Requests;
@@ -29,7 +29,7 @@ impl Requests {
         if held.request.channel() != Channel::Stdin {
             self.ledger.insert(id, Entry::new(record.seq, &held.request));
         }
-        let carried = Carried {
+        let carried = CarriedRequest {
             id,
             confirmed: false,
             held: Some(held),

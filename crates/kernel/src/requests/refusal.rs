@@ -9,7 +9,7 @@ use std::sync::Arc;
 use himalia_journal::Record;
 use himalia_shim_protocol::{Lane, RefusalKind, Refused};
 
-use super::carried::{Carried, held_again};
+use super::carried::{CarriedRequest, held_again};
 use super::kind::RequestKind;
 use crate::core::Core;
 use crate::event::{CommandError, Effect};
@@ -91,7 +91,7 @@ impl Core {
         } else {
             // It takes its place when all that earlier epochs left is known.
             let held = Some(held);
-            self.requests.carried[lane].insert(seq, Carried { held, ..carried });
+            self.requests.carried[lane].insert(seq, CarriedRequest { held, ..carried });
         }
     }
 }

@@ -5,7 +5,7 @@ use himalia_wire::v1::Frame;
 use serde::Deserialize;
 use serde_json::json;
 
-/// Whether the content of an `input_request` asks for something that is not to be seen.
+/// True if an `input_request` asks for a secret, which is not echoed.
 pub(super) fn asks_for_one(content: &[u8]) -> bool {
     #[derive(Deserialize)]
     struct Content {

@@ -8,7 +8,7 @@ use himalia_wire::{Channel, header};
 use serde::{Deserialize, Serialize};
 
 use super::backlog::RequestBacklog;
-use super::carried::Carried;
+use super::carried::CarriedRequest;
 use super::kind::RequestKind;
 use super::ledger::{Entry, Ledger, Progress};
 use super::lost::LostRequests;
@@ -23,7 +23,7 @@ const INPUT_REQUEST: &str = "input_request";
 
 /// A question of the kernel.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Asked {
+pub(super) struct InputQuestion {
     /// The owner of the request whose code asks.
     owner: u64,
     msg_id: Box<str>,
@@ -36,17 +36,17 @@ pub(crate) struct Requests {
     pub(super) ledger: Ledger,
     pub(super) lost: LostRequests,
     /// By the numbers of their records.
-    pub(super) carried: PerLane<BTreeMap<u64, Carried>>,
+    pub(super) carried: PerLane<BTreeMap<u64, CarriedRequest>>,
     /// The kernel's latest question is for a password: its answers are not written.
     pub(super) secret_asked: bool,
     /// The kernel's latest question, if it is known who is asked.
-    pub(super) asked: Option<Asked>,
+    pub(super) asked: Option<InputQuestion>,
     pub(super) iopub_parent: Option<IopubParent>,
 }
 
-/// Those that wait.
+/// Waiting requests.
 impl Requests {
-    /// Whether one more is accepted on the channel.
+    /// True if one more is accepted on the channel.
     pub(crate) fn has_room(&self, channel: Channel) -> bool {
         let full = channel == Channel::Shell && self.ledger.is_full();
         !full && self.backlog.has_room(channel)
@@ -72,7 +72,7 @@ impl Requests {
     }
 }
 
-/// Those that were sent.
+/// Sent requests.
 impl Requests {
     /// An open request.
     pub(crate) fn get(&self, id: RequestId) -> Option<&Entry> {
@@ -85,12 +85,12 @@ impl Requests {
         self.ledger.len()
     }
 
-    /// Whether as many are unanswered as may be: no other one is sent on shell.
+    /// True if the limit of unanswered requests is reached: no other one is sent on shell.
     pub(crate) fn is_full(&self) -> bool {
         self.ledger.is_full()
     }
 
-    /// Whether an execution was sent and not answered.
+    /// True if an execution was sent and not answered.
     pub(crate) fn executes(&self) -> bool {
         self.ledger.oldest_execution().is_some()
     }
@@ -115,17 +115,17 @@ impl Requests {
         self.ledger.is_working()
     }
 
-    /// Whether the owner has an open request.
+    /// True if the owner has an open request.
     pub(crate) fn is_open(&self, owner: u64) -> bool {
         self.ledger.iter().any(|(_, entry)| entry.owner == owner)
     }
 
-    /// Whether the owner has lost a request with a process.
+    /// True if the owner has lost a request with a process.
     pub(crate) fn is_lost(&self, owner: u64) -> bool {
         self.ledger.iter_lost().any(|(_, entry)| entry.owner == owner)
     }
 
-    /// Whether the shim may not have accepted an open request of the owner yet.
+    /// True if the shim may not have accepted an open request of the owner yet.
     pub(crate) fn is_on_its_way(&self, owner: u64, outbox: &Outbox) -> bool {
         let mut open = self.ledger.iter();
         open.any(|(id, entry)| entry.owner == owner && outbox.is_on_its_way(id))
@@ -151,7 +151,7 @@ impl Requests {
         }
     }
 
-    /// Its reply has this content.
+    /// Handles the content of a reply.
     pub(crate) fn judge(&mut self, id: RequestId, content: &[u8]) {
         if let Some(way) = self.ledger.way(id)
             && let Some(how) = match header::reply_status(content).as_deref() {
@@ -174,7 +174,7 @@ impl Requests {
         self.ledger.remove(id).is_some()
     }
 
-    /// What a process had accepted is lost with it; what is still on its way goes to the next one.
+    /// Loses the requests that a process had accepted; those still on their way go to the next one.
     pub(crate) fn lose_accepted(&mut self, outbox: &Outbox, mono: u64) {
         for id in self.ledger.lose(|id| outbox.is_on_its_way(id)) {
             if let Some(entry) = self.ledger.lost(id) {
@@ -195,7 +195,7 @@ impl Requests {
             }
         }
         if let Some(entry) = entry.as_ref().filter(|_| again) {
-            let carried = Carried {
+            let carried = CarriedRequest {
                 id,
                 confirmed: true,
                 held,
@@ -206,7 +206,7 @@ impl Requests {
     }
 }
 
-/// What the kernel says to them.
+/// Answers of the kernel.
 impl Requests {
     /// A reply to the request was seen.
     pub(crate) fn replied(&mut self, id: RequestId) -> Option<Progress> {
@@ -242,7 +242,7 @@ impl Requests {
     /// The message on stdin has this header, and goes to this owner; 0 = it is not known to whom.
     pub(crate) fn note_asked(&mut self, header: &HeaderPeek<'_>, owner: u64) {
         let is_question = header.msg_type == INPUT_REQUEST && owner != 0;
-        self.asked = is_question.then(|| Asked {
+        self.asked = is_question.then(|| InputQuestion {
             owner,
             msg_id: (&*header.msg_id).into(),
         });
@@ -299,7 +299,7 @@ impl Requests {
         self.iopub_parent = None;
     }
 
-    /// What an earlier gateway had sent to the sandbox before was done there, or is lost with it.
+    /// Loses the requests that an earlier gateway had sent to the sandbox before.
     pub(crate) fn leave_sandbox(&mut self, outbox: &Outbox, mono: u64) {
         for lane in Lane::ALL {
             self.carried[lane].retain(|_, carried| carried.confirmed);
@@ -329,7 +329,7 @@ impl Requests {
         records
     }
 
-    /// What kinds of requests earlier gateways sent on the lane and may be sent again.
+    /// Kinds of requests that earlier gateways sent on the lane and that may be sent again.
     #[cfg(test)]
     pub(crate) fn carried_kinds(&self, lane: Lane) -> Vec<RequestKind> {
         let held = self.carried[lane]
@@ -338,8 +338,8 @@ impl Requests {
         held.map(|held| held.request.kind).collect()
     }
 
-    /// What earlier epochs left is known on all lanes: what was never accepted goes out again, in its old order, under new
-    /// numbers.
+    /// Queues the requests of earlier epochs that were never accepted, in their old order, under new numbers. Call it once the state of all lanes is
+    /// known.
     pub(crate) fn hold_carried(&mut self) {
         for lane in Lane::ALL {
             for (seq, carried) in std::mem::take(&mut self.carried[lane]) {

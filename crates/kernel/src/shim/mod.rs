@@ -15,11 +15,10 @@ use crate::life::records::{LifecycleRecord, StopBy};
 use crate::meta::{RecordKind, RecordMeta};
 use crate::writes::Next;
 
-/// How long after it is connected again a kernel is not held to the limit of an execution, microseconds: the shim may
-/// have its end to tell.
+/// Time after a reconnection without the limit of executions, in microseconds: the shim may have an end to report.
 const RECONNECT_GRACE: u64 = 2_000_000;
 
-/// Why a new sandbox is given up in which nothing was started.
+/// Reason why a new, unused sandbox is given up.
 const NEVER_USED: &str = "sandbox_lost: it was never used";
 
 impl Core {
@@ -183,8 +182,8 @@ impl Core {
         self.changed = true;
     }
 
-    /// Both lanes are there for the first time in this epoch. That earlier requests were never accepted must be in the
-    /// journal before the shim's marks move on to this epoch.
+    /// Begins an epoch when both lanes are there for the first time. A record that earlier requests were never accepted must be in the journal before
+    /// the shim's marks move on to this epoch.
     fn begin_epoch(&mut self, out: &mut Vec<Effect>) {
         let requests = self.requests.carried_records();
         if requests.is_empty() {

@@ -22,7 +22,7 @@ pub(crate) struct Outbox {
     connected: PerLane<bool>,
     /// A hello of this lane was seen in this epoch, so that its marks of earlier epochs are final.
     heard: PerLane<bool>,
-    /// What earlier epochs left is settled: requests of this one may be sent.
+    /// True if the work of earlier epochs is settled: requests of this one may be sent.
     greeted: bool,
     ack_at: Option<u64>,
     unacked_bytes: usize,
@@ -56,13 +56,12 @@ impl Outbox {
         self.link.set_protocol(version);
     }
 
-    /// Whether both lanes have said hello in this epoch and what earlier ones left is settled, so that requests may be
-    /// numbered and sent.
+    /// True if both lanes have said hello in this epoch and the work of earlier ones is settled, so that requests may be numbered and sent.
     pub(crate) fn greeted(&self) -> bool {
         self.greeted
     }
 
-    /// Whether a command gets to the shim at once.
+    /// True if a command gets to the shim at once.
     pub(crate) fn takes_commands(&self) -> bool {
         self.connected.now && self.greeted
     }
@@ -91,7 +90,7 @@ impl Outbox {
         self.link.message(lane, frame)
     }
 
-    /// Whether an order to start again is on its way.
+    /// True if an order to start again is on its way.
     pub(crate) fn restarts(&self) -> bool {
         self.link
             .pending(Lane::Now)
@@ -150,7 +149,7 @@ impl Outbox {
         self.heard[lane]
     }
 
-    /// What earlier epochs left was dealt with: requests may be sent.
+    /// Notes that the work of earlier epochs is settled: requests may be sent.
     pub(crate) fn greet(&mut self, out: &mut Vec<Effect>) {
         self.greeted = true;
         for lane in Lane::ALL {
@@ -180,12 +179,12 @@ impl Outbox {
         pending.map(move |(number, seq)| (RequestId { epoch, number }, seq))
     }
 
-    /// Whether a request of this epoch may still be on its way.
+    /// True if a request of this epoch may still be on its way.
     pub(crate) fn is_on_its_way(&self, id: RequestId) -> bool {
         id.epoch == self.link.epoch() && self.link.is_pending(id.number)
     }
 
-    /// What the link number of a frame means; `None` for frames without one.
+    /// Looks up the link number of a frame; `None` for frames without one.
     pub(crate) fn check(&mut self, lane: Lane, frame: &ToGateway) -> Option<LinkCheck> {
         match frame {
             ToGateway::Message { link, .. } | ToGateway::Event { link, .. } => {

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use himalia_wire::v1::Frame;
 use himalia_wire::{Channel, Parts};
 
-use super::world::{Asked, World, fingerprint, owner_of};
+use super::world::{InputQuestion, World, fingerprint, owner_of};
 use crate::event::{Command, Event, Request};
 use crate::requests::kind::{RequestKind, parent_key};
 
@@ -39,7 +39,7 @@ impl World {
         self.note(|| format!("client asks {session}/{msg_id} {msg_type}"));
         self.asked.insert(
             format!("{session}/{msg_id}"),
-            Asked {
+            InputQuestion {
                 owner,
                 epoch: self.epoch,
                 replies: msg_type.ends_with("_request"),

@@ -11,7 +11,7 @@ use super::sandboxes::Gone;
 use super::shim::{KERNEL, SimShim};
 use super::wire::{Down, Wire};
 use crate::core::{Core, Settings};
-use crate::event::{Command, Effect, Event, Now};
+use crate::event::{Command, Effect, Event, Timestamp};
 
 /// Things that happen before the faults end: this many, and up to as many again twice over.
 const STEPS: u64 = 150;
@@ -20,7 +20,7 @@ const QUIET: u32 = 20_000;
 
 /// A request as its client remembers it.
 #[derive(Clone, Debug)]
-pub(super) struct Asked {
+pub(super) struct InputQuestion {
     pub(super) owner: u64,
     /// Number of the gateway that took it.
     pub(super) epoch: u64,
@@ -37,13 +37,13 @@ pub(super) struct Gateway {
 #[derive(Debug)]
 pub(super) struct World {
     pub(super) rng: Rng,
-    pub(super) now: Now,
+    pub(super) now: Timestamp,
     pub(super) shim: SimShim,
     pub(super) gateway: Option<Gateway>,
     pub(super) disk: Disk,
     pub(super) epoch: u64,
     pub(super) wires: PerLane<Option<Wire>>,
-    pub(super) asked: BTreeMap<String, Asked>,
+    pub(super) asked: BTreeMap<String, InputQuestion>,
     /// What a reader that names its position has seen.
     pub(super) read: Vec<u64>,
     pub(super) ended: Option<bool>,
@@ -75,7 +75,7 @@ impl World {
         let shim = SimShim::new(&mut rng);
         let mut world = Self {
             shim,
-            now: Now { mono: 1, wall: 1 },
+            now: Timestamp { mono: 1, wall: 1 },
             gateway: None,
             disk: Disk::default(),
             epoch: 0,

@@ -18,7 +18,7 @@ use stopwatch::Step;
 pub const TIMED_OUT: &str = "execution_timeout";
 
 impl Core {
-    /// Other rules hold from now on.
+    /// Sets the rules from now on.
     pub fn set_rules(&mut self, rules: Rules) {
         self.rules = rules;
         self.stopwatch.limit(rules.execution, self.now);

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use himalia_shim_protocol::RequestId;
 use serde::{Deserialize, Serialize};
 
-use crate::event::Now;
+use crate::event::Timestamp;
 
 /// From one step to the next, microseconds: an interrupt, another one, the end of the process.
 const STEP_INTERVAL: u64 = 5_000_000;
@@ -17,7 +17,7 @@ const MAX_SUBSHELLS: usize = 64;
 /// Bytes of the id of a subshell that is timed.
 const MAX_SUBSHELL_ID: usize = 256;
 
-/// What is done about an execution that takes too long.
+/// Steps against an execution that takes too long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     Interrupt,
@@ -27,15 +27,15 @@ pub(super) enum Step {
 /// The executions under way.
 #[derive(Debug, Default)]
 pub(crate) struct Stopwatch {
-    main: Option<Timed>,
+    main: Option<TimedExecution>,
     /// The executions by the ids of their subshells.
-    subshells: BTreeMap<Box<str>, Timed>,
+    subshells: BTreeMap<Box<str>, TimedExecution>,
     /// The stop of a process that was not replaced is under way: its end is not the kernel's.
     stopping: bool,
 }
 
 #[derive(Debug)]
-struct Timed {
+struct TimedExecution {
     id: RequestId,
     /// Microseconds since 1970.
     began: u64,
@@ -47,7 +47,7 @@ struct Timed {
 
 /// An execution under way, in a checkpoint.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Executing {
+pub(crate) struct RunningExecution {
     id: RequestId,
     /// Microseconds since 1970.
     began: u64,
@@ -56,8 +56,8 @@ pub(crate) struct Executing {
     subshell: Option<Box<str>>,
 }
 
-impl Timed {
-    fn limit(&mut self, limit: Option<u64>, now: Now) {
+impl TimedExecution {
+    fn limit(&mut self, limit: Option<u64>, now: Timestamp) {
         self.due = limit.map(|limit| {
             let passed = now.wall.saturating_sub(self.began);
             now.mono.saturating_add(limit.saturating_sub(passed))
@@ -72,7 +72,7 @@ impl Stopwatch {
         if self.all().any(|timed| timed.id == id) {
             return;
         }
-        let timed = Timed {
+        let timed = TimedExecution {
             id,
             began,
             due: None,
@@ -111,8 +111,8 @@ impl Stopwatch {
     }
 
     /// For a checkpoint: in the main shell, in subshells.
-    pub(crate) fn checkpoint(&self) -> (Option<Executing>, Vec<Executing>) {
-        let executing = |timed: &Timed, subshell: Option<&str>| Executing {
+    pub(crate) fn checkpoint(&self) -> (Option<RunningExecution>, Vec<RunningExecution>) {
+        let executing = |timed: &TimedExecution, subshell: Option<&str>| RunningExecution {
             id: timed.id,
             began: timed.began,
             subshell: subshell.map(Box::from),
@@ -124,21 +124,21 @@ impl Stopwatch {
     }
 
     /// From a checkpoint.
-    pub(crate) fn restore(&mut self, executing: impl IntoIterator<Item = Executing>) {
+    pub(crate) fn restore(&mut self, executing: impl IntoIterator<Item = RunningExecution>) {
         for one in executing {
             self.began(one.id, one.began, one.subshell.as_deref());
         }
     }
 
-    fn all(&self) -> impl Iterator<Item = &Timed> {
+    fn all(&self) -> impl Iterator<Item = &TimedExecution> {
         self.main.iter().chain(self.subshells.values())
     }
 
-    fn all_mut(&mut self) -> impl Iterator<Item = &mut Timed> {
+    fn all_mut(&mut self) -> impl Iterator<Item = &mut TimedExecution> {
         self.main.iter_mut().chain(self.subshells.values_mut())
     }
 
-    /// Nothing is done before this time, monotonic.
+    /// Takes no step before this time, monotonic.
     pub(crate) fn not_before(&mut self, mono: u64) {
         for due in self.all_mut().filter_map(|timed| timed.due.as_mut()) {
             *due = mono.max(*due);
@@ -155,14 +155,14 @@ impl Stopwatch {
     }
 
     /// Sets the limit of all whose time is not up.
-    pub(super) fn limit(&mut self, limit: Option<u64>, now: Now) {
+    pub(super) fn limit(&mut self, limit: Option<u64>, now: Timestamp) {
         for timed in self.all_mut().filter(|timed| timed.steps == 0) {
             timed.limit(limit, now);
         }
     }
 
     /// Sets the limit of those that have none.
-    pub(super) fn limit_new(&mut self, limit: Option<u64>, now: Now) {
+    pub(super) fn limit_new(&mut self, limit: Option<u64>, now: Timestamp) {
         for timed in self.all_mut().filter(|timed| timed.due.is_none()) {
             timed.limit(limit, now);
         }
@@ -181,7 +181,7 @@ impl Stopwatch {
     /// The next thing to do about a request that takes too long, if it is due; the step after it comes after a while.
     pub(super) fn next_step(&mut self, mono: u64) -> Option<(RequestId, Step)> {
         let in_main = self.running();
-        let is_due = |timed: &&mut Timed| timed.due.is_some_and(|due| due <= mono);
+        let is_due = |timed: &&mut TimedExecution| timed.due.is_some_and(|due| due <= mono);
         for timed in self.all_mut().filter(is_due) {
             timed.due = Some(mono + STEP_INTERVAL);
             timed.steps += 1;

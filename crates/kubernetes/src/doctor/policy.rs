@@ -1,4 +1,4 @@
-//! Whether a network policy denies by default; whether it is enforced is tried by the probe.
+//! Checks that a network policy denies by default; the probe tries if it is enforced.
 
 use k8s_openapi::api::networking::v1::{NetworkPolicy, NetworkPolicySpec};
 use kube::api::ListParams;

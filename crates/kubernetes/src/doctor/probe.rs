@@ -15,14 +15,14 @@ use tokio::time::{Instant, sleep};
 use super::{Check, Verdict};
 use crate::config::{KubernetesConfig, PORT};
 use crate::names::Names;
-use crate::observe::{Observed, Obstacle, observe};
+use crate::observe::{Obstacle, PodPhase, observe};
 use crate::pod::{self, CONTAINER, LEAST_CPU_MILLIS, LEAST_MEMORY, Parts};
 
 const TOPIC: &str = "isolation";
 const PROCESSES: &str = "processes";
-/// How long each of the pods may take.
+/// Time for each of the pods.
 const POD_TIME: Duration = Duration::from_mins(2);
-/// How often they are looked at.
+/// Interval of polls.
 const LOOK: Duration = Duration::from_millis(500);
 
 pub(super) async fn try_out(config: &KubernetesConfig, client: &Client) -> Vec<Check> {
@@ -45,7 +45,7 @@ pub(super) async fn try_out(config: &KubernetesConfig, client: &Client) -> Vec<C
     }
 }
 
-/// What the second pod reached, by what it said.
+/// Checks the isolation by the report of the second pod.
 fn isolation(said: &str, target: &str) -> Check {
     let reached = said.lines().filter_map(|line| line.strip_prefix("open "));
     let reached: Vec<String> = reached
@@ -69,7 +69,7 @@ fn isolation(said: &str, target: &str) -> Check {
     Check::new(Verdict::Bad, TOPIC, text)
 }
 
-/// How many processes the second pod may have, by what it said.
+/// Checks the limit of processes by the report of the second pod.
 fn processes(said: &str) -> Check {
     let found = said.lines().find_map(|line| line.strip_prefix("processes "));
     match found.map(str::parse::<u64>) {
@@ -92,7 +92,7 @@ fn processes(said: &str) -> Check {
     }
 }
 
-/// What the second pod said, and the address of the first.
+/// Report of the second pod, and the address of the first.
 async fn run(
     config: &KubernetesConfig,
     pods: &Api<Pod>,
@@ -101,18 +101,18 @@ async fn run(
     let listen = probe(config, &["listen", &format!("[::]:{PORT}")])?;
     let listening = create(pods, &listen, names).await?;
     let ip = until(pods, &listening, |pod| match observe(pod) {
-        Observed::Running(ip) => Some(Ok(ip)),
-        Observed::Ended(end) => Some(Err(format!("{}: {}", end.cause, end.log))),
-        Observed::Waiting(Some(obstacle)) if obstacle.is_final => Some(Err(obstacle.message)),
-        Observed::Waiting(_) => None,
+        PodPhase::Running(ip) => Some(Ok(ip)),
+        PodPhase::Ended(end) => Some(Err(format!("{}: {}", end.cause, end.log))),
+        PodPhase::Waiting(Some(obstacle)) if obstacle.is_final => Some(Err(obstacle.message)),
+        PodPhase::Waiting(_) => None,
     })
     .await?;
     let target = SocketAddr::new(ip, PORT).to_string();
     let call = probe(config, &["connect", &target])?;
     let calling = create(pods, &call, names).await?;
     let said = until(pods, &calling, |pod| match observe(pod) {
-        Observed::Ended(_) => Some(message(pod).ok_or_else(|| "the probe said nothing".to_owned())),
-        Observed::Waiting(Some(obstacle)) if obstacle.is_final => Some(Err(obstacle.message)),
+        PodPhase::Ended(_) => Some(message(pod).ok_or_else(|| "the probe said nothing".to_owned())),
+        PodPhase::Waiting(Some(obstacle)) if obstacle.is_final => Some(Err(obstacle.message)),
         _ => None,
     })
     .await?;
@@ -145,7 +145,7 @@ async fn until<T>(
         if let Some(found) = found(&pod) {
             return found.map_err(failed);
         }
-        if let Observed::Waiting(Some(obstacle)) = observe(&pod) {
+        if let PodPhase::Waiting(Some(obstacle)) = observe(&pod) {
             last = Some(obstacle);
         }
         if Instant::now() > end {
@@ -198,7 +198,7 @@ fn probe(config: &KubernetesConfig, words: &[&str]) -> Result<Pod, SandboxError>
     Ok(pod)
 }
 
-/// What the container said at its end.
+/// Termination message of the container.
 fn message(pod: &Pod) -> Option<String> {
     let all = pod.status.as_ref()?.container_statuses.as_ref()?;
     let state = all.iter().find(|one| one.name == CONTAINER)?.state.as_ref()?;

@@ -1,4 +1,4 @@
-//! What this account may do in the namespace: all that is needed, and nothing that would be worth stealing.
+//! Checks the permissions of this account in the namespace: all that are needed, and none that an attacker could use.
 
 use k8s_openapi::api::authorization::v1::{
     ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
@@ -18,7 +18,7 @@ const NEEDED: &[(&[&str], &str, &str)] = &[
     (&["create", "delete", "list"], "persistentvolumeclaims", ""),
 ];
 
-/// What a gateway that was taken over could do more with.
+/// Permissions that would help an attacker who controls the gateway.
 const NEEDLESS: &[(&str, &str, &str)] = &[
     ("create", "pods", "exec"),
     ("create", "pods", "attach"),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use himalia_authority::Authority;
 use himalia_kubernetes::{KubernetesConfig, KubernetesProvisioner, connect};
-use himalia_link::{Arrival, Endpoint, FIRST_LINK, Gate, Unproven};
+use himalia_link::{Arrival, Endpoint, FIRST_LINK, Gate, UnprovenBudget};
 use himalia_sandbox::{Provisioner, SandboxHandle, SandboxKey, SandboxSpec};
 use himalia_testkit::cluster::{Cluster, Image};
 use himalia_testkit::{binaries, patience};
@@ -102,7 +102,7 @@ pub(crate) fn listen(handle: &SandboxHandle, key: &SandboxKey, epoch: u64) -> Li
     let gate = Gate {
         key_hash: Sha256::digest(key.expose()).into(),
         epoch,
-        unproven: Arc::new(Unproven::default()),
+        unproven: Arc::new(UnprovenBudget::default()),
     };
     let listener = handle.endpoint.listen(FIRST_LINK, gate).unwrap();
     let (arrivals_in, arrivals) = mpsc::channel(4);

@@ -1,4 +1,4 @@
-//! Where the gateway dials: one connection of each link is always there for the shim to say hello on.
+//! Dials a shim: one connection of each link is always open, so that the shim can send its hello.
 
 use std::io;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
-use super::incoming::Incoming;
+use super::incoming::IncomingStream;
 use super::listener::{Arrival, Gatekeeper, Pace};
 use super::streams::Streams;
 use crate::{Redial, TlsEndpoint};
@@ -86,12 +86,12 @@ impl Dialer {
     }
 
     /// A connection on which the shim has said something, with what that is.
-    async fn wait(&self) -> io::Result<(Incoming, Decoder)> {
+    async fn wait(&self) -> io::Result<(IncomingStream, Decoder)> {
         let mut stream = self.endpoint.call(&self.link).await?;
         let mut decoder = Decoder::unproven();
         match stream.read_buf(decoder.buffer()).await? {
             0 => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "closed by the shim")),
-            _ => Ok((Incoming::Tls(Box::new(stream)), decoder)),
+            _ => Ok((IncomingStream::Tls(Box::new(stream)), decoder)),
         }
     }
 }

@@ -14,8 +14,8 @@ use tokio::task::JoinHandle;
 
 use super::*;
 use crate::{
-    CA_FILE, CERT_FILE, CERT_KEY_FILE, Connection, Endpoint, Expected, FIRST_LINK, Gate, Gateway, TlsClient,
-    TlsServer, Unproven,
+    CA_FILE, CERT_FILE, CERT_KEY_FILE, Connection, Endpoint, ExpectedStream, FIRST_LINK, Gate, Gateway,
+    TlsClient, TlsServer, UnprovenBudget,
 };
 
 const KEY: &str = "the key";
@@ -112,7 +112,7 @@ fn listen_at(endpoint: TlsEndpoint, epoch: u64) -> Listening {
     let gate = Gate {
         key_hash: Sha256::digest(KEY).into(),
         epoch,
-        unproven: Arc::new(Unproven::default()),
+        unproven: Arc::new(UnprovenBudget::default()),
     };
     let listener = Endpoint::Tls(endpoint).listen(FIRST_LINK, gate).unwrap();
     let (arrivals_in, arrivals) = mpsc::channel(4);
@@ -182,7 +182,7 @@ async fn lanes_and_streams_pass_frames_both_ways() {
     pass(&mut data_arrival.connection, &mut data).await;
     pass(&mut data, &mut data_arrival.connection).await;
 
-    let expected: Expected = gateway.streams.expect();
+    let expected: ExpectedStream = gateway.streams.expect();
     let said = hello(Lane::Now, 5, Some(expected.name().to_owned()));
     let dialled = world.gateway.clone();
     let shim = tokio::task::spawn_blocking(move || {

@@ -13,12 +13,12 @@ use crate::Socket;
 use crate::tls::TlsSocket;
 
 #[derive(Debug)]
-pub(super) enum Incoming {
+pub(super) enum IncomingStream {
     Unix(UnixStream),
     Tls(Box<TlsStream<TcpStream>>),
 }
 
-impl Incoming {
+impl IncomingStream {
     /// The socket, if its bytes are those of the stream.
     pub(super) fn plain(&self) -> Option<BorrowedFd<'_>> {
         match self {
@@ -39,7 +39,7 @@ impl Incoming {
     }
 }
 
-impl AsyncRead for Incoming {
+impl AsyncRead for IncomingStream {
     fn poll_read(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -52,7 +52,7 @@ impl AsyncRead for Incoming {
     }
 }
 
-impl AsyncWrite for Incoming {
+impl AsyncWrite for IncomingStream {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         match self.get_mut() {
             Self::Unix(stream) => Pin::new(stream).poll_write(cx, bytes),

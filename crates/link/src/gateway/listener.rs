@@ -1,4 +1,4 @@
-//! Where a shim calls or is called, and the proof that it is that shim.
+//! Accepts or dials the connections of a shim, and checks the proof that it is that shim.
 
 use std::collections::VecDeque;
 use std::io;
@@ -16,18 +16,18 @@ use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::dialer::Dialer;
-use super::incoming::Incoming;
+use super::incoming::IncomingStream;
 use super::stream::StreamConnection;
 use super::streams::Streams;
-use super::unproven::Unproven;
+use super::unproven::UnprovenBudget;
 use crate::{Connection, Endpoint};
 
 /// Connections of one socket that have not proven the key yet. One more, and the oldest is closed: a shim says its hello as soon as
 /// it is connected, so those that are old are not shims. More than a program in the sandbox opens at once by the library for tools.
 const UNPROVEN_MAX: usize = 64;
-/// How long the head of a hello may take, and how long its rest.
+/// Time for the head of a hello, and again for its rest.
 const PROOF_TIME: Duration = Duration::from_secs(1);
-/// How long a hello waits for room in the budget of all sandboxes.
+/// Time that a hello waits for room in the budget of all sandboxes.
 const ROOM_TIME: Duration = Duration::from_secs(5);
 /// Connections that are accepted in [`ACCEPT_WINDOW`]: a sandbox that calls without end costs a bounded part of a core.
 const ACCEPT_MAX: u32 = 64;
@@ -39,7 +39,6 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// A lane whose shim has proven the key. The welcome is still to be sent.
 #[derive(Debug)]
 pub struct Arrival {
-    /// What the shim said.
     pub hello: Box<Hello>,
     /// The version that both speak.
     pub protocol: u16,
@@ -47,19 +46,19 @@ pub struct Arrival {
     pub connection: Connection,
 }
 
-/// Who is let in.
+/// Checks that let a shim in.
 #[derive(Clone, Debug)]
 pub struct Gate {
     /// The SHA-256 of the sandbox key.
     pub key_hash: [u8; 32],
     /// The epoch of this gateway: a shim that has seen a later one is refused.
     pub epoch: u64,
-    /// What callers without the key may cost, over all sandboxes.
-    pub unproven: Arc<Unproven>,
+    /// Bounds for callers without the key, over all sandboxes.
+    pub unproven: Arc<UnprovenBudget>,
 }
 
-/// What a connection with the right key is.
-enum Proven {
+/// Kinds of connections with the right key.
+enum ProvenConnection {
     Lane(Box<Arrival>),
     /// A stream of this name.
     Stream(String, StreamConnection),
@@ -69,7 +68,7 @@ enum Proven {
 #[derive(Debug)]
 pub struct Listener(Source);
 
-/// Where its connections come from.
+/// Source of a sandbox's connections.
 #[derive(Debug)]
 enum Source {
     Unix(UnixListener, Arc<Gatekeeper>),
@@ -145,7 +144,7 @@ async fn accept(
                     (Arc::clone(&gatekeeper), arrivals.clone(), Arc::clone(&streams));
                 tokio::spawn(async move {
                     let proven = tokio::select! {
-                        proven = gatekeeper.prove(Incoming::Unix(stream), Decoder::unproven()) => proven,
+                        proven = gatekeeper.prove(IncomingStream::Unix(stream), Decoder::unproven()) => proven,
                         _ = closed => None,
                     };
                     pass(proven, &arrivals, &streams).await;
@@ -166,11 +165,11 @@ async fn accept(
 }
 
 /// Gives a connection to who waits for it.
-async fn pass(proven: Option<Proven>, arrivals: &mpsc::Sender<Arrival>, streams: &Streams) {
+async fn pass(proven: Option<ProvenConnection>, arrivals: &mpsc::Sender<Arrival>, streams: &Streams) {
     match proven {
         // A closed receiver means that the link has ended.
-        Some(Proven::Lane(arrival)) => drop(arrivals.send(*arrival).await),
-        Some(Proven::Stream(name, socket)) => streams.arrive(&name, socket),
+        Some(ProvenConnection::Lane(arrival)) => drop(arrivals.send(*arrival).await),
+        Some(ProvenConnection::Stream(name, socket)) => streams.arrive(&name, socket),
         None => {}
     }
 }
@@ -179,7 +178,7 @@ impl Gatekeeper {
     /// Lets in who proves the key.
     pub(super) async fn admit(
         &self,
-        stream: Incoming,
+        stream: IncomingStream,
         decoder: Decoder,
         arrivals: &mpsc::Sender<Arrival>,
         streams: &Streams,
@@ -188,7 +187,7 @@ impl Gatekeeper {
     }
 
     /// `decoder` may hold what came already.
-    async fn prove(&self, mut stream: Incoming, mut decoder: Decoder) -> Option<Proven> {
+    async fn prove(&self, mut stream: IncomingStream, mut decoder: Decoder) -> Option<ProvenConnection> {
         let hello = match self.hello(&mut stream, &mut decoder).await {
             Ok(hello) => hello,
             Err(reason) => {
@@ -209,7 +208,10 @@ impl Gatekeeper {
             return None;
         }
         if let Some(name) = hello.stream {
-            return Some(Proven::Stream(name, StreamConnection::new(stream, decoder)));
+            return Some(ProvenConnection::Stream(
+                name,
+                StreamConnection::new(stream, decoder),
+            ));
         }
         let protocol = match VersionRange::OURS.negotiate(hello.versions) {
             Ok(protocol) => protocol,
@@ -227,7 +229,7 @@ impl Gatekeeper {
         let socket = socket
             .inspect_err(|error| tracing::warn!(%error, "cannot watch a shim's connection"))
             .ok()?;
-        Some(Proven::Lane(Box::new(Arrival {
+        Some(ProvenConnection::Lane(Box::new(Arrival {
             hello,
             protocol,
             connection: Connection::new(socket, decoder),
@@ -236,7 +238,7 @@ impl Gatekeeper {
 
     /// A hello with the right key, or why there is none. Takes at most [`himalia_shim_protocol::HELLO_BYTES`], and those only while
     /// there is room for them in the budget of all sandboxes.
-    async fn hello(&self, stream: &mut Incoming, decoder: &mut Decoder) -> Result<Box<Hello>, String> {
+    async fn hello(&self, stream: &mut IncomingStream, decoder: &mut Decoder) -> Result<Box<Hello>, String> {
         let late = |_| "no hello in time".to_owned();
         let first = timeout(
             PROOF_TIME,
@@ -252,7 +254,7 @@ impl Gatekeeper {
         }
         let frame = frame.ok_or_else(|| "no hello".to_owned())?;
         let ToGateway::Hello(hello) = ToGateway::parse(frame).map_err(|error| error.to_string())? else {
-            return Err("the first frame is no hello".to_owned());
+            return Err("the first frame must be a hello".to_owned());
         };
         drop(room);
         if !same(&Sha256::digest(hello.key.as_bytes()), &self.gate.key_hash) {
@@ -317,7 +319,7 @@ impl Pace {
     }
 }
 
-async fn deny(mut stream: Incoming, reason: String) {
+async fn deny(mut stream: IncomingStream, reason: String) {
     let mut out = bytes::BytesMut::new();
     if ToShim::Denied(Denied { reason }).encode(&mut out).is_ok() {
         // It is closed in any case.

@@ -42,7 +42,7 @@ fn listen() -> Listening {
 }
 
 /// Listens with a budget that others share.
-fn listen_within(unproven: &Arc<Unproven>) -> Listening {
+fn listen_within(unproven: &Arc<UnprovenBudget>) -> Listening {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join(KEY_FILE), KEY).unwrap();
     let hash = Sha256::digest(KEY).into();
@@ -198,7 +198,7 @@ async fn those_that_say_nothing_are_closed_for_others() {
 
 #[tokio::test]
 async fn unfinished_hellos_hold_no_more_than_the_budget() {
-    let unproven = Arc::new(Unproven::new(0));
+    let unproven = Arc::new(UnprovenBudget::new(0));
     let (one, mut other) = (listen_within(&unproven), listen_within(&unproven));
     let mut slow = one.call(&head(Kind::Hello, HELLO_BYTES)).await;
     slow.write_all(&[b' '; 100]).await.unwrap();

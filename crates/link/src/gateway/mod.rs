@@ -9,5 +9,5 @@ mod unproven;
 
 pub use listener::{Arrival, Gate, Listener};
 pub use stream::{StreamConnection, StreamError, StreamReader, StreamWriter};
-pub use streams::{Expected, Streams};
-pub use unproven::Unproven;
+pub use streams::{ExpectedStream, Streams};
+pub use unproven::UnprovenBudget;

@@ -7,33 +7,33 @@ use bytes::BytesMut;
 use himalia_shim_protocol::{Decoder, Frame, ProtocolError};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadHalf, WriteHalf, split};
 
-use super::incoming::Incoming;
+use super::incoming::IncomingStream;
 
 /// A connection for one stream whose shim has proven the key. Dropping it closes it.
 #[derive(Debug)]
 pub struct StreamConnection {
-    socket: Incoming,
+    socket: IncomingStream,
     /// May hold bytes that came after the hello.
     decoder: Decoder,
 }
 
-/// Why there is no next frame.
+/// Reasons why there is no next frame.
 #[derive(Debug)]
 pub enum StreamError {
     /// The shim has closed the stream.
     Closed,
     /// It broke off.
     Io(io::Error),
-    /// What came is no frame.
+    /// The bytes are not a frame.
     Protocol(ProtocolError),
 }
 
 impl StreamConnection {
-    pub(super) fn new(socket: Incoming, decoder: Decoder) -> Self {
+    pub(super) fn new(socket: IncomingStream, decoder: Decoder) -> Self {
         Self { socket, decoder }
     }
 
-    /// Both directions, for a stream on which both sides speak at any time.
+    /// Splits a stream on which both sides send at any time.
     pub fn split(self) -> (StreamReader, StreamWriter) {
         let (reader, writer) = split(self.socket);
         let reader = StreamReader {
@@ -96,10 +96,10 @@ async fn next(socket: &mut (impl AsyncRead + Unpin), decoder: &mut Decoder) -> R
     }
 }
 
-/// What the shim sends on a stream. The stream closes when both directions are dropped.
+/// Reads the frames that the shim sends on a stream. The stream closes when both directions are dropped.
 #[derive(Debug)]
 pub struct StreamReader {
-    socket: ReadHalf<Incoming>,
+    socket: ReadHalf<IncomingStream>,
     decoder: Decoder,
 }
 
@@ -113,10 +113,10 @@ impl StreamReader {
     }
 }
 
-/// What the gateway sends on a stream.
+/// Writes frames of the gateway to a stream.
 #[derive(Debug)]
 pub struct StreamWriter {
-    socket: WriteHalf<Incoming>,
+    socket: WriteHalf<IncomingStream>,
 }
 
 impl StreamWriter {

@@ -15,15 +15,15 @@ const NETWORK_WAITING: usize = 256;
 /// The streams of one link.
 #[derive(Debug, Default)]
 pub struct Streams {
-    /// Those for files that were asked for and have not come.
+    /// Requested streams of files that have not come yet.
     expected: Mutex<HashMap<String, oneshot::Sender<StreamConnection>>>,
-    /// Who serves those of the network.
+    /// Receiver of network streams.
     network: Mutex<Option<mpsc::Sender<StreamConnection>>>,
 }
 
 /// One that was asked for. Dropping it stops the wait.
 #[derive(Debug)]
-pub struct Expected {
+pub struct ExpectedStream {
     streams: Arc<Streams>,
     name: String,
     socket: oneshot::Receiver<StreamConnection>,
@@ -31,18 +31,18 @@ pub struct Expected {
 
 impl Streams {
     /// A new name to wait for.
-    pub fn expect(self: &Arc<Self>) -> Expected {
+    pub fn expect(self: &Arc<Self>) -> ExpectedStream {
         let name = uuid::Uuid::new_v4().simple().to_string();
         let (tell, socket) = oneshot::channel();
         self.expected.lock().insert(name.clone(), tell);
-        Expected {
+        ExpectedStream {
             streams: Arc::clone(self),
             name,
             socket,
         }
     }
 
-    /// Those of the network come here from now on; without that they are closed.
+    /// Returns the receiver of network streams from now on; without one they are closed.
     pub fn network(&self) -> mpsc::Receiver<StreamConnection> {
         let (sender, receiver) = mpsc::channel(NETWORK_WAITING);
         *self.network.lock() = Some(sender);
@@ -68,8 +68,8 @@ impl Streams {
     }
 }
 
-impl Expected {
-    /// What the shim's hello will say.
+impl ExpectedStream {
+    /// Name that the shim's hello has to give.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -80,7 +80,7 @@ impl Expected {
     }
 }
 
-impl Drop for Expected {
+impl Drop for ExpectedStream {
     fn drop(&mut self) {
         self.streams.expected.lock().remove(&self.name);
     }

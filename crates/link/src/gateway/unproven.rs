@@ -1,4 +1,4 @@
-//! What callers of the sandboxes' sockets may cost before they have shown the key, all of them together.
+//! Bounds for all callers of the sandboxes' sockets that have not shown the key yet.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,21 +15,21 @@ const BUDGET_BYTES: usize = 8 << 20;
 /// One line of the log for each sandbox in this time.
 const WARN_EVERY: Duration = Duration::from_mins(1);
 
-/// What callers without the key may cost: one for the whole gateway.
+/// Bounds for callers without the key: one object for the whole gateway.
 #[derive(Debug)]
-pub struct Unproven {
+pub struct UnprovenBudget {
     room: Arc<Semaphore>,
     /// When the log last spoke of a sandbox, and how many calls were refused since then.
     warned: Mutex<HashMap<Endpoint, (Instant, u64)>>,
 }
 
-impl Default for Unproven {
+impl Default for UnprovenBudget {
     fn default() -> Self {
         Self::new(BUDGET_BYTES)
     }
 }
 
-impl Unproven {
+impl UnprovenBudget {
     /// With a budget of so many bytes; room for one hello is always there.
     pub(super) fn new(bytes: usize) -> Self {
         Self {
@@ -57,7 +57,7 @@ impl Unproven {
         }
     }
 
-    /// How many calls were refused since the last line about the sandbox, when a line is due now.
+    /// Number of calls that were refused since the last log line about the sandbox, if a line is due now.
     fn count(&self, sandbox: &Endpoint, now: Instant) -> Option<u64> {
         let mut warned = self.warned.lock();
         if let Some((at, silent)) = warned.get_mut(sandbox)
@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn a_sandbox_is_named_once_a_minute() {
-        let (unproven, start) = (Unproven::default(), Instant::now());
+        let (unproven, start) = (UnprovenBudget::default(), Instant::now());
         let [one, two, three] = ["/run/one", "/run/two", "/run/three"].map(|dir| Endpoint::Unix(dir.into()));
         let at = |seconds| start + Duration::from_secs(seconds);
         assert_eq!(unproven.count(&one, at(0)), Some(0));
@@ -102,7 +102,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_read_at_once_has_a_bound_and_its_turn() {
-        let unproven = Unproven::new(0);
+        let unproven = UnprovenBudget::new(0);
         let most = HEAD_BYTES + HELLO_BYTES;
         let all = unproven.room(most).await.unwrap();
         let mut large = Box::pin(unproven.room(most));

@@ -1,4 +1,4 @@
-//! What the gateway says first on a connection: the name of the link that it calls.
+//! First message of the gateway on a connection: the name of the link that it calls.
 
 use std::io;
 
@@ -8,9 +8,9 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 const NAME_BYTES: usize = 64;
 
 /// The name of a link, as it stands before everything else.
-pub(crate) struct Called(String);
+pub(crate) struct LinkName(String);
 
-impl Called {
+impl LinkName {
     /// # Errors
     /// When no link can have the name.
     pub(crate) fn new(link: &str) -> io::Result<Self> {
@@ -51,10 +51,10 @@ mod tests {
     #[tokio::test]
     async fn a_name_comes_back_and_what_follows_is_left() {
         for name in ["gw.sock", "k20003.sock", &"a".repeat(NAME_BYTES)] {
-            let mut bytes = Called::new(name).unwrap().encode();
+            let mut bytes = LinkName::new(name).unwrap().encode();
             bytes.push(b'!');
             let mut rest = bytes.as_slice();
-            assert_eq!(Called::read(&mut rest).await.unwrap().into_name(), name);
+            assert_eq!(LinkName::read(&mut rest).await.unwrap().into_name(), name);
             assert_eq!(rest, b"!");
         }
     }
@@ -62,7 +62,7 @@ mod tests {
     #[tokio::test]
     async fn other_bytes_are_no_name() {
         for bytes in [&b""[..], b"\0", b"\x03ab", b"\x02a/", b"\x02A.", &[255; 256]] {
-            assert!(Called::read(&mut &bytes[..]).await.is_err(), "{bytes:?}");
+            assert!(LinkName::read(&mut &bytes[..]).await.is_err(), "{bytes:?}");
         }
     }
 }

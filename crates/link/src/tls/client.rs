@@ -17,12 +17,12 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 use super::material::{Material, invalid, provider};
-use super::{ALPN, Called, tcp};
+use super::{ALPN, LinkName, tcp};
 
-/// How long connecting, with the handshake, may take.
+/// Time for a connection and its handshake.
 const CONNECT_TIME: Duration = Duration::from_secs(5);
 
-/// What a gateway proves itself with to shims, and what it proves them by.
+/// TLS configuration of the gateway: its certificate for shims, and the root that it checks them by.
 #[derive(Clone)]
 pub struct TlsClient(Arc<ClientConfig>);
 
@@ -52,7 +52,7 @@ impl fmt::Debug for TlsClient {
     }
 }
 
-/// Where the shim of one sandbox listens.
+/// Address of the shim of one sandbox.
 #[derive(Clone, Debug)]
 pub struct TlsEndpoint {
     address: SocketAddr,
@@ -82,12 +82,12 @@ impl TlsEndpoint {
     /// When the shim cannot be reached within five seconds or is not the one of this sandbox. That the shim refuses this
     /// side shows at the first read.
     pub async fn call(&self, link: &str) -> io::Result<TlsStream<TcpStream>> {
-        let called = Called::new(link)?;
+        let called = LinkName::new(link)?;
         let late = |_| io::Error::new(io::ErrorKind::TimedOut, "no connection in time");
         timeout(CONNECT_TIME, self.connect(&called)).await.map_err(late)?
     }
 
-    async fn connect(&self, called: &Called) -> io::Result<TlsStream<TcpStream>> {
+    async fn connect(&self, called: &LinkName) -> io::Result<TlsStream<TcpStream>> {
         let stream = TcpStream::connect(self.address).await?;
         tcp::prepare(&stream)?;
         let connector = TlsConnector::from(Arc::clone(&self.client.0));

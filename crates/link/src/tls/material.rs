@@ -8,7 +8,7 @@ use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-/// What one side has.
+/// Certificate, key and root of one side.
 pub(super) struct Material {
     pub(super) roots: Arc<RootCertStore>,
     pub(super) chain: Vec<CertificateDer<'static>>,
@@ -37,7 +37,7 @@ pub(super) fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }
 
-/// What is wrong with one of the files.
+/// Error that names the invalid file.
 pub(super) fn invalid(what: &str, error: &dyn std::fmt::Display) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("{what}: {error}"))
 }

@@ -14,7 +14,7 @@ pub use client::{TlsClient, TlsEndpoint};
 pub use server::TlsServer;
 pub use tcp::listen as listen_tcp;
 
-pub(crate) use call::Called;
+pub(crate) use call::LinkName;
 pub(crate) use server::TlsBlocking;
 pub(crate) use socket::TlsSocket;
 
@@ -24,5 +24,5 @@ pub const CERT_FILE: &str = "tls.crt";
 pub const CERT_KEY_FILE: &str = "tls.key";
 /// The file with the certificate of the authority, PEM.
 pub const CA_FILE: &str = "ca.crt";
-/// What both sides name in the handshake: the version of what comes before the hello.
+/// Protocol name of the handshake: the version of the messages before the hello.
 const ALPN: &[u8] = b"himalia-link/1";

@@ -17,11 +17,11 @@ use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
 use super::material::{Material, invalid, provider};
-use super::{ALPN, CA_FILE, CERT_FILE, CERT_KEY_FILE, Called, TlsSocket, tcp};
+use super::{ALPN, CA_FILE, CERT_FILE, CERT_KEY_FILE, LinkName, TlsSocket, tcp};
 
 /// Connections whose other side has not proven itself. One more, and the oldest is closed.
 const UNPROVEN_MAX: usize = 16;
-/// How long such a one may take.
+/// Time for a connection without the proof.
 const PROOF_TIME: Duration = Duration::from_secs(5);
 /// Connections of one link that wait to be taken. One more, and the oldest is closed.
 const WAITING_MAX: usize = 4;
@@ -31,7 +31,7 @@ const LINKS_MAX: usize = 64;
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// Most bytes of one of the files.
 const FILE_BYTES: u64 = 64 << 10;
-/// How long a thread that is done reads what the gateway still sends, so that its last words arrive.
+/// Time for which a closing thread still reads, so that its last bytes reach the gateway.
 const LINGER: Duration = Duration::from_secs(2);
 
 /// A shim that listens.
@@ -96,7 +96,7 @@ impl TlsServer {
         })))
     }
 
-    /// Where it listens.
+    /// Address of the listener.
     pub fn address(&self) -> SocketAddr {
         self.0.address
     }
@@ -145,7 +145,7 @@ impl TlsServer {
         tcp::prepare(&stream)?;
         let acceptor = TlsAcceptor::from(Arc::clone(&self.0.config));
         let mut stream = acceptor.accept(stream).await?;
-        let link = Called::read(&mut stream).await?.into_name();
+        let link = LinkName::read(&mut stream).await?.into_name();
         let (tcp, tls) = stream.into_inner();
         let tcp = tcp.into_std()?;
         Ok((link, Call { tcp, tls }))

@@ -70,7 +70,7 @@ impl TlsSocket {
         }
     }
 
-    /// What is decrypted already; 0 at the orderly end.
+    /// Reads bytes that are decrypted already; 0 at the orderly end.
     fn take(&mut self, buffer: &mut BytesMut) -> io::Result<usize> {
         let start = buffer.len();
         let room = (buffer.capacity() - start).clamp(64, READ_BYTES);
@@ -106,12 +106,12 @@ impl TlsSocket {
         Ok(true)
     }
 
-    /// Nothing more is written. The end goes out with the next flush.
+    /// Ends the writing side. The end goes out with the next flush.
     pub(crate) fn end(&mut self) {
         self.tls.send_close_notify();
     }
 
-    /// Whether something that was taken is not written yet.
+    /// True if accepted bytes are not written yet.
     pub(crate) fn is_unsent(&self) -> bool {
         self.tls.wants_write()
     }

@@ -36,7 +36,7 @@ pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     }
 }
 
-/// Whatever the system's `bindv6only` is.
+/// Listens on IPv4 and IPv6, with any value of the system's `bindv6only`.
 fn listen_on_both(port: u16) -> Result<TcpListener, Errno> {
     let socket = rustix::net::socket_with(
         AddressFamily::INET6,

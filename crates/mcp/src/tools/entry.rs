@@ -1,4 +1,4 @@
-//! What every tool has: its description, its effects, and what it does.
+//! Entry of a tool: its description, its effects and its function.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -12,20 +12,20 @@ use crate::call::{Answer, Call};
 /// One tool.
 pub(crate) struct ToolEntry {
     pub(crate) name: &'static str,
-    /// Its description for clients, under this name.
+    /// Creates the description for clients, under this name.
     pub(super) describe: fn(&'static str) -> Tool,
     /// Does it.
     pub(crate) run: fn(Call) -> Pin<Box<dyn Future<Output = Answer> + Send>>,
 }
 
 impl ToolEntry {
-    /// Its description for clients.
+    /// Description for clients.
     pub(crate) fn description(&self) -> Tool {
         (self.describe)(self.name)
     }
 }
 
-/// What a tool does to the world, for clients that ask their user before a call.
+/// Effects of a tool, for clients that ask their user before a call.
 #[expect(clippy::struct_excessive_bools, reason = "they are the protocol's four hints")]
 pub(super) struct Effects {
     pub(super) read_only: bool,

@@ -12,7 +12,7 @@ use super::entry::{Effects, ToolEntry, tool};
 use crate::call::{Answer, Call};
 use crate::failure::Failure;
 use crate::follow::{self, Patience};
-use crate::input::{Asked, Round, question};
+use crate::input::{QuestionRef, Round, question};
 use crate::{arguments, limits, result, sessions};
 
 pub(super) const TOOL: ToolEntry = ToolEntry {
@@ -112,7 +112,7 @@ async fn run(mut call: Call) -> Answer {
         Round::First => match &wanted.input_for {
             None => (start(&call, wanted).await?, None),
             Some(id) => {
-                let asked: Asked = id.parse()?;
+                let asked: QuestionRef = id.parse()?;
                 same_kernel(&call, &wanted, asked.execution(&call).await?)?;
                 answer(&call, asked, wanted.code).await?
             }
@@ -174,7 +174,11 @@ fn same_kernel(call: &Call, wanted: &Arguments, id: ExecutionId) -> Result<(), F
 }
 
 /// Gives an answer; what is asked before it is old.
-async fn answer(call: &Call, asked: Asked, value: String) -> Result<(ExecutionId, Option<u64>), Failure> {
+async fn answer(
+    call: &Call,
+    asked: QuestionRef,
+    value: String,
+) -> Result<(ExecutionId, Option<u64>), Failure> {
     let id = asked.execution(call).await?;
     let seq = call.engine.execution(&call.principal, id).await?.seq;
     asked.answer(call, value).await?;

@@ -60,7 +60,7 @@ enum Op {
     Delete,
 }
 
-/// How bytes stand in `text`.
+/// Encoding of bytes in `text`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 enum Encoding {
     #[serde(rename = "utf-8")]
@@ -69,7 +69,7 @@ enum Encoding {
     Base64,
 }
 
-/// Where a page begins.
+/// Start of a page.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
 enum FilePosition {
@@ -261,7 +261,7 @@ async fn read(call: &Call, session: KernelId, wanted: &Arguments) -> Answer {
         let (link, uri) = link();
         let body = json!({"path": path, "bytes_total": total, "binary": true, "uri": uri});
         return Ok(with_link(
-            answer(body, format!("[{path} is no text: {total} bytes, {uri}]")),
+            answer(body, format!("[{path} is not text: {total} bytes, {uri}]")),
             link,
         )
         .into());

@@ -30,15 +30,15 @@ const TOOLS: &[ToolEntry] = &[
 const SKILLS: &[ToolEntry] = &[skill::TOOL];
 /// The tools of those who have workflows.
 const WORKFLOWS: &[ToolEntry] = &[workflow::TOOL];
-/// Those of a gateway with servers of tools.
+/// Tools of a gateway with tool servers.
 const UPSTREAM: &[ToolEntry] = upstream::TOOLS;
 
 /// Characters of a list, and of a text that is shown.
 const TEXT_CHARS: usize = 16_000;
 
-/// What there is that tools are about.
+/// Features of the gateway that decide which tools exist.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct There {
+pub(crate) struct AvailableFeatures {
     /// The caller's tenant has skills.
     pub(crate) skills: bool,
     /// It has workflows.
@@ -49,7 +49,7 @@ pub(crate) struct There {
 
 /// A tool by its name; `upstream`: the gateway has servers of tools.
 pub(crate) fn find(name: &str, upstream: bool) -> Option<&'static ToolEntry> {
-    let there = There {
+    let there = AvailableFeatures {
         skills: true,
         workflows: true,
         upstream,
@@ -58,11 +58,11 @@ pub(crate) fn find(name: &str, upstream: bool) -> Option<&'static ToolEntry> {
 }
 
 /// The descriptions of the tools that a caller sees.
-pub(crate) fn all(there: There) -> Vec<Tool> {
+pub(crate) fn all(there: AvailableFeatures) -> Vec<Tool> {
     entries(there).map(ToolEntry::description).collect()
 }
 
-fn entries(there: There) -> impl Iterator<Item = &'static ToolEntry> {
+fn entries(there: AvailableFeatures) -> impl Iterator<Item = &'static ToolEntry> {
     let some = |wanted: bool, tools: &'static [ToolEntry]| if wanted { tools } else { &[] };
     TOOLS
         .iter()
@@ -92,7 +92,7 @@ mod tests {
             (true, true, false, 1800),
             (false, false, true, 2000),
         ] {
-            let there = There {
+            let there = AvailableFeatures {
                 skills,
                 workflows,
                 upstream,
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn each_tool_is_told_in_full() {
-        let there = There {
+        let there = AvailableFeatures {
             skills: true,
             workflows: true,
             upstream: true,

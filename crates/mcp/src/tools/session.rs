@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::entry::{Effects, ToolEntry, tool};
 use crate::call::{Answer, Call, answer};
 use crate::failure::{Failure, hazard};
-use crate::sessions::{self, Shown};
+use crate::sessions::{self, SessionSummary};
 use crate::{arguments, limits};
 
 pub(super) const TOOL: ToolEntry = ToolEntry {
@@ -159,11 +159,11 @@ async fn run(mut call: Call) -> Answer {
 fn list(call: &Call, wanted: &Arguments) -> Answer {
     wanted.only(&["labels"])?;
     let own = call.engine.session_infos(&call.principal)?;
-    let mut all: Vec<Shown> = own.iter().map(Shown::from).collect();
+    let mut all: Vec<SessionSummary> = own.iter().map(SessionSummary::from).collect();
     let peers = call.peer_sessions();
     for session in peers.sessions {
         // What has just moved is at two replicas.
-        if let Ok(shown) = serde_json::from_value::<Shown>(session)
+        if let Ok(shown) = serde_json::from_value::<SessionSummary>(session)
             && all.iter().all(|known| known.id != shown.id)
         {
             all.push(shown);
@@ -175,17 +175,17 @@ fn list(call: &Call, wanted: &Arguments) -> Answer {
             .clone()
             .all(|(name, value)| session.labels.get(name) == Some(value))
     });
-    all.sort_by_cached_key(Shown::created);
+    all.sort_by_cached_key(SessionSummary::created);
     let omitted = all.len().saturating_sub(limits::SESSIONS);
     let latest = &all[omitted..];
-    let mut lines: Vec<String> = latest.iter().map(Shown::to_line).collect();
+    let mut lines: Vec<String> = latest.iter().map(SessionSummary::to_line).collect();
     if omitted > 0 {
         lines.insert(0, format!("[{omitted} older ones are left out]"));
     }
     if lines.is_empty() {
         lines.push("no sessions; session(op=\"create\") makes one".into());
     }
-    let shown: Vec<Value> = latest.iter().map(Shown::to_json).collect();
+    let shown: Vec<Value> = latest.iter().map(SessionSummary::to_json).collect();
     let mut body = json!({ "sessions": shown, "omitted": omitted });
     if !peers.unanswered.is_empty() {
         let names = peers.unanswered.join(", ");
@@ -222,7 +222,7 @@ async fn executions(call: &Call, wanted: &Arguments) -> Answer {
     Ok(answer(json!({ "executions": all, "omitted": omitted }), lines.join("\n")).into())
 }
 
-/// What sessions can be created from, and within which limits.
+/// Lists the templates and limits of new sessions.
 async fn templates(call: &Call, wanted: &Arguments) -> Answer {
     wanted.only(&[])?;
     let mut all = call.engine.templates(&call.principal).await?;
@@ -347,7 +347,7 @@ async fn fork(call: &Call, wanted: Arguments) -> Answer {
     for made in call.engine.fork_kernel(&call.principal, parent, fork).await? {
         match made {
             Ok(branch) => {
-                let branched = Shown::from(&branch.session);
+                let branched = SessionSummary::from(&branch.session);
                 lines.push(branched.to_line());
                 lines.extend(
                     branch
@@ -419,6 +419,6 @@ async fn close(call: &Call, wanted: &Arguments) -> Answer {
 }
 
 fn one(info: &SessionInfo) -> CallToolResponse {
-    let shown = Shown::from(info);
+    let shown = SessionSummary::from(info);
     answer(shown.to_json(), shown.to_line()).into()
 }

@@ -123,7 +123,7 @@ fn listed(all: Vec<SkillInfo>) -> (String, Vec<Value>) {
     versions::listed(lines, "no skills")
 }
 
-/// How to use it: the instructions, or the types of code.
+/// Usage of a skill: the instructions, or the types of code.
 fn shown(info: &SkillInfo, skill: &Skill) -> String {
     let manifest = skill.manifest();
     let mut text = format!("{} {}: {}\n", info.name, info.version, manifest.description);
@@ -156,7 +156,7 @@ fn file_of(skill: &Skill, path: &str) -> Result<String, Failure> {
         Ok(text) => Ok(cut(text, TEXT_CHARS)),
         Err(_) => Err(Failure::argument(
             "file",
-            "is no text: GET /v1/skills/{skill} has it",
+            "is not text: get it from GET /v1/skills/{skill}",
         )),
     }
 }

@@ -104,7 +104,7 @@ async fn list(mut call: Call) -> Answer {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Wanted {
+struct SearchArguments {
     session: String,
     query: String,
     server: Option<String>,
@@ -112,7 +112,7 @@ struct Wanted {
 }
 
 async fn search(mut call: Call) -> Answer {
-    let wanted: Wanted = arguments::read(call.take_arguments())?;
+    let wanted: SearchArguments = arguments::read(call.take_arguments())?;
     let kernel = sessions::kernel(&call, &wanted.session, None)?;
     let limit = wanted.limit.unwrap_or(10).clamp(1, 100);
     let (server, query) = (wanted.server.as_deref(), &wanted.query);

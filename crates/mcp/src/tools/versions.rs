@@ -1,4 +1,4 @@
-//! What the tools of skills and of workflows share: lists of what is published in versions, and what a run returned.
+//! Parts that the tools of skills and of workflows share: lists of published versions, and results of runs.
 
 use std::fmt::Write as _;
 
@@ -13,7 +13,7 @@ const DESCRIPTION_CHARS: usize = 200;
 /// A version that is published.
 pub(super) struct Version {
     pub(super) name: String,
-    /// Its name and version, and what else its line begins with.
+    /// Name and version, and the rest of the line's beginning.
     pub(super) head: String,
     pub(super) description: String,
     pub(super) body: Value,

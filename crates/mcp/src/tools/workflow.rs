@@ -16,7 +16,7 @@ use super::versions::{self, Version};
 use super::{TEXT_CHARS, cut};
 use crate::call::{Answer, Call, answer};
 use crate::failure::Failure;
-use crate::input::{Asked, Round, asks_for_approvals, step_question};
+use crate::input::{QuestionRef, Round, asks_for_approvals, step_question};
 use crate::{arguments, limits};
 
 pub(super) const TOOL: ToolEntry = ToolEntry {
@@ -150,9 +150,9 @@ async fn named(call: &Call, wanted: &Arguments) -> Result<String, Failure> {
     Ok(begun.await?.id)
 }
 
-fn step_of(asked: Asked) -> Result<StepPromptId, Failure> {
+fn step_of(asked: QuestionRef) -> Result<StepPromptId, Failure> {
     match asked {
-        Asked::Prompt(PromptName::Step(step)) => Ok(step),
+        QuestionRef::Prompt(PromptName::Step(step)) => Ok(step),
         _ => Err(Failure::Arguments(
             "requestState names no step of a workflow".into(),
         )),
@@ -164,7 +164,7 @@ async fn answered(call: &Call, step: &StepPromptId, value: String) -> Result<Opt
     let id = PromptName::Step(step.clone());
     match call.engine.answer(&call.principal, &id, value).await {
         Ok(_) => Ok(None),
-        Err(EngineError::Conflict { reason }) => Ok(Some(format!("[the answer does not count: {reason}]"))),
+        Err(EngineError::Conflict { reason }) => Ok(Some(format!("[the answer was not accepted: {reason}]"))),
         Err(error) => Err(error.into()),
     }
 }
@@ -223,7 +223,7 @@ fn listed(all: Vec<WorkflowInfo>) -> (String, Vec<Value>) {
     versions::listed(lines, "no workflows")
 }
 
-/// What it takes, and its steps.
+/// Inputs and steps of a workflow.
 fn shown(info: &WorkflowInfo, workflow: &Workflow) -> String {
     let definition = workflow.definition();
     let mut text = format!("{} {}: {}\n", info.name, info.version, definition.description);

@@ -17,10 +17,11 @@ use crate::{FileUpload, SessionKernel, SessionManager, Transfer};
 const FILE: &str = ".certificates/bundle.pem";
 /// The same for Java.
 const KEY_STORE: &str = ".certificates/trust.jks";
-/// How long it may take to write a file.
+/// Time to write a file.
 const WRITE_TIME: Duration = Duration::from_secs(25);
 
-/// Where programs look for the file: OpenSSL and Python, `requests`, curl and R, pip, Node, git, the SDKs of AWS, cargo, gRPC, Deno.
+/// Variables that name the certificate file for programs: OpenSSL and Python, `requests`, curl and R, pip, Node, git, the SDKs of AWS, cargo, gRPC,
+/// Deno.
 const VARIABLES: [&str; 10] = [
     "SSL_CERT_FILE",
     "REQUESTS_CA_BUNDLE",

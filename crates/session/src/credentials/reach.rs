@@ -1,4 +1,4 @@
-//! What a start says about credentials.
+//! Checks the credentials of a start.
 
 use himalia_credentials::Credential;
 use himalia_credentials::CredentialSource as _;

@@ -1,7 +1,7 @@
 //! Credentials in the store: the value is sealed for its owner, its name and its definition, so that none of the three can be
 //! exchanged there.
 
-use himalia_credentials::{Credential, CredentialValue, KeyRing, Sealed, SourceError};
+use himalia_credentials::{Credential, CredentialValue, KeyRing, SealedValue, SourceError};
 use himalia_egress::InterceptKey;
 use himalia_model::EngineError;
 use himalia_model::credential::{CredentialDefinition, CredentialInfo};
@@ -53,7 +53,7 @@ fn with_value(
     plain: &[u8],
 ) -> Result<CredentialRecord, EngineError> {
     let sealed = keys.seal(&bound(&record), plain);
-    let Sealed { key_id, bytes } =
+    let SealedValue { key_id, bytes } =
         sealed.map_err(|error| EngineError::internal("cannot seal a credential", error))?;
     Ok(CredentialRecord {
         key_id,
@@ -71,14 +71,14 @@ fn bound(record: &CredentialRecord) -> [&str; 3] {
 /// # Errors
 /// It cannot be opened.
 pub(super) fn plain(keys: &KeyRing, row: &CredentialRecord) -> Result<Zeroizing<Vec<u8>>, String> {
-    let sealed = Sealed {
+    let sealed = SealedValue {
         key_id: row.key_id.clone(),
         bytes: row.sealed.clone(),
     };
     keys.open(&bound(row), &sealed).map_err(|error| error.to_string())
 }
 
-/// What a row says beside its value.
+/// Reads the public fields of a row.
 ///
 /// # Errors
 /// What is wrong with it.
@@ -121,12 +121,12 @@ impl Credentials {
     ///
     /// # Errors
     /// [`EngineError::Unsupported`] without a key.
-    pub fn seal_for(&self, bound: &[&str], plain: &[u8]) -> Result<Sealed, EngineError> {
+    pub fn seal_for(&self, bound: &[&str], plain: &[u8]) -> Result<SealedValue, EngineError> {
         let sealed = self.keys()?.seal(bound, plain);
         sealed.map_err(|error| EngineError::internal("cannot seal a secret", error))
     }
 
-    /// Whether texts can be sealed.
+    /// Checks that texts can be sealed.
     ///
     /// # Errors
     /// [`EngineError::Unsupported`] without a key.
@@ -144,7 +144,7 @@ impl Credentials {
         key_id: String,
         bytes: Vec<u8>,
     ) -> Result<Zeroizing<Vec<u8>>, EngineError> {
-        let opened = self.keys()?.open(bound, &Sealed { key_id, bytes });
+        let opened = self.keys()?.open(bound, &SealedValue { key_id, bytes });
         opened.map_err(|error| EngineError::internal("cannot open a secret", error))
     }
 

@@ -34,10 +34,10 @@ pub(super) use record::TokenRecord;
 pub(crate) use transport::{FromHere, Transports};
 
 use flights::Flights;
-use kept::Kept;
+use kept::StoredTokens;
 use record::{Need, Reason};
 
-/// How long a request waits for a token.
+/// Time that a request waits for a token.
 const WAIT_TIME: Duration = Duration::from_mins(1);
 
 /// A credential of an owner.
@@ -57,13 +57,13 @@ pub(super) struct TokenKeeper {
     metrics: TokenRequests,
     /// Identifies this process in claims.
     process: String,
-    /// Whether other replicas write to the store.
+    /// True if other replicas write to the store.
     is_shared: bool,
     flights: Flights,
     known: Mutex<HashMap<Key, KnownSecrets>>,
 }
 
-/// What a keeper works with.
+/// Inputs of a keeper.
 pub(super) struct Parts {
     pub(super) store: Arc<dyn Store>,
     pub(super) keys: Option<Arc<KeyRing>>,
@@ -116,7 +116,7 @@ impl TokenKeeper {
         self.flights.forget(key);
     }
 
-    /// What is shown of the tokens of a credential.
+    /// Public state of a credential's tokens.
     pub(super) fn info(
         &self,
         key: &Key,
@@ -144,7 +144,7 @@ impl TokenKeeper {
         let Some(oauth) = kept.oauth() else {
             return Ok(None);
         };
-        let unusable = |kept: &Kept, reason: Unusable| {
+        let unusable = |kept: &StoredTokens, reason: Unusable| {
             let mut credential = self.credential(kept);
             credential.unusable = Some(reason);
             Ok(Some(credential))

@@ -18,20 +18,20 @@ use crate::end::Sessions;
 use crate::end::{known_files, remove_kept_files};
 use crate::{MAX_KEPT, SessionKernel, SessionManager};
 
-/// How often the gateway collects by itself.
+/// Interval of collections by the gateway itself.
 const EVERY: Duration = Duration::from_mins(10);
-/// What one such time removes at most, of sessions and of orphans each, and pages of the database.
+/// Most that one such collection removes, of sessions and of orphans each, and pages of the database.
 const BOUNDED: Bounds = Bounds {
     most: 50,
     pages: 1000,
 };
-/// What a command removes at most.
+/// Most that a command removes.
 pub const WHOLE: Bounds = Bounds {
     most: 10_000,
     pages: 1_000_000,
 };
 
-/// How much a collection does.
+/// Bounds of a collection.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
     most: usize,
@@ -39,7 +39,7 @@ pub struct Bounds {
 }
 
 /// The log of an ended session, with its size.
-struct Measured {
+struct MeasuredLog {
     row: EndedRecord,
     bytes: u64,
 }
@@ -189,7 +189,7 @@ impl SessionManager {
         };
         let surplus = surplus(&measured, retention.bytes);
         let mut due = Vec::new();
-        for (at, Measured { row, bytes }) in measured.into_iter().enumerate() {
+        for (at, MeasuredLog { row, bytes }) in measured.into_iter().enumerate() {
             let reason = if row.ended_micros <= oldest {
                 Overdue::Age
             } else if surplus.contains(&at) {
@@ -315,17 +315,21 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
 }
 
 /// All that is known by `known` is not looked at again.
-fn measured(data_dir: &Path, rows: Vec<EndedRecord>, known: impl Fn(&str) -> Option<u64>) -> Vec<Measured> {
-    let measure = |row: EndedRecord| Measured {
+fn measured(
+    data_dir: &Path,
+    rows: Vec<EndedRecord>,
+    known: impl Fn(&str) -> Option<u64>,
+) -> Vec<MeasuredLog> {
+    let measure = |row: EndedRecord| MeasuredLog {
         bytes: known(&row.session_dir).unwrap_or_else(|| size(&data_dir.join(&row.session_dir))),
         row,
     };
     rows.into_iter().map(measure).collect()
 }
 
-/// Which of the logs, the latest first, must go so that `bytes` and [`MAX_KEPT`] hold: the oldest ones of the owner that has the most,
-/// so that no owner's logs go for those of another.
-fn surplus(measured: &[Measured], bytes: u64) -> HashSet<usize> {
+/// Logs, the latest first, that must go so that `bytes` and [`MAX_KEPT`] hold: the oldest ones of the owner with the most, so that no owner's logs go
+/// for those of another.
+fn surplus(measured: &[MeasuredLog], bytes: u64) -> HashSet<usize> {
     let mut owners: HashMap<&str, (u64, Vec<usize>)> = HashMap::new();
     let (mut total, mut count) = (0_u64, measured.len());
     for (at, one) in measured.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Which idle kernels end, with `jupyter_server`'s meaning (`cull_kernel_if_idle`).
+//! Decides which idle kernels end, with `jupyter_server`'s meaning (`cull_kernel_if_idle`).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::{SessionKernel, SessionManager};
 /// `cull_interval` when it is not set, as in `jupyter_server`.
 const CULL_INTERVAL: Duration = Duration::from_mins(5);
 
-/// Whether the kernel is to be ended now. Only asked while the culler runs (`CullConfig::idle_timeout` > 0).
+/// True if the kernel is to be ended now. Only asked while the culler runs (`CullConfig::idle_timeout` > 0).
 pub(crate) fn due(facts: &CullFacts, config: &CullConfig, now_micros: u64) -> bool {
     if facts.state == ExecutionState::Dead && !facts.revives {
         return true;
@@ -49,8 +49,8 @@ impl<'a> Sessions<'a> {
         Self { additional }
     }
 
-    /// What decides whether a session has been idle for too long: all of its kernels. `None` for an additional kernel, which
-    /// does not end for that, and for the program of a server of tools, which is used by others.
+    /// Facts that decide if a session has been idle for too long, from all of its kernels. `None` for an additional kernel, which does not end for
+    /// that, and for the program of a server of tools, which is used by others.
     pub(crate) fn cull_facts(&self, handle: &SessionKernel) -> Option<CullFacts> {
         let session = handle.session();
         if session.role == Role::Additional || session.tool_server.is_some() {

@@ -23,7 +23,7 @@ pub(crate) const BY_RETENTION: &str = "retention";
 pub const MAX_KEPT: usize = 1000;
 /// Sessions whose logs were removed that are still known.
 const MAX_REMOVED: usize = 10_000;
-/// How long they are known.
+/// Time for which removed sessions are remembered.
 pub(crate) const REMOVED_KNOWN: Duration = Duration::from_hours(30 * 24);
 
 /// All ended sessions, by the directories of their logs.
@@ -55,7 +55,7 @@ impl EndedSessions {
         Self { clock, ..self }
     }
 
-    /// How long what is left is kept.
+    /// Retention of ended sessions.
     pub fn retention(&self) -> Retention {
         self.retention
     }
@@ -82,13 +82,12 @@ impl EndedSessions {
         self.sizes.lock().get(dir).copied()
     }
 
-    /// What was measured of all logs that are kept.
+    /// Sets the measured sizes of all kept logs.
     pub(crate) fn set_sizes(&self, sizes: HashMap<String, u64>) {
         *self.sizes.lock() = sizes;
     }
 
-    /// What is, or will be, written down of an ended session that has its id still; `None` if it lives, or if
-    /// nothing is kept of it.
+    /// Record of an ended session that has its id still; `None` if it lives, or if nothing is kept of it.
     pub fn ending(&self, handle: &SessionKernel) -> Option<EndedRecord> {
         self.of(handle).filter(|_| handle.is_over())
     }
@@ -137,12 +136,12 @@ impl EndedSessions {
         found.next().map(|(_, row)| row.clone())
     }
 
-    /// That a session's log was removed, if that is so.
+    /// Error for a session whose log was removed, if it was.
     pub(crate) fn removed(&self, principal: &Principal, id: KernelId) -> Option<EngineError> {
         self.get(principal, id).as_ref().and_then(removed)
     }
 
-    /// What is said of an id that no kernel has.
+    /// Error for an id that no kernel has.
     pub fn absent(&self, principal: &Principal, id: KernelId) -> EngineError {
         let unknown = || EngineError::no_kernel(id);
         self.get(principal, id).map_or_else(unknown, |row| over(&row))
@@ -157,12 +156,12 @@ impl EndedSessions {
         kept.max_by_key(|row| row.ended_micros).cloned()
     }
 
-    /// Those whose logs are kept, the latest end first.
+    /// Sessions whose logs are kept, the latest end first.
     pub(crate) fn kept(&self) -> Vec<EndedRecord> {
         self.kept_of(|_| true)
     }
 
-    /// Those of the owners that are wanted: others cost nothing but a look.
+    /// Sessions of the wanted owners whose logs are kept.
     pub fn kept_of(&self, wanted: impl Fn(&str) -> bool) -> Vec<EndedRecord> {
         let mut kept: Vec<EndedRecord> = {
             let all = self.all.lock();
@@ -173,7 +172,7 @@ impl EndedSessions {
         kept
     }
 
-    /// Whether a log is to be kept.
+    /// True if a log is to be kept.
     pub(crate) fn keeps(&self, dir: &str) -> bool {
         let all = self.all.lock();
         all.get(dir).is_some_and(|row| row.removed_micros.is_none())
@@ -215,7 +214,7 @@ pub fn over(row: &EndedRecord) -> EngineError {
     removed(row).unwrap_or_else(|| EngineError::SessionEnded(ended_session(row)))
 }
 
-/// What is said of the session of a row.
+/// Session of a row.
 pub fn ended_session(row: &EndedRecord) -> EndedSession {
     EndedSession {
         id: SessionId(row.id),

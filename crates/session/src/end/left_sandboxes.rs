@@ -16,9 +16,9 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 use super::{known_files, remove_unknown_files};
 use crate::SessionManager;
 
-/// How often replicas look who lives.
+/// Interval of checks which replicas live.
 const LOOK: Duration = Duration::from_secs(5);
-/// They look for sandboxes after this time in any case.
+/// Interval of searches for sandboxes in any case.
 const REGULARLY: Duration = Duration::from_mins(10);
 
 impl SessionManager {

@@ -12,13 +12,13 @@ use tokio::time::{MissedTickBehavior, interval};
 use crate::end::Sessions;
 use crate::{SessionKernel, SessionManager};
 
-/// How often it is looked.
+/// Interval of checks.
 const EVERY: Duration = Duration::from_secs(1);
 /// Looks from one at the count of memory kills to the next: a kill is put down to a death within 5 to 10 s.
 const MEMORY_EVERY: u32 = 5;
 
-/// Why a session is to be ended now, if it is. A client that is attached, and code that runs, keep it from being idle; a
-/// lifetime is kept whatever happens.
+/// Reason to end a session now, if there is one. A client that is attached, and code that runs, keep it from being idle; a lifetime is kept whatever
+/// happens.
 fn due(
     session: &Session,
     state: ExecutionState,

@@ -1,4 +1,4 @@
-//! How a session ends, and what is kept of it.
+//! End of a session, and the data that is kept of it.
 //!
 //! | question | answer | file |
 //! |---|---|---|

@@ -1,4 +1,4 @@
-//! Which logs are open, so that none of them is removed.
+//! Open logs, which are not removed.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ use himalia_model::EngineError;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-/// Which logs are open, by their directories: what is read or written is not removed.
+/// Open logs, by their directories. A log that is read or written is not removed.
 #[derive(Debug, Default)]
 pub(crate) struct OpenLogs {
     all: Mutex<HashMap<String, Uses>>,
@@ -48,7 +48,7 @@ impl OpenLogs {
         opened
     }
 
-    /// Whether it is read or written.
+    /// True if the log is read or written.
     pub(crate) fn is_used(&self, dir: &str) -> bool {
         self.all.lock().get_mut(dir).is_some_and(Uses::is_used)
     }

@@ -1,4 +1,4 @@
-//! How a sandbox ended, and what that is to the kernels in it.
+//! Handles the end of a sandbox for the kernels in it.
 
 use himalia_model::KernelId;
 use himalia_sandbox::{ExitCause, SandboxHandle};

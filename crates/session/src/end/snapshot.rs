@@ -1,4 +1,4 @@
-//! What is kept of a session after its end: the session as it was, written down when it ends, and its way back.
+//! Record of a session after its end, and its way back.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -21,13 +21,13 @@ pub struct EndedSessionSnapshot {
     /// The session.
     #[serde(flatten)]
     pub session: Session,
-    /// Of the last process of its first kernel.
+    /// Incarnation of the last process of its first kernel.
     pub incarnation: u32,
     last_activity_micros: u64,
 }
 
 impl EndedSessionSnapshot {
-    /// Of a session that ends.
+    /// Creates the record of a session that ends.
     pub(crate) fn of(handle: &SessionKernel) -> Self {
         let mut session = Session::clone(&handle.session());
         // Nothing is started for it any more.

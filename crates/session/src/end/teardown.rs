@@ -1,4 +1,4 @@
-//! What a kernel's actor is given of what is above it: the sandbox, the store, the registry and what is kept of ended sessions.
+//! Removes the parts of a kernel outside its actor: the sandbox, the rows in the store, the entry in the registry.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,10 +18,10 @@ use crate::end::forget_kept_files;
 use crate::sandbox_lease::Share;
 use crate::{EndedSessions, Meter, Registry, SessionKernel};
 
-/// Why an additional kernel ended whose session ended.
+/// Reason of an additional kernel that ended with its session.
 pub(crate) const SESSION_ENDED: &str = "session_ended";
 
-/// What is left to do when a kernel ends.
+/// Parts to remove when a kernel ends.
 #[derive(Debug)]
 pub(crate) struct Teardown {
     kernel: Arc<SessionKernel>,

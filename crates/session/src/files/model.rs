@@ -2,22 +2,22 @@ use himalia_model::{EngineError, FileError, from_micros};
 use himalia_shim_protocol::{FileEntry, FileHead, FileKind, StreamDone, StreamFailed, StreamFailure};
 use time::OffsetDateTime;
 
-/// What a file is that is about to be read.
+/// Metadata of a file that is about to be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileInfo {
     /// Bytes of the whole file.
     pub size: u64,
     /// The first byte that is given.
     pub first: u64,
-    /// How many are given.
+    /// Number of bytes that follow.
     pub bytes: u64,
-    /// Its last change.
+    /// Time of the last change.
     pub modified: OffsetDateTime,
     /// Differs when the file differs.
     pub tag: String,
 }
 
-/// What is in a directory.
+/// Entries of a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileListing {
     /// In the order of paths, as many as were asked for.
@@ -37,19 +37,18 @@ pub struct FileListing {
 pub struct ListedFile {
     /// Relative to the work directory.
     pub path: String,
-    /// What it is.
     pub kind: FileKind,
-    /// Of a file.
+    /// Size of a file.
     pub bytes: u64,
-    /// Its last change.
+    /// Time of the last change.
     pub modified: OffsetDateTime,
-    /// Its permissions, from sandboxes that tell.
+    /// Permissions, from sandboxes that report them.
     pub mode: Option<u32>,
-    /// Of a symbolic link that was looked at alone: what it names.
+    /// Target of a symbolic link that was not followed.
     pub target: Option<String>,
 }
 
-/// What an upload has written.
+/// Result of an upload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WrittenFiles {
     /// Files, directories and links; 1 for a single file.
@@ -60,19 +59,19 @@ pub struct WrittenFiles {
     pub created: bool,
 }
 
-/// What a removal has removed.
+/// Result of a removal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RemovedFiles {
     /// Files, directories and links.
     pub entries: u64,
 }
 
-/// What an archive has.
+/// Contents of an archive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PackedFiles {
     /// Files, directories and links.
     pub entries: u64,
-    /// What was left out: pipes, sockets, devices, links that lead out, what could not be read.
+    /// Number of left out entries: pipes, sockets, devices, links that lead out, unreadable files.
     pub skipped: u64,
 }
 
@@ -102,7 +101,7 @@ impl From<FileEntry> for ListedFile {
 }
 
 impl FileListing {
-    /// What the shim has listed.
+    /// Creates the listing from the entries of the shim.
     pub fn new(entries: Vec<FileEntry>, done: &StreamDone) -> Self {
         let last = entries.last().filter(|_| done.truncated);
         Self {
@@ -119,7 +118,7 @@ fn from_millis(millis: u64) -> OffsetDateTime {
     from_micros(millis.saturating_mul(1000))
 }
 
-/// What the shim says, in the caller's terms. What it says is shown: it comes from a sandbox, but so do the files.
+/// Translates a failure of the shim. Its text is shown to callers: it comes from a sandbox, as the files do.
 pub(crate) fn failure(failed: &StreamFailed) -> EngineError {
     let code = match failed.code {
         StreamFailure::BadPath => FileError::BadPath,

@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use super::model::failure;
 use crate::{FileInfo, PackedFiles, WrittenFiles};
 
-/// How long the sandbox may take for the next of anything.
+/// Longest pause of the sandbox.
 const STALL: Duration = Duration::from_mins(1);
 
 /// One stream.
@@ -32,7 +32,7 @@ impl Transfer {
         }
     }
 
-    /// What the sandbox says next; a failure is an error. Cancel-safe.
+    /// Next frame of the sandbox; a failure is an error. Cancel-safe.
     pub async fn next(&mut self) -> Result<StreamFrame, EngineError> {
         in_time(async {
             match self.stream.next().await {
@@ -106,7 +106,7 @@ fn nonsense(error: &ProtocolError) -> EngineError {
     lost(&format!("the sandbox does not keep to the protocol: {error}"))
 }
 
-/// Whether the part that is announced lies in the file.
+/// Checks that the announced part lies in the file.
 fn check(head: &FileHead) -> Result<(), EngineError> {
     let FileHead {
         size, first, bytes, ..
@@ -122,10 +122,10 @@ fn check(head: &FileHead) -> Result<(), EngineError> {
 /// A file or an archive that is being read. Dropping it gives it up.
 #[derive(Debug)]
 pub struct FileDownload {
-    /// What is read; `None` for an archive.
+    /// Metadata of the file; `None` for an archive.
     pub info: Option<FileInfo>,
     transfer: Transfer,
-    /// What was read to see that there is something.
+    /// First frame, which was read to see that the file exists.
     first: Option<StreamFrame>,
     ended: bool,
     packed: Option<PackedFiles>,
@@ -194,7 +194,7 @@ impl FileDownload {
         })
     }
 
-    /// What an archive has had, once it was read to its end.
+    /// Contents of an archive, once it was read to its end.
     pub fn packed(&self) -> Option<PackedFiles> {
         self.packed
     }

@@ -68,7 +68,7 @@ fn head(response: &mut Response<Body>, media_type: &'static str) {
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
 }
 
-/// What became of a call without a reply.
+/// Outcome and error of a call without a reply.
 pub(super) fn failure(model: &str, failure: &Failure) -> (ToolOutcome, LlmError) {
     let (outcome, code, hint) = match failure {
         Failure::Unavailable(_) => (

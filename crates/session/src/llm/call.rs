@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use himalia_credentials::Mask;
 use himalia_egress::Body;
-use himalia_kernel::{Answer as Answered, Callee, Command, ToolCallBegin, ToolOutcome};
-use himalia_llm::{Answer, Answered as Kept, Estimate, Failure, Prepared, Request, Runs, TreeId, Whole};
+use himalia_kernel::{Answer as KernelAnswer, Callee, Command, ToolCallBegin, ToolOutcome};
+use himalia_llm::{Answer, CachedAnswer, Estimate, Failure, PreparedRequest, Request, Runs, TreeId, Whole};
 use himalia_model::{LlmConfig, LlmError, LlmErrorCode, ModelUse, ToolCaller};
 use himalia_sandbox_api::AskModel;
 use http::Response;
@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use super::hold::{Day, Hold};
 use super::{Llm, answer, pump};
 use crate::SessionKernel;
-use crate::tools::{Begun, cut, mask, shown};
+use crate::tools::{BegunCall, cut, mask, shown};
 
 /// Characters of a request and of a reply in the log.
 const REQUEST_CHARS: usize = 2000;
@@ -118,17 +118,17 @@ impl Llm {
     /// A whole reply: a success, or an error of the server.
     async fn whole(
         &self,
-        begun: Begun,
+        begun: BegunCall,
         held: Hold,
         whole: Whole,
-        prepared: &Prepared,
+        prepared: &PreparedRequest,
         keep: Option<&str>,
         mask: &Mask,
     ) -> Response<Body> {
         held.settle(&whole.took);
         if whole.status.is_success() {
             if let Some(owner) = keep {
-                let answered = Kept {
+                let answered = CachedAnswer {
                     body: whole.body.clone(),
                     text: cut(&whole.text, REPLY_CHARS),
                 };
@@ -169,7 +169,7 @@ fn unknown(name: &str, there: &[String]) -> LlmError {
     error
 }
 
-/// What of a cap a call may take.
+/// Share of a cap that a call may take.
 fn wanted(cap: &str, config: &LlmConfig, estimate: Estimate) -> f64 {
     let (input, output) = (estimate.input_tokens, estimate.output_tokens);
     if cap == "model_spend" {
@@ -191,13 +191,13 @@ async fn tree(kernel: &SessionKernel) -> Result<TreeId, LlmError> {
         });
     }
     let runs = match kernel.order(Command::TellRunning).await {
-        Some(Ok(Answered::Running {
+        Some(Ok(KernelAnswer::Running {
             execution: Some(seq), ..
         })) => Runs::Execution(seq),
-        Some(Ok(Answered::Running {
+        Some(Ok(KernelAnswer::Running {
             request: Some(id), ..
         })) => Runs::Request(id.epoch, id.number),
-        Some(Ok(Answered::Running { .. })) => Runs::Nothing,
+        Some(Ok(KernelAnswer::Running { .. })) => Runs::Nothing,
         _ => return Err(gone()),
     };
     Ok(TreeId {
@@ -211,14 +211,14 @@ fn gone() -> LlmError {
 }
 
 /// Writes that a model is about to be called.
-async fn begin(kernel: &SessionKernel, what: ToolCallBegin) -> Result<Begun, LlmError> {
+async fn begin(kernel: &SessionKernel, what: ToolCallBegin) -> Result<BegunCall, LlmError> {
     let limits = kernel.session().sandbox.tools.limits;
     let begun = kernel
         .order(Command::BeginToolCall(Box::new(what.clone()), limits))
         .await;
     match begun {
-        Some(Ok(Answered::ToolCallBegun(number))) => Ok(Begun::new(kernel.handle(), number, &what)),
-        Some(Ok(Answered::ToolCallOverLimit(_))) => {
+        Some(Ok(KernelAnswer::ToolCallBegun(number))) => Ok(BegunCall::new(kernel.handle(), number, &what)),
+        Some(Ok(KernelAnswer::ToolCallOverLimit(_))) => {
             let message = "too many calls of this session have not ended";
             let error = LlmError::new(LlmErrorCode::Unavailable, message).with_hint("Wait for some of them.");
             Err(refuse(kernel, what, error).await)
@@ -241,7 +241,7 @@ async fn refuse(kernel: &SessionKernel, what: ToolCallBegin, error: LlmError) ->
 }
 
 /// Notes a reply.
-async fn note(begun: Begun, outcome: ToolOutcome, text: &str, bytes: usize, took: ModelUse, mask: &Mask) {
+async fn note(begun: BegunCall, outcome: ToolOutcome, text: &str, bytes: usize, took: ModelUse, mask: &Mask) {
     let mut end = begun.end(outcome, None);
     end.reply = Some(shown(&Value::from(text), None, mask, REPLY_CHARS));
     end.reply_bytes = bytes as u64;
@@ -250,7 +250,7 @@ async fn note(begun: Begun, outcome: ToolOutcome, text: &str, bytes: usize, took
 }
 
 /// Notes that there is no reply.
-async fn failed(begun: Begun, held: Hold, failure: &Failure) -> LlmError {
+async fn failed(begun: BegunCall, held: Hold, failure: &Failure) -> LlmError {
     let (outcome, error) = answer::failure(&begun.tool, failure);
     // What is not known to be less is what it might.
     if matches!(failure, Failure::Unavailable(_) | Failure::Failed(_)) {

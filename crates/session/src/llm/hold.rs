@@ -1,16 +1,16 @@
-//! What a call in progress may take of its tree and of its tenant's day, and what it has taken.
+//! Reservation of a call in progress, of its tree and of its tenant's day, and its usage.
 
 use std::sync::Arc;
 
 use himalia_budget::{Budget, Counted, DayHeld, DayOver};
-use himalia_llm::{Estimate, Held};
+use himalia_llm::{Estimate, TreeReservation};
 use himalia_model::{ModelUse, Prices, Spend};
 
 use crate::meter::Meter;
 
 /// The place of a call that is in progress. When it is dropped before it is settled, the call has taken what it might.
 pub(super) struct Hold {
-    tree: Held,
+    tree: TreeReservation,
     day: Day,
 }
 
@@ -18,18 +18,18 @@ pub(super) struct Hold {
 pub(super) struct Day {
     meter: Arc<Meter>,
     owner: String,
-    /// What it may take; `None` when that is settled.
+    /// Reserved amount; `None` when that is settled.
     may: Option<ModelUse>,
     tokens: Option<DayHeld>,
     spend: Option<DayHeld>,
 }
 
 impl Hold {
-    pub(super) fn new(tree: Held, day: Day) -> Self {
+    pub(super) fn new(tree: TreeReservation, day: Day) -> Self {
         Self { tree, day }
     }
 
-    /// What the call has taken.
+    /// Replaces the reservation by the usage.
     pub(super) fn settle(self, took: &ModelUse) {
         self.tree.settle(took);
         self.day.settle(took);

@@ -11,12 +11,12 @@ use tokio::time::{Instant, timeout_at};
 
 use super::answer::failure;
 use super::hold::Hold;
-use crate::tools::{Begun, shown};
+use crate::tools::{BegunCall, shown};
 
 /// Events that wait for the code to read them.
 const WAITING: usize = 16;
 
-/// How an answer has ended.
+/// Ends of an answer.
 enum End {
     /// Whole.
     Whole,
@@ -29,7 +29,7 @@ enum End {
 /// Passes an answer on, and notes its end.
 pub(super) fn start(
     stream: Stream,
-    begun: Begun,
+    begun: BegunCall,
     held: Hold,
     mask: Mask,
     chars: usize,

@@ -1,4 +1,4 @@
-//! What the connections of a session count for: its own bound, its tenant's share and day, the daily usage, and the metrics.
+//! Counts the connections of a session: for its own bound, its tenant's share and day, the daily usage, and the metrics.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What connections to the network did, on its way to the log of the session.
+//! Records of network connections on their way to the log of the session.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -19,13 +19,13 @@ const WINDOW: Duration = Duration::from_secs(1);
 /// Takes reports of one kernel's connections. Bounded: what cannot be noted one by one is summed up.
 #[derive(Debug, Default)]
 pub(crate) struct Notes {
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<WaitingRecords>,
     came: Notify,
     metrics: OnceLock<Network>,
 }
 
 #[derive(Debug, Default)]
-struct Waiting {
+struct WaitingRecords {
     records: Vec<NetworkRecord>,
     /// When the present window began, and the records in it.
     window: Option<(Instant, usize)>,
@@ -33,7 +33,7 @@ struct Waiting {
     omitted: Option<NetworkRecord>,
 }
 
-impl Waiting {
+impl WaitingRecords {
     fn add(&mut self, record: NetworkRecord, now: Instant) {
         let (began, count) = self.window.get_or_insert((now, 0));
         if now.saturating_duration_since(*began) >= WINDOW {
@@ -53,7 +53,7 @@ impl Waiting {
         });
     }
 
-    /// Those that can be written now, and when to look again.
+    /// Records that can be written now, and the time of the next ones.
     fn take(&mut self, now: Instant) -> (Vec<NetworkRecord>, Option<Instant>) {
         let end = self.window.map(|(began, _)| began + WINDOW);
         if end.is_some_and(|end| end <= now)
@@ -77,7 +77,7 @@ fn sum(earlier: &NetworkRecord, later: NetworkRecord) -> NetworkRecord {
 }
 
 impl Notes {
-    /// Where they are counted too.
+    /// Sets the metrics that count them too.
     pub(crate) fn count(&self, metrics: Network) {
         // The same each time.
         let _ = self.metrics.set(metrics);
@@ -164,7 +164,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_flood_is_summed_up() {
-        let (mut waiting, now) = (Waiting::default(), Instant::now());
+        let (mut waiting, now) = (WaitingRecords::default(), Instant::now());
         for port in 0..1000 {
             waiting.add(one(port), now);
         }

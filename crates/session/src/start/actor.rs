@@ -28,7 +28,7 @@ pub(crate) struct PreparedKernel {
     pub(crate) paths: RuntimePaths,
 }
 
-/// What an actor is made from.
+/// Inputs of a new actor.
 pub(crate) struct NewActor {
     pub(crate) id: KernelId,
     pub(crate) session: Session,
@@ -38,7 +38,7 @@ pub(crate) struct NewActor {
     pub(crate) share: Share,
     /// Name of the socket that its link calls.
     pub(crate) socket: String,
-    /// Where its shim calls; `None` when its sandbox is gone.
+    /// Link for its shim; `None` when its sandbox is gone.
     pub(crate) link: Option<Link>,
     pub(crate) permit: Option<KernelPermit>,
     pub(crate) adoption_deadline: Option<Instant>,
@@ -197,7 +197,7 @@ impl SessionManager {
         kernel
     }
 
-    /// What is above a kernel in this sandbox, for its actor.
+    /// Owner of a kernel in this sandbox, for its actor.
     pub(super) fn host(&self, kernel: &Arc<SessionKernel>, share: Share, socket: String) -> Teardown {
         Teardown::new(
             Arc::clone(kernel),

@@ -26,7 +26,7 @@ use crate::{SessionKernel, SessionManager};
 pub const MAX_SESSION_KERNELS: u32 = 8;
 /// Bytes of a working directory.
 const CWD_BYTES: usize = 4096;
-/// How long the sandbox may take to open a link, the wait for its connections included.
+/// Time for the sandbox to open a link, the wait for its connections included.
 const LINK_TIME: Duration = Duration::from_secs(30);
 
 impl SessionManager {
@@ -97,8 +97,8 @@ impl SessionManager {
         Ok(handle)
     }
 
-    /// Everything that must be there before the kernel is: a part of the sandbox, a socket that is listened on, a row by which a
-    /// later gateway finds it. Gives also what the shim is to start.
+    /// Prepares a kernel: a part of the sandbox, a socket with a listener, a row by which a later gateway finds it. Returns also the kernel that the
+    /// shim has to start.
     async fn prepare_additional(
         &self,
         session: &Arc<SessionKernel>,
@@ -222,7 +222,7 @@ impl SessionManager {
     }
 }
 
-/// Where an additional kernel works.
+/// Working directory of an additional kernel.
 fn working_directory(of_session: &str, wanted: Option<&str>) -> Result<String, EngineError> {
     let Some(wanted) = wanted else {
         return Ok(of_session.to_owned());
@@ -236,10 +236,10 @@ fn working_directory(of_session: &str, wanted: Option<&str>) -> Result<String, E
     Ok(joined.to_string_lossy().into_owned())
 }
 
-/// How a shim begins to say that a working directory is of no use.
+/// First words of a shim's error about an unusable working directory.
 const BAD_CWD: &str = "working directory ";
 
-/// Why a start failed: only the sandbox knows whether a directory is there. One with files of its own may lack the program.
+/// Translates the error of a start: only the sandbox knows if a directory exists. A sandbox with files of its own may lack the program.
 fn of_sandbox(session: &SessionKernel, wanted: &NewKernel, error: EngineError) -> EngineError {
     let EngineError::KernelStart { cause, stderr_tail } = error else {
         return error;

@@ -29,7 +29,7 @@ pub(crate) struct Adoptable {
     pub(crate) had: Option<String>,
 }
 
-/// Why a kernel is dead whose sandbox is not there any more, or cannot be reached.
+/// Reason for the death of a kernel whose sandbox no longer exists, or cannot be reached.
 fn lost_with(had: Option<&str>, now: &str) -> String {
     match had {
         Some(had) => {

@@ -5,7 +5,7 @@ use tokio::time::Instant;
 
 use crate::SessionManager;
 
-/// What is started.
+/// Sources of a start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Source {
     Session,

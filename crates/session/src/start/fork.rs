@@ -25,13 +25,13 @@ use crate::record::record;
 use crate::templates::check_labels;
 use crate::{SessionKernel, SessionManager, not_stored};
 
-/// How long the parent may take to become idle.
+/// Time for the parent to become idle.
 const WAIT_MS: u64 = 2_000;
-/// How long the branch may take to answer its first, silent execution.
+/// Time for the branch to answer its first, silent execution.
 const PROBE_MS: u64 = 10_000;
-/// How long all of it may take, a copy of the files included.
+/// Time for the whole fork, a copy of the files included.
 const FORK_TIME: Duration = Duration::from_mins(2);
-/// How long the answer waits for the branch to be ready; it is there without that too.
+/// Time that the answer waits for the branch to be ready; it is there without that too.
 const READY_TIME: Duration = Duration::from_secs(5);
 
 impl SessionManager {
@@ -133,8 +133,7 @@ impl SessionManager {
         }
     }
 
-    /// Everything that must be there before the branch is: a part of the sandbox, a socket that is listened on, a row by which a
-    /// later gateway finds it.
+    /// Prepares a branch: a part of the sandbox, a socket with a listener, a row by which a later gateway finds it.
     async fn prepare_branch(
         &self,
         parent: &Arc<SessionKernel>,

@@ -1,4 +1,4 @@
-//! How many kernels may run or be starting: a limit for all, limits of single tenants, and limits of trees of sessions.
+//! Limits of running and starting kernels: a limit for all, limits of single tenants, and limits of trees of sessions.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 #[derive(Debug)]
 pub(crate) struct KernelLimits {
     all: Limit,
-    /// Of the tenants that have a limit of their own.
+    /// Limits of tenants that have one of their own.
     tenants: BTreeMap<String, Limit>,
     trees: Arc<Trees>,
 }

@@ -31,7 +31,7 @@ pub fn name_of_run(principal: &Principal, key: &str) -> String {
     format!("run-{}", hash(&[principal.name(), key]))
 }
 
-/// What is stored of the key of a start. Values of secrets are no part of it.
+/// Fingerprint of a start with a key, for the store. It leaves out the values of secrets.
 ///
 /// # Errors
 /// [`EngineError::BadRequest`] for a key that is empty or too long.

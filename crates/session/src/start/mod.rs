@@ -1,4 +1,4 @@
-//! How a session, or one more kernel of it, starts. Every start takes the same steps, in this order:
+//! Starts a session, or one more kernel of it. Every start takes the same steps, in this order:
 //!
 //! | step | what happens | file |
 //! |---|---|---|
@@ -49,4 +49,4 @@ pub use named::{MAX_NAME_CHARS, NAME_PATTERN};
 pub use pool::Pool;
 pub(crate) use pool::late_binding;
 pub(crate) use resume::WANTS;
-pub(crate) use take_over::Taking;
+pub(crate) use take_over::TakeOvers;

@@ -12,10 +12,10 @@ use crate::{EndedSessionSnapshot, SessionKernel, SessionManager, ended_session};
 
 /// Characters of a name, as of a label of the DNS.
 pub const MAX_NAME_CHARS: usize = 63;
-/// What a name looks like, as a regular expression.
+/// Pattern of names, as a regular expression.
 pub const NAME_PATTERN: &str = "^[a-z0-9]([a-z0-9_-]*[a-z0-9])?$";
 
-/// Whether a text may be a session's name: no id, and nothing that has to be quoted in an address or a shell.
+/// Checks the name of a session: no id, and no character that has to be quoted in an address or a shell.
 fn check_name(name: &str) -> Result<(), EngineError> {
     let outer = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let inner = |byte: u8| outer(byte) || byte == b'-' || byte == b'_';
@@ -142,7 +142,7 @@ impl SessionManager {
         }
     }
 
-    /// Whether this replica has a session of this name, or the log of one that had it.
+    /// True if this replica has a session of this name, or the log of one that had it.
     pub fn has_run(&self, principal: &Principal, name: &str) -> bool {
         self.named(principal.owner(), name).is_some() || self.ended.named(principal.owner(), name).is_some()
     }

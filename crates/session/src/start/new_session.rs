@@ -17,7 +17,7 @@ use crate::templates::Plan;
 use crate::{SessionKernel, SessionManager, not_stored};
 
 /// A start after everything that can be refused at once was checked.
-pub(crate) struct Accepted {
+pub(crate) struct AcceptedStart {
     pub(crate) principal: Principal,
     pub(crate) plan: Plan,
     pub(crate) launch: Launch,
@@ -79,7 +79,7 @@ impl SessionManager {
         self.credentials.check_start(&plan.session, &start).await?;
         plan.session.start_key = start_key(principal, &start)?;
         let launch = self.launch(&plan, with_secrets(&start.env, &start.secrets)?, start.cwd)?;
-        let accepted = Accepted {
+        let accepted = AcceptedStart {
             principal: principal.clone(),
             plan,
             launch,
@@ -111,7 +111,7 @@ impl SessionManager {
     /// A kernel from the pool, or a new one, unless the caller goes away before it is its turn.
     async fn obtain(
         self: &Arc<Self>,
-        accepted: Accepted,
+        accepted: AcceptedStart,
         unwanted: impl Future<Output = ()>,
     ) -> Result<Arc<SessionKernel>, EngineError> {
         let claimed = self.from_pool(&accepted).await;
@@ -123,7 +123,7 @@ impl SessionManager {
         }
         let reason = match claimed {
             Ok(handle) => {
-                let Accepted {
+                let AcceptedStart {
                     reservation, permit, ..
                 } = accepted;
                 *handle.permit.lock() = Some(permit);
@@ -152,7 +152,7 @@ impl SessionManager {
 
     async fn start_new(
         self: &Arc<Self>,
-        accepted: Accepted,
+        accepted: AcceptedStart,
         reason: Option<String>,
     ) -> Result<Arc<SessionKernel>, EngineError> {
         let id = (accepted.id, self.time().micros());

@@ -40,7 +40,7 @@ impl SessionManager {
         launch(&plan.spec, &request, self.catalog.host())
     }
 
-    /// What a template alone starts, for no owner yet.
+    /// Plan of a template without an owner.
     pub(crate) async fn plan_of_template(&self, template: &str) -> Result<(Plan, Launch), EngineError> {
         let start = StartSession {
             name: Some(template.to_owned()),

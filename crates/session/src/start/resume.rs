@@ -30,7 +30,7 @@ use crate::{Lease, SessionKernel, SessionManager, not_done, not_stored};
 
 /// Sessions that wait to be asked for; a request that finds no room asks again with the next one.
 pub(crate) const WANTS: usize = 256;
-/// Why an additional kernel ended whose session has another sandbox.
+/// Reason of an additional kernel whose session has another sandbox.
 const SANDBOX_LOST: &str = "sandbox_lost";
 
 impl SessionManager {
@@ -163,7 +163,7 @@ impl SessionManager {
         Ok(())
     }
 
-    /// What the session was started with, settled anew. Its isolation, limits, network and image stay.
+    /// Plans the session again. Its isolation, limits, network and image stay.
     async fn plan_again(
         &self,
         before: &Session,
@@ -209,7 +209,7 @@ impl SessionManager {
         Ok((start, plan))
     }
 
-    /// What was lost with the sandbox beside the variables.
+    /// Losses with the sandbox, in addition to the variables.
     fn losses(&self, handle: &Arc<SessionKernel>, before: &Session, secrets: &Secrets) -> SandboxLoss {
         let lease = handle.lease();
         let ids = |role: Role| {
@@ -333,7 +333,7 @@ impl SessionManager {
     }
 }
 
-/// Whether the sandbox had files of its own.
+/// True if the sandbox had files of its own.
 fn sandbox_has_files(session: &Session) -> bool {
     session.sandbox.isolation > himalia_sandbox::Isolation::None
 }

@@ -57,7 +57,8 @@ impl SessionManager {
         kept_files: Option<String>,
         streams: Arc<Streams>,
     ) -> Result<(PreparedKernel, ShimKernelSpec), EngineError> {
-        let key = SandboxKey::generate().map_err(|error| EngineError::internal("no randomness", error))?;
+        let key = SandboxKey::generate()
+            .map_err(|error| EngineError::internal("the random number generator failed", error))?;
         let key_hash: [u8; 32] = Sha256::digest(key.expose().as_bytes()).into();
         let mut spec = sandbox_spec(plan, launch, self.catalog.host(), id, kept_files.as_deref(), key)?;
         let env_dir = spec.names.get(binds::ENV).cloned();
@@ -183,7 +184,7 @@ impl SessionManager {
     }
 }
 
-/// What a shim in a sandbox is to start.
+/// Command line, variables and directory for the shim of a sandbox.
 pub(super) fn shim_spec(
     plan: &Plan,
     launch: &Launch,

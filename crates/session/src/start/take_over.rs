@@ -15,9 +15,9 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 use super::adopt::Adoptable;
 use crate::SessionManager;
 
-/// What is being taken over.
+/// Take-overs in progress.
 #[derive(Debug, Default)]
-pub(crate) struct Taking(Mutex<State>);
+pub(crate) struct TakeOvers(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
@@ -27,8 +27,8 @@ struct State {
     failed: Vec<Adoptable>,
 }
 
-impl Taking {
-    /// Whether a kernel is this replica's, and not ready yet. Any kernel may be while something is being taken.
+impl TakeOvers {
+    /// True if a kernel is this replica's, and not ready yet. Any kernel may be while something is being taken.
     pub(crate) fn has(&self, kernel: KernelId) -> bool {
         let state = self.0.lock();
         state.under_way || state.failed.iter().any(|one| one.row.id == kernel.0)
@@ -91,7 +91,7 @@ impl SessionManager {
         }
     }
 
-    /// How many replicas live, this one among them.
+    /// Number of live replicas, this one among them.
     async fn live(&self, dead: &[DeadReplica]) -> u32 {
         if dead.is_empty() {
             return 1;
@@ -191,7 +191,7 @@ impl SessionManager {
     }
 }
 
-/// How many sandboxes the kernels are in.
+/// Number of sandboxes that the kernels are in.
 fn sandboxes(taken: &Taken) -> u32 {
     let all: HashSet<&str> = taken
         .kernels

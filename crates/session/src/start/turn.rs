@@ -10,7 +10,7 @@ use tokio::time::timeout;
 
 use crate::{SessionKernel, SessionManager};
 
-/// How long the turn of a start lasts after its process is there, at most: not every kernel gets ready.
+/// Longest turn of a start after its process is there: not every kernel gets ready.
 const LONGEST: Duration = Duration::from_secs(5);
 
 impl SessionManager {

@@ -1,4 +1,4 @@
-//! Which of the host's paths a kernel needs in a root that is built for it.
+//! Host paths that a kernel needs in a root that is built for it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ const MAX_LINKS: usize = 16;
 /// Paths that a kernelspec may add in `metadata.himalia.binds`.
 const MAX_EXTRA: usize = 64;
 
-/// What of the host a built root has beside the system.
+/// Host paths of a built root, in addition to the system.
 #[derive(Debug)]
 pub(super) struct Binds {
     /// Paths, in order, none below another.
@@ -61,7 +61,7 @@ pub(super) fn binds(program: &Path, spec: &KernelSpec, home: Option<&Path>) -> R
     Ok(Binds { paths: found, names })
 }
 
-/// Whether every built root has it.
+/// True if every built root has the path.
 fn is_system(path: &Path) -> bool {
     SYSTEM.iter().any(|system| path.starts_with(system))
 }

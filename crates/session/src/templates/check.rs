@@ -35,7 +35,7 @@ pub(crate) fn check(config: &EngineConfig, provisioners: &Provisioners) -> Resul
                 .all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte));
         if !named {
             let shown: String = name.chars().take(MAX_NAME).collect();
-            let reason = format!("{shown:?} is no name: up to {MAX_NAME} of A-Z a-z 0-9 . _ -");
+            let reason = format!("{shown:?} is not a valid name: up to {MAX_NAME} of A-Z a-z 0-9 . _ -");
             return Err(EngineError::bad_request("templates", reason));
         }
         one(config, provisioners, template)

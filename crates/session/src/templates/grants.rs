@@ -1,17 +1,17 @@
-//! Which networks and images a caller may ask for: what the template itself has, what it grants beside that, and for a
-//! tenant's callers of these what the tenant is granted.
+//! Networks and images that a caller may request: those of the template, those that it grants in addition, and for a tenant's callers those of these
+//! that the tenant is granted.
 
 use himalia_model::{EngineConfig, EngineError, NotOffered, StartSession, Template};
 use himalia_sandbox::Network;
 
-/// What is granted to one start.
+/// Grants for one start.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Grants<'a> {
     pub(super) config: &'a EngineConfig,
     /// Name of the template.
     pub(super) name: &'a str,
     pub(super) template: &'a Template,
-    /// Whose start it is; `None`: the gateway's own.
+    /// Owner of the start; `None`: the gateway's own.
     pub(super) owner: Option<&'a str>,
 }
 

@@ -7,7 +7,7 @@ use himalia_model::Session;
 use super::packages::{PROXY_HOST, PROXY_PORT};
 use crate::credentials::certificates;
 
-/// Where every Java machine takes options from. It names them on its standard error when it starts.
+/// Variable from which every Java machine takes options. It names them on its standard error when it starts.
 pub(crate) const VARIABLE: &str = "JAVA_TOOL_OPTIONS";
 
 /// The value of [`VARIABLE`] for a session with this work directory, if its programs reach a network through the gateway.

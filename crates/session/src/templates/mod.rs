@@ -34,7 +34,7 @@ pub struct Templates {
 
 /// A template with the kernelspec that it names.
 #[derive(Clone, Debug)]
-pub(crate) struct Chosen {
+pub(crate) struct ChosenTemplate {
     pub(crate) name: String,
     pub(crate) template: Template,
     pub(crate) spec: KernelSpec,
@@ -74,11 +74,11 @@ impl Templates {
         catalog: &Catalog,
         name: Option<&str>,
         origin: Origin,
-    ) -> Result<Chosen, EngineError> {
+    ) -> Result<ChosenTemplate, EngineError> {
         let name = name.filter(|name| !name.is_empty());
         if let Some((name, template)) = name.and_then(|name| self.named.get_key_value(name)) {
             let spec = catalog.get_or_default(template.kernelspec.as_deref()).await?;
-            return Ok(Chosen {
+            return Ok(ChosenTemplate {
                 name: name.clone(),
                 template: template.clone(),
                 spec,
@@ -92,7 +92,7 @@ impl Templates {
         };
         // A template that has the name of the default kernelspec is its template.
         let template = self.named.get(&spec.name).filter(|_| name.is_none());
-        Ok(Chosen {
+        Ok(ChosenTemplate {
             name: spec.name.clone(),
             template: template.unwrap_or(&self.defaults).clone(),
             spec,

@@ -1,4 +1,4 @@
-//! Where programs in a sandbox find the network: the proxy, and for `pip` also where packages go, and that there is no network.
+//! Variables that tell programs in a sandbox how to reach the network: the proxy, the package index of `pip`, or that there is no network.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -7,11 +7,11 @@ use himalia_sandbox::Network;
 
 /// Directory of the packages, in the work directory. Our launcher appends it to `sys.path`.
 const DIRECTORY: &str = ".packages";
-/// Where `pip` looks when there is no network. It is nowhere, and `pip` prints it: at once, instead of after several
-/// failed connections and without a reason.
+/// Package index of `pip` without a network. It is nowhere, and `pip` prints it: at once, instead of after several failed connections and without a
+/// reason.
 const NO_INDEX: &str = "file:///this-session-has-no-network";
 
-/// Where the shim listens for clients of the network, in the sandbox.
+/// Address of the shim's proxy in the sandbox.
 const PROXY: &str = "http://127.0.0.1:3128";
 pub(super) const PROXY_HOST: &str = "127.0.0.1";
 pub(super) const PROXY_PORT: &str = "3128";

@@ -17,17 +17,17 @@ use himalia_sandbox::{
 };
 
 use super::grants::Grants;
-use super::{Chosen, limits};
+use super::{ChosenTemplate, limits};
 use crate::Provisioners;
 
-/// What this gateway has to give.
+/// Features of this gateway.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Offer<'a> {
     pub(crate) provisioners: &'a Provisioners,
     pub(crate) config: &'a EngineConfig,
 }
 
-/// Everything about a start that does not depend on the caller's variables.
+/// Settled properties of a start, all but the caller's variables.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     /// The session that it will be; the provisioner adds what its sandbox is in fact.
@@ -36,32 +36,32 @@ pub(crate) struct Plan {
     pub(crate) provisioner: Arc<dyn Provisioner>,
     /// Runtime of the container engine; `None` is the provisioner's own.
     pub(crate) runtime: Option<String>,
-    /// How long it lives at most.
+    /// Longest life.
     pub(crate) lifetime: Option<Duration>,
     /// Variables of the template.
     pub(crate) env: BTreeMap<String, String>,
-    /// What the operator shares with its sandbox.
+    /// Mounts from the operator.
     pub(crate) mounts: Vec<MountTemplate>,
     /// Modules that a zygote imports before its first fork.
     pub(crate) preload: Vec<String>,
-    /// Who may share a zygote with it; `None`: no other session.
+    /// Sessions that may share a zygote with it; `None`: no other session.
     pub(crate) trust_domain: Option<String>,
-    /// Why no kernel of the template's pool will do, whatever its variables.
+    /// Reason why no kernel of the template's pool fits, whatever its variables.
     pub(crate) unlike_pool: Option<String>,
 }
 
 impl Plan {
-    /// What its provisioner can do.
+    /// Capabilities of its provisioner.
     pub(crate) fn capabilities(&self) -> Capabilities {
         self.provisioner.capabilities()
     }
 
-    /// Whether its kernels see the host's files at their own places.
+    /// True if its kernels see the host's files at their own places.
     pub(crate) fn shares_files(&self) -> bool {
         self.capabilities().root == RootFiles::Host
     }
 
-    /// What changes for a sandbox that was made with other limits.
+    /// Changes for a sandbox that was made with other limits.
     pub(crate) fn change_from(&self, limits: &SessionLimits) -> LimitChange {
         LimitChange {
             from: limits::of_sandbox(limits),
@@ -77,7 +77,7 @@ impl Plan {
             .map(|time| created_micros.saturating_add(micros(time)))
     }
 
-    /// Whether its kernels run in a container, with files of an image.
+    /// True if its kernels run in a container, with files of an image.
     pub(crate) fn in_container(&self) -> bool {
         self.capabilities().root == RootFiles::Image
     }
@@ -86,7 +86,7 @@ impl Plan {
 /// The trust domain of all where there are no tenants.
 const COMMON_DOMAIN: &str = "gateway";
 
-/// Who may share a zygote with a kernel of this template and owner; `None`: no other session.
+/// Sessions that may share a zygote with a kernel of this template and owner; `None`: no other session.
 pub(crate) fn trust_domain(
     config: &EngineConfig,
     template: &Template,
@@ -105,11 +105,11 @@ pub(crate) fn trust_domain(
 /// [`EngineError::NotOffered`] and [`EngineError::BadRequest`], naming the field.
 pub(crate) fn plan(
     offer: Offer<'_>,
-    chosen: Chosen,
+    chosen: ChosenTemplate,
     start: &StartSession,
     owner: Option<&str>,
 ) -> Result<Plan, EngineError> {
-    let Chosen { name, template, spec } = chosen;
+    let ChosenTemplate { name, template, spec } = chosen;
     let starter = start.starter.as_deref();
     let of_starter = starter.map_or(Isolation::None, |starter| starter.isolation);
     let asked = start.isolation.unwrap_or_default();
@@ -263,7 +263,7 @@ pub(crate) fn with_placeholders(template: &Template, credentials: &[String]) -> 
     env
 }
 
-/// What a provisioner is chosen by.
+/// Criteria for a provisioner.
 struct Wants<'a> {
     choice: ProvisionerChoice,
     isolation: Isolation,

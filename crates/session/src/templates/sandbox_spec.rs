@@ -14,7 +14,7 @@ use crate::start::late_binding;
 
 /// Tells a zygote under which path its kernels have the environment.
 const ENV_OF_KERNELS: &str = "HIMALIA_ENV_OF_KERNELS";
-/// How long a start that no caller waits for waits for a zygote.
+/// Time that a start without a waiting caller waits for a zygote.
 const ZYGOTE_WAIT: Duration = Duration::from_mins(1);
 
 /// The sandbox of a start, on the files that are kept under a name, if they are. Looks at the disk.

@@ -23,30 +23,30 @@ use super::whole::{NotShown, shown_to_approve};
 use crate::SessionKernel;
 use crate::prompts::prompt_error;
 
-/// How long a prompt for an approval stays open.
+/// Time that a prompt for an approval stays open.
 const OPEN_TIME: Duration = Duration::from_hours(24);
 /// Characters of the arguments that a person sees. A call with longer ones cannot be approved.
 const ARGUMENTS_CHARS: usize = 16_000;
 
 /// A call that needs an approval.
-pub(super) struct Wanted<'a> {
+pub(super) struct ApprovalRequest<'a> {
     pub(super) tool: &'a str,
     /// A digest of the tool as it is defined.
     pub(super) definition: String,
     pub(super) arguments: &'a Value,
     pub(super) schema: Option<&'a Value>,
-    /// What hides secrets. `None`: it is not known.
+    /// Mask for secrets. `None`: the secrets cannot be read.
     pub(super) mask: Option<&'a Mask>,
     pub(super) key: Option<String>,
 }
 
-/// Whether the call may be made: by the prompt that the caller names, for the session, or for all of its kind. If no person was asked yet, one is asked. The
-/// inner error says why it may not.
+/// Checks that the call is approved: by the prompt that the caller names, for the session, or for all of its kind. If no person was asked yet, one is
+/// asked. The inner error says why it may not.
 pub(super) async fn approved(
     kernel: &SessionKernel,
     store: &dyn Store,
     named: Option<&str>,
-    wanted: Wanted<'_>,
+    wanted: ApprovalRequest<'_>,
 ) -> Result<Result<(), ToolError>, EngineError> {
     let id = kernel.handle().id();
     let seq = match named {
@@ -56,7 +56,7 @@ pub(super) async fn approved(
             _ => {
                 return Err(EngineError::bad_request(
                     "approval",
-                    "is no prompt of this session",
+                    "must be a prompt of this session",
                 ));
             }
         },
@@ -132,7 +132,7 @@ pub(super) async fn approved(
     Ok(Err(error))
 }
 
-/// Whether the tool is approved for all sessions of this kind.
+/// True if the tool is approved for all sessions of this kind.
 async fn has_standing(
     kernel: &SessionKernel,
     store: &dyn Store,
@@ -157,7 +157,7 @@ async fn has_standing(
         .map_err(|error| EngineError::internal("reading the approvals of tools", error))
 }
 
-fn prompt(wanted: Wanted<'_>, digest: String, arguments: Value) -> Prompt {
+fn prompt(wanted: ApprovalRequest<'_>, digest: String, arguments: Value) -> Prompt {
     let text = format!(
         "May the code call {}? It changes something.",
         cut(wanted.tool, 200)
@@ -179,7 +179,7 @@ fn prompt(wanted: Wanted<'_>, digest: String, arguments: Value) -> Prompt {
 }
 
 /// The identity of a call: a hash over its tool, as it is defined, and its arguments, whose members are in the order of their names.
-fn digest(wanted: &Wanted<'_>) -> String {
+fn digest(wanted: &ApprovalRequest<'_>) -> String {
     let call = json!({"tool": wanted.tool, "definition": wanted.definition, "arguments": wanted.arguments});
     hex::encode(Sha256::digest(call.to_string()))
 }
@@ -295,7 +295,7 @@ mod tests {
     #[test]
     fn an_approved_call_is_of_its_tool_its_definition_and_its_arguments() {
         let digest_of = |tool: &str, definition: &str, arguments: &Value| {
-            digest(&Wanted {
+            digest(&ApprovalRequest {
                 tool,
                 definition: definition.to_owned(),
                 arguments,

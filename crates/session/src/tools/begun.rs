@@ -6,21 +6,20 @@ use himalia_kernel::{Callee, Command, Handle, ToolCallBegin, ToolCallEnd, ToolOu
 use tokio::time::Instant;
 
 /// A call that is in the log and has no end there yet. One that is dropped without an end has an unknown outcome.
-pub(crate) struct Begun {
+pub(crate) struct BegunCall {
     handle: Arc<Handle>,
-    /// Its number in the log.
+    /// Number in the log.
     pub(crate) call: u64,
     callee: Callee,
-    /// What is called.
     pub(crate) tool: String,
     began: Instant,
     ended: bool,
 }
 
-/// Why a call has no reply: in a word, and in a line.
+/// Reason why a call has no reply: a code, and a line.
 pub(crate) type Reason<'a> = (&'a str, &'a str);
 
-impl Begun {
+impl BegunCall {
     /// The log has its begin.
     pub(crate) fn new(handle: &Arc<Handle>, call: u64, what: &ToolCallBegin) -> Self {
         Self {
@@ -70,7 +69,7 @@ impl Begun {
     }
 }
 
-impl Drop for Begun {
+impl Drop for BegunCall {
     fn drop(&mut self) {
         if self.ended {
             return;

@@ -18,8 +18,8 @@ use himalia_tools::{Tool, ToolId, Violation};
 use serde_json::Value;
 
 use super::Tools;
-use super::approval::{Wanted, approved, definition_of};
-use super::begun::{Begun, Reason};
+use super::approval::{ApprovalRequest, approved, definition_of};
+use super::begun::{BegunCall, Reason};
 use super::policy::{Decision, decide};
 use super::shown::{cut, mask, shown};
 use crate::SessionKernel;
@@ -31,15 +31,15 @@ const REPLY_CHARS: usize = 4000;
 const NAME_CHARS: usize = 200;
 /// In the place of arguments whose secrets are not known.
 const NOT_SHOWN: &str = "(not shown: the gateway cannot read its credentials now)";
-/// What to do when the day of a tenant is used up.
+/// Hint for a tenant whose quota of the day is used up.
 const NEXT_DAY: &str = "Continue then, or ask the operator for more.";
 /// Characters of what a tool says about its failure.
 const FAILURE_CHARS: usize = 2000;
 
-/// What code does that is no tool and counts as a call of one: it is in the log, and has no end there yet.
+/// Action of code that is logged as a tool call, and has no end in the log yet.
 #[must_use]
 pub struct OpenCall {
-    begun: Begun,
+    begun: BegunCall,
     mask: Mask,
 }
 
@@ -110,7 +110,7 @@ impl Tools {
             Some(seconds) => Duration::try_from_secs_f64(seconds)
                 .ok()
                 .filter(|time| !time.is_zero())
-                .ok_or_else(|| EngineError::bad_request("timeout_s", "is no time above 0"))?,
+                .ok_or_else(|| EngineError::bad_request("timeout_s", "must be a time above 0"))?,
         };
         let arguments = Value::Object(arguments);
         let catalog = self.catalog(&session);
@@ -159,7 +159,7 @@ impl Tools {
         match decide(&session.sandbox.tools, &found, self.callers(&found), caller) {
             Decision::Allow => {}
             Decision::Ask => {
-                let wanted = Wanted {
+                let wanted = ApprovalRequest {
                     tool: &tool,
                     definition: definition_of(found.tool.definition(), self.configs.get(found.id().server)),
                     arguments: &arguments,
@@ -216,7 +216,7 @@ impl Tools {
     }
 
     /// Writes that a call is about to be made, within the limits.
-    async fn begin(&self, kernel: &SessionKernel, what: ToolCallBegin) -> Result<Begun, EngineError> {
+    async fn begin(&self, kernel: &SessionKernel, what: ToolCallBegin) -> Result<BegunCall, EngineError> {
         let session = kernel.session();
         let day = self.budget.day(&session.owner, Counted::ToolCalls);
         let day = match day.map(|gate| gate.hold(1)).transpose() {
@@ -243,7 +243,7 @@ impl Tools {
         };
         day.made();
         self.meter.tool_called(&session.owner);
-        Ok(Begun::new(kernel.handle(), number, &what))
+        Ok(BegunCall::new(kernel.handle(), number, &what))
     }
 
     /// The same for something that code does and that is no tool: `what` names it.
@@ -281,7 +281,7 @@ impl Tools {
         }
     }
 
-    /// What hides the values of the credentials of a session and of the tool's server. `None`: they cannot be read.
+    /// Mask for the credentials of a session and of the tool's server. `None`: they cannot be read.
     async fn mask(&self, session: &Session, tool: &str) -> Option<Mask> {
         let config = ToolId::parse(tool).and_then(|id| self.configs.get(id.server));
         let of_server =
@@ -335,7 +335,7 @@ fn over(limit: ToolLimit) -> ToolError {
 
 /// Writes the end of a call, and answers its caller.
 async fn finish(
-    begun: Begun,
+    begun: BegunCall,
     reply: Result<Reply, CallError>,
     mask: &Mask,
 ) -> Result<ToolReply, EngineError> {

@@ -1,4 +1,4 @@
-//! What code in a sandbox asks for: the kernel whose connection it is, is the caller.
+//! Requests of code in a sandbox: the caller is the kernel of the connection.
 
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
@@ -21,7 +21,7 @@ use crate::skills::SessionSkills;
 use crate::{Llm, SessionKernel, SessionManager};
 
 /// A kernel, as the door of its sandbox sees it.
-struct Inside {
+struct SandboxTools {
     kernel: Weak<SessionKernel>,
     tools: Arc<Tools>,
     skills: Arc<OnceLock<Arc<dyn SessionSkills>>>,
@@ -31,7 +31,7 @@ struct Inside {
 impl SessionManager {
     /// The door of a kernel's sandbox.
     pub(crate) fn door(&self, kernel: &Arc<SessionKernel>) -> Door {
-        Door::new(Arc::new(Inside {
+        Door::new(Arc::new(SandboxTools {
             kernel: Arc::downgrade(kernel),
             tools: Arc::clone(&self.tools),
             skills: Arc::clone(&self.skills),
@@ -40,7 +40,7 @@ impl SessionManager {
     }
 }
 
-impl Inside {
+impl SandboxTools {
     fn kernel(&self) -> Result<Arc<SessionKernel>, EngineError> {
         let kernel = self.kernel.upgrade().filter(|kernel| !kernel.ends());
         kernel.ok_or_else(|| EngineError::unavailable("the session has ended"))
@@ -70,14 +70,14 @@ impl Inside {
         let id = kernel.handle().id();
         match answered {
             Some(Ok(Answer::Prompt(status))) => serde_json::to_value(PromptInfo::new(id, *status))
-                .map_err(|error| EngineError::internal("a prompt is no JSON", error)),
+                .map_err(|error| EngineError::internal("cannot write a prompt as JSON", error)),
             Some(Err(error)) => Err(prompt_error(error)),
             Some(Ok(_)) | None => Err(EngineError::unavailable("the session has ended")),
         }
     }
 }
 
-impl SessionApi for Inside {
+impl SessionApi for SandboxTools {
     fn tool_servers(&self) -> BoxFuture<'_, Result<ApiServers, EngineError>> {
         Box::pin(async { Ok(self.tools.list(&self.session()?)) })
     }
@@ -111,7 +111,7 @@ impl SessionApi for Inside {
             let time = match wanted.timeout_s {
                 None => DEFAULT_PROMPT_TIME,
                 Some(seconds) => Duration::try_from_secs_f64(seconds)
-                    .map_err(|_| EngineError::bad_request("timeout_s", "is no time above 0"))?,
+                    .map_err(|_| EngineError::bad_request("timeout_s", "must be a time above 0"))?,
             };
             let ask = Ask {
                 text: wanted.text,

@@ -1,4 +1,4 @@
-//! What there is for a session.
+//! Tools of a session.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use himalia_model::{
     ToolError, ToolErrorCode, ToolInfo, ToolSchema,
 };
 use himalia_tool_servers::ServerState;
-use himalia_tools::{Catalog, Found, Tool, Unknown, describe, list_found, list_servers};
+use himalia_tools::{Catalog, CatalogMatch, Tool, UnknownName, describe, list_found, list_servers};
 
 use super::policy::{Decision, decide};
 use super::{Tools, sees};
@@ -187,22 +187,22 @@ impl Tools {
         })
     }
 
-    /// Who may call a tool.
-    pub(super) fn callers(&self, found: &Found<'_>) -> &[ToolCaller] {
+    /// Callers that may call a tool.
+    pub(super) fn callers(&self, found: &CatalogMatch<'_>) -> &[ToolCaller] {
         let id = found.id();
         let config = self.configs.get(id.server);
         config.map_or(&[], |config| config.callers.of(id.tool))
     }
 
     /// A name that means nothing to a session; the error names what is like it.
-    pub(super) fn unknown(&self, session: &Arc<Session>, unknown: &Unknown) -> EngineError {
+    pub(super) fn unknown(&self, session: &Arc<Session>, unknown: &UnknownName) -> EngineError {
         EngineError::tool(self.unknown_tool(session, unknown))
     }
 
-    pub(super) fn unknown_tool(&self, session: &Arc<Session>, unknown: &Unknown) -> ToolError {
+    pub(super) fn unknown_tool(&self, session: &Arc<Session>, unknown: &UnknownName) -> ToolError {
         let (code, name) = match unknown {
-            Unknown::Server { name, .. } => (ToolErrorCode::UnknownServer, Some(name)),
-            Unknown::Tool { .. } | Unknown::Form { .. } => (ToolErrorCode::UnknownTool, None),
+            UnknownName::Server { name, .. } => (ToolErrorCode::UnknownServer, Some(name)),
+            UnknownName::Tool { .. } | UnknownName::Form { .. } => (ToolErrorCode::UnknownTool, None),
         };
         // One that has listed nothing yet.
         if let Some(name) = name
@@ -219,7 +219,7 @@ impl Tools {
             return ToolError::new(ToolErrorCode::Unavailable, message).with_hint("Try again later.");
         }
         let hint = match unknown {
-            Unknown::Server { .. } => "list_api_servers() lists the servers of this session.",
+            UnknownName::Server { .. } => "list_api_servers() lists the servers of this session.",
             _ => "tools_search(\"words\") finds tools.",
         };
         ToolError::new(code, unknown.to_string()).with_hint(hint)

@@ -1,9 +1,9 @@
-//! Whether a call may be made: the one place that decides it.
+//! Decides if a call may be made, for all callers.
 
 use himalia_model::{ToolCaller, ToolPolicy};
-use himalia_tools::Found;
+use himalia_tools::CatalogMatch;
 
-/// What becomes of a call.
+/// Decision about a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Decision {
     /// It is made.
@@ -12,9 +12,9 @@ pub(super) enum Decision {
     Ask,
     /// It is not made.
     Deny {
-        /// Why, in a line.
+        /// Reason, in a line.
         reason: String,
-        /// What to do.
+        /// Hint for the caller.
         hint: String,
     },
 }
@@ -22,7 +22,7 @@ pub(super) enum Decision {
 /// Decides about a call of a tool that the session may use.
 pub(super) fn decide(
     policy: &ToolPolicy,
-    found: &Found<'_>,
+    found: &CatalogMatch<'_>,
     callers: &[ToolCaller],
     caller: ToolCaller,
 ) -> Decision {

@@ -7,14 +7,14 @@ use serde_json::{Map, Value, json};
 use super::whole::is_secret;
 use crate::Credentials;
 
-/// What of a value is written.
+/// Bounds of a value that is written.
 #[derive(Clone, Copy)]
 struct Bounds {
     /// Characters of a string.
     string: usize,
     /// Parts of a list or an object.
     parts: usize,
-    /// How deep.
+    /// Depth of nesting.
     depth: usize,
 }
 
@@ -53,7 +53,7 @@ fn within(value: &Value, schema: Option<&Value>, mask: &Mask, bounds: Bounds) ->
     part(masked.as_ref().unwrap_or(value), schema, bounds)
 }
 
-/// What hides the values of the credentials of a session, and of one more, which has an owner and a name. `None`: they cannot be read.
+/// Mask for the credentials of a session, and for one more, which has an owner and a name. `None`: they cannot be read.
 pub(crate) async fn mask(
     credentials: &Credentials,
     session: &Session,

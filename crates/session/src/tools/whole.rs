@@ -10,12 +10,12 @@ use sha2::{Digest as _, Sha256};
 const MAX_DEPTH: usize = 4;
 const MAX_SCHEMAS: usize = 64;
 
-/// Why arguments cannot be shown whole.
+/// Reasons why arguments cannot be shown whole.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum NotShown {
     /// It passes.
     Unavailable(String),
-    /// They are too long.
+    /// The arguments are too long.
     TooLong(String),
 }
 

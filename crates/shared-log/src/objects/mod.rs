@@ -12,7 +12,7 @@ use sha2::{Digest as _, Sha256};
 
 pub use url::ObjectStoreUrl;
 
-/// Why an object could not be written, read or removed.
+/// Reason why an object could not be written, read or removed.
 #[derive(Debug, thiserror::Error)]
 #[error("object store: {0}")]
 pub struct ObjectsError(String);

@@ -1,4 +1,4 @@
-//! Where an object store is: a URL, and what the environment says of its service.
+//! Address of an object store: a URL, with settings of its service from the environment.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -53,7 +53,7 @@ impl FromStr for ObjectStoreUrl {
 
     fn from_str(url: &str) -> Result<Self, String> {
         let wrong = || {
-            "is no address such as file:///srv/himalia, s3://bucket/prefix, gs://bucket/prefix or az://container/prefix"
+            "must be an address such as file:///srv/himalia, s3://bucket/prefix, gs://bucket/prefix or az://container/prefix"
                 .to_owned()
         };
         let (scheme, rest) = url.split_once("://").ok_or_else(wrong)?;
@@ -80,7 +80,7 @@ impl FromStr for ObjectStoreUrl {
             |part: &str| !part.is_empty() && part != ".." && part != "." && part.bytes().all(is_name);
         if !prefix.is_empty() && !prefix.split('/').all(is_part) {
             return Err(format!(
-                "{prefix:?} is no prefix: its parts have letters, digits, '-', '.' and '_'"
+                "{prefix:?} is not a valid prefix: its parts have letters, digits, '-', '.' and '_'"
             ));
         }
         Ok(Self(Location::Bucket {
@@ -165,17 +165,17 @@ mod tests {
     #[test]
     fn an_address_that_is_none_is_refused() {
         for (bad, expected) in [
-            ("", "is no address"),
-            ("/directory", "is no address"),
-            ("file://", "is no address"),
-            ("file:///", "is no address"),
-            ("file://relative/x", "is no address"),
-            ("ftp://bucket/x", "is no address"),
+            ("", "must be an address"),
+            ("/directory", "must be an address"),
+            ("file://", "must be an address"),
+            ("file:///", "must be an address"),
+            ("file://relative/x", "must be an address"),
+            ("ftp://bucket/x", "must be an address"),
             ("s3://", "no name of a bucket"),
             ("s3://key:secret@bucket/x", "credentials and endpoints"),
-            ("s3://bucket/a//b", "is no prefix"),
-            ("s3://bucket/../b", "is no prefix"),
-            ("s3://bucket/a b", "is no prefix"),
+            ("s3://bucket/a//b", "is not a valid prefix"),
+            ("s3://bucket/../b", "is not a valid prefix"),
+            ("s3://bucket/a b", "is not a valid prefix"),
         ] {
             let error = bad.parse::<ObjectStoreUrl>().unwrap_err();
             assert!(error.contains(expected), "{bad}: {error}");

@@ -48,7 +48,7 @@ const STREAM_PAUSE: Duration = Duration::from_mins(1);
 /// Calls that were given up and of which the server is being notified. Of more it is not; their connections are closed as well.
 const MAX_CANCELS: usize = 8;
 
-/// What a connection tells the task of its server.
+/// Signals from a connection to the task of its server.
 #[derive(Debug, Default)]
 pub(crate) struct Signals {
     /// The list of tools is another one.
@@ -57,7 +57,7 @@ pub(crate) struct Signals {
     pub(crate) suspected: Notify,
     /// The server does not know the session any more, or its program has ended.
     pub(crate) lost: Notify,
-    /// Why, if that is known.
+    /// Reason of the loss, if known.
     reason: Mutex<Option<String>>,
 }
 
@@ -79,12 +79,12 @@ impl Signals {
         self.lost.notify_one();
     }
 
-    /// Why a program has ended, if it has.
+    /// Reason why a program has ended, if it has.
     fn ended(&self) -> Option<String> {
         self.reason.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Why the connection is lost.
+    /// Describes why the connection is lost.
     pub(crate) fn why_lost(&self) -> String {
         self.ended()
             .unwrap_or_else(|| "it has ended the session".to_owned())
@@ -188,8 +188,8 @@ impl Mcp {
         }
     }
 
-    /// Whether the server answers. A `ping` it may refuse, as a server without sessions does. (`server/discover` would be answered from the
-    /// cache of `rmcp`, and holds up calls.)
+    /// Checks that the server responds. The server may refuse a `ping`, as a server without sessions does. (`server/discover` would be answered from
+    /// the cache of `rmcp`, and holds up calls.)
     ///
     /// # Errors
     /// Why not.
@@ -358,7 +358,7 @@ struct Page {
 /// A tool, as a server lists it.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Listed {
+struct ListedTool {
     name: String,
     #[serde(default)]
     title: Option<String>,
@@ -381,7 +381,7 @@ struct Annotations {
 }
 
 fn add(listing: &mut Listing, tool: &RawValue, number: usize) {
-    match serde_json::from_str::<Listed>(tool.get()) {
+    match serde_json::from_str::<ListedTool>(tool.get()) {
         Ok(listed) => {
             let read_only = listed.annotations.read_only_hint.unwrap_or(false);
             let definition = ToolDefinition {
@@ -398,7 +398,10 @@ fn add(listing: &mut Listing, tool: &RawValue, number: usize) {
             };
             listing.add(definition, tool.get().len());
         }
-        Err(error) => listing.leave_out(&format!("number {number}"), &format!("it is no tool: {error}")),
+        Err(error) => listing.leave_out(
+            &format!("number {number}"),
+            &format!("invalid description of a tool: {error}"),
+        ),
     }
 }
 

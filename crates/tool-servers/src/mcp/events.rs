@@ -10,11 +10,11 @@ use sse_stream::{Sse, SseStream};
 /// The events of a body.
 pub(super) type Events = Pin<Box<dyn Stream<Item = Result<Sse, EventError>> + Send>>;
 
-/// Why events end early.
+/// Reasons why events end early.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum EventError {
     Body(BodyError),
-    /// They are none.
+    /// The text is not a stream of events.
     Malformed(String),
 }
 

@@ -28,7 +28,7 @@ pub(super) struct RpcError {
     pub(super) message: String,
 }
 
-/// What a message is.
+/// Kinds of JSON-RPC messages.
 pub(super) enum Kind<'a> {
     /// The response to this request.
     Response(Result<&'a RawValue, RpcError>),
@@ -53,7 +53,7 @@ impl<'a> Message<'a> {
         bare.unwrap_or(text).parse().ok()
     }
 
-    /// What it is for one who waits for the response to a request.
+    /// Kind of the message for a reader that waits for the response to a request.
     pub(super) fn kind(self, waited_for: Option<&RequestId>) -> Kind<'a> {
         match (self.id, self.method) {
             (Some(id), Some(method)) => Kind::Request { id, method },

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::ticket::Answer;
 use crate::call::{Blob, CallError, Reply};
 
-/// What a tool returned.
+/// Result object of `tools/call`.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct CallResult {

@@ -1,4 +1,4 @@
-//! What `rmcp` says to a program, line by line over its standard input, and what the program answers.
+//! Carries the messages of `rmcp` to a program, line by line over its standard input, and the answers of the program back.
 //!
 //! ```text
 //! rmcp -> send()  -> writer task -> standard input       a question of ours is noted (asked.rs) before it is written
@@ -27,7 +27,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep};
 use tokio_util::task::AbortOnDropHandle;
 
-use self::asked::{Asked, For};
+use self::asked::{AnswerTarget, OpenRequests};
 pub(super) use self::errors::Errors;
 use self::lines::{Line, Lines};
 use super::connection::Signals;
@@ -42,7 +42,7 @@ const CONTROL_BYTES: usize = 1 << 20;
 const CONTROL_TIME: Duration = Duration::from_secs(20);
 /// Bytes of a message around the result that has its own bound.
 const ENVELOPE_BYTES: usize = 1024;
-/// What a program may write within a minute that answers nothing, standard error included, in bytes. Then it is given up.
+/// Bytes that a program may write within a minute without answering anything, standard error included. Beyond that it is given up.
 const IDLE_BYTES: u64 = 16 << 20;
 const MINUTE: Duration = Duration::from_mins(1);
 /// Messages that wait until the program reads them, and answers that wait for `rmcp`.
@@ -50,15 +50,15 @@ const QUEUE: usize = 64;
 
 /// The connection to a program. The program ends when this is dropped.
 pub(super) struct Stdio {
-    asked: Arc<Asked>,
+    asked: Arc<OpenRequests>,
     received: mpsc::Receiver<ServerJsonRpcMessage>,
     passed: mpsc::WeakSender<ServerJsonRpcMessage>,
-    outgoing: mpsc::Sender<Outgoing>,
+    outgoing: mpsc::Sender<OutgoingMessage>,
     _reader: AbortOnDropHandle<()>,
     _writer: AbortOnDropHandle<()>,
 }
 
-/// Why a message was not written.
+/// Reasons why a message was not written.
 #[derive(Debug)]
 pub(super) struct StdioError(String);
 
@@ -71,17 +71,17 @@ impl fmt::Display for StdioError {
 impl std::error::Error for StdioError {}
 
 /// A message that is to be written.
-struct Outgoing {
+struct OutgoingMessage {
     line: Bytes,
     /// The number of a request, and for whom its answer is.
-    asks: Option<(i64, For)>,
+    asks: Option<(i64, AnswerTarget)>,
     written: Option<oneshot::Sender<()>>,
 }
 
 impl Stdio {
     pub(super) fn start(program: Program, errors: Errors, signals: Arc<Signals>) -> Self {
         let Program { events, input } = program;
-        let asked = Arc::<Asked>::default();
+        let asked = Arc::<OpenRequests>::default();
         let (passes, received) = mpsc::channel(QUEUE);
         let (outgoing, waiting) = mpsc::channel(QUEUE);
         let passed = passes.downgrade();
@@ -125,11 +125,14 @@ impl rmcp::transport::Transport<RoleClient> for Stdio {
                 && let RequestId::Number(number) = request.id
             {
                 ticket = request.request.extensions().get::<Ticket>().cloned();
-                asks = Some((number, ticket.clone().map_or(For::Rmcp, For::Us)));
+                asks = Some((
+                    number,
+                    ticket.clone().map_or(AnswerTarget::Rmcp, AnswerTarget::Us),
+                ));
             }
             let number = asks.as_ref().map(|(number, _)| *number);
             let (written, is_written) = oneshot::channel();
-            let message = Outgoing {
+            let message = OutgoingMessage {
                 line: line.into(),
                 asks,
                 written: Some(written),
@@ -183,13 +186,17 @@ fn end(number: i64) -> ServerJsonRpcMessage {
 }
 
 /// Writes one message after another, whole.
-async fn write(mut input: Box<dyn ProgramInput>, mut waiting: mpsc::Receiver<Outgoing>, asked: Arc<Asked>) {
-    while let Some(Outgoing { line, asks, written }) = waiting.recv().await {
+async fn write(
+    mut input: Box<dyn ProgramInput>,
+    mut waiting: mpsc::Receiver<OutgoingMessage>,
+    asked: Arc<OpenRequests>,
+) {
+    while let Some(OutgoingMessage { line, asks, written }) = waiting.recv().await {
         if let Some((number, whose)) = asks {
             // Before it is written: the answer may come at once.
             let ticket = match &whose {
-                For::Us(ticket) => Some(ticket.clone()),
-                For::Rmcp | For::NoOne => None,
+                AnswerTarget::Us(ticket) => Some(ticket.clone()),
+                AnswerTarget::Rmcp | AnswerTarget::NoOne => None,
             };
             if ticket.as_ref().is_some_and(|ticket| !ticket.begin()) {
                 continue;
@@ -209,7 +216,7 @@ async fn write(mut input: Box<dyn ProgramInput>, mut waiting: mpsc::Receiver<Out
     }
 }
 
-/// What a program has written lately that answers nothing.
+/// Recent output of a program that answers nothing.
 #[derive(Debug, Default)]
 struct Idle {
     since: Option<Instant>,
@@ -217,7 +224,7 @@ struct Idle {
 }
 
 impl Idle {
-    /// Whether that is too much.
+    /// Adds bytes, and returns true if there are too many.
     fn add(&mut self, bytes: u64) -> bool {
         if self.since.is_none_or(|since| since.elapsed() >= MINUTE) {
             (self.since, self.bytes) = (Some(Instant::now()), 0);
@@ -229,9 +236,9 @@ impl Idle {
 
 /// Reads what a program writes.
 struct Reader {
-    asked: Arc<Asked>,
+    asked: Arc<OpenRequests>,
     passes: mpsc::Sender<ServerJsonRpcMessage>,
-    outgoing: mpsc::Sender<Outgoing>,
+    outgoing: mpsc::Sender<OutgoingMessage>,
     signals: Arc<Signals>,
     errors: Errors,
     idle: Idle,
@@ -300,7 +307,7 @@ impl Reader {
             return bytes;
         };
         match self.asked.take(number) {
-            Some(For::Us(ticket)) => {
+            Some(AnswerTarget::Us(ticket)) => {
                 let answer = if text.len() > ticket.most().saturating_add(ENVELOPE_BYTES) {
                     Err(CallError::too_long(ticket.most()))
                 } else {
@@ -310,13 +317,13 @@ impl Reader {
                             bytes: text.len(),
                         }),
                         Kind::Response(Err(error)) => Err(CallError::refused(error.code, &error.message)),
-                        _ => Err(CallError::failed("the answer is no message of JSON-RPC")),
+                        _ => Err(CallError::failed("the answer is not a JSON-RPC message")),
                     }
                 };
                 self.answered(number, &ticket, answer).await;
                 0
             }
-            Some(For::Rmcp) => {
+            Some(AnswerTarget::Rmcp) => {
                 let id = RequestId::Number(number);
                 let parsed = match json::parse(&text) {
                     Ok(parsed) if text.len() <= CONTROL_BYTES => parsed,
@@ -327,7 +334,7 @@ impl Reader {
                 0
             }
             // No one waits for it any more.
-            Some(For::NoOne) => 0,
+            Some(AnswerTarget::NoOne) => 0,
             None => bytes,
         }
     }
@@ -336,17 +343,17 @@ impl Reader {
     async fn too_long(&self, head: &[u8], bytes: u64) -> u64 {
         let asked = asked::number_in(head).and_then(|number| Some((number, self.asked.take(number)?)));
         match asked {
-            Some((number, For::Us(ticket))) => {
+            Some((number, AnswerTarget::Us(ticket))) => {
                 let answer = Err(CallError::too_long(ticket.most()));
                 self.answered(number, &ticket, answer).await;
                 0
             }
-            Some((number, For::Rmcp)) => {
+            Some((number, AnswerTarget::Rmcp)) => {
                 let reason = format!("the answer has more than {CONTROL_BYTES} bytes");
                 let _ = self.passes.send(refuse(RequestId::Number(number), &reason)).await;
                 0
             }
-            Some((_, For::NoOne)) => 0,
+            Some((_, AnswerTarget::NoOne)) => 0,
             None => bytes,
         }
     }
@@ -357,7 +364,7 @@ impl Reader {
         let _ = self.passes.send(end(number)).await;
     }
 
-    /// What a program says by itself: of use are that the list of tools has changed, and some requests.
+    /// Handles a message that answers nothing: a change of the tools, or a request of the program.
     async fn unsolicited(&self, text: &Bytes, message: Message<'_>) {
         match message.kind(None) {
             Kind::Notification(method) => {
@@ -377,7 +384,7 @@ impl Reader {
                 let Ok(id) = serde_json::from_str::<Value>(id.get()) else {
                     return;
                 };
-                let message = Outgoing {
+                let message = OutgoingMessage {
                     line: super::message::answer(&id, &method).into(),
                     asks: None,
                     written: None,

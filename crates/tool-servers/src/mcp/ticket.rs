@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use himalia_upstream::Sent;
+use himalia_upstream::SentFlag;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::call::CallError;
@@ -22,9 +22,9 @@ pub(super) struct Ticket(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     most: usize,
-    sent: Sent,
+    sent: SentFlag,
     given_up: CancellationToken,
-    /// Nothing of it may be sent any more.
+    /// True if no part of it may be sent any more.
     closed: Mutex<bool>,
     answer: Mutex<Option<Result<Answer, CallError>>>,
 }
@@ -36,7 +36,7 @@ impl Ticket {
         let guard = given_up.clone().drop_guard();
         let inner = Inner {
             most,
-            sent: Sent::default(),
+            sent: SentFlag::default(),
             given_up,
             closed: Mutex::new(false),
             answer: Mutex::new(None),
@@ -48,7 +48,7 @@ impl Ticket {
         self.0.most
     }
 
-    pub(super) fn sent(&self) -> &Sent {
+    pub(super) fn sent(&self) -> &SentFlag {
         &self.0.sent
     }
 
@@ -68,7 +68,7 @@ impl Ticket {
         self.0.sent.is_sent()
     }
 
-    /// Whether the caller no longer waits.
+    /// True if the caller no longer waits.
     pub(super) fn is_given_up(&self) -> bool {
         self.0.given_up.is_cancelled()
     }

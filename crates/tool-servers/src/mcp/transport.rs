@@ -1,4 +1,4 @@
-//! What `rmcp` sends, over our own HTTP: with the credential, in bounds, and without anything that is repeated.
+//! Carries the messages of `rmcp` over our own HTTP: with the credential, in bounds, and without retries.
 
 mod ask;
 mod notices;
@@ -11,7 +11,7 @@ use bytes::Bytes;
 use futures_util::StreamExt as _;
 use futures_util::stream::BoxStream;
 use himalia_model::HttpUrl;
-use himalia_upstream::{Http, Incoming, Secret, SendError, Sent, is_json, json};
+use himalia_upstream::{Http, IncomingResponse, Secret, SendError, SentFlag, is_json, json};
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderName, HeaderValue, Method, Request, StatusCode};
 use rmcp::model::{
@@ -51,11 +51,11 @@ struct Inner {
     http: Arc<Http>,
     url: HttpUrl,
     signals: Arc<Signals>,
-    /// What the last message of `rmcp` itself failed of.
+    /// Error of the last message that `rmcp` sent by itself.
     failed: Mutex<Option<String>>,
 }
 
-/// Why a message was not answered.
+/// Reasons why a message was not answered.
 #[derive(Debug)]
 pub(super) struct TransportError(String);
 
@@ -68,7 +68,7 @@ impl std::fmt::Display for TransportError {
 impl std::error::Error for TransportError {}
 
 type Headers = HashMap<HeaderName, HeaderValue>;
-type Failed = StreamableHttpError<TransportError>;
+type HttpTransportError = StreamableHttpError<TransportError>;
 
 impl Transport {
     pub(super) fn new(http: Arc<Http>, url: HttpUrl, signals: Arc<Signals>) -> Self {
@@ -80,7 +80,7 @@ impl Transport {
         }))
     }
 
-    /// What the last message of `rmcp` itself failed of.
+    /// Takes the error of the last message that `rmcp` sent by itself.
     pub(super) fn take_failure(&self) -> Option<String> {
         let mut failed = self.0.failed.lock().unwrap_or_else(PoisonError::into_inner);
         failed.take()
@@ -114,8 +114,8 @@ impl Transport {
         headers: &Headers,
         message: Vec<u8>,
         most: usize,
-        sent: &Sent,
-    ) -> Result<Incoming, SendError> {
+        sent: &SentFlag,
+    ) -> Result<IncomingResponse, SendError> {
         let mut request = self
             .request(Method::POST, session, headers, message.into())
             .map_err(SendError::NotSent)?;
@@ -148,7 +148,7 @@ impl Transport {
         headers: &Headers,
         last: Option<&str>,
         most: usize,
-    ) -> Result<Incoming, SendError> {
+    ) -> Result<IncomingResponse, SendError> {
         let mut request = self
             .request(Method::GET, session, headers, Bytes::new())
             .map_err(SendError::NotSent)?;
@@ -160,7 +160,7 @@ impl Transport {
         }
         self.0
             .http
-            .send(&self.0.url, request, Secret::Needed, most, &Sent::default())
+            .send(&self.0.url, request, Secret::Needed, most, &SentFlag::default())
             .await
     }
 
@@ -171,13 +171,13 @@ impl Transport {
         session: Option<&str>,
         headers: &Headers,
         body: Vec<u8>,
-    ) -> Result<StreamableHttpPostResponse, Failed> {
+    ) -> Result<StreamableHttpPostResponse, HttpTransportError> {
         let id = match message {
             ClientJsonRpcMessage::Request(request) => Some(&request.id),
             _ => None,
         };
         let incoming = self
-            .post(session, headers, body, CONTROL_BYTES, &Sent::default())
+            .post(session, headers, body, CONTROL_BYTES, &SentFlag::default())
             .await;
         let mut incoming = incoming.map_err(|error| failed(&error))?;
         let (status, media_type) = (incoming.status, incoming.media_type());
@@ -207,7 +207,7 @@ impl Transport {
             loop {
                 let Some(Ok(event)) = stream.next().await else {
                     return Err(failed(
-                        &"the connection ended before the answer, or is no stream of events",
+                        &"the connection ended before the answer, or is not a stream of events",
                     ));
                 };
                 let Some(data) = data(event) else { continue };
@@ -238,7 +238,7 @@ impl Transport {
         }
     }
 
-    fn note(&self, error: &Failed) {
+    fn note(&self, error: &HttpTransportError) {
         let mut failed = self.0.failed.lock().unwrap_or_else(PoisonError::into_inner);
         *failed = Some(match error {
             StreamableHttpError::Client(error) => error.to_string(),
@@ -247,7 +247,7 @@ impl Transport {
     }
 }
 
-fn failed(reason: &dyn std::fmt::Display) -> Failed {
+fn failed(reason: &dyn std::fmt::Display) -> HttpTransportError {
     StreamableHttpError::Client(TransportError(reason.to_string()))
 }
 
@@ -287,7 +287,7 @@ impl StreamableHttpClient for Transport {
         session: Option<Arc<str>>,
         _auth: Option<String>,
         headers: Headers,
-    ) -> Result<StreamableHttpPostResponse, Failed> {
+    ) -> Result<StreamableHttpPostResponse, HttpTransportError> {
         let body = serde_json::to_vec(&message)?;
         if let ClientJsonRpcMessage::Request(request) = &message
             && let Some(ticket) = request.request.extensions().get::<Ticket>()
@@ -327,14 +327,14 @@ impl StreamableHttpClient for Transport {
         session: Arc<str>,
         _auth: Option<String>,
         headers: Headers,
-    ) -> Result<(), Failed> {
+    ) -> Result<(), HttpTransportError> {
         let request = self
             .request(Method::DELETE, Some(&session), &headers, Bytes::new())
             .map_err(|error| failed(&error))?;
         let sent = self
             .0
             .http
-            .send(&self.0.url, request, Secret::Needed, 0, &Sent::default())
+            .send(&self.0.url, request, Secret::Needed, 0, &SentFlag::default())
             .await;
         sent.map(drop).map_err(|error| failed(&error))
     }
@@ -346,7 +346,7 @@ impl StreamableHttpClient for Transport {
         last: Option<String>,
         _auth: Option<String>,
         headers: Headers,
-    ) -> Result<BoxStream<'static, Result<Sse, SseError>>, Failed> {
+    ) -> Result<BoxStream<'static, Result<Sse, SseError>>, HttpTransportError> {
         let incoming = self
             .get(session.as_deref(), &headers, last.as_deref(), STREAM_BYTES)
             .await;

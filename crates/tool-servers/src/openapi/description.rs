@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use himalia_model::{DescriptionSource, HttpUrl};
-use himalia_upstream::{Http, Secret, Sent, json};
+use himalia_upstream::{Http, Secret, SentFlag, json};
 use http::header::ACCEPT;
 use http::{HeaderValue, Request};
 use serde_json::Value;
@@ -61,7 +61,13 @@ async fn from_url(http: &Http, url: &HttpUrl) -> Result<Bytes, String> {
     );
     // It may be elsewhere than the server, where the credential must not go.
     let sent = http
-        .send(url, request, Secret::IfBound, MAX_LIST_BYTES, &Sent::default())
+        .send(
+            url,
+            request,
+            Secret::IfBound,
+            MAX_LIST_BYTES,
+            &SentFlag::default(),
+        )
         .await;
     let mut incoming = sent.map_err(|error| failed(&error))?;
     if !incoming.status.is_success() {
@@ -78,7 +84,7 @@ async fn from_url(http: &Http, url: &HttpUrl) -> Result<Bytes, String> {
 #[derive(Debug)]
 pub(super) struct Description {
     root: Value,
-    /// Its schemas are of OpenAPI 3.0, whose dialect is none of JSON Schema.
+    /// True if its schemas are of OpenAPI 3.0, whose dialect differs from JSON Schema.
     pub(super) is_3_0: bool,
 }
 
@@ -104,7 +110,7 @@ impl Description {
         Ok(Self { root, is_3_0 })
     }
 
-    /// Where the first server is.
+    /// URL of the first server.
     ///
     /// # Errors
     /// It is not said, or is not where the description is from: a description cannot send calls to a host that the operator has not named.
@@ -149,7 +155,7 @@ impl Description {
             .map(|(path, item)| (path.as_str(), item))
     }
 
-    /// What stands there, or what the reference there leads to.
+    /// Follows references until a value is found.
     ///
     /// # Errors
     /// It leads nowhere, or out of the description.
@@ -163,7 +169,7 @@ impl Description {
         Err("a reference leads to too many others".to_owned())
     }
 
-    /// What a reference names.
+    /// Resolves a reference.
     pub(super) fn at(&self, reference: &str) -> Result<&Value, String> {
         let pointer = reference
             .strip_prefix('#')

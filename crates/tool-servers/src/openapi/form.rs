@@ -16,18 +16,18 @@ const MULTIPART: &str = "multipart/form-data";
 const URLENCODED: &str = "application/x-www-form-urlencoded";
 /// Objects and arrays within each other that `a[b][c]=1` is written of.
 const MAX_DEPTH: usize = 16;
-/// What the schema of a file says of it.
+/// Description of a file in its schema.
 const FILE: &str = "The bytes of a file, in base64.";
 
-/// How a form is written.
+/// Encoding of a form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Form {
     is_multipart: bool,
-    /// How the fields are written that are not simply what they are.
+    /// Encodings of fields that differ from the default for their type.
     fields: HashMap<String, Field>,
 }
 
-/// How a field is written.
+/// Encoding of a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Field {
     /// The bytes that its text is in base64, with this type.
@@ -152,7 +152,7 @@ impl Form {
     }
 }
 
-/// How a property of the schema is written; `None`: as what it is.
+/// Encoding of a property of the schema; `None`: the default for its type.
 fn field(
     description: &Description,
     property: &Value,

@@ -18,7 +18,7 @@ pub(super) use parameter::{Parameter, Position, Style};
 /// The argument that a body is, if its members are no arguments themselves.
 const BODY: &str = "body";
 
-/// How an operation is called.
+/// Request that calls an operation.
 #[derive(Debug)]
 pub(super) struct Operation {
     pub(super) method: Method,
@@ -28,7 +28,7 @@ pub(super) struct Operation {
     pub(super) body: RequestBody,
 }
 
-/// What the body of a request is.
+/// Body of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum RequestBody {
     /// There is none.
@@ -43,7 +43,7 @@ pub(super) enum RequestBody {
     Whole { format: Format },
 }
 
-/// How a body is written.
+/// Encoding of a body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Format {
     /// As JSON, of this media type.
@@ -176,7 +176,7 @@ fn one(
     Ok((operation, definition))
 }
 
-/// What a method says. Of `POST` and `PATCH` nothing is known.
+/// Effect that a method implies. `POST` and `PATCH` imply none.
 fn effect(method: &str) -> Effect {
     match method {
         "get" | "head" | "options" => Effect {
@@ -199,7 +199,7 @@ struct Input {
     required: Vec<Value>,
     parts: Vec<Schema>,
     parameters: Vec<Parameter>,
-    /// What the schema of the body says of other members.
+    /// `additionalProperties` of the body's schema.
     others: Option<Value>,
 }
 
@@ -254,7 +254,7 @@ impl Input {
         Ok(RequestBody::Rest { format, required })
     }
 
-    /// Whether the members of a body can be arguments beside the parameters.
+    /// True if the members of a body can be arguments in addition to the parameters.
     fn takes_members(&self, object: &Value, required: bool) -> bool {
         let is_plain = [
             "allOf",
@@ -316,7 +316,7 @@ impl Format {
     }
 }
 
-/// How a body is written, and its schema: as JSON if it may be, else as a form. `None`: as neither.
+/// Encoding and schema of a body: JSON if possible, else a form. `None`: neither.
 fn format<'a>(
     description: &Description,
     content: impl Iterator<Item = (&'a String, &'a Value)> + Clone,
@@ -330,7 +330,7 @@ fn format<'a>(
         let object = description.follow(schema)?;
         if let Some(form) = Form::of(description, media_type, found, object) {
             if object.get("type").is_some_and(|kind| kind != "object") {
-                return Err("its form is no object".to_owned());
+                return Err("the schema of its form must be an object".to_owned());
             }
             return Ok(Some((Format::Form(form), schema)));
         }

@@ -1,13 +1,13 @@
 //! The response to a call as a reply.
 
 use himalia_upstream::json::{self, NotRead};
-use himalia_upstream::{Incoming, is_json};
+use himalia_upstream::{IncomingResponse, is_json};
 use serde_json::Value;
 
 use crate::call::{Blob, CallError, Reply, refusal};
 
 /// Reads a response. One that is no success is a refusal.
-pub(super) async fn reply(mut incoming: Incoming) -> Result<Reply, CallError> {
+pub(super) async fn reply(mut incoming: IncomingResponse) -> Result<Reply, CallError> {
     if !incoming.status.is_success() {
         return Err(refusal(incoming).await);
     }

@@ -92,7 +92,7 @@ fn body(operation: &Operation, arguments: &Map<String, Value>) -> Result<Option<
             (None, _) => Ok(None),
             (Some(body), Format::Json(media_type)) => Ok(Some((media_type.clone(), body.to_string().into()))),
             (Some(Value::Object(body)), Format::Form(form)) => form.write(body).map(Some),
-            (Some(_), Format::Form(_)) => Err("body: is no object".to_owned()),
+            (Some(_), Format::Form(_)) => Err("body: must be an object".to_owned()),
         },
         RequestBody::Rest { format, required } => {
             let is_parameter = |name: &str| operation.parameters.iter().any(|one| one.argument == name);
@@ -170,7 +170,7 @@ fn header(parameter: &Parameter, value: &Value) -> Result<(HeaderName, HeaderVal
         (_, value) => plain(parameter, value)?,
     };
     let name = HeaderName::try_from(&parameter.name);
-    let name = name.map_err(|_| format!("{}: is no name of a header", parameter.argument))?;
+    let name = name.map_err(|_| format!("{}: must be a valid header name", parameter.argument))?;
     let value = HeaderValue::try_from(text);
     let value = value.map_err(|_| format!("{}: has characters that no header has", parameter.argument))?;
     Ok((name, value))
@@ -189,7 +189,7 @@ fn plain(parameter: &Parameter, value: &Value) -> Result<String, String> {
     }
 }
 
-/// Everything but letters, digits and `-._~` as `%XX` (RFC 3986).
+/// Encodes all characters as `%XX` except letters, digits and `-._~` (RFC 3986).
 pub(super) fn encoded(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::description::{Description, percent_decoded};
 
-/// Where named schemas are in a description.
+/// Place of named schemas in a description.
 const COMPONENTS: &str = "#/components/schemas/";
 /// Schemas within schemas.
 const MAX_DEPTH: usize = 64;
@@ -17,7 +17,7 @@ const MAX_PARTS: usize = 20_000;
 /// The schemas of a description.
 pub(super) struct Schemas<'a> {
     description: &'a Description,
-    /// Those that were needed so far, by name.
+    /// Schemas that were needed so far, by name.
     named: HashMap<String, Result<Schema, String>>,
 }
 
@@ -177,7 +177,7 @@ impl Work<'_> {
     }
 }
 
-/// What OpenAPI 3.0 writes in another way than JSON Schema.
+/// Translates keywords of OpenAPI 3.0 that differ from JSON Schema.
 fn from_3_0(mut made: Map<String, Value>, members: &Map<String, Value>) -> Value {
     for (exclusive, limit) in [("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")] {
         if let Some(Value::Bool(is_exclusive)) = made.get(exclusive).cloned() {

@@ -16,7 +16,7 @@ const MAX_BYTES: usize = 32 << 20;
 
 type Key = [u8; 32];
 
-/// Those that were used of late.
+/// Recently used schemas.
 #[derive(Default)]
 pub(super) struct Cache(Mutex<State>);
 
@@ -27,13 +27,13 @@ struct State {
     clock: u64,
 }
 
-/// Of skills and workflows.
+/// Cache for skills and workflows.
 pub(super) fn of_authors() -> &'static Cache {
     static CACHE: OnceLock<Cache> = OnceLock::new();
     CACHE.get_or_init(Cache::default)
 }
 
-/// Of servers of tools, which have other bounds.
+/// Cache for tool servers, which have other bounds.
 pub(super) fn of_servers() -> &'static Cache {
     static CACHE: OnceLock<Cache> = OnceLock::new();
     CACHE.get_or_init(Cache::default)

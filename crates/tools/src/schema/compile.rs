@@ -20,21 +20,21 @@ struct Part<'a> {
 }
 
 /// A reference whose target has a name, which may come later.
-struct Named {
+struct NamedReference {
     from: Id,
     rule: usize,
     resource: *const Value,
     name: String,
 }
 
-/// What is known while a document is read.
+/// State of the compilation of a document.
 pub(super) struct Compiler<'a> {
     nodes: Nodes,
     /// By place in the document.
     ids: HashMap<*const Value, Id>,
     to_read: VecDeque<Part<'a>>,
     anchors: HashMap<(*const Value, String), Id>,
-    named: Vec<Named>,
+    named: Vec<NamedReference>,
     places: Places<'a>,
     /// A `$ref` excludes what is beside it.
     excludes: bool,
@@ -150,7 +150,7 @@ impl<'a> Compiler<'a> {
                 continue;
             }
             // Until all names are known.
-            self.named.push(Named {
+            self.named.push(NamedReference {
                 from: part.id,
                 rule: rules.len(),
                 resource,
@@ -162,7 +162,7 @@ impl<'a> Compiler<'a> {
     }
 
     fn resolve_names(&mut self) -> Result<(), String> {
-        for Named {
+        for NamedReference {
             from,
             rule,
             resource,

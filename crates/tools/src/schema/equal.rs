@@ -3,19 +3,19 @@
 use serde::Serialize;
 use serde_json::{Number, Value};
 
-use super::steps::{Spent, Steps};
+use super::steps::{Steps, StepsSpent};
 
 /// Bytes that are a step.
 const BYTES_OF_A_STEP: usize = 16;
 
 /// A text that equal values share: `1` and `1.0` are equal, and the order of members is not a part of an object.
-pub(super) fn canonical(value: &Value, steps: &mut Steps) -> Result<Vec<u8>, Spent> {
+pub(super) fn canonical(value: &Value, steps: &mut Steps) -> Result<Vec<u8>, StepsSpent> {
     let mut text = Vec::new();
     write(value, &mut text, steps)?;
     Ok(text)
 }
 
-fn write(value: &Value, to: &mut Vec<u8>, steps: &mut Steps) -> Result<(), Spent> {
+fn write(value: &Value, to: &mut Vec<u8>, steps: &mut Steps) -> Result<(), StepsSpent> {
     steps.take(1)?;
     match value {
         Value::Null => to.extend_from_slice(b"null"),

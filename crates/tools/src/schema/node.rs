@@ -15,7 +15,7 @@ pub(super) struct Nodes {
     pub(super) all: Vec<Node>,
     pub(super) root: Id,
     pub(super) patterns: Patterns,
-    /// Whether a rule asks which members and items others have seen.
+    /// True if a rule depends on the members and items that other rules have seen.
     pub(super) unevaluated: bool,
     /// Bytes of the document.
     pub(super) bytes: usize,
@@ -46,7 +46,7 @@ pub(super) enum Node {
 pub(super) struct Choice {
     /// The values as [`canonical`](super::equal::canonical) texts.
     pub(super) texts: HashSet<Vec<u8>>,
-    /// How a violation shows them.
+    /// Text for violations.
     pub(super) shown: String,
 }
 
@@ -58,7 +58,7 @@ pub(super) struct Members {
     pub(super) like: Vec<(usize, Id)>,
     /// `additionalProperties`.
     pub(super) more: Option<Id>,
-    /// Whether there are `properties`, also empty ones.
+    /// True if there are `properties`, also empty ones.
     pub(super) names_some: bool,
 }
 

@@ -12,12 +12,12 @@ pub(super) fn order(one: &Number, other: &Number) -> Ordering {
     }
 }
 
-/// Whether a number has no fraction.
+/// True if a number has no fraction.
 pub(super) fn is_whole(number: &Number) -> bool {
     whole(number).is_some() || float(number).fract() == 0.0
 }
 
-/// Whether a number is a multiple of a positive one, as far as binary fractions represent decimal ones.
+/// True if a number is a multiple of a positive one, as far as binary fractions represent decimal ones.
 pub(super) fn is_multiple(number: &Number, of: &Number) -> bool {
     // The nearest binary fractions of two decimal ones, and their quotient, are off by so much of it.
     const NEAR: f64 = 4.0 * f64::EPSILON;

@@ -11,7 +11,7 @@ use regex_automata::nfa::thompson::{self, NFA, WhichCaptures};
 use regex_automata::util::syntax;
 use regex_automata::{Anchored, Input};
 
-use super::steps::{Spent, Steps};
+use super::steps::{Steps, StepsSpent};
 
 /// Patterns of a schema that are checked.
 pub(super) const MAX_PATTERNS: usize = 64;
@@ -27,7 +27,7 @@ const MAX_CLASSES: usize = 32;
 const MAX_STATES: usize = 64 << 10;
 /// Bytes of the states of all.
 const MAX_ALL_STATES: usize = 4 << 20;
-/// How often these may be made anew within one check.
+/// Number of times that these may be made again within one check.
 const MAX_CLEARED: usize = 16;
 /// Steps for each time.
 const CLEARED: usize = 10_000;
@@ -36,7 +36,7 @@ const NEW: usize = 2000;
 /// Bytes of a text, and of states, that are a step.
 const BYTES_OF_A_STEP: usize = 8;
 
-/// Why something is no pattern.
+/// Reason why a text is not a pattern.
 const NONE: &str = "is no regular expression of ECMAScript, or has back-references";
 
 /// The patterns of a schema, by number.
@@ -212,20 +212,20 @@ fn check_group(rest: &str) -> Result<(), &'static str> {
 
 /// The states of the patterns, within one check.
 #[derive(Default)]
-pub(super) struct Matching {
+pub(super) struct PatternStates {
     caches: HashMap<usize, Cache>,
     bytes: usize,
 }
 
-impl Matching {
-    /// Whether a text has a part that a pattern describes. One that cannot be checked here describes all.
+impl PatternStates {
+    /// True if a text has a part that a pattern describes. One that cannot be checked here describes all.
     pub(super) fn is_match(
         &mut self,
         patterns: &Patterns,
         number: usize,
         text: &str,
         steps: &mut Steps,
-    ) -> Result<bool, Spent> {
+    ) -> Result<bool, StepsSpent> {
         steps.take(4 + text.len() / BYTES_OF_A_STEP)?;
         if patterns.is_new(number) {
             steps.take(NEW)?;
@@ -249,6 +249,6 @@ impl Matching {
         }
         steps.take(cleared * CLEARED + more / BYTES_OF_A_STEP)?;
         // It gives up at too many states, and at \B in a text that is not ASCII.
-        found.map(|found| found.is_some()).map_err(|_| Spent)
+        found.map(|found| found.is_some()).map_err(|_| StepsSpent)
     }
 }

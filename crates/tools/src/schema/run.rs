@@ -11,10 +11,10 @@ use super::Violation;
 use super::equal::canonical;
 use super::node::{Choice, Id, Node, Nodes, Rule, Types};
 use super::number::{is_multiple, is_whole, order};
-use super::pattern::Matching;
-use super::steps::{Spent, Steps};
+use super::pattern::PatternStates;
+use super::steps::{Steps, StepsSpent};
 use super::text::{clip, json};
-use seen::Seen;
+use seen::SeenMembers;
 
 /// Violations in one answer.
 pub(super) const MAX_VIOLATIONS: usize = 8;
@@ -26,15 +26,15 @@ pub(super) fn violations(nodes: &Nodes, at: Id, value: &Value, steps: &mut Steps
     let mut run = Run {
         nodes,
         steps,
-        matching: Matching::default(),
+        matching: PatternStates::default(),
         depth: 0,
         loud: true,
         found: Vec::new(),
     };
-    let mut seen = nodes.unevaluated.then(Seen::default);
+    let mut seen = nodes.unevaluated.then(SeenMembers::default);
     match run.check(at, value, &Path::Root, seen.as_mut()) {
         Ok(_) => run.found,
-        Err(Spent) => vec![Violation {
+        Err(StepsSpent) => vec![Violation {
             path: String::new(),
             rule: "steps".to_owned(),
             text: "there is too much to check: the schema and the value together take more steps than a check may".to_owned(),
@@ -42,7 +42,7 @@ pub(super) fn violations(nodes: &Nodes, at: Id, value: &Value, steps: &mut Steps
     }
 }
 
-/// Where in a value.
+/// Place in a value.
 #[derive(Clone, Copy)]
 enum Path<'p> {
     Root,
@@ -64,14 +64,14 @@ impl Path<'_> {
     }
 }
 
-/// Whether a value fits, or that it cannot be said.
-type Fits = Result<bool, Spent>;
+/// True if a value fits. An error if the steps are used up.
+type Fits = Result<bool, StepsSpent>;
 
 /// One check.
 struct Run<'r> {
     nodes: &'r Nodes,
     steps: &'r mut Steps,
-    matching: Matching,
+    matching: PatternStates,
     depth: usize,
     /// Collects violations. If false, the first violation ends the check.
     loud: bool,
@@ -80,7 +80,13 @@ struct Run<'r> {
 
 impl<'r> Run<'r> {
     /// A node against a value.
-    fn check<'v>(&mut self, id: Id, value: &'v Value, path: &Path<'_>, seen: Option<&mut Seen<'v>>) -> Fits {
+    fn check<'v>(
+        &mut self,
+        id: Id,
+        value: &'v Value,
+        path: &Path<'_>,
+        seen: Option<&mut SeenMembers<'v>>,
+    ) -> Fits {
         self.steps.take(1)?;
         let nodes = self.nodes;
         let rules = match nodes.get(id) {
@@ -91,7 +97,7 @@ impl<'r> Run<'r> {
             Some(Node::Words(rules)) => rules,
         };
         if self.depth >= MAX_DEPTH {
-            return Err(Spent);
+            return Err(StepsSpent);
         }
         self.depth += 1;
         let asks = matches!(
@@ -101,7 +107,7 @@ impl<'r> Run<'r> {
         let fits = match (asks, seen) {
             // It asks what the rules of this node have seen, not those beside or above it.
             (true, seen) => {
-                let mut own = Seen::default();
+                let mut own = SeenMembers::default();
                 let fits = self.all_rules(rules, value, path, Some(&mut own));
                 match (seen, fits) {
                     (Some(seen), Ok(fits)) => seen.add(own, self.steps).map(|()| fits),
@@ -119,7 +125,7 @@ impl<'r> Run<'r> {
         rules: &'r [Rule],
         value: &'v Value,
         path: &Path<'_>,
-        mut seen: Option<&mut Seen<'v>>,
+        mut seen: Option<&mut SeenMembers<'v>>,
     ) -> Fits {
         let mut fits = true;
         for rule in rules {
@@ -137,7 +143,7 @@ impl<'r> Run<'r> {
         rule: &'r Rule,
         value: &'v Value,
         path: &Path<'_>,
-        seen: Option<&mut Seen<'v>>,
+        seen: Option<&mut SeenMembers<'v>>,
     ) -> Fits {
         match rule {
             Rule::Reference(one) => self.check(*one, value, path, seen),
@@ -251,7 +257,7 @@ impl<'r> Run<'r> {
         }
     }
 
-    /// Whether nothing more need be known.
+    /// True if the result is known.
     fn is_enough(&self) -> bool {
         !self.loud || self.found.len() >= MAX_VIOLATIONS
     }
@@ -285,7 +291,7 @@ impl<'r> Run<'r> {
         id: Id,
         value: &'v Value,
         path: &Path<'_>,
-        seen: Option<&mut Seen<'v>>,
+        seen: Option<&mut SeenMembers<'v>>,
     ) -> Fits {
         let loud = std::mem::replace(&mut self.loud, false);
         let fits = self.check(id, value, path, seen);

@@ -1,4 +1,4 @@
-//! How many nodes are applied to one value, by references and combinations, when they are written out.
+//! Number of nodes that are applied to one value, by references and combinations, when they are written out.
 
 use super::node::{Id, Node, Nodes};
 

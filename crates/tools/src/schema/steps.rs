@@ -1,4 +1,4 @@
-//! How much work a check may be.
+//! Bounds the work of a check.
 
 use serde_json::Value;
 
@@ -15,7 +15,7 @@ pub struct Steps(u64);
 
 /// All steps are taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Spent;
+pub(super) struct StepsSpent;
 
 impl Steps {
     /// So many.
@@ -23,12 +23,12 @@ impl Steps {
         Self(steps)
     }
 
-    /// Those of a check of a value: a large one may take more, as it took more to send.
+    /// Steps for a check of a value: a large one may take more, as it took more to send.
     pub(crate) fn of(value: &Value) -> Self {
         Self(LEAST.max(parts(value).saturating_mul(FOR_EACH_PART)))
     }
 
-    /// Whether none is left.
+    /// True if no step is left.
     pub fn are_spent(&self) -> bool {
         self.0 == 0
     }
@@ -39,11 +39,11 @@ impl Steps {
     }
 
     /// For a name that is looked up.
-    pub(super) fn take_name(&mut self, name: &str) -> Result<(), Spent> {
+    pub(super) fn take_name(&mut self, name: &str) -> Result<(), StepsSpent> {
         self.take(1 + name.len() / BYTES_OF_A_NAME)
     }
 
-    pub(super) fn take(&mut self, steps: usize) -> Result<(), Spent> {
+    pub(super) fn take(&mut self, steps: usize) -> Result<(), StepsSpent> {
         match self.0.checked_sub(u64::try_from(steps).unwrap_or(u64::MAX)) {
             Some(left) if left > 0 => {
                 self.0 = left;
@@ -51,7 +51,7 @@ impl Steps {
             }
             _ => {
                 self.0 = 0;
-                Err(Spent)
+                Err(StepsSpent)
             }
         }
     }

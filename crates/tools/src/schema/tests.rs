@@ -320,10 +320,13 @@ fn states_that_are_made_again_are_counted_and_end_a_check() {
     let number = patterns.add("(a+)+[ab]{100}(x|y)*c$");
     patterns.build().unwrap();
     let search = |length: usize, steps: &mut Steps| {
-        pattern::Matching::default().is_match(&patterns, number, &mixed(length), steps)
+        pattern::PatternStates::default().is_match(&patterns, number, &mixed(length), steps)
     };
     // It is given up however many steps there are.
-    assert_eq!(search(128 << 10, &mut Steps::new(u64::MAX)), Err(steps::Spent));
+    assert_eq!(
+        search(128 << 10, &mut Steps::new(u64::MAX)),
+        Err(steps::StepsSpent)
+    );
     // A text whose search is not given up takes steps for the states that were made again.
     let took = |length: usize| {
         let mut steps = Steps::new(u64::MAX);

@@ -9,7 +9,7 @@ use crate::json::Text;
 use crate::parts::at_most;
 use crate::{Channel, Error, Limits, Parts, Result};
 
-/// What is read of the JSON; everything else (`msg_id`, `msg_type`, `buffers`) is ignored.
+/// Members of the JSON that are read; all others (`msg_id`, `msg_type`, `buffers`) are ignored.
 #[derive(Deserialize)]
 struct Message<'a> {
     #[serde(borrow)]

@@ -10,10 +10,10 @@ const COMMAND_BYTES: usize = 16 << 10;
 const FRAME_BYTES: u64 = 1 << 40;
 /// Room for one read: the least and the most.
 const READ_BYTES: (usize, usize) = (4 << 10, 128 << 10);
-/// Of a frame of which as much has come, the rest has its room at once.
+/// A frame of which so many bytes have come gets the room for all of its bytes at once.
 const WHOLE_BYTES: usize = 1 << 20;
 
-/// What a peer has sent.
+/// Items that a peer sends.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Item {
     /// The handshake is done.
@@ -140,9 +140,9 @@ impl Decoder {
             };
             if flags & COMMAND != 0 {
                 match self.command(flags, head, length)? {
-                    Taken::Item(item) => return Ok(Some(item)),
-                    Taken::Nothing => continue,
-                    Taken::Waits => return Ok(None),
+                    DecodeStep::Item(item) => return Ok(Some(item)),
+                    DecodeStep::Nothing => continue,
+                    DecodeStep::Waits => return Ok(None),
                 }
             }
             if self.stage != Stage::Messages {
@@ -189,7 +189,7 @@ impl Decoder {
         }
     }
 
-    fn command(&mut self, flags: u8, head: usize, length: u64) -> Result<Taken> {
+    fn command(&mut self, flags: u8, head: usize, length: u64) -> Result<DecodeStep> {
         let length = usize::try_from(length).unwrap_or(usize::MAX);
         if length > COMMAND_BYTES || flags & MORE != 0 {
             return Err(Error::TooLarge {
@@ -199,7 +199,7 @@ impl Decoder {
             });
         }
         if self.buffer.len() < head.saturating_add(length) {
-            return Ok(Taken::Waits);
+            return Ok(DecodeStep::Waits);
         }
         self.buffer.advance(head);
         let mut body = self.buffer.split_to(length).freeze();
@@ -218,16 +218,16 @@ impl Decoder {
                     });
                 }
                 self.stage = Stage::Messages;
-                Ok(Taken::Item(Item::Ready))
+                Ok(DecodeStep::Item(Item::Ready))
             }
             (_, b"ERROR") => Err(Error::Zmtp {
                 reason: "the peer refuses the connection",
             }),
             (Stage::Messages, b"PING") if body.len() >= 2 => {
                 body.advance(2);
-                Ok(Taken::Item(Item::Ping(body)))
+                Ok(DecodeStep::Item(Item::Ping(body)))
             }
-            (Stage::Messages, _) => Ok(Taken::Nothing),
+            (Stage::Messages, _) => Ok(DecodeStep::Nothing),
             _ => Err(BROKEN),
         }
     }
@@ -248,7 +248,7 @@ impl Decoder {
     }
 }
 
-enum Taken {
+enum DecodeStep {
     Item(Item),
     Nothing,
     Waits,

@@ -22,7 +22,7 @@ const NULL: [u8; 20] = *b"NULL\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
 /// Longest head of a frame.
 pub const HEAD_BYTES: usize = 9;
 
-/// What a client's socket is.
+/// Types of client sockets.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum SocketType {
     /// Sends to and receives from a ROUTER.
@@ -54,8 +54,8 @@ impl SocketType {
 /// A SUB's subscription to everything, as a message.
 pub const SUBSCRIBE: &[u8] = b"\x01";
 
-/// What a client sends first: greeting and READY. `identity` has at most 255 bytes; an empty one is none. Messages may follow
-/// when the peer is ready, not before: libzmq closes the connection otherwise.
+/// First bytes of a client: greeting and READY. `identity` has at most 255 bytes; an empty one is none. Messages may follow when the peer is ready,
+/// not before: libzmq closes the connection otherwise.
 pub fn opening(socket: SocketType, identity: &[u8]) -> Bytes {
     let mut out = BytesMut::new();
     out.extend_from_slice(&[0xff, 0, 0, 0, 0, 0, 0, 0, 0, 0x7f, 3, 0]);

@@ -15,7 +15,7 @@ use himalia_facade::{BodyError, attachment, in_time};
 use serde::{Deserialize, Serialize};
 
 use super::{Files, name};
-use crate::caller::{Caller, Named};
+use crate::caller::{Caller, SandboxName};
 use crate::envd::user;
 use crate::facade::Facade;
 use crate::failure::{ControlFailure, Failure};
@@ -23,14 +23,14 @@ use crate::limits::{FILES_PER_REQUEST, UNPACKED_BYTES};
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(in crate::envd) struct Requested {
+pub(in crate::envd) struct FileQuery {
     path: String,
     username: String,
 }
 
 /// A file that was written.
 #[derive(Debug, Serialize)]
-pub(in crate::envd) struct Written {
+pub(in crate::envd) struct WrittenFile {
     name: String,
     r#type: &'static str,
     path: String,
@@ -39,8 +39,8 @@ pub(in crate::envd) struct Written {
 pub(in crate::envd) async fn read(
     State(facade): State<Facade>,
     Caller(principal): Caller,
-    named: Named,
-    Query(requested): Query<Requested>,
+    named: SandboxName,
+    Query(requested): Query<FileQuery>,
 ) -> Result<Response, ControlFailure> {
     let files = files(&facade, &principal, &named, &requested)?;
     let relative = files.dir.relative(&requested.path)?;
@@ -56,10 +56,10 @@ pub(in crate::envd) async fn read(
 pub(in crate::envd) async fn write(
     State(facade): State<Facade>,
     Caller(principal): Caller,
-    named: Named,
-    Query(requested): Query<Requested>,
+    named: SandboxName,
+    Query(requested): Query<FileQuery>,
     request: Request,
-) -> Result<Json<Vec<Written>>, ControlFailure> {
+) -> Result<Json<Vec<WrittenFile>>, ControlFailure> {
     let files = files(&facade, &principal, &named, &requested)?;
     let kind = request.headers().get(header::CONTENT_TYPE);
     let is_form = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"multipart/form-data"));
@@ -75,8 +75,8 @@ pub(in crate::envd) async fn write(
 fn files<'a>(
     facade: &'a Facade,
     principal: &'a Principal,
-    named: &Named,
-    requested: &Requested,
+    named: &SandboxName,
+    requested: &FileQuery,
 ) -> Result<Files<'a>, Failure> {
     user::check(&requested.username)?;
     let session = named.running(&facade.engine, principal)?;
@@ -84,7 +84,7 @@ fn files<'a>(
 }
 
 impl Files<'_> {
-    async fn form(&self, path: &str, request: Request) -> Result<Vec<Written>, Failure> {
+    async fn form(&self, path: &str, request: Request) -> Result<Vec<WrittenFile>, Failure> {
         if is_packed(request.headers())? {
             return Err(Failure::field("Content-Encoding", "a form cannot be compressed"));
         }
@@ -115,7 +115,7 @@ impl Files<'_> {
         Ok(written)
     }
 
-    async fn field(&self, path: &str, mut field: Field<'_>) -> Result<Written, Failure> {
+    async fn field(&self, path: &str, mut field: Field<'_>) -> Result<WrittenFile, Failure> {
         let mut upload = self.begin(path).await?;
         while let Some(bytes) = in_time(field.chunk()).await?.map_err(BodyError::from)? {
             upload.send(bytes).await.map_err(of_files)?;
@@ -123,11 +123,11 @@ impl Files<'_> {
         self.end(path, upload).await
     }
 
-    async fn whole(&self, path: &str, request: Request) -> Result<Written, Failure> {
+    async fn whole(&self, path: &str, request: Request) -> Result<WrittenFile, Failure> {
         let is_packed = is_packed(request.headers())?;
         let mut upload = self.begin(path).await?;
         let mut body = request.into_body().into_data_stream();
-        let mut unpacking = is_packed.then(|| GzDecoder::new(Unpacked::default()));
+        let mut unpacking = is_packed.then(|| GzDecoder::new(UnpackedBytes::default()));
         while let Some(bytes) = in_time(body.next()).await? {
             let broken = |_| Failure::new(StatusCode::BAD_REQUEST, "the body broke off");
             let bytes = bytes.map_err(broken)?;
@@ -157,10 +157,10 @@ impl Files<'_> {
         upload.await.map_err(of_files)
     }
 
-    async fn end(&self, path: &str, upload: FileUpload) -> Result<Written, Failure> {
+    async fn end(&self, path: &str, upload: FileUpload) -> Result<WrittenFile, Failure> {
         upload.finish().await.map_err(of_files)?;
         let path = self.dir.absolute(self.dir.relative(path)?);
-        Ok(Written {
+        Ok(WrittenFile {
             name: name(&path),
             r#type: "file",
             path,
@@ -171,17 +171,17 @@ impl Files<'_> {
 /// Bytes of a compressed body that are unpacked at once.
 const PART: usize = 1 << 10;
 
-/// What was unpacked and not sent.
+/// Unpacked bytes that are not sent yet.
 #[derive(Default)]
-struct Unpacked(Vec<u8>);
+struct UnpackedBytes(Vec<u8>);
 
-impl Unpacked {
+impl UnpackedBytes {
     fn take(&mut self) -> Bytes {
         std::mem::take(&mut self.0).into()
     }
 }
 
-impl std::io::Write for Unpacked {
+impl std::io::Write for UnpackedBytes {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         if self.0.len() + bytes.len() > UNPACKED_BYTES {
             return Err(std::io::Error::other("it unpacks to far more than it is"));
@@ -195,7 +195,7 @@ impl std::io::Write for Unpacked {
     }
 }
 
-/// Whether a body is compressed with gzip. Refuses other forms.
+/// True if a body is compressed with gzip. Refuses other forms.
 fn is_packed(headers: &HeaderMap) -> Result<bool, Failure> {
     match headers.get(header::CONTENT_ENCODING).map(HeaderValue::as_bytes) {
         None | Some(b"identity") => Ok(false),
@@ -205,7 +205,7 @@ fn is_packed(headers: &HeaderMap) -> Result<bool, Failure> {
 }
 
 fn of_packed(error: &std::io::Error) -> Failure {
-    Failure::field("body", format!("is no gzip: {error}"))
+    Failure::field("body", format!("is not valid gzip: {error}"))
 }
 
 /// Failures of files say their reason alone.
@@ -231,12 +231,12 @@ mod tests {
         let zeros = vec![0; 2 * UNPACKED_BYTES];
         packed.write_all(&zeros).unwrap();
         let packed = packed.finish().unwrap();
-        let mut decoder = GzDecoder::new(Unpacked::default());
+        let mut decoder = GzDecoder::new(UnpackedBytes::default());
         assert!(
             decoder.write_all(&packed).is_err(),
             "without taking what was unpacked"
         );
-        let mut decoder = GzDecoder::new(Unpacked::default());
+        let mut decoder = GzDecoder::new(UnpackedBytes::default());
         let mut total = 0;
         for part in packed.chunks(1) {
             decoder.write_all(part).unwrap();

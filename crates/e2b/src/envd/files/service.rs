@@ -11,15 +11,15 @@ use serde_json::{Value, json};
 
 use super::watch::{self, Watch};
 use super::{Entry, Files};
-use crate::caller::{Caller, Named, message};
+use crate::caller::{Caller, SandboxName, message};
 use crate::connect::{Code, RpcFailure, deadline, failed, first, streamed};
 use crate::envd::user::check_header;
 use crate::facade::Facade;
 
-/// What all calls take.
+/// Members that all calls have.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Requested {
+struct FileCall {
     path: String,
     depth: u32,
     source: String,
@@ -32,7 +32,7 @@ struct Requested {
 pub(in crate::envd) async fn call(
     State(facade): State<Facade>,
     Caller(principal): Caller,
-    named: Named,
+    named: SandboxName,
     Path(method): Path<String>,
     headers: HeaderMap,
     body: Body,
@@ -44,7 +44,7 @@ pub(in crate::envd) async fn call(
     let answered = async {
         check_header(&headers)?;
         let session = named.running(&facade.engine, &principal)?;
-        let requested: Requested = message(body).await?;
+        let requested: FileCall = message(body).await?;
         let files = Files::of(&facade.engine, &principal, session)?;
         match method.as_str() {
             "Stat" => files.stat(&requested.path).await,
@@ -71,20 +71,20 @@ pub(in crate::envd) async fn call(
 async fn watched(
     facade: &Facade,
     principal: &Principal,
-    named: &Named,
+    named: &SandboxName,
     headers: &HeaderMap,
     body: Body,
 ) -> Result<Response, RpcFailure> {
     check_header(headers)?;
     let session = named.running(&facade.engine, principal)?;
-    let requested: Requested = first(body).await?;
+    let requested: FileCall = first(body).await?;
     let files = Files::of(&facade.engine, principal, session)?;
     let shutdown = facade.shutdown.clone();
     let events = watch::follow(&files, session, requested.watch(), deadline(headers), shutdown).await?;
     Ok(streamed(events))
 }
 
-impl Requested {
+impl FileCall {
     fn watch(&self) -> Watch {
         Watch {
             path: self.path.clone(),
@@ -157,7 +157,7 @@ impl Files<'_> {
         self.stat(destination).await
     }
 
-    /// What is not there is removed already.
+    /// Removes a path. A missing path is removed already.
     async fn remove(&self, path: &str) -> Result<Value, RpcFailure> {
         let relative = self.dir.relative(path)?;
         match self

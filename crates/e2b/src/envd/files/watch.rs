@@ -19,25 +19,25 @@ use super::Files;
 use crate::connect::{Code, RpcFailure};
 use crate::limits::{LOOK, SILENCE, WATCH_DEPTH, WATCH_UNUSED, WATCHERS_PER_OWNER, WATCHERS_PER_SANDBOX};
 
-/// What is watched, and how.
+/// Watched directory, and options.
 #[derive(Clone, Debug)]
 pub(super) struct Watch {
     pub(super) path: String,
     pub(super) recursive: bool,
 }
 
-/// What was seen of a file. It has changed if this has.
+/// State of a file in a snapshot. The file has changed if its state has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Seen {
+struct FileState {
     kind: FileKind,
     bytes: u64,
     modified: OffsetDateTime,
     mode: Option<u32>,
 }
 
-type Snapshot = BTreeMap<String, Seen>;
+type Snapshot = BTreeMap<String, FileState>;
 
-/// What happened to a file, in the order in which a directory would tell.
+/// Changes between two snapshots, in the order in which a directory would report them.
 fn changes(before: &Snapshot, after: &Snapshot) -> Vec<(String, &'static str)> {
     let mut events = Vec::new();
     for (name, old) in before {
@@ -51,7 +51,7 @@ fn changes(before: &Snapshot, after: &Snapshot) -> Vec<(String, &'static str)> {
         if old.is_none() {
             events.push((name.clone(), "EVENT_TYPE_CREATE"));
         }
-        let has_content = |old: Option<&Seen>| match old {
+        let has_content = |old: Option<&FileState>| match old {
             Some(old) => (old.bytes, old.modified) != (new.bytes, new.modified),
             None => new.bytes > 0,
         };
@@ -67,7 +67,7 @@ fn changes(before: &Snapshot, after: &Snapshot) -> Vec<(String, &'static str)> {
 }
 
 impl Files<'_> {
-    /// What is in the directory, by its path below that.
+    /// Takes a snapshot of the directory, by paths below it.
     async fn look(&self, watch: &Watch) -> Result<Snapshot, RpcFailure> {
         let relative = self.dir.relative(&watch.path)?.trim_matches('/');
         let found = self
@@ -91,7 +91,7 @@ impl Files<'_> {
             let below = file.path.strip_prefix(relative).unwrap_or(&file.path);
             below.trim_start_matches('/').to_owned()
         };
-        let seen = |file: &ListedFile| Seen {
+        let seen = |file: &ListedFile| FileState {
             kind: file.kind,
             bytes: file.bytes,
             modified: file.modified,
@@ -162,7 +162,7 @@ impl Watchers {
         Ok(())
     }
 
-    /// What happened since the last call.
+    /// Changes since the last call.
     pub(super) async fn events(
         &self,
         files: &Files<'_>,
@@ -201,7 +201,7 @@ fn unknown(id: &str) -> RpcFailure {
 }
 
 /// A directory that is looked at for as long as the client listens.
-struct Following {
+struct WatchStream {
     engine: Engine,
     principal: Principal,
     session: SessionId,
@@ -222,7 +222,7 @@ pub(super) async fn follow(
     shutdown: CancellationToken,
 ) -> Result<impl Stream<Item = Result<Value, RpcFailure>> + Send + use<>, RpcFailure> {
     let snapshot = files.look(&watch).await?;
-    let following = Following {
+    let following = WatchStream {
         engine: files.engine.clone(),
         principal: files.principal.clone(),
         session,
@@ -239,7 +239,7 @@ pub(super) async fn follow(
     }))
 }
 
-impl Following {
+impl WatchStream {
     async fn next(&mut self) -> Option<Result<Value, RpcFailure>> {
         loop {
             if let Some(event) = self.events.next() {
@@ -279,8 +279,8 @@ impl Following {
 mod tests {
     use super::*;
 
-    fn seen(kind: FileKind, bytes: u64, at: i64, mode: u32) -> Seen {
-        Seen {
+    fn seen(kind: FileKind, bytes: u64, at: i64, mode: u32) -> FileState {
+        FileState {
             kind,
             bytes,
             modified: OffsetDateTime::from_unix_timestamp(at).unwrap(),
@@ -291,7 +291,7 @@ mod tests {
     #[test]
     fn two_lists_differ_by_events() {
         use FileKind::{Directory, File};
-        let list = |files: &[(&str, Seen)]| -> Snapshot {
+        let list = |files: &[(&str, FileState)]| -> Snapshot {
             files
                 .iter()
                 .map(|(name, seen)| ((*name).to_owned(), *seen))

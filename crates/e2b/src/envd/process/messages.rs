@@ -57,7 +57,7 @@ impl Size {
     }
 }
 
-/// How a call names a command.
+/// Selector of a command in a call.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Selector {
@@ -65,16 +65,16 @@ pub(super) enum Selector {
     Tag(String),
 }
 
-/// What calls on a running command take.
+/// Members of calls on a running command.
 #[derive(Debug, Deserialize)]
-pub(super) struct Selected {
+pub(super) struct CommandCall {
     pub(super) process: Option<Selector>,
     pub(super) pty: Option<Pty>,
     pub(super) input: Option<Input>,
     pub(super) signal: Option<Value>,
 }
 
-/// What a command reads.
+/// Input of a command.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Input {
@@ -152,7 +152,7 @@ impl Event {
     }
 }
 
-/// How a command ended, in the words of the service: of one that a signal ended, the exit code is -1.
+/// End of a command, in the words of the service: the exit code is -1 after a signal.
 fn ended(exit: ProcessExit) -> Value {
     match (exit.code, exit.signal) {
         (Some(code), _) => {
@@ -204,7 +204,7 @@ mod tests {
             .read()
             .is_err()
         );
-        let selected: Selected = serde_json::from_value(json!({
+        let selected: CommandCall = serde_json::from_value(json!({
             "process": {"pid": 7}, "input": {"stdin": "aGk="}, "signal": "SIGNAL_SIGKILL",
         }))
         .unwrap();

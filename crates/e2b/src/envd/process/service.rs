@@ -15,8 +15,8 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
 
 use super::login;
-use super::messages::{Event, Selected, Start, StreamInput, signal};
-use crate::caller::{Caller, Named, message};
+use super::messages::{CommandCall, Event, Start, StreamInput, signal};
+use crate::caller::{Caller, SandboxName, message};
 use crate::connect::{Code, Frames, RpcFailure, deadline, failed, first, streamed};
 use crate::control::variables;
 use crate::envd::path::WorkDir;
@@ -28,7 +28,7 @@ use crate::limits::SILENCE;
 pub(super) async fn call(
     State(facade): State<Facade>,
     Caller(principal): Caller,
-    named: Named,
+    named: SandboxName,
     Path(method): Path<String>,
     headers: HeaderMap,
     body: Body,
@@ -64,8 +64,8 @@ pub(super) async fn call(
 struct Call {
     facade: Facade,
     principal: Principal,
-    named: Named,
-    /// How long the client waits.
+    named: SandboxName,
+    /// Time that the client waits.
     limit: Option<Duration>,
 }
 
@@ -75,7 +75,7 @@ impl Call {
         let events = match method {
             "Start" => self.start(session, first(body).await?).await?,
             "Connect" => {
-                let selected: Selected = first(body).await?;
+                let selected: CommandCall = first(body).await?;
                 let running = self.facade.processes.find(session, selected.process.as_ref())?;
                 running.connect().await?
             }
@@ -187,7 +187,7 @@ impl Call {
     }
 
     async fn unary(self, method: &str, session: SessionId, body: Body) -> Result<Value, RpcFailure> {
-        let selected: Selected = message(body).await?;
+        let selected: CommandCall = message(body).await?;
         let processes = &self.facade.processes;
         if method == "List" {
             let all = processes.list(session);
@@ -245,7 +245,7 @@ impl Call {
     }
 }
 
-/// What a client sees next.
+/// Next message to a client.
 enum Next {
     Event(Event),
     Late,

@@ -23,7 +23,7 @@ const KILL: i32 = 9;
 
 /// A running command.
 #[derive(Debug)]
-pub(super) struct Running {
+pub(super) struct RunningCommand {
     pub(super) pid: u32,
     pub(super) config: Config,
     pub(super) tag: Option<String>,
@@ -32,13 +32,13 @@ pub(super) struct Running {
     clients: mpsc::Sender<mpsc::Sender<Event>>,
 }
 
-impl Running {
+impl RunningCommand {
     /// Gives it an order. Waits while it does not take its input.
     pub(super) async fn order(&self, order: ProcessOrder) -> Result<(), RpcFailure> {
         self.orders.send(order).await.map_err(|_| ended(self.pid))
     }
 
-    /// What it does from now on, after its start.
+    /// Events of the command from now on, after its start.
     pub(super) async fn connect(&self) -> Result<mpsc::Receiver<Event>, RpcFailure> {
         let (client, events) = mpsc::channel(EVENTS);
         let _ = client.try_send(Event::Started(self.pid));
@@ -51,22 +51,22 @@ fn ended(pid: u32) -> RpcFailure {
     RpcFailure::new(Code::NotFound, format!("process with pid {pid} not found"))
 }
 
-type Table = HashMap<SessionId, HashMap<u32, Arc<Running>>>;
+type Table = HashMap<SessionId, HashMap<u32, Arc<RunningCommand>>>;
 
 /// All that run, by their sandboxes. Clones are cheap and name the same table.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Processes(Arc<Mutex<Table>>);
 
 impl Processes {
-    /// Those of a sandbox, by their numbers.
-    pub(super) fn list(&self, session: SessionId) -> Vec<Arc<Running>> {
+    /// Commands of a sandbox, by number.
+    pub(super) fn list(&self, session: SessionId) -> Vec<Arc<RunningCommand>> {
         let mut all: Vec<_> = self.with(|table| {
             table
                 .get(&session)
                 .map(|all| all.values().cloned().collect())
                 .unwrap_or_default()
         });
-        all.sort_by_key(|one: &Arc<Running>| one.pid);
+        all.sort_by_key(|one: &Arc<RunningCommand>| one.pid);
         all
     }
 
@@ -74,7 +74,7 @@ impl Processes {
         &self,
         session: SessionId,
         selector: Option<&Selector>,
-    ) -> Result<Arc<Running>, RpcFailure> {
+    ) -> Result<Arc<RunningCommand>, RpcFailure> {
         let all = self.list(session);
         match selector {
             None => Err(RpcFailure::new(Code::InvalidArgument, "process: is missing")),
@@ -105,7 +105,7 @@ impl Processes {
         let (clients, clients_in) = mpsc::channel(CLIENTS);
         let (first, events) = mpsc::channel(EVENTS);
         let _ = first.try_send(Event::Started(process.pid));
-        let running = Arc::new(Running {
+        let running = Arc::new(RunningCommand {
             pid: process.pid,
             has_terminal: process.has_terminal,
             config,

@@ -19,7 +19,7 @@ impl Mark {
         self.text.bytes()
     }
 
-    /// About how many bytes of memory it takes.
+    /// Approximate memory, in bytes.
     pub(crate) fn weight(&self) -> usize {
         self.text.weight()
     }

@@ -1,4 +1,4 @@
-//! What the connections of an execution to the network did.
+//! Connections of an execution to the network.
 
 use himalia_journal::Record;
 use himalia_kernel::{NetworkOutcome, NetworkRecord};

@@ -6,7 +6,7 @@ use himalia_model::KernelId;
 
 use crate::PromptInfo;
 
-/// Those that are open.
+/// Open prompts.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Prompts(Vec<PromptStatus>);
 
@@ -30,12 +30,12 @@ impl Prompts {
         Some(PromptInfo::new(kernel, status))
     }
 
-    /// Whether one is open.
+    /// True if one is open.
     pub(super) fn wait(&self) -> bool {
         !self.0.is_empty()
     }
 
-    /// Those that are open.
+    /// Open prompts.
     pub(super) fn open(&self, kernel: KernelId) -> Vec<PromptInfo> {
         let all = self.0.iter().cloned();
         all.map(|status| PromptInfo::new(kernel, status)).collect()

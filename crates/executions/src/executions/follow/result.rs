@@ -1,4 +1,4 @@
-//! What came of an execution, as callers see it.
+//! Result of an execution for callers.
 
 use himalia_model::{from_micros, wall_micros};
 use himalia_outcome::Excerpt;
@@ -7,7 +7,7 @@ use super::{End, Follower};
 use crate::{Death, ExecutionId, ExecutionResult, ExecutionStatus, ExecutionUsage, QuotaLoss, TextTruncated};
 
 impl Follower<Excerpt> {
-    /// What came of it so far.
+    /// Result so far.
     pub(crate) fn result(&self) -> ExecutionResult {
         let outcome = self.fold.outcome();
         let over = self.ended.as_ref().map(|(at, ended)| (*at, ended));

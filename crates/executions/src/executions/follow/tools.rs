@@ -1,4 +1,4 @@
-//! What the calls of tools and of models of an execution did.
+//! Calls of tools and of models by an execution.
 
 use himalia_journal::Record;
 use himalia_kernel::{Callee, ModelCallTotals, ToolCallRecord, ToolCallTotals};

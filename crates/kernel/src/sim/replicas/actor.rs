@@ -14,7 +14,7 @@ use super::sandbox::Transport;
 use super::taking::Adoption;
 use super::world::World;
 use crate::core::{Core, Settings};
-use crate::event::{Effect, Event, Now};
+use crate::event::{Effect, Event, Timestamp};
 
 /// How long a shim has to call a process that has taken its kernel over.
 const ADOPTION_GRACE: u64 = GIVEN_UP.as_micros() as u64;
@@ -77,8 +77,8 @@ impl World {
             .is_some_and(|process| process.actors.contains_key(&kernel))
     }
 
-    fn times(&self, process: u64) -> Now {
-        Now {
+    fn times(&self, process: u64) -> Timestamp {
+        Timestamp {
             mono: self.local_of(process),
             wall: self.now,
         }
@@ -140,7 +140,7 @@ impl World {
         &mut self,
         id: u64,
         kernel: usize,
-        work: impl FnOnce(&mut Self, &mut Actor, Now) -> Result<(), String>,
+        work: impl FnOnce(&mut Self, &mut Actor, Timestamp) -> Result<(), String>,
     ) -> Result<(), String> {
         if !self.may_act(id) {
             self.stop_actor(id, kernel);
@@ -257,7 +257,7 @@ impl World {
                 return Ok(true);
             };
             let ToGateway::Hello(hello) = parsed(&bytes) else {
-                return Err("the first frame is no hello".to_owned());
+                return Err("the first frame must be a hello".to_owned());
             };
             if hello.epoch_seen > actor.epoch && self.defences.shim_epoch {
                 self.gateway_closes(cable);
@@ -323,7 +323,7 @@ impl World {
 }
 
 /// One event, and what follows from it for the shim.
-fn step(actor: &mut Actor, event: Event, now: Now) -> Result<(), String> {
+fn step(actor: &mut Actor, event: Event, now: Timestamp) -> Result<(), String> {
     let mut effects = Vec::new();
     actor.core.step(event, now, &mut effects);
     for effect in effects {

@@ -13,7 +13,7 @@ use super::process::{Call, Process, beat};
 use super::sandbox::{Cable, Sandbox, Transport};
 use super::{Defences, REPLICAS};
 use crate::core::Core;
-use crate::event::{Command, Event, Now};
+use crate::event::{Command, Event, Timestamp};
 
 /// A machine that runs a replica.
 #[derive(Debug)]
@@ -141,7 +141,7 @@ impl World {
         let Some(id) = self.machines[replica].process else {
             return Ok(());
         };
-        let now = Now {
+        let now = Timestamp {
             mono: self.local(replica),
             wall: self.now,
         };

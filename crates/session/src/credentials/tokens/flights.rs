@@ -43,7 +43,7 @@ impl Flights {
                 let (keeper, key) = (Arc::clone(keeper), key.clone());
                 tokio::spawn(async move {
                     // It ends also if this task panics: then the sender is dropped, and the entry is replaced below.
-                    let ended = Ended {
+                    let ended = FlightGuard {
                         keeper: Arc::clone(&keeper),
                         key: key.clone(),
                     };
@@ -67,7 +67,7 @@ impl Flights {
 }
 
 impl Flights {
-    /// What has failed may be different now: the credential was set or granted.
+    /// Forgets a failure: the credential was set or granted.
     pub(super) fn forget(&self, key: &Key) {
         let mut flights = self.0.lock();
         if matches!(flights.get(key), Some(Flight::Failed(..))) {
@@ -77,12 +77,12 @@ impl Flights {
 }
 
 /// Takes a flight off the list.
-struct Ended {
+struct FlightGuard {
     keeper: Arc<TokenKeeper>,
     key: Key,
 }
 
-impl Ended {
+impl FlightGuard {
     fn with(self, outcome: &Outcome) {
         if let Err(reason) = outcome {
             let failed = Flight::Failed(Instant::now(), reason.clone());
@@ -91,7 +91,7 @@ impl Ended {
     }
 }
 
-impl Drop for Ended {
+impl Drop for FlightGuard {
     fn drop(&mut self) {
         let mut flights = self.keeper.flights.0.lock();
         if matches!(flights.get(&self.key), Some(Flight::Flying(_))) {

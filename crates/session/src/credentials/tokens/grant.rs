@@ -5,28 +5,28 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use himalia_credentials::{Sealed, SecretText};
+use himalia_credentials::{SealedValue, SecretText};
 use himalia_model::credential::{CredentialInfo, OAuth, OAuthGrant, is_confidential};
 use himalia_model::{EngineError, HttpUrl};
-use himalia_oauth::{Answer, Asked, Client, OAuthError, Server};
+use himalia_oauth::{Answer, AuthorizationRequest, Client, OAuthError, Server};
 use himalia_oauth::{authorization_url, challenge, check_answer, discover, random, register};
 use serde::{Deserialize, Serialize};
 use tokio::time::timeout;
 
-use super::kept::Kept;
-use super::record::Pending;
+use super::kept::StoredTokens;
+use super::record::PendingGrant;
 use super::refresh::own_client;
 use super::{Key, TokenKeeper};
 
-/// How long a person may take at the authorization server.
+/// Time for a person at the authorization server.
 const GRANT_MICROS: i64 = 10 * 60 * 1_000_000;
 /// Longest time for the authorization server to be found, or to answer.
 const ASK_TIME: Duration = Duration::from_secs(45);
-/// How often a write is tried that another one came before.
+/// Number of attempts of a write that competes with other writes.
 const ATTEMPTS: usize = 8;
 /// Most bytes of what comes back with a browser.
 const ANSWER_BYTES: usize = 8 * 1024;
-/// What states are sealed for.
+/// Purpose of sealed states.
 const STATE: &str = "state of a grant";
 
 /// A grant that has begun.
@@ -38,7 +38,7 @@ pub struct StartedGrant {
     pub expires_micros: i64,
 }
 
-/// What came back with the browser.
+/// Parameters of the redirect from the authorization server.
 #[derive(Clone, Debug, Default)]
 pub struct GrantAnswer {
     /// As it was sent with the browser.
@@ -53,7 +53,7 @@ pub struct GrantAnswer {
     pub issuer: Option<String>,
 }
 
-/// What a state has. It is sealed: who reads the address bar learns nothing.
+/// Contents of a state, which is sealed, so that the address bar reveals nothing.
 #[derive(Serialize, Deserialize)]
 struct State {
     owner: String,
@@ -84,7 +84,7 @@ impl TokenKeeper {
             id: id.clone(),
         })?;
         let oauth = kept.oauth().ok_or_else(|| nothing_to_grant(key))?;
-        let asked = Asked {
+        let asked = AuthorizationRequest {
             client_id: &client.id,
             redirect_uri,
             state: &state,
@@ -93,7 +93,7 @@ impl TokenKeeper {
         };
         let url = authorization_url(&server, &asked).map_err(|error| failed(&error))?;
         let begun_micros = self.now();
-        let pending = Pending {
+        let pending = PendingGrant {
             id,
             by: by.to_owned(),
             begun_micros,
@@ -116,7 +116,7 @@ impl TokenKeeper {
         Err(changing(key))
     }
 
-    /// Which credential a state is of, for who may finish it.
+    /// Credential that a state belongs to, for the caller that may finish the grant.
     pub(in crate::credentials) fn key_of_state(&self, state: &str) -> Result<Key, EngineError> {
         let State { owner, name, .. } = self.open_state(state)?;
         Ok(Key { owner, name })
@@ -153,7 +153,7 @@ impl TokenKeeper {
     async fn exchange(
         &self,
         key: &Key,
-        pending: Pending,
+        pending: PendingGrant,
         code: &str,
         by: &str,
     ) -> Result<CredentialInfo, EngineError> {
@@ -229,9 +229,9 @@ impl TokenKeeper {
     }
 
     /// A credential that a person grants.
-    async fn grantable(&self, key: &Key) -> Result<Kept, EngineError> {
+    async fn grantable(&self, key: &Key) -> Result<StoredTokens, EngineError> {
         let kept = self.read(key).await?;
-        let is_code = |kept: &Kept| {
+        let is_code = |kept: &StoredTokens| {
             kept.oauth()
                 .is_some_and(|oauth| oauth.grant() == OAuthGrant::AuthorizationCode)
         };
@@ -239,7 +239,11 @@ impl TokenKeeper {
     }
 
     /// The server, and the gateway as its client.
-    async fn client_for(&self, kept: &Kept, redirect_uri: &str) -> Result<(Server, Client), OAuthError> {
+    async fn client_for(
+        &self,
+        kept: &StoredTokens,
+        redirect_uri: &str,
+    ) -> Result<(Server, Client), OAuthError> {
         let transport = self.transport(kept);
         let Some(oauth) = kept.oauth() else {
             return Err(OAuthError::refused("invalid_request", None));
@@ -254,7 +258,7 @@ impl TokenKeeper {
     }
 
     /// Takes a grant that has begun: it is used with that.
-    async fn take_pending(&self, key: &Key, id: &str, by: &str) -> Result<Pending, EngineError> {
+    async fn take_pending(&self, key: &Key, id: &str, by: &str) -> Result<PendingGrant, EngineError> {
         let bad = |reason: &str| EngineError::bad_request("state", reason);
         for _ in 0..ATTEMPTS {
             let mut kept = self.grantable(key).await?;
@@ -280,7 +284,7 @@ impl TokenKeeper {
         let plain = serde_json::to_vec(state);
         let plain = plain.map_err(|error| EngineError::internal("cannot write a state", error))?;
         let sealed = self.keys()?.seal(&[STATE], &plain);
-        let Sealed { key_id, bytes } =
+        let SealedValue { key_id, bytes } =
             sealed.map_err(|error| EngineError::internal("cannot seal a state", error))?;
         Ok(format!("{key_id}.{}", URL_SAFE_NO_PAD.encode(bytes)))
     }
@@ -289,7 +293,7 @@ impl TokenKeeper {
         let keys = self.keys()?;
         let opened = || {
             let (key_id, bytes) = state.split_once('.').filter(|_| state.len() <= ANSWER_BYTES)?;
-            let sealed = Sealed {
+            let sealed = SealedValue {
                 key_id: key_id.to_owned(),
                 bytes: URL_SAFE_NO_PAD.decode(bytes).ok()?,
             };
@@ -299,7 +303,7 @@ impl TokenKeeper {
     }
 }
 
-/// Where browsers may be sent back to: an address that is read by no other program.
+/// Checks a redirect URI: an address that no other program reads.
 fn check_redirect(text: &str) -> Result<(), String> {
     let url = HttpUrl::parse(text)?;
     if !is_confidential(&url) {

@@ -14,7 +14,7 @@ use crate::credentials::{configured, not_read, sealed};
 use crate::not_stored;
 
 /// The tokens of one credential as they were read.
-pub(super) struct Kept {
+pub(super) struct StoredTokens {
     pub(super) key: Key,
     definition: CredentialDefinition,
     pub(super) record: TokenRecord,
@@ -22,8 +22,8 @@ pub(super) struct Kept {
     set_by: String,
 }
 
-impl Kept {
-    /// How its tokens are got.
+impl StoredTokens {
+    /// OAuth settings of its tokens.
     pub(super) fn oauth(&self) -> Option<&OAuth> {
         match self.definition.kind() {
             CredentialKind::OAuth(oauth) => Some(oauth),
@@ -48,12 +48,12 @@ impl Kept {
 
 impl TokenKeeper {
     /// The transport to the authorization server of a credential.
-    pub(super) fn transport(&self, kept: &Kept) -> &dyn Transport {
+    pub(super) fn transport(&self, kept: &StoredTokens) -> &dyn Transport {
         self.transports.of(&kept.set_by)
     }
 
-    /// What is kept of a credential with tokens; `None`: there is no such credential.
-    pub(super) async fn read(&self, key: &Key) -> Result<Option<Kept>, EngineError> {
+    /// Reads the stored tokens of a credential; `None`: there is no such credential.
+    pub(super) async fn read(&self, key: &Key) -> Result<Option<StoredTokens>, EngineError> {
         let found = self
             .store
             .find_credentials(vec![key.owner.clone()], vec![key.name.clone()]);
@@ -62,7 +62,11 @@ impl TokenKeeper {
     }
 
     /// The same of a row that was read.
-    pub(super) fn open(&self, key: &Key, row: Option<CredentialRecord>) -> Result<Option<Kept>, EngineError> {
+    pub(super) fn open(
+        &self,
+        key: &Key,
+        row: Option<CredentialRecord>,
+    ) -> Result<Option<StoredTokens>, EngineError> {
         let damaged = |error: String| EngineError::internal("cannot open a credential", error);
         let keys = self.keys()?;
         let Some(one) = self.configured.get(&(key.owner.clone(), key.name.clone())) else {
@@ -74,7 +78,7 @@ impl TokenKeeper {
                 return Ok(None);
             }
             let record = record(&sealed::plain(keys, &row).map_err(damaged)?).map_err(damaged)?;
-            return Ok(Some(Kept {
+            return Ok(Some(StoredTokens {
                 key: key.clone(),
                 definition: info.definition,
                 record,
@@ -106,7 +110,7 @@ impl TokenKeeper {
             },
             None => given,
         };
-        Ok(Some(Kept {
+        Ok(Some(StoredTokens {
             key: key.clone(),
             definition: one.definition.clone(),
             record,
@@ -116,7 +120,7 @@ impl TokenKeeper {
     }
 
     /// Writes it, if it is as it was read.
-    pub(super) async fn write(&self, kept: &mut Kept) -> Result<bool, EngineError> {
+    pub(super) async fn write(&self, kept: &mut StoredTokens) -> Result<bool, EngineError> {
         let info = CredentialInfo {
             name: kept.key.name.clone(),
             owner: kept.key.owner.clone(),
@@ -150,7 +154,7 @@ impl TokenKeeper {
     }
 
     /// A credential with the token that it has now.
-    pub(super) fn credential(&self, kept: &Kept) -> Credential {
+    pub(super) fn credential(&self, kept: &StoredTokens) -> Credential {
         let value = CredentialValue {
             value: kept
                 .record

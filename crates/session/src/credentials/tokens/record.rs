@@ -1,4 +1,4 @@
-//! What is kept of the tokens of one credential. All of it is sealed.
+//! Stored tokens of one credential. All of it is sealed.
 
 use himalia_credentials::SecretText;
 use himalia_model::credential::{OAuth, OAuthGrant, TokenInfo, TokenState};
@@ -35,10 +35,10 @@ pub(in super::super) struct TokenRecord {
     pub(super) granted_by: Option<String>,
     pub(super) granted_micros: Option<i64>,
     /// A grant that has begun.
-    pub(super) pending: Option<Pending>,
-    /// Who gets the next tokens at present.
+    pub(super) pending: Option<PendingGrant>,
+    /// Replica that refreshes the tokens at present.
     pub(super) refreshing: Option<String>,
-    /// Why there are no more tokens.
+    /// Reason why there are no more tokens.
     pub(super) ended: Option<String>,
 }
 
@@ -53,7 +53,7 @@ pub(super) struct AccessToken {
 
 /// A grant that has begun, until the browser is back.
 #[derive(Clone, Serialize, Deserialize)]
-pub(super) struct Pending {
+pub(super) struct PendingGrant {
     /// A part of its state.
     pub(super) id: String,
     /// The principal that began it.
@@ -65,7 +65,7 @@ pub(super) struct Pending {
     pub(super) client: Client,
 }
 
-/// Whether another token is needed.
+/// Need for another token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Need {
     /// The token is good.
@@ -78,7 +78,7 @@ pub(super) enum Need {
     Never(String),
 }
 
-/// Why another token may be needed.
+/// Reasons for another token.
 #[derive(Clone, Debug)]
 pub(super) enum Reason {
     /// It expires.
@@ -99,7 +99,7 @@ impl TokenRecord {
         }
     }
 
-    /// Whether another token is needed for a request now.
+    /// Need for another token before a request now.
     pub(super) fn need(&self, name: &str, oauth: &OAuth, now: i64) -> Need {
         let remaining = match &self.access {
             Some(access) => match access.expires_micros {
@@ -124,7 +124,7 @@ impl TokenRecord {
         }
     }
 
-    /// Whether tokens are to be got for this reason.
+    /// True if tokens are to be fetched for this reason.
     pub(super) fn is_due(&self, reason: &Reason, name: &str, oauth: &OAuth, now: i64) -> bool {
         match (reason, &self.access) {
             (Reason::Expiry, _) => matches!(self.need(name, oauth, now), Need::Soon | Need::Now),
@@ -137,7 +137,7 @@ impl TokenRecord {
         }
     }
 
-    /// Why no other token can be got.
+    /// Reason why no other token can be fetched.
     pub(super) fn why_none(&self, name: &str, oauth: &OAuth) -> Option<String> {
         let grant = oauth.grant();
         if let Some(words) = &self.ended {
@@ -214,7 +214,7 @@ impl TokenRecord {
         earlier.chain(others).flatten().cloned().collect()
     }
 
-    /// What is shown of it.
+    /// Public state of the tokens.
     pub(super) fn info(&self, name: &str, oauth: &OAuth, now: i64) -> TokenInfo {
         let (state, problem) = match self.need(name, oauth, now) {
             Need::Never(reason) if self.ended.is_none() && self.access.is_none() => {

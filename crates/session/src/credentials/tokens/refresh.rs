@@ -7,7 +7,7 @@ use himalia_model::credential::{OAuth, OAuthGrant};
 use himalia_oauth::{Client, OAuthError, Server, Tokens, discover};
 use tokio::time::{sleep, timeout};
 
-use super::kept::Kept;
+use super::kept::StoredTokens;
 use super::record::Reason;
 use super::{Key, TokenKeeper};
 
@@ -15,9 +15,9 @@ use super::{Key, TokenKeeper};
 const ASK_TIME: Duration = Duration::from_secs(30);
 /// A claim that stays the same for so long is that of a replica that has gone.
 const CLAIM_TIME: Duration = Duration::from_secs(45);
-/// How often the claim of another replica is looked at.
+/// Interval of checks of another replica's claim.
 const LOOK: Duration = Duration::from_millis(200);
-/// How long a store that does not answer is tried, to write tokens that were got.
+/// Time for which a write of new tokens is retried while the store does not answer.
 const WRITE_TIME: Duration = Duration::from_mins(2);
 const WRITE_PAUSE: Duration = Duration::from_secs(1);
 
@@ -59,7 +59,7 @@ impl TokenKeeper {
         }
     }
 
-    /// Whether a claim is that of a process that has gone.
+    /// True if a claim belongs to a process that has gone.
     fn is_gone(&self, claim: &str, seen: &mut Option<(String, Instant)>) -> bool {
         // Of a process before this one, if there is no other.
         if !self.is_shared && !claim.starts_with(&self.process) {
@@ -75,7 +75,7 @@ impl TokenKeeper {
     }
 
     /// Asks the authorization server.
-    async fn ask(&self, oauth: &OAuth, kept: &Kept) -> Result<Tokens, OAuthError> {
+    async fn ask(&self, oauth: &OAuth, kept: &StoredTokens) -> Result<Tokens, OAuthError> {
         let record = &kept.record;
         let transport = self.transport(kept);
         let server = match &record.server {
@@ -105,7 +105,7 @@ impl TokenKeeper {
     async fn settle(
         &self,
         key: &Key,
-        asked_with: &Kept,
+        asked_with: &StoredTokens,
         asked: Result<Tokens, OAuthError>,
     ) -> Result<(), String> {
         let outcome = match &asked {
@@ -143,7 +143,7 @@ impl TokenKeeper {
     async fn put_down(
         &self,
         key: &Key,
-        asked_with: &Kept,
+        asked_with: &StoredTokens,
         asked: &Result<Tokens, OAuthError>,
     ) -> Result<bool, EngineError> {
         let Some(mut kept) = self.read(key).await? else {

@@ -7,7 +7,7 @@ use himalia_credentials::{CredentialSource as _, SecretText};
 use himalia_model::credential::{CredentialDefinition, CredentialKeys, CredentialSettings, TokenState};
 use himalia_model::network::PrivateAddresses;
 use himalia_model::{EngineConfig, TimeSource};
-use himalia_oauth::{Sent, Transport};
+use himalia_oauth::{ResponseFuture, Transport};
 use himalia_store::SqliteStore;
 use http::{Request, Response};
 use serde_json::{Value, json};
@@ -120,7 +120,7 @@ impl Server {
 }
 
 impl Transport for Server {
-    fn send(&self, request: Request<Bytes>) -> Sent<'_> {
+    fn send(&self, request: Request<Bytes>) -> ResponseFuture<'_> {
         Box::pin(async move {
             let path = request.uri().path().to_owned();
             let host = request.uri().host().unwrap().to_owned();

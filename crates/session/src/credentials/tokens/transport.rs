@@ -1,10 +1,10 @@
-//! How authorization servers are reached: as hosts are for sessions, with the same rules for addresses.
+//! Requests to authorization servers, with the same rules for addresses as the hosts of sessions.
 
 use bytes::Bytes;
 use himalia_egress::Outbound;
 use himalia_model::network::PrivateAddresses;
 use himalia_model::{EngineConfig, OPERATOR};
-use himalia_oauth::{MAX_RESPONSE_BYTES, Sent, Transport};
+use himalia_oauth::{MAX_RESPONSE_BYTES, ResponseFuture, Transport};
 use http::header::{ACCEPT_ENCODING, USER_AGENT};
 use http::{HeaderValue, Request, Response};
 use http_body_util::{BodyExt as _, Full, Limited};
@@ -16,7 +16,7 @@ use tokio::time::timeout;
 /// Longest time for a request and its response.
 const REQUEST_TIME: Duration = Duration::from_secs(20);
 
-/// Who wrote the addresses of an authorization server decides which ones that are not public may be reached.
+/// Transports by author of the addresses: the author of an authorization server's addresses decides which private ones may be reached.
 #[derive(Clone)]
 pub(crate) struct Transports {
     operator: Arc<dyn Transport>,
@@ -100,7 +100,7 @@ impl FromHere {
 }
 
 impl Transport for FromHere {
-    fn send(&self, request: Request<Bytes>) -> Sent<'_> {
+    fn send(&self, request: Request<Bytes>) -> ResponseFuture<'_> {
         Box::pin(async move {
             let answered = timeout(REQUEST_TIME, self.exchange(request)).await;
             answered.unwrap_or_else(|_| Err(format!("no answer within {} s", REQUEST_TIME.as_secs())))

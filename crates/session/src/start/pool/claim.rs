@@ -10,17 +10,17 @@ use himalia_store::KernelLife;
 use tokio::time::timeout;
 
 use super::late_binding::binding;
-use super::member::Pooled;
+use super::member::PooledKernel;
 use crate::record::record;
-use crate::start::new_session::{Accepted, millis_since};
+use crate::start::new_session::{AcceptedStart, millis_since};
 use crate::templates::Plan;
 use crate::{SessionKernel, SessionManager};
 
 /// Members that a claim tries, should they die in its hands.
 const TRIES: usize = 3;
-/// How long a kernel may take to receive what it was claimed with; the shim itself waits 5 s.
+/// Time for a kernel to receive the data of its claim; the shim itself waits 5 s.
 const BIND_TIME: Duration = Duration::from_secs(10);
-/// How long a sandbox may take to get other limits.
+/// Time for a sandbox to get other limits.
 const CHANGE_TIME: Duration = Duration::from_secs(10);
 
 impl SessionManager {
@@ -30,7 +30,7 @@ impl SessionManager {
     /// Why it has to be a new one, one line; `None` when the template has no pool.
     pub(crate) async fn from_pool(
         self: &Arc<Self>,
-        accepted: &Accepted,
+        accepted: &AcceptedStart,
     ) -> Result<Arc<SessionKernel>, Option<String>> {
         let (plan, launch) = (&accepted.plan, &accepted.launch);
         let pools = self.pools.get();
@@ -83,8 +83,8 @@ impl SessionManager {
 
     async fn bind(
         self: &Arc<Self>,
-        accepted: &Accepted,
-        pooled: Pooled,
+        accepted: &AcceptedStart,
+        pooled: PooledKernel,
         claim: Claim,
         session: Session,
     ) -> Result<Arc<SessionKernel>, String> {
@@ -125,7 +125,7 @@ impl SessionManager {
 ///
 /// # Errors
 /// Why that cannot be done, one line; the sandbox is of no use then.
-async fn change_limits(pooled: &Pooled, plan: &Plan) -> Result<LimitReport, String> {
+async fn change_limits(pooled: &PooledKernel, plan: &Plan) -> Result<LimitReport, String> {
     let waiting = pooled.handle.session();
     let change = plan.change_from(&waiting.sandbox.limits);
     if change.is_nothing() {
@@ -145,7 +145,12 @@ async fn change_limits(pooled: &Pooled, plan: &Plan) -> Result<LimitReport, Stri
 }
 
 /// The session that a kernel that waited becomes: as planned, in the sandbox and the directory that it has.
-fn claimed(waiting: &Session, accepted: &Accepted, enforcement: LimitReport, created_micros: u64) -> Session {
+fn claimed(
+    waiting: &Session,
+    accepted: &AcceptedStart,
+    enforcement: LimitReport,
+    created_micros: u64,
+) -> Session {
     let (plan, launch) = (&accepted.plan, &accepted.launch);
     let planned = plan.session.clone();
     let has_directory = launch.cwd != launch.base_cwd && plan.shares_files();

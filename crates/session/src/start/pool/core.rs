@@ -11,8 +11,8 @@ const STARTS_AT_ONCE: u32 = 2;
 pub(super) const BACK_OFF: u64 = 1_000_000;
 /// … up to this.
 pub(super) const BACK_OFF_MAX: u64 = 60_000_000;
-/// How long one has to have been ready, or has to be claimed, until failures before it are forgotten: those that become ready
-/// and die at once are not made again and again; microseconds.
+/// Time after which failures are forgotten, if a kernel was ready for so long or was claimed: kernels that become ready and die at once are not made
+/// again and again; microseconds.
 pub(super) const STABLE: u64 = 30_000_000;
 /// While half of the pool waits, a start waits so long after a claim: it would slow down the first cell of the caller that
 /// claimed; microseconds.
@@ -20,11 +20,10 @@ pub(super) const COURTESY: u64 = 100_000;
 /// The pool is as large as the number of claims in this time, between its size and its maximum; microseconds.
 pub(super) const RATE_WINDOW: u64 = 30_000_000;
 
-/// How long one is held for a start that is on its way from another gateway, or through the checks before its claim;
-/// microseconds.
+/// Time for which a kernel is held for a start that is on its way from another gateway, or through the checks before its claim; microseconds.
 pub(super) const HOLD: u64 = 5_000_000;
 
-/// What does not change while a pool lives.
+/// Settings that stay the same while a pool lives.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rules {
     /// Kernels at rest.
@@ -35,7 +34,7 @@ pub(crate) struct Rules {
     pub(crate) max_age: u64,
 }
 
-/// What happens.
+/// Events of a pool.
 #[derive(Clone, Debug)]
 pub(crate) enum Event {
     /// A caller wants a kernel. Answered in the same step.
@@ -66,7 +65,7 @@ pub(crate) enum Event {
     Tick,
 }
 
-/// What is to be done.
+/// Effects of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
     /// Start this member.
@@ -203,7 +202,7 @@ impl Core {
         self.tend(now, out);
     }
 
-    /// Those whose caller did not come are for all again.
+    /// Releases the held kernels whose caller did not come.
     fn end_holds(&mut self, now: u64) {
         for state in self.members.values_mut() {
             if let State::Held(since, until) = *state
@@ -345,7 +344,7 @@ impl Core {
         self.counts.problem = Some(problem);
     }
 
-    /// Whether one that has been ready since then came after all failures: if it stays, starts succeed again.
+    /// True if a kernel that has been ready since then came after all failures: if it stays, starts succeed again.
     fn shows_success(&self, since: u64) -> bool {
         self.failed > 0 && since >= self.last_failure
     }
@@ -355,7 +354,7 @@ impl Core {
         out.extend(all.into_keys().map(Effect::End));
     }
 
-    /// How many there should be: as many as were claimed lately, within the bounds.
+    /// Target number of kernels: as many as were claimed lately, within the bounds.
     fn target(&self, now: u64) -> u32 {
         if self.closed {
             return 0;

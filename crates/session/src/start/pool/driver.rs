@@ -12,23 +12,23 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 use tokio_util::task::TaskTracker;
 
 use super::core::{Core, Counts, Effect, Event, Rules};
-use super::member::Pooled;
+use super::member::PooledKernel;
 use crate::SessionManager;
 
 /// Messages to the task that wait. Claims wait for room; there are never more starts under way than the pool is large.
 const INBOX: usize = 256;
 
-/// How often it is looked whether the machines of kernels that wait are to be emptied.
+/// Interval of checks if the machines of waiting kernels are to be emptied.
 const LOOK: Duration = Duration::from_secs(10);
 
-/// What the task receives.
+/// Messages to the task.
 #[derive(Debug)]
 pub(super) enum Message {
     /// With the member that was held for it.
-    Claim(Option<u64>, oneshot::Sender<Option<Pooled>>),
+    Claim(Option<u64>, oneshot::Sender<Option<PooledKernel>>),
     Hold(oneshot::Sender<Option<u64>>),
     Release(u64),
-    Started(u64, Box<Result<Pooled, String>>),
+    Started(u64, Box<Result<PooledKernel, String>>),
     Died(u64),
     Leaving(Vec<u64>),
     Stale,
@@ -77,7 +77,7 @@ impl Pool {
 
     /// A kernel that is ready, the one that was held for the caller first; `None` when there is none, or the gateway stops. It is the
     /// caller's to use or to end.
-    pub(crate) async fn claim(&self, held: Option<u64>) -> Option<Pooled> {
+    pub(crate) async fn claim(&self, held: Option<u64>) -> Option<PooledKernel> {
         let (reply, answer) = oneshot::channel();
         self.inbox.send(Message::Claim(held, reply)).await.ok()?;
         answer.await.ok().flatten()
@@ -90,13 +90,13 @@ impl Pool {
         answer.await.ok().flatten()
     }
 
-    /// What was held is not wanted, if it was not claimed.
+    /// Releases a held kernel, if it was not claimed.
     pub(crate) fn release(&self, member: u64) {
         // Otherwise it is held until its time has passed.
         let _ = self.inbox.try_send(Message::Release(member));
     }
 
-    /// What waits was made from something that has changed since: it is replaced.
+    /// Replaces the waiting kernels, since their template has changed.
     pub(crate) async fn stale(&self) {
         // A task that has ended holds nothing stale.
         let _ = self.inbox.send(Message::Stale).await;
@@ -110,7 +110,6 @@ impl Pool {
         }
     }
 
-    /// Its numbers.
     pub fn status(&self) -> PoolStatus {
         let counts = self.counts.lock().clone();
         PoolStatus {
@@ -132,8 +131,8 @@ struct Task {
     inner: Arc<SessionManager>,
     template: String,
     core: Core,
-    members: HashMap<u64, Pooled>,
-    claims: HashMap<u64, oneshot::Sender<Option<Pooled>>>,
+    members: HashMap<u64, PooledKernel>,
+    claims: HashMap<u64, oneshot::Sender<Option<PooledKernel>>>,
     holds: HashMap<u64, oneshot::Sender<Option<u64>>>,
     next_claim: u64,
     counts: Arc<Mutex<Counts>>,
@@ -288,7 +287,7 @@ impl Task {
     }
 
     /// Tells the task when a member is not fit to be claimed any more.
-    fn watch(&self, member: u64, pooled: &Pooled) {
+    fn watch(&self, member: u64, pooled: &PooledKernel) {
         let (unfit, me) = (pooled.unfit(), self.me.clone());
         tokio::spawn(async move {
             unfit.await;

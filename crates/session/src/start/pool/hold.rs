@@ -26,14 +26,14 @@ impl SessionManager {
         })
     }
 
-    /// What was held is not wanted, if it was not claimed.
+    /// Releases a held kernel, if it was not claimed.
     pub fn release_held(&self, held: &HeldKernel) {
         if let Some(pool) = self.pool(&held.template) {
             pool.release(held.member);
         }
     }
 
-    /// Other replicas with kernels of a template's pool that are ready, at most `most`.
+    /// Replicas other than this one with ready kernels of a template's pool, at most `most`.
     pub async fn ready_elsewhere(&self, template: &str, most: u32) -> Result<Vec<ReadyReplica>, EngineError> {
         let found = self.store.ready_elsewhere(template.to_owned(), most).await;
         found.map_err(|error| {

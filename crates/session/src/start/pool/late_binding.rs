@@ -37,15 +37,14 @@ const AT_START_BEGINS: [&str; 14] = [
 /// … and those whose names end so.
 const AT_START_ENDS: &str = "_NUM_THREADS";
 
-/// Whether a variable has to be there when the process starts.
+/// True if a variable has to be there when the process starts.
 fn is_read_at_start(name: &str) -> bool {
     AT_START.contains(&name)
         || AT_START_BEGINS.iter().any(|begin| name.starts_with(begin))
         || name.ends_with(AT_START_ENDS)
 }
 
-/// Whether a kernelspec's kernels can receive anything late: our own launcher's, and those that say so in
-/// `metadata.himalia.late_bind`.
+/// True if a kernelspec's kernels can receive data after their start: our own launcher's, and those with `metadata.himalia.late_bind`.
 fn binds_late(spec: &KernelSpec) -> bool {
     let says = spec
         .spec
@@ -70,8 +69,7 @@ pub(crate) fn changed_at_start(launch: &Launch) -> Option<&str> {
     names.find(|name| is_read_at_start(name)).map(String::as_str)
 }
 
-/// What to tell a kernel that was started with nothing of a request; `None` when there is nothing that it could receive
-/// or has to be.
+/// Data of a request for a kernel that was started without it; `None` when there is nothing that it could receive or has to be.
 ///
 /// # Errors
 /// One line that says why it has to be a new process.

@@ -18,16 +18,16 @@ const PRELOAD_VARIABLE: &str = "HIMALIA_PRELOAD";
 
 /// A kernel that was started and has no owner yet.
 #[derive(Debug)]
-pub(crate) struct Pooled {
+pub(crate) struct PooledKernel {
     pub(super) handle: Arc<SessionKernel>,
     pub(super) paths: RuntimePaths,
-    /// What it was started with, to be compared with what it would be started with now.
+    /// Command line that it was started with, for a comparison with the one of a new start.
     pub(super) argv: Vec<String>,
     pub(super) env: BTreeMap<String, String>,
 }
 
-impl Pooled {
-    /// Whether it can be claimed now.
+impl PooledKernel {
+    /// True if it can be claimed now.
     pub(super) fn is_fit(&self) -> bool {
         is_fit(&self.handle)
     }
@@ -67,7 +67,7 @@ fn is_fit(handle: &SessionKernel) -> bool {
 
 impl SessionManager {
     /// Starts a kernel of a template without an owner, and waits until it is ready. A failure leaves nothing.
-    pub(super) async fn start_pooled(self: &Arc<Self>, template: &str) -> Result<Pooled, EngineError> {
+    pub(super) async fn start_pooled(self: &Arc<Self>, template: &str) -> Result<PooledKernel, EngineError> {
         let (plan, launch) = self.plan_of_template(template).await?;
         warm_zygote(&plan, &launch, self.catalog.host()).await;
         let id = (KernelId::random(), self.time().micros());
@@ -86,7 +86,7 @@ impl SessionManager {
         let up = snapshot.wait_for(|now| now.ready || now.phase != Phase::Running);
         let limit = self.config.ready_timeout;
         let fit = timeout(limit, up).await.is_ok() && is_fit(&handle);
-        let pooled = Pooled {
+        let pooled = PooledKernel {
             handle,
             paths,
             argv: launch.argv,

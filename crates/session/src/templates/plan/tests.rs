@@ -26,7 +26,7 @@ impl TestOffer {
             provisioners: &self.provisioners,
             config: &self.config,
         };
-        let chosen = Chosen {
+        let chosen = ChosenTemplate {
             name: "t".to_owned(),
             template: template.clone(),
             spec: KernelSpec {

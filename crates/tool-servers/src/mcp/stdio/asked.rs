@@ -11,35 +11,37 @@ const MAX_GIVEN_UP: usize = 1024;
 
 /// For whom an answer is.
 #[derive(Debug)]
-pub(super) enum For {
+pub(super) enum AnswerTarget {
     Us(Ticket),
     Rmcp,
-    /// Who asked does not wait any more.
+    /// The asking task no longer waits.
     NoOne,
 }
 
-/// What is asked now, by number.
+/// Requests in progress, by number.
 #[derive(Debug, Default)]
-pub(super) struct Asked(Mutex<State>);
+pub(super) struct OpenRequests(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    open: BTreeMap<i64, For>,
+    open: BTreeMap<i64, AnswerTarget>,
     given_up: VecDeque<i64>,
-    /// Why no more answers come.
+    /// Reason why no more answers come.
     ended: Option<&'static str>,
 }
 
-impl Asked {
+impl OpenRequests {
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A request is about to be written.
-    pub(super) fn ask(&self, number: i64, whose: For) {
+    pub(super) fn ask(&self, number: i64, whose: AnswerTarget) {
         let mut state = self.state();
         match (state.ended, whose) {
-            (Some(reason), For::Us(ticket)) => ticket.answer(Err(CallError::Lost(reason.to_owned()))),
+            (Some(reason), AnswerTarget::Us(ticket)) => {
+                ticket.answer(Err(CallError::Lost(reason.to_owned())));
+            }
             (_, whose) => {
                 state.open.insert(number, whose);
             }
@@ -47,14 +49,14 @@ impl Asked {
     }
 
     /// For whom the answer to a request is, which has come. `None`: no one has asked.
-    pub(super) fn take(&self, number: i64) -> Option<For> {
+    pub(super) fn take(&self, number: i64) -> Option<AnswerTarget> {
         let mut state = self.state();
         if let Some(whose) = state.open.remove(&number) {
             return Some(whose);
         }
         let at = state.given_up.iter().position(|one| *one == number)?;
         state.given_up.remove(at);
-        Some(For::NoOne)
+        Some(AnswerTarget::NoOne)
     }
 
     /// No one waits for this answer any more. Whether it had not come.
@@ -74,8 +76,8 @@ impl Asked {
     pub(super) fn longest(&self) -> usize {
         let state = self.state();
         let most = state.open.values().filter_map(|whose| match whose {
-            For::Us(ticket) => Some(ticket.most()),
-            For::Rmcp | For::NoOne => None,
+            AnswerTarget::Us(ticket) => Some(ticket.most()),
+            AnswerTarget::Rmcp | AnswerTarget::NoOne => None,
         });
         most.max().unwrap_or_default()
     }
@@ -85,7 +87,7 @@ impl Asked {
         let mut state = self.state();
         state.ended = Some(reason);
         for whose in std::mem::take(&mut state.open).into_values() {
-            if let For::Us(ticket) = whose {
+            if let AnswerTarget::Us(ticket) = whose {
                 ticket.answer(Err(CallError::Lost(reason.to_owned())));
             }
         }
@@ -128,22 +130,22 @@ mod tests {
 
     #[test]
     fn a_late_answer_is_known_and_one_that_no_one_asked_for_is_not() {
-        let asked = Asked::default();
+        let asked = OpenRequests::default();
         let (ticket, _guard) = Ticket::new(100);
-        asked.ask(1, For::Us(ticket.clone()));
+        asked.ask(1, AnswerTarget::Us(ticket.clone()));
         assert_eq!(asked.longest(), 100);
         assert!(asked.give_up(1) && !asked.give_up(1) && !asked.give_up(2));
         assert_eq!(asked.longest(), 0);
-        assert!(matches!(asked.take(1), Some(For::NoOne)) && asked.take(1).is_none());
+        assert!(matches!(asked.take(1), Some(AnswerTarget::NoOne)) && asked.take(1).is_none());
         for number in 0..5000 {
-            asked.ask(number, For::Rmcp);
+            asked.ask(number, AnswerTarget::Rmcp);
             asked.give_up(number);
         }
         assert_eq!(asked.state().given_up.len(), MAX_GIVEN_UP);
-        asked.ask(1, For::Us(ticket.clone()));
+        asked.ask(1, AnswerTarget::Us(ticket.clone()));
         asked.end("it has ended");
         assert!(matches!(ticket.take(), Some(Err(CallError::Lost(_)))));
-        asked.ask(2, For::Us(ticket.clone()));
+        asked.ask(2, AnswerTarget::Us(ticket.clone()));
         assert!(matches!(ticket.take(), Some(Err(CallError::Lost(_)))));
     }
 }

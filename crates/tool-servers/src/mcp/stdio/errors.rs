@@ -1,4 +1,4 @@
-//! What a program writes to its standard error: for the log of the gateway, and its end for the reason of a failure.
+//! Standard error of a program: for the log of the gateway, and its end for the reason of a failure.
 
 use std::collections::VecDeque;
 
@@ -27,7 +27,7 @@ pub(in crate::mcp) struct Errors {
 }
 
 impl Errors {
-    /// Of a server, whose variables have these values.
+    /// Creates the filter for a server whose variables have these values.
     pub(in crate::mcp) fn new<'a>(server: &str, values: impl Iterator<Item = &'a String>) -> Self {
         Self {
             server: server.to_owned(),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::StreamExt as _;
-use himalia_upstream::{BodyError, ERROR_BYTES, Incoming, Sent, is_json};
+use himalia_upstream::{BodyError, ERROR_BYTES, IncomingResponse, SentFlag, is_json};
 use http::StatusCode;
 use rmcp::model::RequestId;
 use tokio::time::{sleep, timeout};
@@ -15,7 +15,7 @@ use crate::mcp::events::{EventError, data, events};
 use crate::mcp::message::{Kind, Message, answer};
 use crate::mcp::ticket::{Answer, Ticket};
 
-/// How often the response to one call may be resumed on another connection, as the server asks for.
+/// Number of times that the response to one call may be resumed on another connection, as the server asks for.
 const MAX_RESUMES: usize = 32;
 /// The pause before that, if the server asks for none, and the shortest one.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -62,7 +62,7 @@ impl Transport {
             }),
             Some(Kind::Response(Err(error))) => Err(CallError::refused(error.code, &error.message)),
             _ if incoming.status.is_success() => {
-                Err(CallError::failed("the answer is no message of JSON-RPC"))
+                Err(CallError::failed("the answer is not a JSON-RPC message"))
             }
             _ => {
                 let text = String::from_utf8_lossy(body.get(..ERROR_BYTES).unwrap_or(&body));
@@ -78,7 +78,7 @@ impl Transport {
         id: &RequestId,
         session: Option<&str>,
         headers: &Headers,
-        incoming: Incoming,
+        incoming: IncomingResponse,
         most: usize,
     ) -> Result<Answer, CallError> {
         let (mut last, mut pause) = (None, PAUSE);
@@ -107,7 +107,7 @@ impl Transport {
                     Err(EventError::Body(error)) => return Err(error.into()),
                     Err(EventError::Malformed(reason)) => {
                         return Err(CallError::failed(format_args!(
-                            "the answer is no stream of events: {reason}"
+                            "the answer is not a stream of events: {reason}"
                         )));
                     }
                 };
@@ -146,7 +146,7 @@ impl Transport {
         let Ok(id) = serde_json::from_str::<serde_json::Value>(id) else {
             return;
         };
-        let sent = Sent::default();
+        let sent = SentFlag::default();
         let posted = self.post(session, headers, answer(&id, method), 0, &sent);
         let _ = timeout(CONTROL_TIME, posted).await;
     }

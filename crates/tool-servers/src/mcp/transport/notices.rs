@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures_util::StreamExt as _;
 use futures_util::stream::{self, BoxStream};
-use himalia_upstream::Incoming;
+use himalia_upstream::IncomingResponse;
 use rmcp::transport::streamable_http_client::SseError;
 use sse_stream::Sse;
 
@@ -13,8 +13,11 @@ use crate::mcp::events::{data, events};
 use crate::mcp::message::{Kind, Message};
 
 impl Transport {
-    /// Of a stream that stays open, what is of use: that the list of tools has changed, and some requests.
-    pub(super) fn notifications(&self, incoming: Incoming) -> BoxStream<'static, Result<Sse, SseError>> {
+    /// Keeps two kinds of messages of a stream that stays open: changes of the tools, and requests of the server.
+    pub(super) fn notifications(
+        &self,
+        incoming: IncomingResponse,
+    ) -> BoxStream<'static, Result<Sse, SseError>> {
         let signals = Arc::clone(&self.0.signals);
         let state = (events(incoming.body), signals, 0_usize);
         let passed = stream::unfold(state, |(mut stream, signals, mut requests)| async move {

@@ -10,15 +10,15 @@ use super::super::schema::{Schema, Schemas};
 /// A part of a request, and the argument that it is made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in super::super) struct Parameter {
-    /// Its name in the request.
+    /// Name in the request.
     pub(in super::super) name: String,
-    /// Its name among the arguments.
+    /// Name among the arguments.
     pub(in super::super) argument: String,
     pub(in super::super) place: Position,
     pub(in super::super) style: Style,
 }
 
-/// Where a parameter stands.
+/// Place of a parameter in the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) enum Position {
     Path,
@@ -26,7 +26,7 @@ pub(in super::super) enum Position {
     Header,
 }
 
-/// How arrays and objects are written.
+/// Encoding of arrays and objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) enum Style {
     /// `a=1&a=2`; the members of an object each with its name.

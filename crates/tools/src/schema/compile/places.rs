@@ -1,4 +1,4 @@
-//! Where references lead. Nothing outside of the document is ever read.
+//! Resolves references. Nothing outside of the document is ever read.
 
 use std::collections::HashMap;
 
@@ -26,7 +26,7 @@ impl<'a> Places<'a> {
         Self(found)
     }
 
-    /// Whether parts are resources of their own.
+    /// True if parts are resources of their own.
     pub(super) fn are_several(&self) -> bool {
         self.0.len() > 1
     }

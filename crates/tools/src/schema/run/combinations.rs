@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Fits, Path, Run, Seen};
+use super::{Fits, Path, Run, SeenMembers};
 use crate::schema::node::{Id, Rule};
 use crate::schema::text::json;
 
@@ -12,7 +12,7 @@ impl<'r> Run<'r> {
         rule: &'r Rule,
         value: &'v Value,
         path: &Path<'_>,
-        mut seen: Option<&mut Seen<'v>>,
+        mut seen: Option<&mut SeenMembers<'v>>,
     ) -> Fits {
         match rule {
             Rule::AllOf(all) => {
@@ -50,7 +50,7 @@ impl<'r> Run<'r> {
                 })
             }
             Rule::Not(one) => {
-                let mut forgotten = seen.is_some().then(Seen::default);
+                let mut forgotten = seen.is_some().then(SeenMembers::default);
                 let fits = self.quietly(*one, value, path, forgotten.as_mut())?;
                 self.demand(!fits, path, "not", || {
                     format!("{} is what the schema in 'not' describes", json(value))
@@ -61,7 +61,7 @@ impl<'r> Run<'r> {
                 then,
                 otherwise,
             } => {
-                let mut of_test = seen.is_some().then(Seen::default);
+                let mut of_test = seen.is_some().then(SeenMembers::default);
                 let fits = self.quietly(*test, value, path, of_test.as_mut())?;
                 if let (true, Some(of_test), Some(seen)) = (fits, of_test, seen.as_deref_mut()) {
                     seen.add(of_test, self.steps)?;
@@ -75,18 +75,18 @@ impl<'r> Run<'r> {
         }
     }
 
-    /// How many of these a value fits. No more than `enough` are looked for.
+    /// Number of these schemas that a value fits. No more than `enough` are looked for.
     fn how_many<'v>(
         &mut self,
         all: &[Id],
         value: &'v Value,
         path: &Path<'_>,
-        mut seen: Option<&mut Seen<'v>>,
+        mut seen: Option<&mut SeenMembers<'v>>,
         enough: usize,
-    ) -> Result<usize, super::Spent> {
+    ) -> Result<usize, super::StepsSpent> {
         let mut fitting = 0;
         for one in all {
-            let mut of_one = seen.is_some().then(Seen::default);
+            let mut of_one = seen.is_some().then(SeenMembers::default);
             if !self.quietly(*one, value, path, of_one.as_mut())? {
                 continue;
             }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::{Fits, Path, Run, Seen, length};
+use super::{Fits, Path, Run, SeenMembers, length};
 use crate::schema::equal::canonical;
 use crate::schema::node::{Id, Items, Node, Rule};
 use crate::schema::text::json;
@@ -16,7 +16,7 @@ impl<'r> Run<'r> {
         items: &'v [Value],
         value: &'v Value,
         path: &Path<'_>,
-        seen: Option<&mut Seen<'v>>,
+        seen: Option<&mut SeenMembers<'v>>,
     ) -> Fits {
         match rule {
             Rule::Items(rule) => self.items(rule, items, path, seen),
@@ -53,7 +53,7 @@ impl<'r> Run<'r> {
         rule: &'r Items,
         items: &'v [Value],
         path: &Path<'_>,
-        seen: Option<&mut Seen<'v>>,
+        seen: Option<&mut SeenMembers<'v>>,
     ) -> Fits {
         let mut fits = true;
         let nodes = self.nodes;
@@ -89,7 +89,7 @@ impl<'r> Run<'r> {
         items: &'v [Value],
         value: &'v Value,
         path: &Path<'_>,
-        mut seen: Option<&mut Seen<'v>>,
+        mut seen: Option<&mut SeenMembers<'v>>,
     ) -> Fits {
         let mut fitting = 0_u64;
         for (at, item) in items.iter().enumerate() {
@@ -122,7 +122,7 @@ impl<'r> Run<'r> {
         id: Id,
         items: &'v [Value],
         path: &Path<'_>,
-        seen: Option<&mut Seen<'v>>,
+        seen: Option<&mut SeenMembers<'v>>,
     ) -> Fits {
         let Some(seen) = seen else { return Ok(true) };
         let mut fits = true;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use super::{Fits, Path, Run, Seen, length};
+use super::{Fits, Path, Run, SeenMembers, length};
 use crate::nearest::{OF_ARGUMENT, nearest};
 use crate::schema::node::{Id, Members, Node, Rule};
 use crate::schema::text::json;
@@ -16,7 +16,7 @@ impl<'r> Run<'r> {
         members: &'v Map<String, Value>,
         value: &'v Value,
         path: &Path<'_>,
-        seen: Option<&mut Seen<'v>>,
+        seen: Option<&mut SeenMembers<'v>>,
     ) -> Fits {
         match rule {
             Rule::Members(rule) => self.members(rule, members, path, seen),
@@ -53,7 +53,7 @@ impl<'r> Run<'r> {
         rule: &'r Members,
         members: &'v Map<String, Value>,
         path: &Path<'_>,
-        mut seen: Option<&mut Seen<'v>>,
+        mut seen: Option<&mut SeenMembers<'v>>,
     ) -> Fits {
         let mut fits = true;
         let nodes = self.nodes;
@@ -136,7 +136,7 @@ impl<'r> Run<'r> {
         members: &'v Map<String, Value>,
         value: &'v Value,
         path: &Path<'_>,
-        mut seen: Option<&mut Seen<'v>>,
+        mut seen: Option<&mut SeenMembers<'v>>,
     ) -> Fits {
         let mut fits = true;
         for (name, id) in all {
@@ -153,7 +153,7 @@ impl<'r> Run<'r> {
         id: Id,
         members: &'v Map<String, Value>,
         path: &Path<'_>,
-        seen: Option<&mut Seen<'v>>,
+        seen: Option<&mut SeenMembers<'v>>,
     ) -> Fits {
         let Some(seen) = seen else { return Ok(true) };
         let nodes = self.nodes;
@@ -177,9 +177,9 @@ impl<'r> Run<'r> {
         Ok(fits)
     }
 
-    /// What is noted of a value below, if anything asks for it.
-    pub(super) fn fresh<'v>(&self) -> Option<Seen<'v>> {
-        self.nodes.unevaluated.then(Seen::default)
+    /// Empty notes for a value below, if a rule needs them.
+    pub(super) fn fresh<'v>(&self) -> Option<SeenMembers<'v>> {
+        self.nodes.unevaluated.then(SeenMembers::default)
     }
 }
 

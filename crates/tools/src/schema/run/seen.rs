@@ -1,12 +1,12 @@
-//! Which members and items of a value rules have looked at, for `unevaluatedProperties` and `unevaluatedItems`.
+//! Notes the members and items of a value that rules have looked at, for `unevaluatedProperties` and `unevaluatedItems`.
 
 use std::collections::BTreeSet;
 
-use crate::schema::steps::{Spent, Steps};
+use crate::schema::steps::{Steps, StepsSpent};
 
-/// Of one value.
+/// Notes of one value.
 #[derive(Default)]
-pub(super) struct Seen<'v> {
+pub(super) struct SeenMembers<'v> {
     pub(super) all_members: bool,
     pub(super) members: BTreeSet<&'v str>,
     pub(super) all_items: bool,
@@ -15,7 +15,7 @@ pub(super) struct Seen<'v> {
     pub(super) items: BTreeSet<usize>,
 }
 
-impl<'v> Seen<'v> {
+impl<'v> SeenMembers<'v> {
     pub(super) fn member(&mut self, name: &'v str) {
         self.members.insert(name);
     }
@@ -29,7 +29,7 @@ impl<'v> Seen<'v> {
     }
 
     /// Takes over what another rule has looked at.
-    pub(super) fn add(&mut self, other: Self, steps: &mut Steps) -> Result<(), Spent> {
+    pub(super) fn add(&mut self, other: Self, steps: &mut Steps) -> Result<(), StepsSpent> {
         steps.take(other.members.len() + other.items.len())?;
         self.all_members |= other.all_members;
         self.all_items |= other.all_items;
