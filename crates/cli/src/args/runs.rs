@@ -61,7 +61,7 @@ pub enum RunCommand {
     },
 }
 
-/// Which runs are listed.
+/// The filters of the list.
 #[derive(Debug, Args)]
 pub struct RunListArgs {
     /// Only runs of this kind: skill or workflow
