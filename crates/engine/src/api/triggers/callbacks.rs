@@ -141,7 +141,7 @@ fn told(record: &DeliveryRecord) -> Result<Posting, EngineError> {
     serde_json::from_str(&record.detail).map_err(|error| EngineError::internal("reading a delivery", error))
 }
 
-fn info(record: &DeliveryRecord, trigger: &TriggerRecord) -> Result<DeliveryInfo, EngineError> {
+fn info(record: &DeliveryRecord) -> Result<DeliveryInfo, EngineError> {
     let told = told(record)?;
     Ok(DeliveryInfo {
         id: record.id,
@@ -327,7 +327,7 @@ impl Commands {
         let all = self.inner.store().deliveries(record.id, most).await;
         let all = all.map_err(stored)?.into_iter();
         let all = all.filter(|one| run.is_none_or(|run| one.run == run));
-        all.map(|one| info(&one, &record)).collect()
+        all.map(|one| info(&one)).collect()
     }
 
     pub(crate) async fn redeliver(
@@ -345,9 +345,9 @@ impl Commands {
         let store = self.inner.store();
         let mut record = store.delivery(id).await.map_err(stored)?.ok_or_else(unknown)?;
         let trigger = store.trigger(record.trigger).await.map_err(stored)?;
-        let trigger = trigger
-            .filter(|trigger| principal.sees(&trigger.owner))
-            .ok_or_else(unknown)?;
+        if !trigger.is_some_and(|trigger| principal.sees(&trigger.owner)) {
+            return Err(unknown());
+        }
         let mut told = told(&record)?;
         let now = self.trigger_time().await?;
         check_pause(&record, &told, now)?;
@@ -360,6 +360,6 @@ impl Commands {
             });
         }
         self.triggers.wake();
-        info(&record, &trigger)
+        info(&record)
     }
 }
