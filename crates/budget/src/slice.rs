@@ -1,7 +1,7 @@
 //! The time slice of a thread that computes for long.
 //!
 //! From Linux 6.12 on, the scheduler lets a thread that wakes run before one with a longer slice (`sched_attr.sched_runtime`,
-//! sched_setattr(2)). Work in a turn takes a processor for many milliseconds, and messages of kernels need one for some microseconds:
+//! `sched_setattr(2)`). Work in a turn takes a processor for many milliseconds, and messages of kernels need one for some microseconds:
 //! with a long slice the work lets them pass at once, and has the same share of the processor. Older kernels ignore the slice.
 #![allow(unsafe_code)] // sched_setattr and getpriority, for which rustix has no function
 
@@ -12,7 +12,7 @@ const LONG_NANOS: u64 = 100_000_000;
 /// The slice of a thread that has none of its own.
 const DEFAULT: u64 = 0;
 
-/// `struct sched_attr` of sched_setattr(2).
+/// `struct sched_attr` of `sched_setattr(2)`.
 #[repr(C)]
 #[derive(Default)]
 struct SchedAttr {
