@@ -1,6 +1,11 @@
 //! The commands of `himalia` that speak to a running gateway over HTTP, and what they share with the gateway itself: where it says its address,
 //! how tokens and times are written.
 
+#![cfg_attr(
+    not(feature = "connect"),
+    allow(dead_code, reason = "the options of `himalia connect`, which is left out")
+)]
+
 pub mod address;
 mod approvals;
 pub mod args;
