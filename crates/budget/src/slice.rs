@@ -44,7 +44,12 @@ pub fn with_long_slice<T>(work: impl FnOnce() -> T) -> T {
 /// Sets the slice of this thread, if the system permits it. Policy and nice value stay.
 fn set(runtime: u64) {
     // SAFETY: both calls take numbers and return one.
-    let (policy, nice) = unsafe { (libc::sched_getscheduler(0), libc::getpriority(libc::PRIO_PROCESS, 0)) };
+    let (policy, nice) = unsafe {
+        (
+            libc::sched_getscheduler(0),
+            libc::getpriority(libc::PRIO_PROCESS, 0),
+        )
+    };
     // Another policy is the operator's choice, and its slice has another meaning.
     if policy != libc::SCHED_OTHER {
         return;

@@ -47,7 +47,7 @@ pub trait TriggerStore: Debug + Send + Sync + 'static {
     /// A page of runs of triggers, the latest first.
     fn trigger_runs(&self, filter: TriggerRunFilter) -> StoreFuture<'_, Vec<TriggerRun>>;
 
-    /// Those of `ids` that are runs of schedules or webhooks.
+    /// The runs of schedules and webhooks among `ids`.
     fn trigger_runs_among(&self, ids: Vec<Uuid>) -> StoreFuture<'_, Vec<Uuid>>;
 
     /// The latest run of each trigger of a kind, of an owner or of all.

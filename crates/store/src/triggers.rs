@@ -91,7 +91,7 @@ pub struct TriggerRun {
     pub claim: String,
 }
 
-/// Whose runs of triggers are listed.
+/// The trigger or the owner of listed runs.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum TriggerRunsOf {
     /// One trigger of any kind.
@@ -103,7 +103,7 @@ pub enum TriggerRunsOf {
 /// A page of runs of triggers, the latest first.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct TriggerRunFilter {
-    /// Whose runs.
+    /// The trigger or the owner.
     pub of: TriggerRunsOf,
     /// Only runs that come after the run with this due time, in microseconds since the Unix epoch, and this id.
     pub after: Option<(i64, Uuid)>,

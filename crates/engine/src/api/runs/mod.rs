@@ -27,18 +27,18 @@ pub use info::{
 };
 pub use list::{MAX_RUN_PAGE, RunFilter, RunPage, RunPlace};
 
-/// Where a run is.
-pub(super) enum Found {
-    /// The log of a session has it.
+/// The place that has a run.
+pub(super) enum RunLocation {
+    /// The log of a session.
     Skill(ExecutionId),
-    /// It is a row of a workflow.
+    /// A row of a run of a workflow.
     Workflow,
-    /// There is nothing of it but the row of its schedule or webhook.
-    Asked,
+    /// Only a row of its schedule or webhook.
+    Requested,
 }
 
-/// A run that a schedule or a webhook has asked for.
-pub(super) type Asked = (Arc<TriggerRecord>, TriggerRun);
+/// A run of a schedule or a webhook, with its trigger.
+pub(super) type RequestedRun = (Arc<TriggerRecord>, TriggerRun);
 
 impl Commands {
     pub(crate) async fn run(
@@ -63,12 +63,12 @@ impl Commands {
         loop {
             let (found, asked) = self.find_run(principal, id).await?;
             let mut view = match found {
-                Found::Workflow => self.workflow_run(principal, id, due, until).await?,
-                Found::Skill(execution) => {
+                RunLocation::Workflow => self.workflow_run(principal, id, due, until).await?,
+                RunLocation::Skill(execution) => {
                     self.settled(principal, execution, due).await?;
                     self.skill_view(principal, execution).await?
                 }
-                Found::Asked => {
+                RunLocation::Requested => {
                     let Some((record, run)) = &asked else {
                         return Err(unknown(id));
                     };
@@ -94,11 +94,11 @@ impl Commands {
     pub(crate) async fn cancel_run(&self, principal: &Principal, id: &str) -> Result<RunView, EngineError> {
         self.allow(principal, Action::Interrupt, Object::Workflows)?;
         match self.find_run(principal, id).await? {
-            (Found::Workflow, _) => self.cancel_workflow_run(principal, id).await?,
-            (Found::Skill(execution), _) => {
+            (RunLocation::Workflow, _) => self.cancel_workflow_run(principal, id).await?,
+            (RunLocation::Skill(execution), _) => {
                 self.interrupt_execution(principal, execution).await?;
             }
-            (Found::Asked, asked) => {
+            (RunLocation::Requested, asked) => {
                 let view = asked.map(|(record, run)| run_info(&record, &run)).transpose()?;
                 if view.is_some_and(|view| !view.info.status.is_over()) {
                     return Err(EngineError::Conflict {
@@ -116,7 +116,7 @@ impl Commands {
         &self,
         principal: &Principal,
         id: &str,
-    ) -> Result<(Found, Option<Asked>), EngineError> {
+    ) -> Result<(RunLocation, Option<RequestedRun>), EngineError> {
         let uuid = uuid_of_run(id).ok_or_else(|| unknown(id))?;
         let asked = self.asked_run(principal, uuid).await?;
         let of_skill = match self.execution_of_run(principal, KernelId(uuid)).await {
@@ -127,11 +127,11 @@ impl Commands {
             Err(other) => return Err(other),
         };
         if let Some(execution) = of_skill {
-            return Ok((Found::Skill(execution), asked));
+            return Ok((RunLocation::Skill(execution), asked));
         }
         match self.seen_run(principal, id).await {
-            Ok(_) => Ok((Found::Workflow, asked)),
-            Err(EngineError::NotFound { .. }) if asked.is_some() => Ok((Found::Asked, asked)),
+            Ok(_) => Ok((RunLocation::Workflow, asked)),
+            Err(EngineError::NotFound { .. }) if asked.is_some() => Ok((RunLocation::Requested, asked)),
             Err(EngineError::NotFound { .. }) => Err(unknown(id)),
             Err(other) => Err(other),
         }
@@ -188,7 +188,7 @@ impl Commands {
     }
 
     /// The row of a run that a schedule or a webhook has asked for, and the trigger.
-    async fn asked_run(&self, principal: &Principal, id: Uuid) -> Result<Option<Asked>, EngineError> {
+    async fn asked_run(&self, principal: &Principal, id: Uuid) -> Result<Option<RequestedRun>, EngineError> {
         let found = self.trigger_run(principal, id).await?;
         Ok(found.filter(|(record, _)| super::triggers::starts_runs(record)))
     }
