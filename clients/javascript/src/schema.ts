@@ -45,11 +45,11 @@ export interface ApiServers {
 export interface ArtifactFile {
   /** `sha256:` and 64 hexadecimal digits. */
   artifact: string;
-  /** Its length. */
+  /** Length in bytes. */
   bytes: number;
   /** Guessed by its name. */
   media_type: string;
-  /** Its path below the directory of artifacts. */
+  /** Path below the directory of artifacts. */
   name: string;
 }
 
@@ -66,11 +66,11 @@ export interface ArtifactReference {
   artifact: string;
   /** The content of an image, within `image_bytes` and `image_pixels`. */
   base64?: string | null | undefined;
-  /** Its length. */
+  /** Length in bytes. */
   bytes: number;
-  /** Of an image, in pixels. */
+  /** Height of an image, in pixels. */
   height?: number | null | undefined;
-  /** Of an image, in pixels. */
+  /** Width of an image, in pixels. */
   width?: number | null | undefined;
 }
 
@@ -126,13 +126,13 @@ export interface Collection {
   dry_run?: boolean | null | undefined;
 }
 
-/** How a piece of code may continue. */
+/** Completions of a piece of code. */
 export interface Completion {
   /** Characters before the end of what is replaced. */
   cursor_end: number;
   /** Characters before what is replaced. */
   cursor_start: number;
-  /** What may stand between `cursor_start` and `cursor_end`. */
+  /** Texts for the part between `cursor_start` and `cursor_end`. */
   matches: string[];
   /** More about the matches, in the kernel's words. */
   metadata: { [name: string]: unknown };
@@ -307,7 +307,7 @@ export interface Death {
   incarnation: number;
   /** The number that the next process has. */
   next_incarnation: number;
-  /** What was in the process when its latest execution before ended, from kernels that tell. */
+  /** Variables of the process at the end of its latest execution before, from kernels that report them. */
   variables_lost: LostVariables | null;
 }
 
@@ -388,23 +388,23 @@ export type Enforcer = "none" | "watched" | "rlimit" | "cgroup" | "hard" | "gate
 export interface Execution {
   /** Files that it wrote below `/session/artifacts` or `/tmp/artifacts`, which are kept with the log. */
   artifacts?: ArtifactFile[] | undefined;
-  /** Such files that are not kept. */
+  /** Files that are not kept. */
   artifacts_omitted?: OmittedArtifacts | null | undefined;
   /** The execution that the kernel has, while this one waits. */
   behind?: ExecutionId | null | undefined;
-  /** Who asked for it: `operator`, or tenant and caller as `tenant/caller`. */
+  /** Caller: `operator`, or tenant and caller as `tenant/caller`. */
   caller: string;
-  /** What the client called itself, if it did. It is not verified. */
+  /** Name that the client gave itself, if it did. It is not verified. */
   client?: string | null | undefined;
   /** When it was taken, UTC. */
   created: string;
-  /** What ended it, if that was no end of its own. */
+  /** Reason of its end, if it did not end by itself. */
   death?: Death | null | undefined;
-  /** Its time had expired, and it continued. */
+  /** True if its timeout had passed, and it continued. */
   detached: boolean;
   /** From then until its end. */
   duration_ms: number;
-  /** What was raised. */
+  /** Exception that the code raised. */
   error: Failure | null;
   /** The kernel's own count. */
   execution_count: number | null;
@@ -418,7 +418,7 @@ export interface Execution {
   files: WrittenFiles | null;
   /** Records of it that are missing: dropped by the sandbox, or no longer kept. */
   gaps?: number | undefined;
-  /** Its id. */
+  /** Id of the execution. */
   id: ExecutionId;
   /** The question that it waits with. */
   input?: Input | null | undefined;
@@ -426,7 +426,7 @@ export interface Execution {
   kernel: ExecutionKernel;
   /** `bash`; left out where it is the kernel's own. */
   language?: Language | undefined;
-  /** What the caller keeps with it. */
+  /** Data that the caller stored with the execution. */
   metadata?: { [name: string]: unknown } | undefined;
   /** Displays and results. */
   outputs: Output[];
@@ -434,14 +434,14 @@ export interface Execution {
   outputs_omitted?: number | undefined;
   /** Executions that have to end before it, while it waits. */
   position?: number | null | undefined;
-  /** What a person is asked on its behalf, as long as that is open. */
+  /** Open prompts on its behalf. */
   prompts?: Prompt[] | undefined;
   provenance: Provenance;
   /** From then until the kernel began. */
   queued_ms: number;
-  /** What the quota of the session's log took of it. */
+  /** Parts that the quota of the session's log has removed. */
   quota?: QuotaLoss | null | undefined;
-  /** Whether the kernel has begun with it. One that never ran can be sent again without a thought. */
+  /** True if the kernel has begun with the code. If not, the code can be sent again safely. One that never ran can be sent again without a thought. */
   ran: boolean;
   /**
    * Characters that tools of MCP have returned about it so far. Null where that is not known: of ended sessions, and of executions
@@ -450,17 +450,17 @@ export interface Execution {
   returned_chars: number | null;
   /** Number of the latest record that is in here: where its events continue. */
   seq: number;
-  /** Its session. */
+  /** Id of the session. */
   session: KernelId;
-  /** How far it is. */
+  /** Progress of the execution. */
   status: ExecutionStatus;
   /** The execution that ignores interrupts: this one, or the one that it waits for. */
   stuck?: Stuck | null | undefined;
-  /** What was printed, as a terminal shows it: head and tail within the budget. */
+  /** Printed text, as a terminal shows it: head and tail within the budget. */
   text: string;
-  /** What of that is left out. */
+  /** Size of the text, if a part of it is left out. */
   truncated: TextTruncated | null;
-  /** What it took. */
+  /** Resources that the execution took. */
   usage: ExecutionUsage;
   /** Variables that it touched, from kernels that tell. */
   variables: VariableChanges | null;
@@ -468,19 +468,19 @@ export interface Execution {
 
 /** One execution in a list. */
 export interface ExecutionBrief {
-  /** Who asked for it: `operator`, or tenant and caller as `tenant/caller`. */
+  /** Caller: `operator`, or tenant and caller as `tenant/caller`. */
   caller: string;
-  /** What the client called itself, if it did. It is not verified. */
+  /** Name that the client gave itself, if it did. It is not verified. */
   client?: string | null | undefined;
   /** When it was taken, UTC. */
   created: string;
-  /** Its id. */
+  /** Id of the execution. */
   id: ExecutionId;
   /** `bash`; left out where it is the kernel's own. */
   language?: Language | undefined;
-  /** What the caller keeps with it. */
+  /** Data that the caller stored with the execution. */
   metadata?: { [name: string]: unknown } | undefined;
-  /** How far it is. */
+  /** Progress of the execution. */
   status: ExecutionStatus;
   /** The beginning of its first line of code. */
   title: string;
@@ -489,7 +489,7 @@ export interface ExecutionBrief {
 /** The data of one event. */
 export type ExecutionEvent = ({
   event: "queued";
-  /** How many. */
+  /** Number of executions that have to end before. */
   position: number;
 } | ExecutionKernel & {
   event: "started";
@@ -531,7 +531,7 @@ export type ExecutionEvent = ({
   text: string;
 } | {
   event: "done";
-  /** What came of it. */
+  /** Result of the execution. */
   result: ExecutionResult;
 }) & {
   at: string;
@@ -550,7 +550,7 @@ export interface ExecutionInput {
 export interface ExecutionKernel {
   /** Counts processes. Another number than that of the execution before: the variables are gone. */
   incarnation: number;
-  /** Of the first execution in a new process: the process before, and why it ended. */
+  /** The process before, and the reason of its end. Only in the first execution in a new process. */
   replaced: Replaced | null;
 }
 
@@ -561,27 +561,27 @@ export interface ExecutionPage {
   next: string | null;
 }
 
-/** What came of an execution so far: the one result of every interface. */
+/** Result of an execution so far: the same for every interface. */
 export interface ExecutionResult {
   /** Files that it wrote below `/session/artifacts` or `/tmp/artifacts`, which are kept with the log. */
   artifacts?: ArtifactFile[] | undefined;
-  /** Such files that are not kept. */
+  /** Files that are not kept. */
   artifacts_omitted?: OmittedArtifacts | null | undefined;
   /** The execution that the kernel has, while this one waits. */
   behind?: ExecutionId | null | undefined;
-  /** Who asked for it: `operator`, or tenant and caller as `tenant/caller`. */
+  /** Caller: `operator`, or tenant and caller as `tenant/caller`. */
   caller: string;
-  /** What the client called itself, if it did. It is not verified. */
+  /** Name that the client gave itself, if it did. It is not verified. */
   client?: string | null | undefined;
   /** When it was taken, UTC. */
   created: string;
-  /** What ended it, if that was no end of its own. */
+  /** Reason of its end, if it did not end by itself. */
   death?: Death | null | undefined;
-  /** Its time had expired, and it continued. */
+  /** True if its timeout had passed, and it continued. */
   detached: boolean;
   /** From then until its end. */
   duration_ms: number;
-  /** What was raised. */
+  /** Exception that the code raised. */
   error: Failure | null;
   /** The kernel's own count. */
   execution_count: number | null;
@@ -595,7 +595,7 @@ export interface ExecutionResult {
   files: WrittenFiles | null;
   /** Records of it that are missing: dropped by the sandbox, or no longer kept. */
   gaps?: number | undefined;
-  /** Its id. */
+  /** Id of the execution. */
   id: ExecutionId;
   /** The question that it waits with. */
   input?: Input | null | undefined;
@@ -603,7 +603,7 @@ export interface ExecutionResult {
   kernel: ExecutionKernel;
   /** `bash`; left out where it is the kernel's own. */
   language?: Language | undefined;
-  /** What the caller keeps with it. */
+  /** Data that the caller stored with the execution. */
   metadata?: { [name: string]: unknown } | undefined;
   /** Displays and results. */
   outputs: Output[];
@@ -611,27 +611,27 @@ export interface ExecutionResult {
   outputs_omitted?: number | undefined;
   /** Executions that have to end before it, while it waits. */
   position?: number | null | undefined;
-  /** What a person is asked on its behalf, as long as that is open. */
+  /** Open prompts on its behalf. */
   prompts?: Prompt[] | undefined;
   /** From then until the kernel began. */
   queued_ms: number;
-  /** What the quota of the session's log took of it. */
+  /** Parts that the quota of the session's log has removed. */
   quota?: QuotaLoss | null | undefined;
-  /** Whether the kernel has begun with it. One that never ran can be sent again without a thought. */
+  /** True if the kernel has begun with the code. If not, the code can be sent again safely. One that never ran can be sent again without a thought. */
   ran: boolean;
   /** Number of the latest record that is in here: where its events continue. */
   seq: number;
-  /** Its session. */
+  /** Id of the session. */
   session: KernelId;
-  /** How far it is. */
+  /** Progress of the execution. */
   status: ExecutionStatus;
   /** The execution that ignores interrupts: this one, or the one that it waits for. */
   stuck?: Stuck | null | undefined;
-  /** What was printed, as a terminal shows it: head and tail within the budget. */
+  /** Printed text, as a terminal shows it: head and tail within the budget. */
   text: string;
-  /** What of that is left out. */
+  /** Size of the text, if a part of it is left out. */
   truncated: TextTruncated | null;
-  /** What it took. */
+  /** Resources that the execution took. */
   usage: ExecutionUsage;
   /** Variables that it touched, from kernels that tell. */
   variables: VariableChanges | null;
@@ -650,7 +650,7 @@ export interface ExecutionResult {
 export type ExecutionState = "starting" | "idle" | "busy" | "restarting" | "dead" | "unknown" | "ended";
 
 /**
- * How far an execution is, or how it ended.
+ * Progress of an execution, or its end.
  * - `queued`: It waits for its turn, or for the kernel.
  * - `running`: The kernel works on it.
  * - `ok`: It ran to its end.
@@ -662,7 +662,7 @@ export type ExecutionState = "starting" | "idle" | "busy" | "restarting" | "dead
  */
 export type ExecutionStatus = "queued" | "running" | "ok" | "error" | "timeout" | "interrupted" | "kernel_died" | "oom_killed";
 
-/** What an execution took. */
+/** Resources that an execution took. */
 export interface ExecutionUsage {
   /** Bytes of the messages that the kernel sent for it, so far. */
   bytes_out: number;
@@ -673,19 +673,19 @@ export interface ExecutionUsage {
   cpu_ms: number | null;
   /** Calls of models that its code has made, those that were refused or answered from the cache included. */
   model_calls: number;
-  /** Those that were answered from the cache. */
+  /** Number of model calls that were answered from the cache. */
   model_calls_cached: number;
-  /** Those that failed. */
+  /** Number of failed model calls. */
   model_calls_failed: number;
-  /** Those that were refused: they were not sent. */
+  /** Number of refused model calls, which were not sent. */
   model_calls_refused: number;
-  /** Those that may have been done or not. */
+  /** Number of model calls with an unknown outcome. */
   model_calls_unknown: number;
   /** Tokens that models have read for it. */
   model_input_tokens: number;
   /** Tokens that models have written for it. */
   model_output_tokens: number;
-  /** What that costs by the prices of the configuration, in its currency unit. */
+  /** Cost by the prices of the configuration, in its currency unit. */
   model_spend: number;
   /** The same of bytes from hosts. */
   network_received_bytes: number;
@@ -695,21 +695,21 @@ export interface ExecutionUsage {
   peak_memory_bytes: number | null;
   /** Calls of tools that its code has made, those that were refused included. */
   tool_calls: number;
-  /** Those that failed. */
+  /** Number of failed tool calls. */
   tool_calls_failed: number;
-  /** Those that were refused: they were not sent. */
+  /** Number of refused tool calls, which were not sent. */
   tool_calls_refused: number;
-  /** Those that may have been done or not. */
+  /** Number of tool calls with an unknown outcome. */
   tool_calls_unknown: number;
   /** Bytes that tools have returned. */
   tool_reply_bytes: number;
 }
 
-/** What was raised. */
+/** Exception that the code raised. */
 export interface Failure {
-  /** Where in the caller's own code it came from, if that is known. */
+  /** Place in the caller's own code, if that is known. */
   frame: Frame | null;
-  /** What might help, from a kernel that knows. */
+  /** Hint for a fix, from kernels that give one. */
   hint: string | null;
   /** `ename`: the exception's class. */
   name: string;
@@ -774,7 +774,7 @@ export interface FoundTools {
 
 /** A line of the caller's code. */
 export interface Frame {
-  /** Its number in the code that was sent, from 1. */
+  /** Line number in the sent code, from 1. */
   line: number;
   /** The line itself, without the blanks around it. */
   source: string;
@@ -827,12 +827,9 @@ export interface Hazard {
 export interface HistoryEntry {
   /** When it was taken. */
   at: string;
-  /**
-   * Who asked for it: `operator`, or tenant and caller as `tenant/caller`; `None` when a Jupyter client ran it, which the log does
-   * not tell.
-   */
+  /** Caller: `operator`, or tenant and caller as `tenant/caller`; `None` when a Jupyter client ran it, which the log does not have. */
   caller: string | null;
-  /** What the client called itself, if it did. It is not verified. */
+  /** Name that the client gave itself, if it did. It is not verified. */
   client?: string | null | undefined;
   /** The code. */
   code: string;
@@ -844,11 +841,11 @@ export interface HistoryEntry {
   incarnation: number;
   /** `bash`; left out where it is the kernel's own. */
   language?: Language | undefined;
-  /** What the caller keeps with it. */
+  /** Data that the caller stored with the execution. */
   metadata?: { [name: string]: unknown } | undefined;
   /** Number of its first record in the log. */
   seq: number;
-  /** What became of it. */
+  /** Status of the entry. */
   status: HistoryStatus;
 }
 
@@ -867,7 +864,7 @@ export interface HistoryPage {
 }
 
 /**
- * What became of something that was run.
+ * Status of an entry.
  * - `queued`: The kernel has not begun with it.
  * - `running`: The kernel works on it.
  * - `ok`: It ran to its end.
@@ -875,12 +872,12 @@ export interface HistoryPage {
  * - `timeout`: It was interrupted because its time had expired.
  * - `interrupted`: It was interrupted.
  * - `aborted`: It never ran: an earlier one had failed, and the kernel dropped what was queued by then.
- * - `kernel_died`: Its process ended.
- * - `oom_killed`: Its process ended because it ran out of memory.
+ * - `kernel_died`: The process ended.
+ * - `oom_killed`: The process ended because it ran out of memory.
  */
 export type HistoryStatus = "queued" | "running" | "ok" | "error" | "timeout" | "interrupted" | "aborted" | "kernel_died" | "oom_killed";
 
-/** What the code asks its user. */
+/** Request for input by the code. */
 export interface Input {
   /** The prompt that it is, by which it is answered. The fold of messages does not know it. */
   id?: string | null | undefined;
@@ -890,11 +887,11 @@ export interface Input {
   prompt: string;
 }
 
-/** What is known of the object at a cursor. */
+/** Description of the object at a cursor. */
 export interface Inspection {
   /** Texts by MIME type. */
   data: { [name: string]: unknown };
-  /** Whether there is one. */
+  /** True if there is an object. */
   found: boolean;
   /** More about them, in the kernel's words. */
   metadata: { [name: string]: unknown };
@@ -928,7 +925,7 @@ export interface KernelPage {
 export type Kind = "instructions" | "code";
 
 /**
- * What the code of an execution is written in.
+ * Language of an execution's code.
  * - `kernel`: The kernel's own language.
  * - `bash`: Bash, run by a kernel of ours as a `%%bash` cell.
  */
@@ -1132,12 +1129,12 @@ export interface LogRecord {
 }
 
 /**
- * What kind of record an event is.
+ * Kind of an event's record.
  * - `message`: A message of the kernel; `body` is a v1 frame.
  * - `request`: A request of a client to the kernel; `body` is a v1 frame.
  * - `lifecycle`: A change in the kernel's life; `body` is JSON.
  * - `gap`: Messages that are missing; `body` is JSON `{from, to, …}`.
- * - `execution`: What becomes of a native execution; `body` is JSON.
+ * - `execution`: Record of a native execution; `body` is JSON.
  * - `network`: A connection to the network that has ended or was refused; `body` is JSON.
  * - `prompt`: A person is asked something, or what became of that; `body` is JSON.
  * - `tool_call`: A call of a tool: that it is about to be sent, how it has ended, or that it was refused; `body` is JSON.
@@ -1146,7 +1143,7 @@ export type LogRecordKind = "message" | "request" | "lifecycle" | "gap" | "execu
 
 /** Variables that went with a kernel's process. */
 export interface LostVariables {
-  /** Their names in alphabetical order, at most 500. */
+  /** Names in alphabetical order, at most 500. */
   names: string[];
   /** There may have been others. */
   truncated: boolean;
@@ -1722,9 +1719,9 @@ export interface OfCaller {
 
 /** A file that was to be kept, and is not. */
 export interface OmittedArtifact {
-  /** Its length. */
+  /** Length in bytes. */
   bytes: number;
-  /** Its path below the directory of artifacts. */
+  /** Path below the directory of artifacts. */
   name: string;
   /** `too_large`, `too_many`, `same_name` (as one in the other directory) or `unreadable`. */
   reason: string;
@@ -1734,7 +1731,7 @@ export interface OmittedArtifact {
 export interface OmittedArtifacts {
   /** The first ones. */
   files: OmittedArtifact[];
-  /** How many more. */
+  /** Number of further files. */
   more: number;
   /** The kernel did not look at all files: there may be others. */
   truncated: boolean;
@@ -1744,7 +1741,7 @@ export interface OmittedArtifacts {
 export interface OpenPrompt {
   /** The answer, if there is one and it is no secret. */
   answer?: string | null | undefined;
-  /** Who gave it: `operator`, or tenant and caller as `tenant/caller`. Of `input()` it is not known after the end of its gateway. */
+  /** Caller that answered: `operator`, or tenant and caller as `tenant/caller`. Of `input()` it is not known after the end of its gateway. */
   answered_by?: string | null | undefined;
   /** The arguments of that call, as long as it is open; of a step its inputs. */
   arguments?: unknown | undefined;
@@ -1754,25 +1751,25 @@ export interface OpenPrompt {
   execution?: ExecutionId | null | undefined;
   /** Until when it may stay open, UTC. Without it: as long as its code waits. */
   expires?: string | null | undefined;
-  /** Its id. */
+  /** Id of the prompt. */
   id: PromptId;
-  /** Why a person is asked. */
+  /** Reason for the prompt. */
   kind: PromptKind;
   /** The answers of which one is to be chosen. Without any, the answer is a text. */
   options: string[];
   /** The answer is a secret, which is kept nowhere. */
   password?: boolean | undefined;
-  /** Why no answer is of use any more. */
+  /** Reason why the prompt ended without an answer. */
   reason?: string | null | undefined;
-  /** Its run of a workflow, if it is a step. */
+  /** Id of the workflow run, if the prompt belongs to a step. */
   run?: string | null | undefined;
-  /** Its session. */
+  /** Id of the session. */
   session?: KernelId | null | undefined;
-  /** How far it is. */
+  /** State of the prompt. */
   state: PromptState;
   /** The step of that run. */
   step?: string | null | undefined;
-  /** What the person reads. It comes from the code of the session, a tool or a workflow, and is not the gateway's. */
+  /** Text for the person. It comes from the code of the session, a tool or a workflow, and is not the gateway's. */
   text: string;
   /** The tool that wants to be called: `server.tool`. */
   tool?: string | null | undefined;
@@ -1823,15 +1820,15 @@ export interface Output {
   data: { [name: string]: OutputContent };
   /** `display_data` or `execute_result`. */
   output_type: string;
-  /** Of a figure, from kernels that tell: the data of its lines, scatters and bars as `{axes}`, or where that is. */
+  /** Data of a figure, from kernels that send it: its lines, scatters and bars as `{axes}`, or a reference to it. */
   plot?: PlotOrArtifact | null | undefined;
-  /** Of an image with more than 2,000 pixels on a side, from kernels that tell: where a smaller copy of it is. */
+  /** Reference to a smaller copy of an image with more than 2,000 pixels on a side, from kernels that send it. */
   preview?: ArtifactReference | null | undefined;
-  /** Of a display whose `text/plain` says nothing (Markdown, HTML, a styled frame, a figure of plotly), from kernels that tell: its text. */
+  /** Text of a display without a useful `text/plain` (Markdown, HTML, a styled frame, a figure of plotly), from kernels that send it. */
   summary?: string | null | undefined;
-  /** Of a frame or series, from kernels that tell: `{shape, columns, columns_total, index, rows}`, or where that is. */
+  /** Head of a frame or series, from kernels that send it: `{shape, columns, columns_total, index, rows}`, or a reference to it. */
   table?: TableOrArtifact | null | undefined;
-  /** Of a text that is shown in part: its length and how much of that is shown. */
+  /** Size of a text that is shown in part. */
   truncated?: Truncated | null | undefined;
 }
 
@@ -1896,7 +1893,7 @@ export interface PlotAxes {
 /** The data of a figure, or where it is. */
 export type PlotOrArtifact = ArtifactReference | Plot;
 
-/** What is drawn. */
+/** One line, scatter or bar series of a plot. */
 export interface PlotSeries {
   /** `line`, `scatter` or `bar`. */
   kind?: string | null | undefined;
@@ -1970,11 +1967,11 @@ export interface Problem {
   type: string;
 }
 
-/** What a person is asked, and what became of it. */
+/** Prompt to a person, and its answer. */
 export interface Prompt {
   /** The answer, if there is one and it is no secret. */
   answer?: string | null | undefined;
-  /** Who gave it: `operator`, or tenant and caller as `tenant/caller`. Of `input()` it is not known after the end of its gateway. */
+  /** Caller that answered: `operator`, or tenant and caller as `tenant/caller`. Of `input()` it is not known after the end of its gateway. */
   answered_by?: string | null | undefined;
   /** The arguments of that call, as long as it is open; of a step its inputs. */
   arguments?: unknown | undefined;
@@ -1984,25 +1981,25 @@ export interface Prompt {
   execution?: ExecutionId | null | undefined;
   /** Until when it may stay open, UTC. Without it: as long as its code waits. */
   expires?: string | null | undefined;
-  /** Its id. */
+  /** Id of the prompt. */
   id: PromptId;
-  /** Why a person is asked. */
+  /** Reason for the prompt. */
   kind: PromptKind;
   /** The answers of which one is to be chosen. Without any, the answer is a text. */
   options: string[];
   /** The answer is a secret, which is kept nowhere. */
   password?: boolean | undefined;
-  /** Why no answer is of use any more. */
+  /** Reason why the prompt ended without an answer. */
   reason?: string | null | undefined;
-  /** Its run of a workflow, if it is a step. */
+  /** Id of the workflow run, if the prompt belongs to a step. */
   run?: string | null | undefined;
-  /** Its session. */
+  /** Id of the session. */
   session?: KernelId | null | undefined;
-  /** How far it is. */
+  /** State of the prompt. */
   state: PromptState;
   /** The step of that run. */
   step?: string | null | undefined;
-  /** What the person reads. It comes from the code of the session, a tool or a workflow, and is not the gateway's. */
+  /** Text for the person. It comes from the code of the session, a tool or a workflow, and is not the gateway's. */
   text: string;
   /** The tool that wants to be called: `server.tool`. */
   tool?: string | null | undefined;
@@ -2017,7 +2014,7 @@ export interface PromptAnswer {
 export type PromptId = string;
 
 /**
- * Why a person is asked.
+ * Reason for a prompt.
  * - `question`: Code asks a question of its own.
  * - `approval`: A call of a tool has to be approved.
  * - `input`: `input()` or `getpass()` waits.
@@ -2026,7 +2023,7 @@ export type PromptId = string;
 export type PromptKind = "question" | "approval" | "input" | "step";
 
 /**
- * How far a prompt is.
+ * State of a prompt.
  * - `open`: It waits for an answer.
  * - `answered`: It was answered.
  * - `withdrawn`: No answer is of use any more.
@@ -2094,10 +2091,7 @@ export interface Quota {
   used: number;
 }
 
-/**
- * What is missing of an execution since the log of its session had reached its quota (`output_bytes`): the oldest part of a
- * log goes first.
- */
+/** Losses of an execution since the log of its session had reached its quota (`output_bytes`): the oldest part of a log goes first. */
 export interface QuotaLoss {
   /** Records of the session's log from the beginning of the execution on that went, those of others among them. */
   records_removed: number;
@@ -2105,13 +2099,13 @@ export interface QuotaLoss {
 
 /** The process before the one that an execution runs in. */
 export interface Replaced {
-  /** Why it ended, if that is known. */
+  /** Reason of its end, if that is known. */
   cause: string | null;
-  /** Its number. Variables of executions in it are gone. */
+  /** Number of the process. Variables of executions in it are gone. */
   incarnation: number;
-  /** What else was lost, if the session has another sandbox since. */
+  /** Further losses, if the session has another sandbox since. */
   sandbox_lost?: SandboxLoss | null | undefined;
-  /** What was in it, from kernels that tell. */
+  /** Variables of the process, from kernels that report them. */
   variables_lost: LostVariables | null;
 }
 
@@ -2269,7 +2263,7 @@ export interface RunTarget {
   workflow?: string | null | undefined;
 }
 
-/** What was lost with a sandbox beside the variables, and cannot be had again. */
+/** Losses with a sandbox, in addition to the variables, that cannot be restored. */
 export interface SandboxLoss {
   /** Ids of sessions that were forks in the same sandbox. At most 16. */
   branches: string[];
@@ -2474,7 +2468,7 @@ export interface SessionChange {
 /** The data of one event of a session. */
 export type SessionExecutionEvent = ({
   event: "queued";
-  /** How many. */
+  /** Number of executions that have to end before. */
   position: number;
 } | ExecutionKernel & {
   event: "started";
@@ -2516,7 +2510,7 @@ export type SessionExecutionEvent = ({
   text: string;
 } | {
   event: "done";
-  /** What came of it. */
+  /** Result of the execution. */
   result: ExecutionResult;
 }) & ({
   at: string;
@@ -2763,9 +2757,9 @@ export interface StepAnswer {
 export type StepStatus = "pending" | "skipped" | "delayed" | "running" | "waiting" | "succeeded" | "failed" | "cancelled";
 
 /**
- * Why an execution is being stopped.
- * - `interrupt`: Its caller, or another one who interrupted the kernel.
- * - `timeout`: Its own timeout, or the session's limit.
+ * Reason why an execution is being stopped.
+ * - `interrupt`: The caller, or another one, interrupted the kernel.
+ * - `timeout`: The timeout of the execution, or the limit of the session, has passed.
  */
 export type StopReason = "interrupt" | "timeout";
 
@@ -2777,9 +2771,9 @@ export interface Stopping {
 
 /** An execution that ignores interrupts. */
 export interface Stuck {
-  /** Its id. */
+  /** Id of the execution. */
   execution: ExecutionId;
-  /** What ends it. */
+  /** Command that stops it. */
   hint: string;
 }
 
@@ -2868,9 +2862,9 @@ export interface TemplatePage {
   templates: Template[];
 }
 
-/** How much of the text is shown, and where the rest is. */
+/** Size of the shown text, and where to read the rest. */
 export interface TextTruncated {
-  /** Of these in the result. */
+  /** Bytes of the text in the result. */
   bytes_shown: number;
   /** UTF-8 bytes of all text. */
   bytes_total: number;
@@ -2968,7 +2962,7 @@ export interface ToolReply {
   files?: ToolFile[] | undefined;
 }
 
-/** How much of a text is shown. */
+/** Size of a text, and of its shown part. */
 export interface Truncated {
   /** UTF-8 bytes of it that are shown. */
   bytes_shown: number;
@@ -3060,9 +3054,9 @@ export interface UsedSpend {
 export interface VariableChanges {
   /** New ones. */
   added: string[];
-  /** Those with another value. */
+  /** Names of variables with another value. */
   changed: string[];
-  /** Those that are gone. */
+  /** Names of removed variables. */
   removed: string[];
   /** There are more than are named. */
   truncated: boolean;
@@ -3084,7 +3078,7 @@ export interface VariableInfo {
   length: number | null;
   /** The module of its type. */
   module: string | null;
-  /** Its name. */
+  /** Name of the variable. */
   name: string;
   /** The beginning of its value, as text. */
   preview: string | null;
@@ -3361,7 +3355,7 @@ export interface WrittenFile {
 export interface WrittenFiles {
   /** There are more than are named. */
   truncated: boolean;
-  /** Their paths, relative to the work directory. */
+  /** Paths, relative to the work directory. */
   written: string[];
 }
 
