@@ -90,9 +90,6 @@ idempotency_key_reused No "The idempotency key was used before, for a different 
 conflict No "The request contradicts the present state."
     "For example a name that is taken, or two changes of one object at the same time. `detail` names it."
     "Read the object, then decide whether to send the request again.";
-gone No "The object depends on another one that was deleted."
-    "The skill of a run, or the kernel of a Jupyter session, was deleted before."
-    "Create the object again.";
 unsupported No "This gateway, kernel or sandbox does not have the requested function."
     "A kernel that is not Python, a sandbox of another gateway version, or a gateway without `credentials_key_file`. `detail` names it."
     "Use a Python kernel, start a new session, or set `credentials_key_file`.";
