@@ -80,7 +80,7 @@ impl Hooked {
             &self.gateway,
             ADA,
             "GET",
-            "/v1/webhooks/incoming/runs",
+            "/v1/runs?webhook=incoming",
             Value::Null,
         )
         .await;
