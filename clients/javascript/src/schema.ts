@@ -1742,7 +1742,7 @@ export interface OpenPrompt {
   expires?: string | null | undefined;
   /** Id of the prompt. */
   id: PromptId;
-  /** Reason for a prompt. */
+  /** Reason for the prompt. */
   kind: PromptKind;
   /** The answers of which one is to be chosen. Without any, the answer is a text. */
   options: string[];
@@ -1972,7 +1972,7 @@ export interface Prompt {
   expires?: string | null | undefined;
   /** Id of the prompt. */
   id: PromptId;
-  /** Reason for a prompt. */
+  /** Reason for the prompt. */
   kind: PromptKind;
   /** The answers of which one is to be chosen. Without any, the answer is a text. */
   options: string[];
@@ -2162,7 +2162,7 @@ export interface SandboxUsage {
   model_input_tokens: number;
   /** Tokens that models have written. */
   model_output_tokens: number;
-  /** Cost by the prices of the configuration, in its currency unit. */
+  /** What that costs by the prices of the configuration, in its currency unit. */
   model_spend: number;
   /** Connections to the network that have ended or were refused, of the session's kernel and its sandbox. */
   network_connections: number;
