@@ -222,7 +222,7 @@ async fn what_is_no_reply_is_none() {
     for (server, says) in [
         (redirect.await, "redirect"),
         (refusal.await, "(401)"),
-        (html.await, "no JSON"),
+        (html.await, "not JSON"),
         (broken.await, "is not JSON"),
     ] {
         let error = whole(&server.models(&json!({})), &json!({"messages": []}))

@@ -521,7 +521,12 @@ async fn a_client_that_speaks_no_tls_to_a_host_that_is_read_is_refused() {
         panic!()
     };
     assert!(
-        report.denial.as_ref().unwrap().to_string().contains("cannot read the TLS"),
+        report
+            .denial
+            .as_ref()
+            .unwrap()
+            .to_string()
+            .contains("cannot read the TLS"),
         "{report:?}"
     );
     assert_eq!(server.got(), "");

@@ -370,7 +370,7 @@ mod tests {
             check(&config, &local())
                 .unwrap_err()
                 .to_string()
-                .contains("\"a/b\" is no name")
+                .contains("\"a/b\" is not a valid name")
         );
     }
 }
