@@ -303,7 +303,7 @@ struct PromptList<'a> {
     unanswered: Vec<String>,
 }
 
-/// As `v1::runs::Runs`.
+/// As `v1::runs::RunPage`.
 #[derive(Serialize, Deserialize)]
 struct RunList<'a> {
     #[serde(borrow)]
