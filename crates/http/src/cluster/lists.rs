@@ -303,7 +303,7 @@ struct PromptList<'a> {
     unanswered: Vec<String>,
 }
 
-/// As `v1::runs::Runs`.
+/// As `v1::runs::RunPage`.
 #[derive(Serialize, Deserialize)]
 struct RunList<'a> {
     #[serde(borrow)]
@@ -589,7 +589,7 @@ mod tests {
                 .unwrap()
                 .iter()
                 .map(|one| one["id"].clone());
-            (Value::from_iter(ids), all["next"].clone())
+            (ids.collect::<Value>(), all["next"].clone())
         };
         let whole = json!({"runs": [run(9, "c"), run(5, "row"), run(1, "a")], "next": null});
         let other = json!({"runs": [run(7, "b"), run(5, "row")], "next": null});

@@ -276,14 +276,13 @@ impl Commands {
         match candidate {
             Candidate::Workflow(brief) => workflow_run_info(brief).map(Some),
             Candidate::Asked(run) => {
-                let record = match triggers.get(&run.trigger) {
-                    Some(known) => known.clone(),
-                    None => {
-                        let found = self.inner.store().trigger(run.trigger).await.map_err(stored)?;
-                        let found = found.map(Arc::new);
-                        triggers.insert(run.trigger, found.clone());
-                        found
-                    }
+                let record = if let Some(known) = triggers.get(&run.trigger) {
+                    known.clone()
+                } else {
+                    let found = self.inner.store().trigger(run.trigger).await.map_err(stored)?;
+                    let found = found.map(Arc::new);
+                    triggers.insert(run.trigger, found.clone());
+                    found
                 };
                 let Some(record) = record else {
                     return Ok(None);

@@ -211,16 +211,14 @@ pub(super) async fn follow(
     }
     // It continues whatever becomes of the token that started it.
     let reader = Principal::operator().read_only().in_place_of(owner);
-    match detail.execution() {
-        Some(id) => match runner::watch(commands, &reader, id, detail).await? {
-            Watched::Outcome(outcome) => Ok(outcome),
-            // Its client has got its id, and can ask for another one.
-            Watched::Lost(error) => runner::over(commands, detail, Err(runner::error_of(&error))).await,
-        },
-        None => {
-            let error = RunError::new("unknown", "it is not known which run it is");
-            runner::over(commands, detail, Err(error)).await
-        }
+    let Some(id) = detail.execution() else {
+        let error = RunError::new("unknown", "it is not known which run it is");
+        return runner::over(commands, detail, Err(error)).await;
+    };
+    match runner::watch(commands, &reader, id, detail).await? {
+        Watched::Outcome(outcome) => Ok(outcome),
+        // Its client has got its id, and can ask for another one.
+        Watched::Lost(error) => runner::over(commands, detail, Err(runner::error_of(&error))).await,
     }
 }
 

@@ -508,7 +508,7 @@ async fn start(
         detail.version = Some(prepared.version());
         detail.status = RunState::Running;
         detail.error = None;
-        detail.target = definition.target.clone();
+        detail.target.clone_from(&definition.target);
         detail.started_micros = Some(commands.trigger_time().await?);
         run.state = TriggerRunState::Running;
         run.detail = write(detail)?;

@@ -34,7 +34,7 @@ pub(super) async fn start(
     let begun = begun?;
     (detail.workflow_run, detail.version) = (Some(begun.id), begun.version);
     (detail.status, detail.error) = (RunState::Running, None);
-    detail.target = definition.target.clone();
+    detail.target.clone_from(&definition.target);
     detail.started_micros = Some(begun.created_micros);
     run.state = detail.status.stored();
     run.detail = write(detail)?;

@@ -113,7 +113,7 @@ impl From<Violation> for SchemaViolation {
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Run {
     #[serde(flatten)]
-    run: ListedRun,
+    listed: ListedRun,
     /// What a workflow was started with. Null for a skill.
     inputs: Option<Value>,
     /// What the run returned. Null until then. Once the log of a skill that a schedule or a webhook has started is gone, up to 16 KiB.
@@ -128,14 +128,14 @@ pub(crate) struct Run {
 
 impl Run {
     pub(crate) fn is_over(&self) -> bool {
-        self.run.status.is_over()
+        self.listed.status.is_over()
     }
 }
 
 impl From<RunView> for Run {
     fn from(view: RunView) -> Self {
         Self {
-            run: view.info.into(),
+            listed: view.info.into(),
             inputs: view.inputs,
             outputs: view.outputs,
             violations: view.violations.into_iter().map(SchemaViolation::from).collect(),
@@ -147,8 +147,7 @@ impl From<RunView> for Run {
 
 /// A page of the list.
 #[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "RunPage")]
-pub(crate) struct Runs {
+pub(crate) struct RunPage {
     runs: Vec<ListedRun>,
     /// The cursor of the next page; null at the end. A page may have fewer runs than `limit`, and a next one.
     next: Option<String>,
@@ -273,9 +272,9 @@ pub(crate) async fn list(
     State(app): State<App>,
     Caller(principal): Caller,
     Parameters(wanted): Parameters<ListRunsQuery>,
-) -> Result<Json<Runs>, ApiError> {
+) -> Result<Json<RunPage>, ApiError> {
     let page = app.engine().runs(&principal, wanted.filter()?).await?;
-    Ok(Json(Runs {
+    Ok(Json(RunPage {
         runs: page.runs.into_iter().map(ListedRun::from).collect(),
         next: page.next.as_ref().map(next_of),
         unanswered: Vec::new(),
