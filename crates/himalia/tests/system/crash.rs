@@ -64,7 +64,7 @@ async fn a_cell_that_prints_loses_and_repeats_nothing() {
     let lines: Vec<u64> = records.iter().filter_map(stream_text).map(number).collect();
     assert_counts(&lines, LINES + 1);
     assert_eq!(records.iter().filter(|data| is_reply(data)).count(), 1);
-    assert!(records.iter().all(|data| data["kind"] != "gap"));
+    assert!(records.iter().all(|data| data["event"] != "gap"));
 
     // A Jupyter client returns with its session: nothing is missing, in order; the seam may repeat.
     let mut socket = WsClient::connect(&connect).await.unwrap();
@@ -171,7 +171,7 @@ async fn a_request_in_flight_is_answered_and_a_second_crash_changes_nothing() {
     }
     let mut log = Log::after(&gateway, &kernel, 0).await;
     let requests = |data: &serde_json::Value| {
-        data["kind"] == "request" && data["header"]["msg_id"] == cells[19].as_str()
+        data["event"] == "request" && data["header"]["msg_id"] == cells[19].as_str()
     };
     // Written down is as good as done: from here on the gateway may die at any time.
     log.until(requests).await;

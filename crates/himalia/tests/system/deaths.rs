@@ -15,7 +15,7 @@ async fn incarnation(gateway: &Gateway, kernel: &str, socket: &mut WsClient) -> 
     let mut log = Log::after(gateway, kernel, 0).await;
     let msg_id = socket.execute("print x").await.unwrap().msg_id;
     let reply = |data: &Value| {
-        data["kind"] == "message"
+        data["event"] == "message"
             && data["channel"] == "shell"
             && data["parent_header"]["msg_id"] == msg_id.as_str()
     };

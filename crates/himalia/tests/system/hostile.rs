@@ -170,16 +170,16 @@ async fn stray_replies_change_nothing_and_are_in_the_log() {
     assert!(execution["error"].is_null(), "{execution}");
     // Each of them is a message of the log that belongs to no execution.
     let mut log = Log::after(&gateway, &kernel, 0).await;
-    let ended = |data: &Value| data["kind"] == "execution" && data["detail"]["event"] == "ended";
+    let ended = |data: &Value| data["event"] == "execution" && data["detail"]["event"] == "ended";
     let records = log.until(ended).await;
     let strays = records
         .iter()
-        .filter(|data| data["kind"] == "message" && data["content"]["ename"] == "Stray");
+        .filter(|data| data["event"] == "message" && data["content"]["ename"] == "Stray");
     let strays: Vec<&Value> = strays.collect();
     assert_eq!(strays.len(), 6 * (STRAYS + 1));
     for stray in strays {
         assert!(
-            stray["execution"].is_null() && stray["channel"] == "shell",
+            stray["execution_id"].is_null() && stray["channel"] == "shell",
             "{stray}"
         );
     }

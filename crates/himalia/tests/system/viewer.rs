@@ -71,7 +71,7 @@ async fn records_name_their_execution_and_have_no_password() {
         json!({"value": "", "status": "ok", "redacted": true})
     );
     let own = |record: &&Value| {
-        record["kind"] == "execution"
+        record["event"] == "execution"
             || stream_text(record).is_some()
             || [
                 "execute_request",
@@ -86,7 +86,7 @@ async fn records_name_their_execution_and_have_no_password() {
     let own: Vec<_> = seen.iter().filter(own).collect();
     assert!(own.len() >= 9, "{own:?}");
     for record in own {
-        assert_eq!(record["execution"], seq, "{record}");
+        assert_eq!(record["execution_id"], execution, "{record}");
     }
 }
 
