@@ -31,7 +31,7 @@ MANIFEST = {
     "inputs": {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]},
     "outputs": {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]},
 }
-OVER = ("succeeded", "failed")
+OVER = ("succeeded", "failed", "cancelled")
 
 
 @pytest.fixture

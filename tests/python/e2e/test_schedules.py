@@ -38,7 +38,7 @@ MANIFEST = {
 }
 YEARLY = "0 0 1 1 *"
 OFTEN = "*/10 * * * * *"
-OVER = ("succeeded", "failed", "skipped", "missed")
+OVER = ("succeeded", "failed", "cancelled", "skipped", "missed")
 
 
 def publish(server, **changes):
@@ -149,7 +149,7 @@ def test_a_run_now_reports_its_failure_and_overlaps_are_left_out(gateway, tmp_pa
     skipped = eventually(
         lambda: [run for run in runs_of(gateway, "slow") if run["status"] == "skipped"], lambda: runs_of(gateway, "slow"), 60
     )
-    assert skipped[0]["reason"] == "an earlier run was in progress" and skipped[0]["execution"] is None
+    assert skipped[0]["error"]["message"] == "an earlier run was in progress" and skipped[0]["execution"] is None
     assert gateway.http.delete("v1/schedules/slow").status_code == 204
     assert gateway.http.get("v1/schedules/slow").json()["code"] == "schedule_not_found"
 
