@@ -109,6 +109,7 @@ async fn a_callback_follows_its_run_across_gateways() {
     }
 
     // The next gateway follows it.
+    assert_eventually!(engine.open_prompts(&op(), None, 10).await.unwrap().prompts.len() == 1);
     engine.drain(&op(), Drain::KeepKernels).await.unwrap();
     drop(engine);
     let engine = open(&place).await;

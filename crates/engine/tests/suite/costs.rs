@@ -171,7 +171,8 @@ fn start_with_key() -> StartRun {
 fn asked_with_key() -> AskedRun {
     AskedRun {
         key: Some("k".into()),
-        ..AskedRun::default()
+        // An earlier run may be in progress.
+        overlap: Some(Overlap::Allow),
     }
 }
 
