@@ -50,7 +50,8 @@ export class NativeSession {
     for (let cursor = 0; cursor !== null;) {
       const page = await json(await this.gateway.call('GET', `/v1/executions/${id}/output?cursor=${cursor}&limit=1048576`));
       text += page.text;
-      cursor = page.next;
+      // While it runs, there may be more after the last page.
+      cursor = page.text === '' ? null : page.next;
     }
     return text;
   }
