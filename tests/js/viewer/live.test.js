@@ -249,7 +249,7 @@ suite.test('23: input() and getpass() are answered here, a password is masked an
   await secret.fill('hunter2-of-the-viewer');
   await viewer.page.getByRole('button', { name: 'Answer' }).click();
   await viewer.ended(2);
-  await viewer.cell(2).getByText('21').waitFor();
+  await viewer.cell(2).getByText('21', { exact: true }).waitFor();
   assert.ok(!(await viewer.page.content()).includes('hunter2'));
 });
 
