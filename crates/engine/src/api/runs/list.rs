@@ -162,7 +162,9 @@ impl Commands {
         };
         found.add(self.asked_candidates(principal, &filter, found.most).await?);
         found.add(self.workflow_candidates(principal, &filter, found.most).await?);
-        found.add(self.skill_candidates(principal, &filter, found.most)?);
+        // The owner may have thousands of ended sessions.
+        let skills = || self.skill_candidates(principal, &filter, limit + 1);
+        found.add(self.in_turn(principal, skills).await?);
         let Candidates { mut all, end, .. } = found;
         all.retain(|(place, _)| end.as_ref().is_none_or(|end| place >= end));
         all.sort_unstable_by(|(one, _), (other, _)| other.cmp(one));
