@@ -288,9 +288,8 @@ bench-build: ensure-build ## `make demo` from nothing: wall and processor time, 
 	python3 tests/bench/readme.py --write
 
 .PHONY: timings
-timings: ensure-test ## the minutes of each test target, in a new clone (over an hour); writes docs/bench and the table in CONTRIBUTING.md
-	python3 tests/bench/timings.py --out docs/bench/timings.json
-	python3 tests/bench/readme.py --write
+timings: ensure-test ## prints the minutes of each test target, in a new clone (over an hour)
+	python3 tests/bench/timings.py
 
 .PHONY: bench-wheel
 bench-wheel: wheel ## the seconds of `test-wheel`; writes docs/bench and the table

@@ -94,12 +94,12 @@ def build(report):
     return "\n".join([f"{name:30}{value:>12}" for name, value in rows] + [f"programs: {sizes}"])
 
 
-def timings(report):
+def timings(rows):
     """The table of `make timings`."""
-    rows = [f"| `make {row['target']}` | {row['about']} | {row['wall_s'] / 60:.1f} | {row['cpu_s'] / 60:.1f} |" for row in report["rows"]]
-    wall, cpu = (sum(row[key] for row in report["rows"]) / 60 for key in ("wall_s", "cpu_s"))
+    lines = [f"| `make {row['target']}` | {row['about']} | {row['wall_s'] / 60:.1f} | {row['cpu_s'] / 60:.1f} |" for row in rows]
+    wall, cpu = (sum(row[key] for row in rows) / 60 for key in ("wall_s", "cpu_s"))
     head = ["| command | content | minutes | minutes of processor time |", "|---|---|---|---|"]
-    return "\n".join([*head, *rows, f"| all, one after the other | | {wall:.0f} | {cpu:.0f} |"])
+    return "\n".join([*head, *lines, f"| all, one after the other | | {wall:.0f} | {cpu:.0f} |"])
 
 
 def sandboxes(report):

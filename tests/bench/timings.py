@@ -1,7 +1,7 @@
 """`make timings`: the minutes of each target, one after the other, in a new clone of the last commit.
 
 What a target builds is there for those after it, as in CI. The caches of Cargo, npm and pip of this machine are used. The output of each target
-goes into `target/timings`. A target that fails is named, and then nothing is written.
+goes into `target/timings`. If a target fails, it is named and no table is printed.
 """
 
 import argparse
@@ -18,6 +18,7 @@ import tables
 
 TARGETS = {
     "prerequisites-test": "packages and tools of the tests, as far as they are missing",
+    "prerequisites-kubernetes": "the same for the cluster",
     "lint": "clippy at both ends of the cargo features, dependency policy; from nothing",
     "test-rust": "builds all tests and programs, runs them",
     "check": "after a change in `crates/kernel`",
@@ -57,7 +58,6 @@ def run(target, clone, logs):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default=",".join(TARGETS), help="targets, with commas")
-    parser.add_argument("--out", type=Path, help="write the figures there as JSON")
     args = parser.parse_args()
     wanted = args.only.split(",")
     if unknown := [target for target in wanted if target not in TARGETS]:
@@ -76,10 +76,8 @@ def main():
                 failed.append(target)
     if failed:
         sys.exit(f"failed: {', '.join(failed)}")
-    report = {**provenance.about(), "rows": rows}
-    print(tables.timings(report))
-    if args.out:
-        provenance.write(report, args.out)
+    print(tables.timings(rows))
+    print(f"\nMeasured on {tables.origin(provenance.about())}")
 
 
 if __name__ == "__main__":
