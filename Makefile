@@ -106,10 +106,15 @@ tools-demo: quick ## three services, four skills that call their tools, a workfl
 	"$$($(HIMALIA) env path)/bin/python" examples/demo/tools_demo.py --himalia $(HIMALIA)
 
 .PHONY: test
-test: ensure-test lint test-rust test-web ## everything that CI runs
-	# These wait more than they compute: two at a time. Each prints when it has ended.
-	$(MAKE) --no-print-directory -j2 --output-sync=target test-python test-docker test-sandbox test-viewer test-js
+test: ensure-test style test-rust ## everything that CI runs
+	# These wait more than they compute: three at a time, the longest first. Each prints when it has ended.
+	$(MAKE) --no-print-directory -j3 --output-sync=target test-sandbox test-docker test-python lint-beside test-web test-viewer test-js
 	@echo "all suites passed"
+
+# What takes long of `lint`, in the time in which the suites wait. Their programs come first: one build at a time has Cargo's lock.
+.PHONY: lint-beside
+lint-beside: test-programs
+	nice -n 19 $(MAKE) --no-print-directory lint
 
 # The programs in TEST_PROGRAMS. `test-rust` builds with the same command, without the viewer.
 .PHONY: test-programs
@@ -120,24 +125,21 @@ test-programs: check-build web
 	$(TEST_HIMALIA) env build
 
 .PHONY: check
-check: check-rust-tests nextest ## the inner loop: format, clippy, words, unit and simulator tests (2,000 schedules)
-	cargo fmt --all --check
-	tests/words.py
-	tests/slices.py
-	tests/circles.py
-	clients/python/generate.py --check
-	clients/javascript/generate.py --check
+check: check-rust-tests nextest style ## the inner loop: format, clippy, words, unit and simulator tests (2,000 schedules)
 	cargo clippy --locked --workspace --all-targets -- -D warnings
 	HIMALIA_SIM_SCHEDULES=$(or $(HIMALIA_SIM_SCHEDULES),2000) cargo nextest run --locked --workspace --lib --bins
 
-.PHONY: lint
-lint: check-rust machete $(TOOLS)/bin/cargo-deny ## format, clippy, words, dependency policy; the fuzz targets compile (nothing is linked)
+.PHONY: style
+style: check-rust ## format, words, counts that may only fall, generated files; a few seconds
 	cargo fmt --all --check
 	tests/words.py
 	tests/slices.py
 	tests/circles.py
 	clients/python/generate.py --check
 	clients/javascript/generate.py --check
+
+.PHONY: lint
+lint: style machete $(TOOLS)/bin/cargo-deny ## `style`, clippy, dependency policy; the fuzz targets compile (nothing is linked)
 	cargo clippy --locked --workspace --all-targets -- -D warnings
 	# The other end of the cargo features.
 	cargo clippy --locked --workspace --no-default-features -- -D warnings

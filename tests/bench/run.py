@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import adoption
+import lists
 import provenance
 import reading
 import tables
@@ -58,6 +59,11 @@ def cpu_row(targets, rounds, seconds):
                 executes += 1
             blocks[target.name].append((target.cpu() - before) * 10_000 / executes)
     return {name: {"cpu_s_per_10k": statistics.median(values), "cpu_blocks": values} for name, values in blocks.items()}
+
+
+def memory_row(targets):
+    """Resident MiB of each gateway, with one kernel that has run one cell."""
+    return {t.name: {"mib": t.resident()} for t in targets if t.name != "direct"}
 
 
 def interrupt_row(targets, rounds, block):
@@ -127,12 +133,14 @@ def main():
             if wanted is None or make.name in wanted:
                 print(f"starting {make.name} …", file=sys.stderr)
                 targets.append(stack.enter_context(make()))
+        memory = memory_row(targets)
         execute_row(targets, 1, 50)  # warm-up, not counted
-        report = {**provenance.about(), "execute": execute_row(targets, args.rounds, 200)}
+        report = {**provenance.about(), "memory": memory, "execute": execute_row(targets, args.rounds, 200)}
         himalia = next(t for t in targets if t.name == "himalia")
         # Before the floods, whose output is still being written to the disk after them.
         for name, found in cpu_row(targets, args.rounds, args.seconds).items():
             report["execute"][name] |= found
+        report["lists"] = lists.measure(targets, args.rounds)
         report["interrupt"] = interrupt_row(targets, args.rounds, 10)
         report["stream_count"] = args.messages
         report["stream"] = stream_row(targets, min(args.rounds, 3), args.messages, 8_000)

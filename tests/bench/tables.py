@@ -42,6 +42,11 @@ def gateway(report):
     lines.append(f"  {'':26}{'p50 ms':>9}{'slowest ms':>13}")
     for name, row in report["interrupt"].items():
         lines.append(f"  {name:26}{row['p50_ms']:9.2f}{row['max_ms']:13.2f}")
+    if "lists" in report:
+        lines.append("\n`GET /api/kernels` over eight connections, and resident memory of the gateway with one kernel")
+        lines.append(f"  {'':26}{'requests/s':>12}{'CPU us each':>13}{'MiB':>8}")
+        for name, row in report["lists"].items():
+            lines.append(f"  {name:26}{row['per_s']:12,.0f}{row['cpu_us']:13.0f}{report['memory'][name]['mib']:8.1f}")
     found = report["adoption"]
     lines.append(f"\nkill -9 of the gateway with {found['kernels']} live kernels, {found['printing']} of them printing, then a new start")
     lines.append(f"  ready {found['ready_s']:.2f} s, all adopted {found['adopted_s']:.2f} s after the start of the process")

@@ -146,6 +146,11 @@ class Gateway:
     def cpu(self):
         return cpu_seconds(self.pids())
 
+    def resident(self):
+        """MiB of the gateway alone."""
+        text = Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(re.search(r"VmRSS:\s+(\d+)", text).group(1)) / 1024
+
     def interrupt(self):
         self.call("POST", f"/api/kernels/{self.kernel_id}/interrupt")
 

@@ -79,11 +79,9 @@ impl Process {
         Ok(Stat::all()?.map(Self::from).collect())
     }
 
-    /// Whether its environment at the time of its exec holds this `NAME=value`.
-    pub(crate) fn has_variable(&self, variable: &str) -> bool {
+    /// Its environment at the time of its exec: `NAME=value`, each with a NUL behind it. Empty where it cannot be read.
+    pub(crate) fn environment(&self) -> Vec<u8> {
         self.strings("environ")
-            .split(|byte| *byte == 0)
-            .any(|entry| entry == variable.as_bytes())
     }
 
     /// Whether `program` and `argument` are in its command line, the program as its first or (for a script)
@@ -125,6 +123,13 @@ impl Process {
         }
         bytes
     }
+}
+
+/// Whether [`Process::environment`] holds this `NAME=value`.
+pub(crate) fn has_variable(environment: &[u8], variable: &str) -> bool {
+    environment
+        .split(|byte| *byte == 0)
+        .any(|entry| entry == variable.as_bytes())
 }
 
 /// Resident memory of these, in bytes; shared pages count in each.

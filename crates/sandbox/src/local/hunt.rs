@@ -8,12 +8,14 @@ use rustix::process::Signal;
 
 use super::noted::{Noted, Record};
 use crate::host::MARK_VARIABLE;
-use crate::host::proc::{Process, ProcessId};
+use crate::host::proc::{Process, ProcessId, has_variable};
 
 /// How long processes may take to end after SIGKILL.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Pause between two looks at `/proc`.
+/// Pause between two looks at the processes that were killed.
 const PAUSE: Duration = Duration::from_millis(4);
+/// So many pauses after a kill, `/proc` is searched again, even if a killed process has not ended.
+const PAUSES: u32 = 5;
 
 /// The signs by which processes of one sandbox are known.
 #[derive(Debug)]
@@ -27,6 +29,8 @@ pub(super) struct Hunt {
     unknown_shim: Option<(Vec<u8>, Vec<u8>)>,
     /// Everything ever matched, so that a process stays ours after its parent died.
     known: HashSet<ProcessId>,
+    /// Processes without the mark. Each environment is read once: a new process of the sandbox has the mark from its beginning.
+    unmarked: HashSet<ProcessId>,
 }
 
 /// Processes that were left after [`PATIENCE`].
@@ -64,6 +68,7 @@ impl Hunt {
                 .map(|noted| noted.process)
                 .chain(record.shim)
                 .collect(),
+            unmarked: HashSet::new(),
         }
     }
 
@@ -91,9 +96,9 @@ impl Hunt {
         loop {
             let found = self.find(&Process::all().unwrap_or_default());
             let targets = found.iter().filter(|id| !(spare_shim && Some(**id) == self.shim));
-            let mut left = 0;
-            for id in targets {
-                left += 1;
+            let targets: Vec<ProcessId> = targets.copied().collect();
+            let left = targets.len();
+            for id in &targets {
                 killed.insert(*id);
                 if let Err(error) = id.signal(Signal::KILL) {
                     tracing::warn!(pid = id.pid, %error, "cannot kill a process of a sandbox");
@@ -105,7 +110,13 @@ impl Hunt {
             if Instant::now() >= deadline {
                 return Err(Survivors(left));
             }
-            std::thread::sleep(PAUSE);
+            // One look at these is cheap, a search of `/proc` is not.
+            for _ in 0..PAUSES {
+                std::thread::sleep(PAUSE);
+                if targets.iter().all(|id| id.find().is_none()) {
+                    break;
+                }
+            }
         }
     }
 
@@ -119,21 +130,17 @@ impl Hunt {
         };
         let sessions: HashSet<i32> = self.sessions.iter().filter(still).map(|id| id.pid).collect();
         let groups: HashSet<i32> = self.groups.iter().filter(still).map(|id| id.pid).collect();
-        let is_ours = |process: &Process| {
-            sessions.contains(&process.session)
-                || groups.contains(&process.group)
-                || self
-                    .unknown_shim
-                    .as_ref()
-                    .is_some_and(|(program, dir)| process.runs(program, dir))
-                || process.has_variable(&self.variable)
-        };
         let mut ours: HashSet<i32> = HashSet::new();
         for process in all
             .iter()
             .filter(|process| process.id.pid != own && process.id.pid != 1)
         {
-            if self.known.contains(&process.id) || is_ours(process) {
+            if self.known.contains(&process.id)
+                || sessions.contains(&process.session)
+                || groups.contains(&process.group)
+                || self.is_unknown_shim(process)
+                || self.is_marked(process)
+            {
                 ours.insert(process.id.pid);
             }
         }
@@ -155,5 +162,23 @@ impl Hunt {
         let living: Vec<ProcessId> = living.map(|process| process.id).collect();
         self.known.extend(living.iter().copied());
         living
+    }
+
+    fn is_unknown_shim(&self, process: &Process) -> bool {
+        let words = self.unknown_shim.as_ref();
+        words.is_some_and(|(program, dir)| process.runs(program, dir))
+    }
+
+    fn is_marked(&mut self, process: &Process) -> bool {
+        if self.unmarked.contains(&process.id) {
+            return false;
+        }
+        let environment = process.environment();
+        let marked = has_variable(&environment, &self.variable);
+        // It is empty for a moment of an exec.
+        if !marked && !environment.is_empty() {
+            self.unmarked.insert(process.id);
+        }
+        marked
     }
 }

@@ -6,7 +6,7 @@ use rustix::process::Signal;
 
 use super::record::Record;
 use crate::host::layout::Layout;
-use crate::host::proc::{Process, ProcessId};
+use crate::host::proc::{Process, ProcessId, has_variable};
 use crate::host::{MARK_VARIABLE, short};
 use crate::{SandboxError, SandboxId};
 
@@ -46,7 +46,7 @@ fn marked(mark: &str) -> Vec<ProcessId> {
     let variable = format!("{MARK_VARIABLE}={mark}");
     let all = Process::all().unwrap_or_default();
     all.iter()
-        .filter(|process| !process.ended && process.has_variable(&variable))
+        .filter(|process| !process.ended && has_variable(&process.environment(), &variable))
         .map(|process| process.id)
         .collect()
 }
