@@ -305,7 +305,7 @@ bench-sandboxes: env $(BENCH_ENV)/ready ## what a sandbox costs at LEVELS (names
 	python3 tests/bench/readme.py --write
 
 .PHONY: bench-readme
-bench-readme: ## the tables of README and docs/performance.md, from docs/bench
+bench-readme: ## the tables of README and docs/explain/performance.md, from docs/bench
 	python3 tests/bench/readme.py --write
 
 .PHONY: bench-context
@@ -326,8 +326,8 @@ bench-fairness: env ## what one tenant's floods cost another, as ratios of one r
 	HIMALIA_BIN=$(HIMALIA) python3 tests/bench/fairness.py --out $(TARGET)/bench-fairness.json
 
 .PHONY: autobahn
-autobahn: check-build ## the Autobahn test suite against the WebSocket layer (needs Python 2.7, in PYTHON2 or on the path); writes docs/autobahn.md
-	python3 tests/autobahn/run.py --out docs/autobahn.md
+autobahn: check-build ## the Autobahn test suite against the WebSocket layer (needs Python 2.7, in PYTHON2 or on the path); writes docs/contributing/autobahn.md
+	python3 tests/autobahn/run.py --out docs/contributing/autobahn.md
 
 .PHONY: soak
 soak: env $(TEST_LIBRARIES)/ready ## 1,000 forks of one session, 20 for each library of the matrix: nothing hangs or leaks
@@ -350,7 +350,7 @@ simulate: check-rust ## the kernel core under SCHEDULES (1,000,000) random sched
 	HIMALIA_SIM_SCHEDULES=$(or $(SCHEDULES),1000000) cargo test --locked --workspace --lib -- schedules
 
 .PHONY: metrics
-metrics: ## the tables of metrics and commands in docs/operations.md, from the code
+metrics: ## the tables of metrics and commands in docs/operate/operations.md, from the code
 	HIMALIA_WRITE_METRICS=1 cargo test --locked -p himalia-metrics the_table
 	HIMALIA_WRITE_METRICS=1 cargo test --locked -p himalia-engine --test suite the_table
 
@@ -359,7 +359,7 @@ settings: ## the table of settings in docs/configuration.md, from the code
 	HIMALIA_WRITE_SETTINGS=1 cargo test --locked -p himalia --bin himalia settings
 
 .PHONY: e2b-table
-e2b-table: test-programs $(TEST_ENV)/ready ## the table of methods in docs/e2b.md, from running them
+e2b-table: test-programs $(TEST_ENV)/ready ## the table of methods in docs/how-to/e2b.md, from running them
 	HIMALIA_BIN=$(TEST_HIMALIA) HIMALIA_WRITE_E2B=1 $(TEST_ENV)/bin/python -m pytest -q tests/python/e2e/test_e2b_methods.py
 
 .PHONY: fuzz

@@ -2,7 +2,7 @@
 
 Code in the session cuts the text into parts and asks a model about each of them (map). What it finds is a shorter text, with which it does
 the same again, until that can be read at once (reduce). The text is in the session and never in a model's context as a whole. `CHARACTERS` is
-what a model reads at once. The template needs `models` ([docs/models.md](../docs/models.md)); put your own words into `PART` and `WHOLE`.
+what a model reads at once. The template needs `models` ([docs/how-to/models.md](../docs/how-to/models.md)); put your own words into `PART` and `WHOLE`.
 """
 
 import json

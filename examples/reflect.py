@@ -1,6 +1,6 @@
 """Generate, run, reflect, retry: an agent whose code calls tools, over the native API: `reflect.py URL TOKEN TEMPLATE`.
 
-The template needs tools of a server `orders` ([docs/tools.md](../docs/tools.md)). The model here is a script that reads nothing but the
+The template needs tools of a server `orders` ([docs/how-to/tools.md](../docs/how-to/tools.md)). The model here is a script that reads nothing but the
 errors: a wrong name is answered with names that are like it, wrong arguments with each path and rule. Put a real model into `model`.
 """
 

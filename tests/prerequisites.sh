@@ -68,7 +68,7 @@ case "$purpose" in
     [ -x /usr/bin/chromium ] || want chromium "/usr/bin/chromium, for JupyterLab and the viewer"
     command -v curl >/dev/null || want curl "curl, for the commands of README"
     command -v openssl >/dev/null || want openssl "openssl, for the test of a TLS proxy"
-    command -v sqlite3 >/dev/null || want sqlite3 "sqlite3, for the repair of a damaged database in docs/runbooks.md"
+    command -v sqlite3 >/dev/null || want sqlite3 "sqlite3, for the repair of a damaged database in docs/operate/runbooks.md"
     command -v javac >/dev/null || want openjdk-17-jdk-headless "Java, which uses credentials in a sandbox"
     postgres
     ;;

@@ -1,4 +1,4 @@
-"""The tables of README, docs/performance.md and docs/cluster.md, from the reports in docs/bench: `readme.py` compares, `readme.py --write` writes them."""
+"""The tables of README, docs/explain/performance.md and docs/operate/cluster.md, from the reports in docs/bench: `readme.py` compares, `readme.py --write` writes them."""
 
 import json
 import re
@@ -19,17 +19,17 @@ def blocks():
     """(page, name of the block, its text)."""
     gateway, sandboxes = report("gateway"), report("sandboxes")
     for name, table, made_from in (("gateway", tables.gateway, gateway), ("sandboxes", tables.sandboxes, sandboxes)):
-        yield "docs/performance.md", name, f"```text\n{table(made_from)}\n```\n\nMeasured on {tables.origin(made_from)}"
+        yield "docs/explain/performance.md", name, f"```text\n{table(made_from)}\n```\n\nMeasured on {tables.origin(made_from)}"
     for name, table in (("network", tables.network), ("tools", tables.tools)):
         made_from = report(name)
         measured = f"Measured by `tests/bench/{name}.py` with `{made_from['program']}`, on {tables.origin(made_from)}"
-        yield "docs/performance.md", name, f"```text\n{table(made_from)}\n```\n\n{measured}"
+        yield "docs/explain/performance.md", name, f"```text\n{table(made_from)}\n```\n\n{measured}"
     made_from = report("wheel")
-    yield "docs/performance.md", "wheel", f"```text\n{tables.wheel(made_from)}\n```\n\nMeasured on {tables.origin(made_from)}"
+    yield "docs/explain/performance.md", "wheel", f"```text\n{tables.wheel(made_from)}\n```\n\nMeasured on {tables.origin(made_from)}"
     made_from = report("build")
-    yield "docs/performance.md", "build", f"```text\n{tables.build(made_from)}\n```\n\nMeasured on {tables.origin(made_from)}"
+    yield "docs/explain/performance.md", "build", f"```text\n{tables.build(made_from)}\n```\n\nMeasured on {tables.origin(made_from)}"
     made_from = report("cluster")
-    yield "docs/cluster.md", "cluster", f"```text\n{tables.cluster(made_from)}\n```\n\nMeasured on {tables.origin(made_from)}"
+    yield "docs/operate/cluster.md", "cluster", f"```text\n{tables.cluster(made_from)}\n```\n\nMeasured on {tables.origin(made_from)}"
     yield "README.md", "summary", f"{tables.summary(gateway, sandboxes)}\n\nMeasured on {tables.origin(gateway)}"
 
 

@@ -5,7 +5,7 @@
 //!
 //! No metric has a label whose values callers choose: no session, kernel, caller or tenant. The number of series is bounded by
 //! the code, by the routes of the API, and by the templates of the configuration. [`Metrics::described`] lists every name with
-//! its labels; a test compares it with the dashboard, the alert rules and docs/operations.md.
+//! its labels; a test compares it with the dashboard, the alert rules and docs/operate/operations.md.
 
 mod audit;
 mod clients;

@@ -40,7 +40,7 @@ def named_in(text):
 
 
 def test_the_keys_of_three_replicas_are_made_as_the_page_says():
-    page = ROOT / "docs" / "kubernetes.md"
+    page = ROOT / "docs" / "operate" / "kubernetes.md"
     settings = (ROOT / "docker" / "kubernetes" / "postgres-s3" / "himalia.toml").read_text()
     tenants = re.search(r"<!-- cluster -->\n```toml\n(.*?)^```$", page.read_text(), re.S | re.M)[1]
     made = made_by(page, "himalia-keys")

@@ -1,4 +1,4 @@
-"""The runbook of a damaged database, typed as it stands in docs/runbooks.md."""
+"""The runbook of a damaged database, typed as it stands in docs/operate/runbooks.md."""
 
 import re
 import sqlite3
@@ -8,7 +8,7 @@ import pytest
 from pages import ROOT, blocks
 from servers import Himalia
 
-PAGE = ROOT / "docs" / "runbooks.md"
+PAGE = ROOT / "docs" / "operate" / "runbooks.md"
 NAMES = ("himalia.db", "himalia.db-wal", "himalia.db-shm")
 
 

@@ -1,11 +1,11 @@
-"""The table of versions in docs/packages.md is that of the lock file. `HIMALIA_WRITE_DOCS=1` writes it."""
+"""The table of versions in docs/how-to/packages.md is that of the lock file. `HIMALIA_WRITE_DOCS=1` writes it."""
 
 import os
 import re
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
-PAGE = ROOT / "docs" / "packages.md"
+PAGE = ROOT / "docs" / "how-to" / "packages.md"
 SPEC = ROOT / "kernelspecs" / "python3"
 BEGIN, END = "<!-- versions -->\n", "<!-- end of versions -->\n"
 

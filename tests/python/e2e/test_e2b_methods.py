@@ -1,4 +1,4 @@
-"""Every public method of E2B's Python client on this gateway: works, differs or is refused. docs/e2b.md has the table.
+"""Every public method of E2B's Python client on this gateway: works, differs or is refused. docs/how-to/e2b.md has the table.
 
 `make e2b-table` writes it, from what happened.
 """
@@ -18,7 +18,7 @@ from e2b.sandbox_sync.git import Git
 from e2b_code_interpreter import Sandbox
 from e2b_gateway import pointed, sandbox, served  # noqa: F401 (fixtures)
 
-PAGE = Path(__file__).resolve().parents[3] / "docs" / "e2b.md"
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "how-to" / "e2b.md"
 MARK = "<!-- methods: made by `make e2b-table` -->\n"
 SIZE = e2b.PtySize(rows=24, cols=80)
 

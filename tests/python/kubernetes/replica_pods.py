@@ -36,7 +36,7 @@ def rendered():
 
 
 def private_key():
-    """A key as docs/kubernetes.md makes it."""
+    """A key as docs/operate/kubernetes.md makes it."""
     command = ["openssl", "genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256"]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 

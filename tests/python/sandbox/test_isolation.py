@@ -1,4 +1,4 @@
-"""What holds at each level, seen from inside by `probe.py`; the table in docs/isolation.md is what this test saw.
+"""What holds at each level, seen from inside by `probe.py`; the table in docs/explain/isolation.md is what this test saw.
 
 `HIMALIA_WRITE_DOCS=1` writes the table; otherwise it is compared.
 """
@@ -15,7 +15,7 @@ from channels import Channels
 
 PROBE = Path(__file__).with_name("probe.py")
 CASES = re.findall(r'^@case\("(.*)"\)$', PROBE.read_text(), re.M)
-PAGE = Path(__file__).resolve().parents[3] / "docs" / "isolation.md"
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "explain" / "isolation.md"
 
 # What a level does not hold, and why. Everything else must.
 GAPS = {

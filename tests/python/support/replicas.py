@@ -17,7 +17,7 @@ class Replica(Himalia):
 
 
 def shared_key(directory):
-    """The file with the key by which replicas know each other, as docs/cluster.md makes it."""
+    """The file with the key by which replicas know each other, as docs/operate/cluster.md makes it."""
     key = directory / "replicas.pem"
     options = ["-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-out", str(key)]
     subprocess.run(["openssl", "genpkey", *options], check=True, capture_output=True)

@@ -420,7 +420,7 @@ const END: &str = "<!-- commands end -->";
 
 #[test]
 fn the_table_of_commands_is_that_of_the_code() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operations.md");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operate/operations.md");
     let page = std::fs::read_to_string(path).unwrap();
     let (before, rest) = page.split_once(BEGIN).unwrap();
     let (found, after) = rest.split_once(END).unwrap();
@@ -451,6 +451,6 @@ fn the_table_of_commands_is_that_of_the_code() {
     assert_eq!(
         found.trim(),
         table.trim(),
-        "docs/operations.md has an old table: make metrics"
+        "docs/operate/operations.md has an old table: make metrics"
     );
 }

@@ -61,7 +61,7 @@ Programs compare `code`. `detail` is a sentence for people and can change. `hima
 | depends | look at `retryable` of the problem |
 
 The same table is `components.x-error-codes` of the [OpenAPI description](../openapi.json). Refusals of the network proxy have
-[codes of their own](../network.md#refusals), and so have [language models](../models.md).
+[codes of their own](../how-to/network.md#refusals), and so have [language models](../how-to/models.md).
 ";
 
 #[test]
