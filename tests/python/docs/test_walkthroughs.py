@@ -1,0 +1,51 @@
+"""Pages whose commands are typed in order, with the output that they show (see walkthrough.py)."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from pages import ROOT, pages
+from test_commands import Up
+from walkthrough import agrees, roles, walk
+
+PAGES = [page for page in pages() if any(role == "step" for role, _, _ in roles(page.read_text()))]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_page_is_typed_from_top_to_bottom(page, tmp_path_factory, kernel_python):
+    directory = tmp_path_factory.mktemp("here")
+    up = Up(tmp_path_factory.mktemp("home"), kernel_python)
+    try:
+        here = {"HIMALIA_URL": up.url, "HIMALIA_TOKEN_FILE": str(up.data / "token")}
+        variables = up.variables | here | {"PYTHONPATH": str(ROOT / "clients" / "python")}
+        variables["PATH"] = f"{Path(sys.executable).parent}:{variables['PATH']}"
+        usual, url = "http://127.0.0.1:8888", up.url.rstrip("/")
+
+        def seen(printed):
+            return printed.replace(url, usual).replace(str(up.home), "/home/ada").replace(str(directory), "/home/ada/work")
+
+        text = page.read_text().replace(usual, url)
+        for command, shown, printed in walk(text, directory, {**os.environ, **variables}, seen):
+            if shown is not None:
+                assert agrees(shown.replace(url, usual), printed), f"{command}\nshown:\n{shown}\nprinted:\n{printed}"
+        for session in up.http.get("v1/sessions").json()["sessions"]:
+            up.delete_session(session["id"])
+    finally:
+        up.stop()
+
+
+def test_outputs_agree_if_only_ids_times_and_sizes_differ():
+    shown = "session 0b9c6d5e-1111-4222-8333-444455556666 is ready after 12 ms\n…\nwrote a.png (3.1 KiB)\n"
+    printed = shown.replace("0b9c", "ffff").replace("12 ms", "1.5 ms").replace("…", "one\ntwo").replace("3.1", "3.2")
+    assert agrees(shown, printed)
+    assert not agrees(shown, printed.replace("a.png", "b.png"))
+    assert not agrees("1 row\n", "2 rows\n")
+
+
+def test_a_step_that_fails_is_seen(tmp_path):
+    page = "<!-- step -->\n```sh\necho one\n```\n\n<!-- output -->\n```text\none\n```\n\n<!-- step -->\n```sh\nfalse\n```\n"
+    with pytest.raises(AssertionError, match="false"):
+        walk(page, tmp_path, dict(os.environ))
+    first = page.split("\n\n<!-- step -->\n```sh\nfalse")[0] + "\n"
+    assert walk(first, tmp_path, dict(os.environ)) == [("echo one\n", "one\n", "one\n")]
