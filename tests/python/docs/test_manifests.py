@@ -44,6 +44,7 @@ def test_the_keys_of_three_replicas_are_made_as_the_page_says():
     settings = (ROOT / "docker" / "kubernetes" / "postgres-s3" / "himalia.toml").read_text()
     tenants = re.search(r"<!-- cluster -->\n```toml\n(.*?)^```$", page.read_text(), re.S | re.M)[1]
     made = made_by(page, "himalia-keys")
+    assert made_by(ROOT / "docs" / "tutorials" / "kubernetes.md", "himalia-keys") == made
     assert named_in(settings) <= made
     # The page names the additional file of the example where it names the example.
     assert named_in(settings) | named_in(tenants) == made | {"oidc-client"}
