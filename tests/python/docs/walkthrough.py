@@ -17,7 +17,8 @@ VARYING = (
     (r"\bexe_[0-9a-f]+_\d+", "EXECUTION"),
     (r"\b[0-9a-f]{16,}\b", "HEX"),
     (r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?(\.\d+)?(Z|\+\d\d:\d\d)?", "TIME"),
-    (r"\b\d+(\.\d+)?(?= ?(ms|s|m|h|d|bytes|kB|MB|GB|[KMGT]iB)\b)", "N"),
+    (r"\b\d+(\.\d+)? ?(ms|s|m|h|d)\b", "SPAN"),
+    (r"\b\d+(\.\d+)? ?(bytes|kB|MB|GB|[KMGT]iB)\b", "SIZE"),
     (r"[ \t]+$", ""),
     (r"(?<=\S)[ \t]{2,}", "  "),
 )
