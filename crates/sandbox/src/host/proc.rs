@@ -79,7 +79,7 @@ impl Process {
         Ok(Stat::all()?.map(Self::from).collect())
     }
 
-    /// Its environment at the time of its exec: `NAME=value`, each with a NUL behind it. Empty where it cannot be read.
+    /// Environment at the time of the last exec: entries `NAME=value`, each with a NUL behind it. Empty where it cannot be read.
     pub(crate) fn environment(&self) -> Vec<u8> {
         self.strings("environ")
     }
