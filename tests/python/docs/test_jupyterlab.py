@@ -1,4 +1,4 @@
-"""JupyterLab in gateway mode does what docs/how-to/connect.md says: which kernels it lists, deletes and leaves, and what a page receives."""
+"""JupyterLab in gateway mode does what docs/how-to/jupyterlab.md says: which kernels it lists, deletes and leaves, and what a page receives."""
 
 import importlib.metadata
 import os
@@ -14,7 +14,7 @@ from pages import ROOT
 from servers import Himalia, Server, _address
 from waiting import eventually
 
-PAGE = ROOT / "docs" / "how-to" / "connect.md"
+PAGE = ROOT / "docs" / "how-to" / "jupyterlab.md"
 
 
 class Lab(Server):
