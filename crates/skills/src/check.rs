@@ -335,7 +335,7 @@ mod tests {
             ("models", json!(vec!["a"; 65]), "models: are 65, at most 64"),
             ("timeout_s", json!(0), "timeout_s: must be 1 to 86400"),
             ("environment", json!(""), "environment: must have"),
-            ("network", json!(["a b"]), "host \"a b\" is no host"),
+            ("network", json!(["a b"]), "host \"a b\" is not a host"),
             (
                 "tests",
                 json!([{"name": "a", "inputs": {}}]),
