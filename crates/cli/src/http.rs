@@ -213,8 +213,7 @@ impl Client {
     }
 }
 
-/// What makes connections. Certificates of CAs are read for `https` only, so that other commands need not wait for
-/// that.
+/// Client for connections. CA certificates are read for `https` only, so that other commands do not wait for them.
 fn connector(secure: bool, ca: Option<&Path>) -> anyhow::Result<reqwest::Client> {
     // An error says that there is a provider already, which is this one.
     let _ = rustls::crypto::ring::default_provider().install_default();
@@ -244,7 +243,7 @@ fn certificates(file: &Path) -> anyhow::Result<Vec<Certificate>> {
     Ok(found)
 }
 
-/// What was wrong about the gateway's certificate, or its TLS.
+/// Problem of the gateway's certificate or TLS, if that was the cause.
 fn tls_refusal(error: &reqwest::Error) -> Option<String> {
     use rustls::CertificateError as Bad;
     let mut source = error.source();
@@ -265,7 +264,7 @@ fn tls_refusal(error: &reqwest::Error) -> Option<String> {
     })
 }
 
-/// What an `io::Error` stands for, which it does not count among its sources.
+/// Innermost cause; an `io::Error` does not report its inner error as a source.
 fn innermost<'a>(mut error: &'a (dyn std::error::Error + 'static)) -> &'a (dyn std::error::Error + 'static) {
     while let Some(inner) = error
         .downcast_ref::<std::io::Error>()
@@ -315,7 +314,7 @@ impl Reply {
         serde_json::from_slice(&self.body).context("the reply is no JSON: is this a Himalia gateway?")
     }
 
-    /// What a refusal says, in one line, with what in a session refuses a fork.
+    /// Text of a refusal in one line, with the hazards that refuse a fork.
     pub(super) fn problem(&self) -> String {
         let body: Value = serde_json::from_slice(&self.body).unwrap_or_default();
         let detail = body["detail"].as_str().or(body["message"].as_str());

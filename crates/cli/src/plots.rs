@@ -24,7 +24,7 @@ const KITTY_CHUNK: usize = 4096;
 /// Files with names that are taken, before it is given up.
 const ATTEMPTS: u32 = 10_000;
 
-/// How a terminal shows pictures.
+/// Protocol of a terminal for pictures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Protocol {
     /// <https://sw.kovidgoyal.net/kitty/graphics-protocol/>
@@ -33,7 +33,7 @@ enum Protocol {
     Iterm,
 }
 
-/// What becomes of plots.
+/// Destination of plots.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Way {
     Shown(Protocol),
@@ -69,7 +69,7 @@ impl Plots {
         })
     }
 
-    /// Whether there is anything to do about plots where only the result is wanted.
+    /// Returns true if plots are saved even if only the result is shown.
     pub(super) fn are_saved(&self) -> bool {
         matches!(self.way, Way::Saved(_))
     }
@@ -153,7 +153,7 @@ fn way(directory: Option<PathBuf>, terminal: bool, variable: impl Fn(&str) -> Op
     }
 }
 
-/// What the terminal says of itself. Multiplexers do not pass pictures on.
+/// Protocol that the terminal's variables announce. Multiplexers do not forward pictures.
 fn protocol(variable: impl Fn(&str) -> Option<String>) -> Option<Protocol> {
     let is =
         |name: &str, values: &[&str]| variable(name).is_some_and(|value| values.contains(&value.as_str()));
@@ -170,7 +170,7 @@ fn protocol(variable: impl Fn(&str) -> Option<String>) -> Option<Protocol> {
     iterm.then_some(Protocol::Iterm)
 }
 
-/// What the terminal is sent; `None` for a kind that it cannot show.
+/// Escape sequence for a picture; `None` for a kind that the terminal cannot show.
 fn escape(protocol: Protocol, kind: &str, bytes: &[u8]) -> Option<String> {
     let encoded = STANDARD.encode(bytes);
     match (protocol, kind) {

@@ -1,4 +1,4 @@
-//! What the commands on schedules and on webhooks have in common.
+//! Shared parts of the commands for schedules and for webhooks.
 
 use std::process::ExitCode;
 
@@ -9,7 +9,7 @@ use crate::args::schedules::TargetArgs;
 use crate::support::{connect, expect, print};
 use crate::values::Seconds;
 
-/// What a new one starts.
+/// Skill or workflow that a new schedule or webhook starts.
 pub(super) struct Started {
     pub(super) target: TargetArgs,
     pub(super) version: Option<String>,

@@ -74,7 +74,7 @@ pub(crate) enum Command {
     /// Secrets that a running gateway adds to requests of sessions
     #[command(subcommand, after_help = credentials::EXAMPLES)]
     Credential(credentials::CredentialCommand),
-    /// What waits for a person: approvals of calls and of steps, questions of code, input()
+    /// Prompts that wait for a person: approvals of calls and of steps, questions of code, input()
     #[command(after_help = prompts::EXAMPLES)]
     Prompts(prompts::PromptsArgs),
     /// Tools that a person has approved for later sessions
@@ -104,7 +104,7 @@ pub(crate) enum Command {
     /// Let Jupyter clients of this machine attach to a session: jupyter console, qtconsole, Spyder, Emacs, Vim
     #[command(after_help = connect::EXAMPLES)]
     Connect(connect::ConnectArgs),
-    /// What a tenant and its callers use, and their quotas
+    /// Usage of a tenant and its callers, and their quotas
     Usage(usage::UsageArgs),
     /// Remove data of expired sessions, and data that belongs to no session
     ///
@@ -181,7 +181,7 @@ pub(crate) enum EnvCommand {
     },
 }
 
-/// How to build the Python environment.
+/// Arguments of `env build`.
 #[derive(Debug, Args)]
 pub(crate) struct BuildArgs {
     /// Python 3.11 or newer to build it with

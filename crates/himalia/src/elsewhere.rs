@@ -1,5 +1,5 @@
-//! Where sandboxes of a gateway on this machine are, and how another gateway reaches them: by its run directory, if that is the same
-//! directory for both, and their processes are seen by both.
+//! Access to sandboxes of another gateway on this machine: by its run directory, if both gateways have the same directory and see the
+//! processes.
 
 use std::collections::HashMap;
 use std::fs;
@@ -35,7 +35,7 @@ pub(crate) struct RunDirectory {
 }
 
 impl RunDirectory {
-    /// That of the gateway with these directories. Blocks.
+    /// Run directory of the gateway with these directories. Blocks.
     pub(crate) fn of(run_dir: &Path, data_dir: &Path) -> std::io::Result<Self> {
         let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id")?;
         let found = fs::metadata(run_dir)?;
@@ -58,7 +58,7 @@ impl RunDirectory {
         serde_json::from_str(text).ok()
     }
 
-    /// Whether this process sees the same.
+    /// Returns true if this process sees the same directory.
     fn is_here(&self) -> bool {
         Self::of(&self.run_dir, &self.data_dir).is_ok_and(|seen| seen == *self)
     }

@@ -29,7 +29,7 @@ impl Reload {
         }
     }
 
-    /// Where the next ones come.
+    /// Receiver of later versions of the tokens.
     pub(crate) fn subscribe(&self) -> watch::Receiver<Tokens> {
         self.tokens.subscribe()
     }

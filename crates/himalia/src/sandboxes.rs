@@ -28,7 +28,7 @@ use crate::settings::IsolationSetting;
 pub(crate) const NAMESPACES_DIR: &str = "n";
 pub(crate) const DOCKER_DIR: &str = "d";
 
-/// What was chosen.
+/// Provisioners of this gateway, with their levels and ids.
 #[derive(Debug)]
 pub(crate) struct Chosen {
     pub(crate) provisioners: Provisioners,

@@ -30,9 +30,9 @@ use crate::{data_dir, facades, lock, log, notify, oidc, rundir, sandboxes, tenan
 /// Open files that the gateway asks for, if the hard limit allows it: a kernel needs about six, a client one.
 const OPEN_FILES: u64 = 65_536;
 
-/// How long the end waits for the audit log.
+/// Longest wait for the audit log at the end.
 const AUDIT_TIME: Duration = Duration::from_secs(2);
-/// How long the end waits for the collector of traces.
+/// Longest wait for the collector of traces at the end.
 const TRACES_TIME: Duration = Duration::from_secs(2);
 
 /// Serves until a signal ends it. `said` is what the configuration was made of: its tokens are read again on SIGHUP.

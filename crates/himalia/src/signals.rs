@@ -8,7 +8,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use crate::config::Config;
 use crate::settings::OnStop;
 
-/// Why the gateway ends.
+/// Signal that ended the gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
     /// SIGINT: Ctrl-C.
@@ -17,7 +17,7 @@ pub(crate) enum Ending {
     Terminate,
 }
 
-/// What a signal says.
+/// Request of a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Said {
     End(Ending),
@@ -26,7 +26,7 @@ pub(crate) enum Said {
 }
 
 impl Ending {
-    /// What becomes of the kernels.
+    /// Effect on the kernels.
     pub(crate) fn kernels(self, config: &Config) -> OnStop {
         match self {
             Self::Interrupt => config.on_interrupt,
@@ -100,7 +100,7 @@ fn is_on_terminal() -> bool {
     isatty(io::stdin()) || isatty(io::stdout()) || isatty(io::stderr())
 }
 
-/// Whether this process was started with SIGHUP ignored; see `SigIgn` in proc(5).
+/// Returns true if this process was started with SIGHUP ignored; see `SigIgn` in proc(5).
 fn hangup_is_ignored() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

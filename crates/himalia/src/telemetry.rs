@@ -1,4 +1,4 @@
-//! What goes to an OpenTelemetry collector: traces, and the audit log.
+//! Telemetry for an OpenTelemetry collector: traces, and the audit log.
 
 use std::io;
 
@@ -11,7 +11,7 @@ use crate::config::{AuditLog, Config};
 /// The kind of the records of the audit log.
 const AUDIT_EVENT: &str = "himalia.audit";
 
-/// How this gateway is described to a collector, and the collector that gets traces.
+/// Description of this gateway for a collector, and the collector that gets traces.
 pub(crate) struct Telemetry {
     resource: Vec<(&'static str, String)>,
     collector: Option<Collector>,

@@ -16,19 +16,19 @@ use tokio::sync::watch;
 use crate::config::TlsFiles;
 use crate::keys;
 
-/// How often the files are looked at.
+/// Interval of checks of the files.
 const LOOK: Duration = Duration::from_secs(5);
 
 /// The certificate, and the settings that connections are made with.
 #[derive(Debug)]
 pub(crate) struct Certificate {
     files: TlsFiles,
-    /// How the files looked when they were last read.
+    /// Version of the files that was last read.
     seen: [Option<Look>; 2],
     settings: watch::Sender<Arc<ServerConfig>>,
 }
 
-/// What changes with a file.
+/// File attributes that show a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Look {
     modified: Option<SystemTime>,

@@ -14,7 +14,7 @@ use crate::link::{Link, Note};
 use crate::maker::Maker;
 use crate::{harden, proc};
 
-/// What the first process does when it is locked in.
+/// Last action of the first process after its isolation.
 #[derive(Debug)]
 pub(crate) enum Finish<'a> {
     /// It becomes this program.

@@ -1,5 +1,4 @@
-//! What the gateway and the binary `himalia-jail` say to each other, and the list of system calls that a sandbox may
-//! make.
+//! Protocol between the gateway and the binary `himalia-jail`, and the list of system calls that a sandbox may make.
 //!
 //! The gateway writes a plan to the standard input of `himalia-jail`:
 //!

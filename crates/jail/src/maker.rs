@@ -19,7 +19,7 @@ const ALL: UnshareFlags = UnshareFlags::NEWUSER
     .union(UnshareFlags::NEWIPC)
     .union(UnshareFlags::NEWUTS);
 
-/// What the guide keeps of a maker that stands in a finished sandbox.
+/// Handle of a maker process in a finished sandbox.
 #[derive(Debug)]
 pub(crate) struct Maker {
     pid: Pid,

@@ -25,7 +25,7 @@ pub struct Collector {
 /// Reasons why a collector cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum BadCollector {
-    /// Its address is invalid.
+    /// The address is invalid.
     #[error("must be an http:// or https:// address of a collector")]
     Address,
     /// A line is no header.

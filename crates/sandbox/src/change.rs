@@ -5,9 +5,9 @@ use crate::{Limits, SandboxError};
 /// A change of limits.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LimitChange {
-    /// Those that the sandbox has.
+    /// Current limits of the sandbox.
     pub from: Limits,
-    /// Those that it is to have.
+    /// New limits of the sandbox.
     pub to: Limits,
     /// The runtime that it was started with, as [`crate::SandboxSpec::runtime`] has it.
     pub runtime: Option<String>,
@@ -16,9 +16,9 @@ pub struct LimitChange {
 /// A limit that a living sandbox cannot be given.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct FixedLimit {
-    /// Its name in [`Limits`].
+    /// Name of the field in [`Limits`].
     pub field: &'static str,
-    /// Why, to complete "the limit …".
+    /// Reason, to complete "the limit …".
     pub reason: &'static str,
 }
 
@@ -33,7 +33,7 @@ pub(crate) struct Changed {
 }
 
 impl LimitChange {
-    /// Whether nothing changes.
+    /// Returns true if no limit changes.
     pub fn is_nothing(&self) -> bool {
         self.from == self.to
     }

@@ -11,7 +11,7 @@ use zeroize::Zeroizing;
 pub const TOLERANCE_S: i64 = 300;
 /// Bytes of the id of a message.
 pub const MAX_ID_BYTES: usize = 256;
-/// What the text of a secret begins with.
+/// Prefix of a secret's text.
 const PREFIX: &str = "whsec_";
 /// Bytes of a new secret; the scheme has 24 to 64.
 const SECRET_BYTES: usize = 32;
@@ -28,18 +28,18 @@ impl std::fmt::Debug for Secret {
     }
 }
 
-/// Why a message is refused. Its sender learns none of it.
+/// Reason why a message is refused. The sender does not get it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
     /// A part is missing or malformed.
     Malformed,
-    /// Its timestamp is too old, or in the future.
+    /// The timestamp is too old, or in the future.
     Timestamp,
     /// No signature is that of the secret.
     Signature,
 }
 
-/// What is signed of a message, as it was received.
+/// Signed parts of a message, as they were received.
 #[derive(Clone, Copy, Debug)]
 pub struct Signed<'a> {
     /// `webhook-id`.
@@ -51,7 +51,7 @@ pub struct Signed<'a> {
 }
 
 impl Secret {
-    /// Of random bytes.
+    /// Secret from random bytes.
     pub fn of(random: [u8; SECRET_BYTES]) -> Self {
         Self(Zeroizing::new(random.to_vec()))
     }
@@ -64,7 +64,7 @@ impl Secret {
             .then(|| Self(Zeroizing::new(bytes)))
     }
 
-    /// Its text.
+    /// Text form of the secret.
     pub fn text(&self) -> Zeroizing<String> {
         Zeroizing::new(format!("{PREFIX}{}", STANDARD.encode(&*self.0)))
     }

@@ -1,29 +1,29 @@
-//! What becomes of due times: one of them is run, or none.
+//! Decision about due times: one of them is run, or none.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::Timetable;
 
-/// How late a due time may be seen and still be in time: a minute.
+/// Greatest delay at which a due time is still in time: a minute.
 pub const GRACE_MICROS: i64 = 60 * 1_000_000;
-/// How long ago a due time may be that is made up for: a week.
+/// Greatest age of a missed due time that is made up for: a week.
 pub const LOOK_BACK_MICROS: i64 = 7 * 24 * 3600 * 1_000_000;
 /// Missed due times that are counted.
 pub const MAX_COUNTED: u32 = 1000;
 
-/// What becomes of due times at which no gateway ran, or that were seen more than a minute late.
+/// Policy for due times at which no gateway ran, or that were seen more than a minute late.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Missed {
-    /// They are left out.
+    /// Missed due times are skipped.
     Skip,
     /// The latest one is made up for, if it is not more than a week ago.
     #[default]
     RunOnce,
 }
 
-/// What becomes of a due time when an earlier run has not ended.
+/// Policy for a due time while an earlier run is in progress.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Overlap {
@@ -34,7 +34,7 @@ pub enum Overlap {
     Allow,
 }
 
-/// How a schedule is run.
+/// Policies of a schedule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Policy {
     /// Due times that were missed.
@@ -43,7 +43,7 @@ pub struct Policy {
     pub overlap: Overlap,
 }
 
-/// What a due time becomes.
+/// Decision about a due time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// A run.
@@ -59,7 +59,7 @@ pub enum Verdict {
 pub struct Due {
     /// When.
     pub at: i64,
-    /// What it becomes.
+    /// Decision about the due time.
     pub verdict: Verdict,
     /// Due times before it that were missed, at most [`MAX_COUNTED`].
     pub missed_before: u32,
@@ -74,7 +74,7 @@ pub struct Step {
     pub next: Option<i64>,
 }
 
-/// What is to be done `now` with a schedule that is due at `next`; none before that. `active`: an earlier run has not ended.
+/// Decision at `now` about a schedule that is due at `next`; `None`: it is not due yet. `active`: an earlier run is in progress.
 pub fn step(table: &Timetable, policy: Policy, next: i64, now: i64, active: bool) -> Option<Step> {
     if now < next {
         return None;

@@ -16,14 +16,14 @@ pub(crate) struct Coalescer {
     armed: bool,
 }
 
-/// What is to be done when the timer has fired.
+/// Action when the timer has fired.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Due {
     /// Send what waits.
     Send,
     /// Set the timer to this time.
     Again(Instant),
-    /// Nothing waits.
+    /// The queue is empty.
     Nothing,
 }
 
@@ -34,7 +34,7 @@ impl Coalescer {
         (!std::mem::replace(&mut self.armed, true)).then(|| since + COALESCE_WINDOW)
     }
 
-    /// Everything was sent.
+    /// Resets the coalescer after everything was sent.
     pub(crate) fn sent(&mut self) {
         self.since = None;
     }

@@ -20,7 +20,7 @@ const WELCOME: Duration = Duration::from_secs(10);
 const REDIAL_FIRST: Duration = Duration::from_millis(1);
 /// The longest.
 const REDIAL_LONGEST: Duration = Duration::from_millis(200);
-/// What waits for a socket before more is taken from the window.
+/// Bytes that may wait for a socket before more are taken from the window.
 const QUEUE_BYTES: usize = 256 * 1024;
 /// Queues that are written before the other tasks have their turn.
 const PUMP_ROUNDS: usize = 16;

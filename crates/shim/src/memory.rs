@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::fs;
 use std::path::Path;
 
-/// Where it is with control groups of version 2, and of version 1. Both have a line `oom_kill <count>`.
+/// File in control groups of version 2, and of version 1. Both have a line `oom_kill <count>`.
 const FILES: [&str; 2] = [
     "/sys/fs/cgroup/memory.events",
     "/sys/fs/cgroup/memory/memory.oom_control",
@@ -56,7 +56,7 @@ impl OomKills {
         }
     }
 
-    /// Whether there was a kill just now that no death was put down to.
+    /// Returns true if there was a kill that was not attributed to a death yet.
     pub(crate) fn have_grown(&self) -> bool {
         let (Some(seen), Some(now)) = (self.seen.get(), read()) else {
             return false;

@@ -72,7 +72,7 @@ pub(crate) struct Options {
     pub(crate) log: tracing::Level,
 }
 
-/// What the shim was given beside its command line.
+/// Descriptors and variables that the shim inherited, in addition to its command line.
 #[derive(Debug)]
 pub(crate) struct Inherited {
     /// The sandbox key.
@@ -150,7 +150,7 @@ impl Options {
             .collect()
     }
 
-    /// Where spill files are made.
+    /// Directory of spill files.
     pub(crate) fn spill_dir(&self) -> PathBuf {
         self.spill_dir.clone().unwrap_or_else(|| self.runtime_dir.clone())
     }

@@ -25,7 +25,7 @@ use crate::signals::{Asked, Listener, Signals};
 use crate::zygote::Zygote;
 use crate::{proc_tree, stats};
 
-/// How long the end of the shim, or of a link, waits for the gateway to store what it has.
+/// Longest wait for the gateway to store all data at the end of the shim or of a link.
 pub(crate) const DRAIN_TIME: Duration = Duration::from_secs(2);
 /// Most links, the first one and branches in the making included.
 const LINKS_MAX: usize = 64;
@@ -51,7 +51,7 @@ pub(crate) struct Shim {
     pub(crate) copying: Semaphore,
     /// Places for streams.
     pub(crate) streams: Arc<Semaphore>,
-    /// What carries the network of the sandbox, if it has one.
+    /// Network of the sandbox, if it has one.
     pub(crate) network: Option<Network>,
     /// Places for commands.
     pub(crate) commands: Arc<Semaphore>,
@@ -153,7 +153,7 @@ impl Shim {
         }
     }
 
-    /// What kernels get for an orderly end when it was not said.
+    /// Default time for an orderly end of kernels.
     pub(crate) fn stop_grace(&self) -> Duration {
         Duration::from_millis(self.options.stop_grace_ms)
     }

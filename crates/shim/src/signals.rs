@@ -19,7 +19,7 @@ pub(crate) struct Signals {
     init: bool,
 }
 
-/// What a signal asks for.
+/// Request of a signal.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Asked {
     /// Children may have ended.

@@ -1,4 +1,4 @@
-//! Whether a manifest and its files are a skill.
+//! Checks of a manifest and its files.
 
 use std::fmt;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ const MAX_PATH: usize = 200;
 /// Seconds of a run.
 const MAX_TIMEOUT: u32 = 86_400;
 
-/// Why something is no skill.
+/// Reason why a skill is invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invalid {
     /// The member of the manifest, `files` or `manifest`.
@@ -38,7 +38,7 @@ pub struct Invalid {
 }
 
 impl Invalid {
-    /// What is wrong with a field.
+    /// Error about a field.
     pub fn new(field: &'static str, reason: impl Into<String>) -> Self {
         Self {
             field,

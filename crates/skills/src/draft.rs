@@ -11,12 +11,12 @@ use crate::skill::{MAIN_FILE, Skill};
 /// Inputs or outputs of a draft.
 const MAX_VARIABLES: usize = 32;
 
-/// What a draft is made of.
+/// Parts of a draft.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Draft {
-    /// Its name.
+    /// Name of the skill.
     pub name: String,
-    /// What it does.
+    /// Purpose of the skill.
     pub description: String,
     /// Variables that the cells assign and that become arguments. The statements that assign them are left out.
     pub inputs: Vec<String>,

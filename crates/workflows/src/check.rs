@@ -1,4 +1,4 @@
-//! Whether a definition is one: names, bounds, order. What wires carry is in `typing.rs`.
+//! Checks of a definition: names, bounds and order. `typing.rs` checks the types of wires.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! What a workflow says of itself.
+//! Definition of a workflow, as its author writes it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,13 +19,14 @@ pub struct Definition {
     /// A semantic version: `1.2.0`.
     #[schemars(with = "String")]
     pub version: Version,
-    /// What it does and when to use it, for people and models; at most 1,024 characters.
+    /// Purpose and use, for people and models; at most 1,024 characters.
     pub description: String,
     /// JSON Schema of the inputs of a run, an object.
     pub inputs: Value,
-    /// Its steps, at most 100. A step begins when all that it is wired to, or comes after, has succeeded; others run side by side.
+    /// Steps, at most 100. A step begins when all steps to which it is wired, or after which it comes, have succeeded; other steps run in
+    /// parallel.
     pub steps: Vec<Step>,
-    /// What a run returns, by name.
+    /// Outputs of a run, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub outputs: BTreeMap<String, Given>,
 }
@@ -40,10 +41,10 @@ pub struct Step {
     /// The code skill that runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub skill: Option<SkillRef>,
-    /// What a person is asked, in place of a skill. Its outputs are `answer`, one of the options, and `by`, who gave it.
+    /// Question to a person, instead of a skill. The outputs are `answer`, one of the options, and `by`, the person.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval: Option<Approval>,
-    /// What the skill gets, or what the person is shown, by name.
+    /// Inputs of the skill, or values that the person sees, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub inputs: BTreeMap<String, Given>,
     /// Runs the skill once for each item of a list. The outputs of the step are the list of their outputs, in its order.
@@ -64,12 +65,12 @@ pub struct Step {
     pub after: Vec<String>,
 }
 
-/// Which skill. In a published workflow the version is exact, and the digest is there.
+/// Reference to a skill. In a published workflow the version is exact, and the digest is set.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "WorkflowSkill")]
 pub struct SkillRef {
-    /// Its name.
+    /// Name of the skill.
     pub name: String,
     /// A version, or a range of versions of which the latest is taken when the workflow is published: `1.2.0`, `^1.2`, `>=1, <3`. Default:
     /// the latest one.
@@ -85,7 +86,7 @@ pub struct SkillRef {
 #[serde(rename_all = "lowercase")]
 #[schemars(rename = "WorkflowValue")]
 pub enum Given {
-    /// What comes from elsewhere: `inputs.month`, `steps.fetch.outputs.rows`, and in a `map` `item` or `item.id`.
+    /// Value of an input or output: `inputs.month`, `steps.fetch.outputs.rows`, and in a `map` `item` or `item.id`.
     From(Wire),
     /// This value.
     Value(Value),
@@ -98,7 +99,7 @@ pub enum Given {
 pub struct Map {
     /// The list, of at most 1,000 items. An item is `item` in the inputs of the step.
     pub over: Given,
-    /// How many run at a time.
+    /// Number of items that run at the same time.
     #[serde(default = "four")]
     #[schemars(range(min = 1, max = 16))]
     pub parallel: u32,
@@ -108,12 +109,12 @@ fn four() -> u32 {
     4
 }
 
-/// What follows a failure.
+/// Retries after a failure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "WorkflowRetries")]
 pub struct Retries {
-    /// How many attempts follow the first one.
+    /// Number of attempts after the first one.
     #[schemars(range(min = 1, max = 10))]
     pub limit: u32,
     /// Seconds before the first of them. Before each other one it is twice as long as before the last, at most an hour.
@@ -126,12 +127,12 @@ fn one() -> u32 {
     1
 }
 
-/// What a person is asked.
+/// Question to a person.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "WorkflowApproval")]
 pub struct Approval {
-    /// What the person reads; at most 4,000 characters.
+    /// Text for the person; at most 4,000 characters.
     pub text: String,
     /// The answers that can be chosen, 2 to 16.
     #[serde(default = "approve_or_reject")]
@@ -165,7 +166,7 @@ impl Approval {
 }
 
 impl Given {
-    /// Where it comes from, if it does.
+    /// Wire to the source of the value, if it is not a constant.
     pub fn wire(&self) -> Option<&Wire> {
         match self {
             Self::From(wire) => Some(wire),

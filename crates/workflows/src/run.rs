@@ -26,18 +26,18 @@ pub struct Run {
     workflow: Arc<Workflow>,
     inputs: Value,
     steps: BTreeMap<String, Progress>,
-    /// Of the outputs of all attempts, as JSON.
+    /// Size of the outputs of all attempts as JSON, in bytes.
     bytes: usize,
     cancelled: bool,
     end: Option<End>,
 }
 
-/// How far a step is.
+/// Progress of a step.
 #[derive(Clone, Debug, Default)]
 struct Progress {
     /// All that it needs has succeeded.
     begun: bool,
-    /// How many runs it has: the items of a map, else one.
+    /// Number of the step's runs: the items of a map, else one.
     count: u32,
     /// The latest attempt of each item.
     latest: BTreeMap<u32, Attempt>,
@@ -83,8 +83,8 @@ impl Run {
         run
     }
 
-    /// What to do first, and after it was read back: what was running is started again under the same place, which makes it the same run of
-    /// a skill. `cancelled`: it is to end.
+    /// Effects of a start, or of a restart after the run was read back: attempts that were running are started again under the same id, so
+    /// that they are the same runs of skills. `cancelled`: the run is to end.
     pub fn begin(&mut self, now: i64, cancelled: bool) -> Vec<Effect> {
         let mut effects = Vec::new();
         self.cancelled |= cancelled;
@@ -111,7 +111,7 @@ impl Run {
         effects
     }
 
-    /// Where an attempt runs is known.
+    /// Records the session and execution of an attempt.
     pub fn started(&mut self, place: &AttemptId, session: &str, execution: Option<&str>) -> Vec<Effect> {
         let Some(attempt) = self.running(place) else {
             return Vec::new();
@@ -207,12 +207,12 @@ impl Run {
         self.attempts().filter(waits).filter_map(|one| one.due).min()
     }
 
-    /// How it ended.
+    /// End of the run; `None`: it is in progress.
     pub fn end(&self) -> Option<&End> {
         self.end.as_ref()
     }
 
-    /// What it runs.
+    /// Workflow of the run.
     pub fn workflow(&self) -> &Workflow {
         &self.workflow
     }
@@ -222,13 +222,13 @@ impl Run {
         self.steps.values().flat_map(|progress| progress.latest.values())
     }
 
-    /// How many runs a step has, if that is known: the items of a map, else one.
+    /// Number of a step's runs, if known: the items of a map, else one.
     pub fn count(&self, step: &str) -> Option<u32> {
         let progress = self.steps.get(step).filter(|progress| progress.begun)?;
         Some(progress.count)
     }
 
-    /// How far a step is; `None`: it has not begun.
+    /// Status of a step; `None`: it has not begun.
     pub fn status(&self, step: &str) -> Option<AttemptStatus> {
         use AttemptStatus::{Answered, Cancelled, Delayed, Failed, Running, Succeeded, Waiting};
         let progress = self.steps.get(step).filter(|progress| progress.begun)?;
@@ -253,10 +253,10 @@ impl Run {
         })
     }
 
-    /// What a run of a step gets. Of a step that has begun.
+    /// Inputs of a step that has begun.
     ///
     /// # Errors
-    /// It has more bytes than `most` as JSON.
+    /// The inputs have more than `most` bytes as JSON.
     pub fn inputs_of(&self, step: &str, item: u32, most: usize) -> Result<Map<String, Value>, TooLarge> {
         let Some(step) = self.workflow.step(step) else {
             return Ok(Map::new());
@@ -269,10 +269,10 @@ impl Run {
         self.values(item).all(&step.inputs, most)
     }
 
-    /// What a step has returned, once it has succeeded.
+    /// Outputs of a step that has succeeded.
     ///
     /// # Errors
-    /// It has more bytes than `most` as JSON.
+    /// The outputs have more than `most` bytes as JSON.
     pub fn outputs_of(&self, step: &str, most: usize) -> Result<Option<Value>, TooLarge> {
         let Some(outputs) = self.returned_by(step) else {
             return Ok(None);

@@ -1,4 +1,4 @@
-//! What wires carry: whether each source is there, and whether it can fit.
+//! Types of wires: checks that each source exists and can fit.
 
 use std::collections::BTreeMap;
 

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use crate::definition::Given;
 use crate::wire::{Root, Wire};
 
-/// Where values of a run are found.
+/// Values of a run, by wire.
 pub(crate) struct Values<'a, F> {
     pub inputs: &'a Value,
     /// The outputs of a step that has succeeded.
@@ -64,7 +64,7 @@ impl<'a> Carried<'a> {
 }
 
 impl<'a, F: Fn(&str) -> Option<Carried<'a>>> Values<'a, F> {
-    /// What a wire carries; `None`: it is not there.
+    /// Value of a wire; `None`: it does not exist.
     pub(crate) fn wire(&self, wire: &Wire) -> Option<Carried<'a>> {
         let mut at = match &wire.root {
             Root::Inputs => Carried::One(self.inputs),

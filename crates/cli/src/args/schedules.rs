@@ -14,16 +14,16 @@ Examples:
   himalia schedule show monthly            with its latest runs
   himalia schedule pause monthly";
 
-/// What becomes of missed due times.
+/// Policy for missed due times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum OnMissed {
     /// The latest one is made up for
     RunOnce,
-    /// They are left out
+    /// Missed due times are skipped
     Skip,
 }
 
-/// What becomes of a due time while an earlier run is in progress.
+/// Policy for a due time while an earlier run is in progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum OnOverlap {
     /// It is left out
@@ -54,14 +54,14 @@ pub enum ScheduleCommand {
     },
     /// Show a schedule and its latest runs
     Show {
-        /// Its name or id
+        /// Name or id of the schedule
         schedule: String,
         #[command(flatten)]
         gateway: GatewayArgs,
     },
     /// Start a run now
     Run {
-        /// Its name or id
+        /// Name or id of the schedule
         schedule: String,
         /// Wait for its end; the exit code is 1 unless it succeeds
         #[arg(long)]
@@ -69,7 +69,7 @@ pub enum ScheduleCommand {
         /// The same key again is the same run
         #[arg(long, value_name = "KEY")]
         key: Option<String>,
-        /// What becomes of it while an earlier run is in progress [default: as the schedule has it]
+        /// Policy while an earlier run is in progress [default: the policy of the schedule]
         #[arg(long, value_name = "POLICY")]
         overlap: Option<OnOverlap>,
         #[command(flatten)]
@@ -77,14 +77,14 @@ pub enum ScheduleCommand {
     },
     /// Start no runs until it is resumed
     Pause {
-        /// Its name or id
+        /// Name or id of the schedule
         schedule: String,
         #[command(flatten)]
         gateway: GatewayArgs,
     },
     /// Start runs again, as the caller of this command
     Resume {
-        /// Its name or id
+        /// Name or id of the schedule
         schedule: String,
         #[command(flatten)]
         gateway: GatewayArgs,
@@ -92,14 +92,14 @@ pub enum ScheduleCommand {
     /// Delete a schedule; what runs continues
     #[command(name = "rm")]
     Remove {
-        /// Its name or id
+        /// Name or id of the schedule
         schedule: String,
         #[command(flatten)]
         gateway: GatewayArgs,
     },
 }
 
-/// What runs.
+/// Skill or workflow to run.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 pub struct TargetArgs {
@@ -124,7 +124,7 @@ pub struct NewScheduleArgs {
     pub(crate) time_zone: String,
     #[command(flatten)]
     pub(crate) target: TargetArgs,
-    /// Its version [default: the latest, at each run]
+    /// Version of the skill or workflow [default: the latest, at each run]
     #[arg(long, value_name = "VERSION")]
     pub(crate) version: Option<String>,
     /// An argument; what is JSON is read as that, anything else is text; may be repeated
@@ -136,13 +136,13 @@ pub struct NewScheduleArgs {
     /// The time that a run of a skill may take, if that is less than the skill says
     #[arg(long, value_name = "TIME")]
     pub(crate) timeout: Option<Seconds>,
-    /// What becomes of due times that no gateway saw
+    /// Policy for due times while no gateway ran
     #[arg(long, value_name = "POLICY", default_value = "run-once")]
     pub(crate) missed: OnMissed,
-    /// What becomes of a due time while an earlier run is in progress
+    /// Policy for a due time while an earlier run is in progress
     #[arg(long, value_name = "POLICY", default_value = "skip")]
     pub(crate) overlap: OnOverlap,
-    /// Where the result of each run is posted
+    /// URL to which the result of each run is posted
     #[arg(long, value_name = "URL")]
     pub(crate) callback: Option<String>,
     /// Create it without starting runs

@@ -13,12 +13,12 @@ const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 const NAME: HeaderName = HeaderName::from_static("mcp-name");
 
-/// What the host calls itself.
+/// Header with the host's name for itself.
 const CALLER: HeaderName = HeaderName::from_static("x-himalia-caller");
 /// Characters of that.
 const CALLER_CHARS: usize = 64;
 
-/// What `initialize` told, if the host began with that.
+/// Version that `initialize` agreed on, if the host sent it first.
 #[derive(Debug, Default)]
 pub(super) struct Version(Mutex<Agreed>);
 
@@ -71,7 +71,7 @@ impl Version {
     }
 }
 
-/// What a host calls itself in its `clientInfo`.
+/// Name of the host in its `clientInfo`.
 fn host(info: &Value) -> Option<HeaderValue> {
     let told = [&info["name"], &info["version"]].map(|value| value.as_str().unwrap_or_default());
     let shown = told.join(" ");

@@ -37,11 +37,11 @@ use headers::Version;
 const LINE_BYTES: u64 = 8 << 20;
 /// Messages on their way at once; more wait on standard input.
 const AT_ONCE: usize = 64;
-/// How long a gateway that does not listen is waited for: one that is restarted is back by then.
+/// Longest time in which the connection to a gateway that does not listen is retried; a gateway that restarts takes less.
 const RECONNECT: Duration = Duration::from_secs(15);
 /// From one attempt to the next.
 const PAUSE: Duration = Duration::from_millis(300);
-/// How long answers are waited for when the host has closed standard input.
+/// Longest wait for answers after the host closed standard input.
 const GRACE: Duration = Duration::from_secs(2);
 /// The number of times that a call is sent again after its answer was lost.
 const REPEATS: u32 = 10;
@@ -56,7 +56,7 @@ const FAILED: i32 = -32000;
 )]
 struct Lost;
 
-/// What all messages share.
+/// State that all messages share.
 struct Proxy {
     gateway: Gateway,
     stdout: tokio::sync::Mutex<Stdout>,
@@ -153,7 +153,7 @@ impl Proxy {
         }
     }
 
-    /// Whether a message takes a request back. Its connection is closed then, as the HTTP transport has it; the code
+    /// Cancels the request that a message names, if it does. The request's connection is closed, as the HTTP transport specifies; the code
     /// that it started continues.
     fn cancels(&self, message: &Value) -> bool {
         if message["method"] != "notifications/cancelled" {

@@ -19,7 +19,7 @@ use tar::{Builder, EntryType, Header};
 use super::manifest::{self, Manifest};
 use super::{DATABASE, MANIFEST};
 
-/// What is not copied from the top of a data directory: the database, which is copied on its own, what belongs to a process or to a machine,
+/// Names at the top of a data directory that a backup omits: the database, which is copied separately, files of a process or of a machine,
 /// and the cache of packages.
 const LEFT_OUT: [&str; 8] = [
     "himalia.db",
@@ -98,8 +98,8 @@ struct Pack {
 }
 
 impl Pack {
-    /// What is in an open directory, which has this name in the backup. Sandboxes may change their files meanwhile: no name is followed
-    /// if it is a link, and none is looked up twice on the way down.
+    /// Packs an open directory under this name. Sandboxes may change their files meanwhile: symbolic links are not followed, and each name
+    /// is looked up once on the way down.
     fn directory(&mut self, from: &OwnedFd, name: &Path) -> anyhow::Result<()> {
         let mut names = Vec::new();
         for entry in Dir::read_from(from).with_context(|| said(name))? {

@@ -189,7 +189,7 @@ fn unpack(input: &Path, to: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether all directories above it are directories, and no links.
+/// Returns true if all directories above the path are directories and not links.
 fn is_inside(to: &Path, path: &Path) -> bool {
     let mut above = path.ancestors().skip(1);
     above.all(|above| fs::symlink_metadata(to.join(above)).is_ok_and(|data| data.is_dir()))

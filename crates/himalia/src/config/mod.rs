@@ -277,7 +277,7 @@ pub(crate) struct TlsFiles {
     pub(crate) key: PathBuf,
 }
 
-/// Both files, or none.
+/// Files of a certificate and its key: both or none.
 fn tls(cert: Option<PathBuf>, key: Option<PathBuf>) -> Result<Option<TlsFiles>, ConfigError> {
     match (cert, key) {
         (None, None) => Ok(None),
@@ -290,7 +290,7 @@ fn tls(cert: Option<PathBuf>, key: Option<PathBuf>) -> Result<Option<TlsFiles>, 
     }
 }
 
-/// Where the audit log goes.
+/// Destination of the audit log.
 #[derive(Clone, Debug)]
 pub(crate) enum AuditLog {
     At(AuditTarget),
@@ -321,7 +321,7 @@ fn message_bytes(said: ByteSize) -> Result<usize, ConfigError> {
     }
 }
 
-/// What was said, with what the file says below it.
+/// Merges command line and environment with the file, which has lower precedence.
 fn with_file(said: Given) -> Result<Given, ConfigError> {
     match said.config.clone() {
         Some(path) => Ok(said.over(read_file(&path)?)),

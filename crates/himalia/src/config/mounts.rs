@@ -103,7 +103,7 @@ fn read(name: &str, table: MountTable, private: &[&Path]) -> Result<MountTemplat
     MountTemplate::new(mount).map_err(|(key, reason)| (format!(".{key}"), reason))
 }
 
-/// Whether a directory of the host may be shared.
+/// Checks that a directory of the host may be shared.
 fn directory(base: &Path, private: &[&Path]) -> Result<(), String> {
     if !base.is_absolute() {
         return Err("must be an absolute path".to_owned());

@@ -20,15 +20,15 @@ const IMAGE: &str = "himalia-kernel";
 /// Most templates.
 const MAX_TEMPLATES: usize = 64;
 
-/// Everything about sandboxes.
+/// Settings of sandboxes.
 #[derive(Clone, Debug)]
 pub(crate) struct Sandboxes {
     pub(crate) isolation: IsolationSetting,
-    /// What the operator said.
+    /// Range that the operator has set.
     pub(crate) host_uids: Option<RangeInclusive<u32>>,
     /// The cluster whose pods are the sandboxes.
     pub(crate) kubernetes: Option<Kubernetes>,
-    /// Whether something needs the Docker engine.
+    /// True if a setting needs the Docker engine.
     pub(crate) docker_wanted: bool,
     pub(crate) docker: Docker,
     pub(crate) defaults: Template,
@@ -141,7 +141,7 @@ impl Sandboxes {
     }
 }
 
-/// Whether the engine would ask the Docker provisioner for this.
+/// Returns true if the template needs the Docker provisioner.
 fn wants_docker(template: &Template) -> bool {
     template.provisioner == ProvisionerChoice::Named(ProvisionerKind::Docker)
         || template.image.is_some()
@@ -212,7 +212,7 @@ pub(super) fn weakest(runtimes: &BTreeMap<String, Isolation>, least: Isolation) 
         .map(|(name, _)| name.clone())
 }
 
-/// Whether the engine could know something by this name. Colons, slashes and at signs are those of images.
+/// Returns true if the engine accepts the text as a name. Colons, slashes and at signs belong to images.
 fn is_docker_name(text: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-/:@".contains(&byte);
     text.len() <= 255

@@ -319,7 +319,7 @@ fn limits(
     })
 }
 
-/// Whether this could be imported: `package.module`.
+/// Returns true for a name that Python can import: `package.module`.
 fn is_module(name: &str) -> bool {
     let part = |part: &str| {
         part.bytes().next().is_some_and(|byte| !byte.is_ascii_digit())

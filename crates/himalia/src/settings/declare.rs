@@ -1,15 +1,15 @@
-//! How the list of settings becomes types: the macro `settings!`.
+//! The macro `settings!`, which declares types from the list of settings.
 
 use clap::{Arg, Args, Command};
 use serde::de::DeserializeOwned;
 
-/// What a setting's flag, variable and row in the documentation need, beside what clap knows.
+/// Description of a setting for its flag, variable and row in the documentation, beyond clap's own data.
 pub(crate) struct Setting {
-    /// Its key in the file.
+    /// Key in the file.
     pub(crate) key: &'static str,
     /// Part of `--help`.
     heading: &'static str,
-    /// Its default, or what takes the place of one.
+    /// Default, or a text that describes it.
     pub(crate) default: Option<&'static str>,
 }
 
@@ -72,7 +72,7 @@ macro_rules! settings {
         }
 
         impl Given {
-            /// What is said here, and for the rest what `file` says. The token and the file it is in are one setting.
+            /// Merges with `file`, whose settings have lower precedence. The token and its file are one setting.
             pub(crate) fn over(self, mut file: Self) -> Self {
                 if self.token.is_some() || self.token_file.is_some() {
                     (file.token, file.token_file) = (None, None);
@@ -119,7 +119,7 @@ impl Setting {
         }
     }
 
-    /// Its environment variable.
+    /// Environment variable of the setting.
     fn variable(&self) -> String {
         format!("HIMALIA_{}", self.key.to_uppercase())
     }

@@ -34,9 +34,9 @@ pub(crate) struct KubernetesTable {
     pub(crate) namespace: Option<String>,
     /// The name of this gateway in the namespace.
     pub(crate) gateway: Option<String>,
-    /// How the API is reached; the pod's own account where it is not said.
+    /// Kubeconfig for the API; the pod's own account if it is missing.
     pub(crate) kubeconfig: Option<PathBuf>,
-    /// Which context of the kubeconfig.
+    /// Context of the kubeconfig.
     pub(crate) context: Option<String>,
     /// Image of sandboxes that name none.
     pub(crate) image: Option<String>,
@@ -84,9 +84,9 @@ pub(crate) struct MountTable {
     pub(crate) claim: Option<String>,
     /// The part of it that is mounted.
     pub(crate) subdirectory: Option<PathBuf>,
-    /// Where it is in sandboxes.
+    /// Path in sandboxes.
     pub(crate) path: Option<PathBuf>,
-    /// Whether sessions may write.
+    /// True if sessions may write.
     pub(crate) writable: bool,
     /// The owner of the files.
     pub(crate) uid: Option<u32>,
@@ -105,7 +105,7 @@ pub(crate) struct TemplateTable {
     pub(crate) runtime: Option<String>,
     /// `none`, `allow`, or a name of `[docker] networks`.
     pub(crate) network: Option<String>,
-    /// What may be reached with `allow`.
+    /// Hosts that `allow` permits.
     pub(crate) allow: Option<AllowList>,
     /// Credentials that its sessions may use.
     pub(crate) credentials: Option<Vec<TemplateCredential>>,
@@ -113,15 +113,15 @@ pub(crate) struct TemplateTable {
     pub(crate) intercept: Option<Intercept>,
     /// Tools that its sessions may use.
     pub(crate) tools: Option<Vec<ToolPattern>>,
-    /// Those of them that may be called although they change something.
+    /// Tools that may be called although they change something.
     pub(crate) tools_write: Option<Vec<ToolPattern>>,
-    /// Whether a person is asked to approve calls of others that change something.
+    /// True if a person is asked to approve calls of other tools that change something.
     pub(crate) tools_approval: Option<bool>,
     /// Calls of tools while one request runs.
     pub(crate) tool_calls_per_execution: Option<u32>,
     /// Calls of tools of a session.
     pub(crate) tool_calls: Option<u64>,
-    /// Whether code of its sessions may run skills.
+    /// True if code of the sessions may run skills.
     pub(crate) skills: Option<bool>,
     /// Sessions below each other that code starts.
     pub(crate) tree_depth: Option<u32>,

@@ -13,13 +13,13 @@ use himalia_cli::values::text_or_number;
 use himalia_sandbox::Isolation;
 use serde::{Deserialize, Deserializer, de};
 
-/// What becomes of kernels when the gateway stops.
+/// Effect of the gateway's stop on kernels.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum OnStop {
-    /// They continue, and the next gateway finds them again
+    /// Kernels continue, and the next gateway finds them again
     Keep,
-    /// They are ended
+    /// Kernels are stopped
     Stop,
 }
 
@@ -99,7 +99,7 @@ impl<'de> Deserialize<'de> for Processors {
     }
 }
 
-/// Which isolation kernels get that ask for nothing.
+/// Isolation of kernels that request no level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum IsolationSetting {
     /// Namespaces if they work here, else none.

@@ -21,8 +21,7 @@ use crate::{Isolation, SandboxId};
 
 /// First and longest pause before the events are asked for again.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
-/// How often the containers are looked up although no event came: the engine keeps only few events for those who missed
-/// some.
+/// Interval of the lookup of all containers without an event: the engine keeps only few events for clients that missed some.
 const LOOK: Duration = Duration::from_secs(15);
 
 /// Follows the events until the provisioner is gone. `alive` closes then.

@@ -2,7 +2,7 @@
 
 use crate::{Isolation, SandboxError};
 
-/// Who maps, by what an engine says of itself. An engine that maps ids knows few of them.
+/// Mapping of user ids, as the engine reports it. An engine that maps ids has a bounded range of them.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Mapping {
     /// No mapping: an id in a container is the same id on the host.

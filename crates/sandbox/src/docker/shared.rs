@@ -1,7 +1,6 @@
-//! What the operator shares with containers.
+//! Mounts of the operator in containers.
 //!
-//! The engine cannot map the ids of a mount. So a container has the user of the files that it may write to, in place of one of its
-//! own.
+//! The engine cannot map the ids of a mount. So a container runs as the owner of the files that it may write, instead of a user of its own.
 
 use bollard::models::{
     Mount, MountBindOptions, MountBindOptionsPropagationEnum, MountType, MountVolumeOptions,
@@ -14,7 +13,7 @@ use crate::host::blocking;
 use crate::host::shared::{bad, open_directory};
 use crate::{FileOwner, MountKind, MountSource, SandboxError, SandboxId, SandboxSpec, SharedMount};
 
-/// What can be mounted here.
+/// Kinds of mounts that containers can have.
 pub(super) const MOUNTS: &[MountKind] = &[MountKind::Directory, MountKind::Volume];
 
 /// The mounts of a sandbox, and whose files they are.
@@ -50,8 +49,8 @@ pub(super) async fn shared(
     Ok(shared)
 }
 
-/// What each mount is made of, as the engine names it, and whose files it has. Makes directories that are missing, unless this
-/// is `only_a_check`.
+/// Finds the source of each mount, as the engine names it, and the owner of its files. Creates missing directories, unless `only_a_check`
+/// is set.
 pub(super) async fn find(
     inner: &Inner,
     mounts: Vec<SharedMount>,

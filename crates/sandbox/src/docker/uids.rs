@@ -16,16 +16,16 @@ use super::names::{self, Names, UID};
 use crate::host::uids::{Pool, check};
 use crate::{FileOwner, Files, SandboxError, SandboxId, SandboxSpec};
 
-/// Where an engine maps the ids of containers to others, it knows 65,536: those from here on are given.
+/// First id that is assigned if the engine maps the ids of containers; it then maps 65,536.
 const FIRST_MAPPED: u32 = 1000;
 const MAPPED: u32 = 64_000;
 
 /// The ids of this process's sandboxes. A user's group has the same number.
 #[derive(Debug)]
 pub(super) struct Uids {
-    /// Those that no container gets.
+    /// Ids that no container gets.
     taken: BTreeSet<u32>,
-    /// Those that containers get.
+    /// Ranges of ids for containers.
     ranges: Vec<RangeInclusive<u32>>,
     held: Mutex<Held>,
 }

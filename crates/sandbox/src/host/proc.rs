@@ -84,8 +84,7 @@ impl Process {
         self.strings("environ")
     }
 
-    /// Whether `program` and `argument` are in its command line, the program as its first or (for a script)
-    /// second word.
+    /// Returns true if the command line has `program` as its first or (for a script) second word, and `argument`.
     pub(crate) fn runs(&self, program: &[u8], argument: &[u8]) -> bool {
         let line = self.strings("cmdline");
         let mut words = line.split(|byte| *byte == 0);

@@ -10,7 +10,7 @@ use super::noted::{Noted, Record};
 use crate::host::MARK_VARIABLE;
 use crate::host::proc::{Process, ProcessId, has_variable};
 
-/// How long processes may take to end after SIGKILL.
+/// Longest time from SIGKILL to the end of the processes.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Pause between two looks at the processes that were killed.
 const PAUSE: Duration = Duration::from_millis(4);
@@ -27,7 +27,7 @@ pub(super) struct Hunt {
     variable: String,
     /// Program and argument of a shim whose process id was never written down.
     unknown_shim: Option<(Vec<u8>, Vec<u8>)>,
-    /// Everything ever matched, so that a process stays ours after its parent died.
+    /// All processes ever matched, so that a process is still found after its parent died.
     known: HashSet<ProcessId>,
     /// Processes without the mark. Each environment is read once: a new process of the sandbox has the mark from its beginning.
     unmarked: HashSet<ProcessId>,

@@ -23,7 +23,7 @@ use serde::de::DeserializeOwned;
 use crate::SandboxError;
 use crate::host::MARK_VARIABLE;
 
-/// How long a call may take; it takes milliseconds.
+/// Upper bound of a call's duration; a call usually takes milliseconds.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Bytes of an answer.
 const MAX_ANSWER: usize = 256 << 10;
@@ -47,7 +47,7 @@ pub(super) struct PreparedSandbox {
     pub(super) namespaces: Vec<OwnedFd>,
 }
 
-/// What a call said.
+/// Result of a call.
 #[derive(serde::Deserialize)]
 #[serde(untagged)]
 enum Answer<T> {

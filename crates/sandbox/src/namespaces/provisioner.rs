@@ -53,7 +53,7 @@ impl NamespacesProvisioner {
 }
 
 impl NamespacesProvisioner {
-    /// What `measure` finds for the sandboxes of these that have a record.
+    /// Result of `measure` for each sandbox in the list that has a record.
     fn measured<T: Send + 'static>(
         &self,
         ids: Vec<SandboxId>,

@@ -9,7 +9,7 @@ use super::try_out;
 use crate::host::shared::{SharedDirectory, bad, open_directory};
 use crate::{MountKind, SandboxError, SharedMount, check_kinds};
 
-/// What can be mounted here.
+/// Kinds of mounts that this level supports.
 pub(super) const MOUNTS: &[MountKind] = &[MountKind::Directory];
 
 /// One of a sandbox.
@@ -38,7 +38,7 @@ impl Shared {
     }
 }
 
-/// Those of a spec. Directories that are missing are made, where they can be written to. Blocks.
+/// Opens the mounts of a spec. Creates missing directories if they are writable. Blocks.
 pub(super) fn open(inner: &Inner, mounts: &[SharedMount]) -> Result<Vec<Shared>, SandboxError> {
     mounts
         .iter()

@@ -26,14 +26,14 @@ use crate::{Files, Limits, MountSource, Network, SandboxSpec, SharedMount, Zygot
 
 /// The most forms with a standby sandbox. A new form evicts the one that was made or requested the longest time ago.
 const MAX_FORMS: usize = 8;
-/// How long after a start the next one is made: the kernel that was just started comes first.
+/// Delay from a start to the creation of the next standby sandbox, so that the started kernel gets the processor first.
 const AFTER: Duration = Duration::from_millis(100);
 
 /// A sandbox without an owner.
 #[derive(Debug)]
 pub(super) struct Standby {
     pub(super) record: Record,
-    /// How its first process ended.
+    /// Exit status of the first process.
     pub(super) status: Option<oneshot::Receiver<i32>>,
     /// Takes the key.
     pub(super) key: File,
@@ -47,7 +47,7 @@ struct Form {
     binds: Vec<(PathBuf, Option<(u64, u64)>)>,
     names: BTreeMap<&'static str, PathBuf>,
     network: Network,
-    /// What the operator shares, likewise.
+    /// Mounts of the operator, likewise.
     mounts: Vec<(SharedMount, Option<(u64, u64)>)>,
     show_data: bool,
     orphan_ttl: Option<Duration>,
@@ -111,7 +111,7 @@ impl Standbys {
         }
     }
 
-    /// Whether one of this form is to be made now, and which one has to end for it.
+    /// Decides whether to create a standby sandbox of this form now, and which one has to end first.
     fn reserve(&self, form: &Form) -> (bool, Option<Standby>) {
         let mut all = self.all.lock();
         if all.iter().any(|(other, _)| other == form) {

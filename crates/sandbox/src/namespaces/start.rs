@@ -193,7 +193,7 @@ impl Fresh {
         Ok((shim, root.plan()?))
     }
 
-    /// Its first process runs.
+    /// Records that the first process runs.
     fn began(&mut self, init: ProcessId, by_zygote: bool) -> Result<(), SandboxError> {
         self.record.details.zygote = by_zygote;
         self.record.shim = Some(init);
@@ -278,7 +278,7 @@ impl Fresh {
         }
     }
 
-    /// Whether a zygote has started it.
+    /// Returns true if a zygote started the sandbox.
     pub(super) fn is_by_zygote(&self) -> bool {
         self.record.details.zygote
     }
@@ -310,7 +310,7 @@ fn give_key(mut pipe: File, spec: &SandboxSpec) -> std::io::Result<()> {
     pipe.write_all(spec.key.expose().as_bytes())
 }
 
-/// How the shim is started, in either way.
+/// Arguments and environment of the shim, for both kinds of start.
 struct Shim {
     argv: Vec<String>,
     env: BTreeMap<String, String>,
@@ -329,7 +329,7 @@ pub(super) fn wanted(limits: &Limits, memory: Memory) -> Wanted {
     }
 }
 
-/// Who enforces the limits that are set.
+/// Mechanisms that enforce the limits that are set.
 pub(super) fn report(limits: &Limits, inner: &Inner, is_kept: bool) -> LimitReport {
     let can = inner.limits();
     let if_set = |is_set: bool, by: Enforcement| if is_set { by } else { Enforcement::None };

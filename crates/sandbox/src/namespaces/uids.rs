@@ -18,7 +18,7 @@ pub(super) struct HostUids {
 #[derive(Debug)]
 struct Given {
     pool: Pool,
-    /// Those that kept files may have.
+    /// Ids reserved for owners of kept files.
     of_files: Vec<RangeInclusive<u32>>,
 }
 

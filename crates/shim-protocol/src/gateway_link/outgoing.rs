@@ -13,10 +13,10 @@ struct Outgoing {
     record: u64,
 }
 
-/// How far a request is on its way.
+/// State of a request before its acceptance.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum State {
-    /// Its record is not written: it is not sent, and nothing behind it in its lane is.
+    /// The record is not written: neither the request nor a later one of its lane may be sent.
     Unrecorded,
     /// It may be sent.
     Ready,

@@ -26,14 +26,14 @@ use requests::Requests;
 /// Most kernels of one shim, kernel 0 (the shim itself) not counted.
 pub const KERNELS_MAX: usize = 64;
 
-/// What the shim says about a kernel's process in a hello.
+/// Process of a kernel, as a hello reports it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct ProcessView {
     /// Present or last incarnation.
     pub incarnation: u32,
     /// Process id while it runs.
     pub pid: Option<i32>,
-    /// What it is doing.
+    /// State of the kernel.
     pub state: KernelState,
     /// Unix time in milliseconds of its start.
     pub start_ms: u64,
@@ -53,15 +53,15 @@ impl Default for ProcessView {
     }
 }
 
-/// What must survive a gateway, for all kernels of one shim. Pure: time, sockets and files are the caller's; the spill
-/// file is behind [`SpillStore`].
+/// State of one shim's kernels that must survive a gateway. Pure: time, sockets and files are the caller's; the spill file is behind
+/// [`SpillStore`].
 #[derive(Debug)]
 pub struct ShimLink<S> {
     protocol: VersionRange,
     epoch_seen: u64,
     connected: PerLane<Option<Connection>>,
     kernels: BTreeMap<u16, KernelLink<S>>,
-    /// Where the next round over the kernels begins, per lane.
+    /// Kernel at which the next round over the kernels begins, per lane.
     turn: PerLane<u16>,
 }
 
@@ -285,7 +285,7 @@ impl<S: SpillStore> ShimLink<S> {
         }
     }
 
-    /// How many tracked requests the kernel has not answered.
+    /// Number of tracked requests that the kernel has not answered.
     pub fn unfinished(&self, kernel: u16) -> usize {
         self.kernels
             .get(&kernel)

@@ -9,7 +9,7 @@ use super::spill::{Spill, SpillStore};
 use crate::packet::to_json;
 use crate::{Gap, GapReason, Kind, LinkRange, Origin, PerLane, ProtocolError};
 
-/// How much an outbox holds.
+/// Bounds of an outbox.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct WindowLimits {
     /// Bytes in memory. One frame may always be there, whatever its size.
@@ -19,7 +19,7 @@ pub struct WindowLimits {
 }
 
 impl WindowLimits {
-    /// What a kernel gets: 2 MiB and 64 MiB on the now lane, 16 MiB and 1 GiB on data.
+    /// Bounds per kernel: 2 MiB in memory and 64 MiB in the spill file on the now lane, 16 MiB and 1 GiB on data.
     pub const PER_LANE: PerLane<Self> = PerLane {
         now: Self {
             memory: 2 << 20,
@@ -32,7 +32,7 @@ impl WindowLimits {
     };
 }
 
-/// Where something that was pushed has gone.
+/// Destination of a pushed message.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Placed {
     /// Into memory.
@@ -43,8 +43,8 @@ pub enum Placed {
     Dropped,
 }
 
-/// What one lane of one kernel holds for the gateway, in order: memory (sent or not, unacknowledged), then the spill
-/// file (never sent), then a gap that is still open.
+/// Messages of one lane of one kernel for the gateway, in order: in memory (sent or not, unacknowledged), then in the spill file (never
+/// sent), then an open gap.
 #[derive(Debug)]
 pub(super) struct Outbox<S> {
     kernel: u16,

@@ -3,7 +3,7 @@ use std::io;
 use himalia_shim_protocol::{StreamFailed, StreamFailure};
 use rustix::io::Errno;
 
-/// Why something with files is not done.
+/// Reason why an operation on files failed.
 #[derive(Debug)]
 pub(super) struct Failure {
     pub(super) code: StreamFailure,
@@ -20,7 +20,7 @@ impl Failure {
         }
     }
 
-    /// Of a system call on what is called `what`.
+    /// Failure of a system call on `what`.
     pub(super) fn of(what: &str, error: Errno) -> Self {
         use StreamFailure as Code;
         let (code, reason) = match error {
@@ -43,7 +43,7 @@ impl Failure {
         Self::new(code, format!("{what}: {reason}"))
     }
 
-    /// Of reading or writing what is called `what`.
+    /// Failure of reading or writing `what`.
     pub(super) fn io(what: &str, error: &io::Error) -> Self {
         match error.raw_os_error() {
             Some(number) => Self::of(what, Errno::from_raw_os_error(number)),

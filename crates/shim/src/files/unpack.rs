@@ -162,12 +162,12 @@ fn bad(error: &io::Error) -> Failure {
     refused(&error.to_string())
 }
 
-/// What an archive is read from.
+/// Source of an archive.
 struct Source<'a> {
     connection: &'a mut Connection,
     chunk: Bytes,
     ended: bool,
-    /// Why nothing more comes: the reader of the archive would not tell.
+    /// Reason for an early end of the data, which the archive's reader does not report.
     failure: Option<Failure>,
     /// Bytes that may be read until it is set again.
     budget: Rc<Cell<u64>>,

@@ -1,4 +1,4 @@
-//! Where a branch works: in its parent's directory, or in a copy of it.
+//! Work directory of a branch: its parent's directory, or a copy of it.
 
 use std::path::{Path, PathBuf};
 
@@ -10,9 +10,9 @@ use crate::link::Link;
 use crate::shim::Shim;
 use crate::work_dir::{self, BRANCHES, Copied, CopyError, WorkCopy};
 
-/// Where the parent works.
+/// Work directory of the parent.
 pub(super) struct ParentFiles {
-    /// What is copied.
+    /// Directory to copy.
     root: PathBuf,
     /// The directory of all copies.
     base: PathBuf,

@@ -22,7 +22,7 @@ use crate::text;
 const WAIT_MAX_MS: u64 = 600_000;
 /// For the reply, beside the time that the kernel may wait. The kernel gives up after 14 s.
 const REPLY: Duration = Duration::from_secs(15);
-/// What a branch is asked to run: nothing, in any language where `#` begins a comment.
+/// Code that a branch runs as a test: nothing, in any language where `#` begins a comment.
 const PROBE: &str = "# himalia";
 
 /// The steps that have a process in them.
@@ -192,7 +192,7 @@ impl Attempt<'_> {
     }
 }
 
-/// What the kernel says of hazards, cut to bounds.
+/// Hazards that the kernel reports, cut to bounds.
 fn hazards_of(reply: &Value) -> Vec<Hazard> {
     let said = reply.get("hazards").and_then(Value::as_array);
     let read = said.into_iter().flatten().take(HAZARDS_MAX).filter_map(|hazard| {

@@ -1,4 +1,4 @@
-//! What the shim asks a kernel by itself: late binding, a fork, a silent execution.
+//! Requests of the shim itself to a kernel: late binding, a fork, a silent execution.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -19,12 +19,12 @@ const BIND: Duration = Duration::from_secs(5);
 /// Most bytes of a reason.
 const REASON_BYTES: usize = 500;
 
-/// Why a question was not answered.
+/// Reason why a request was not answered.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Unanswered {
     /// There is no process, or it ended.
     NotRunning,
-    /// Nothing came in time.
+    /// There was no reply in time.
     Silent,
     /// Too much waits for it.
     Full,
@@ -125,7 +125,7 @@ impl Kernel {
     }
 }
 
-/// What an error reply says, in one line.
+/// Text of an error reply, in one line.
 pub(crate) fn error_of(reply: &Value) -> String {
     let field = |name: &str| reply.get(name).and_then(Value::as_str).unwrap_or_default();
     let said = match (field("ename"), field("evalue")) {

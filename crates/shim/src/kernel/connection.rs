@@ -18,7 +18,7 @@ const RETRY: Duration = Duration::from_millis(2);
 /// The longest such wait.
 const RETRY_MAX: Duration = Duration::from_millis(20);
 
-/// What came from a kernel.
+/// Data that was received from a kernel.
 #[derive(Debug)]
 pub(super) enum Received {
     /// The frames of a message.
@@ -35,9 +35,9 @@ pub(super) enum Received {
 pub(super) struct Connection {
     socket: Socket,
     decoder: Decoder,
-    /// What the socket has not taken yet.
+    /// Data that the socket has not accepted yet.
     out: WriteQueue,
-    /// Who receives; it also writes on when there is room.
+    /// Task that receives; it also continues to write when the socket has room.
     receiver: Option<Waker>,
     closed: bool,
 }
@@ -102,7 +102,7 @@ impl Connection {
         Ok(())
     }
 
-    /// What comes next. An error is the end of the connection, and says how the kernel broke the protocol. Cancel-safe.
+    /// Next data. An error ends the connection and describes the violation of the protocol. Cancel-safe.
     pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Received, Error>> {
         loop {
             let received = match ready!(self.poll_item(cx))? {

@@ -29,7 +29,7 @@ pub(super) struct Private {
 #[derive(Debug)]
 struct Waiting {
     answer: oneshot::Sender<Value>,
-    /// What has come so far; the answer is complete when nothing is missing.
+    /// Reply so far; complete when no part is missing.
     reply: Option<Value>,
     idle: bool,
 }

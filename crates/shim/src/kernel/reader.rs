@@ -24,7 +24,7 @@ pub(super) struct Reader {
     pub(super) incarnation: u32,
     pub(super) signer: Rc<Signer>,
     pub(super) flow: Rc<Flow>,
-    /// How much was dropped: a hostile kernel must not fill the log.
+    /// Number of dropped messages, so that a hostile kernel cannot fill the log.
     pub(super) dropped: Cell<u64>,
 }
 
@@ -33,7 +33,7 @@ struct Framed {
     signature: Bytes,
     answers: Option<RequestId>,
     flush: Flush,
-    /// What it says of the kernel, where it is a status.
+    /// Busy state, if the message is a status.
     busy: Option<bool>,
     content: Content,
 }
@@ -191,8 +191,8 @@ fn is_followed(channel: Channel, busy: bool) -> bool {
     channel == Channel::Shell && busy
 }
 
-/// How a message of iopub is sent, and whether the kernel is busy if it says so. The content of a status is looked
-/// at, not parsed: a wrong guess costs a moment.
+/// Flush mode of an iopub message, and the busy state if it is a status. The content of a status is searched, not parsed: a wrong guess
+/// costs a moment.
 fn flush(msg_type: &str, content: &[u8]) -> (Flush, Option<bool>) {
     match msg_type {
         "stream" | "display_data" | "update_display_data" => (Flush::Lossy, None),

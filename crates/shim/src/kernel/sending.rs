@@ -13,7 +13,7 @@ use crate::outlet::lane_of;
 /// answer, as long as it gives no notices.
 const WAITING_MAX: usize = 2048;
 const WAITING_BYTES: usize = 64 << 20;
-/// Why a message is refused for which there is no process.
+/// Refusal of a message while there is no process.
 pub(super) const NOT_RUNNING: &str = "the kernel is not running";
 
 /// A message that came before the sockets were there.

@@ -122,7 +122,7 @@ impl Outlets {
 pub(super) struct Receiver(Rc<RefCell<Connection>>);
 
 impl Receiver {
-    /// What comes next. Nothing follows an error, or the end.
+    /// Next data. Nothing follows an error or the end.
     pub(super) async fn next(&mut self) -> Result<Received, Error> {
         poll_fn(|cx| self.0.borrow_mut().poll_next(cx)).await
     }

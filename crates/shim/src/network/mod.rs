@@ -20,14 +20,14 @@ use tokio::sync::{Mutex, mpsc, watch};
 use clients::{CLIENTS_MAX, accept};
 use parked::{PARKED, Parked};
 
-/// Where the proxy listens.
+/// Address of the proxy.
 const ADDRESS: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 3128);
 
 /// The thread that carries the network of the sandbox. It runs as long as the shim.
 #[derive(Debug)]
 pub(crate) struct Network(watch::Sender<Way>);
 
-/// How the gateway is reached at present.
+/// Present connection to the gateway.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Way {
     /// The name of a link.

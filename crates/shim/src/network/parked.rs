@@ -13,12 +13,12 @@ use tokio::time::{Instant, sleep};
 
 use super::Way;
 
-/// How many there are.
+/// Number of parked connections.
 pub(super) const PARKED: usize = 2;
 /// Pauses between two dials.
 const REDIAL_FIRST: Duration = Duration::from_millis(1);
 const REDIAL_LONGEST: Duration = Duration::from_millis(200);
-/// How often it is looked whether another gateway listens.
+/// Interval of checks for another listening gateway.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 
 /// A client that wants a connection to the gateway.

@@ -26,7 +26,7 @@ use crate::reaper::Death;
 
 /// For the step between the shim and the program.
 const EXEC: Duration = Duration::from_secs(10);
-/// How long the gateway may take to read the end.
+/// Longest wait for the gateway to read the end.
 const LAST: Duration = Duration::from_secs(30);
 /// Output that waits for the gateway; above it the command waits.
 const OUT_BYTES: usize = 256 << 10;
@@ -51,7 +51,7 @@ pub(super) struct Relay {
     out: WriteQueue,
     reading: [Reading; 2],
     input: Option<pipe::Sender>,
-    /// What the command has not read.
+    /// Input that the command has not read.
     waiting: VecDeque<Bytes>,
     waiting_bytes: usize,
     /// The gateway sends no more input.
@@ -60,7 +60,7 @@ pub(super) struct Relay {
     buffer: Vec<u8>,
 }
 
-/// What happens next.
+/// Next step.
 enum Step {
     Received(io::Result<usize>),
     Room(io::Result<()>),

@@ -21,14 +21,14 @@ use crate::kernel::{own_program, send_plan};
 /// A command that was just forked. It must be watched before anything is awaited.
 pub(super) struct Spawned {
     pub(super) pid: Pid,
-    /// Where an error of its start comes from; it is closed when the program runs.
+    /// Source of a start error; it is closed when the program runs.
     pub(super) report: UnixStream,
-    /// Its standard input, if it has one.
+    /// Standard input, if the command has one.
     pub(super) input: Option<OwnedFd>,
     pub(super) output: Output,
 }
 
-/// What a command writes to.
+/// Destination of a command's output.
 pub(super) enum Output {
     /// Standard output and standard error.
     Pipes(OwnedFd, OwnedFd),

@@ -25,7 +25,7 @@ const DEPTH_MAX: usize = 100;
 /// Copied at once; between two, the copy can be given up.
 const CHUNK_BYTES: usize = 256 * 1024;
 
-/// What was copied.
+/// Summary of a copy.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Copied {
     /// Bytes of files.
@@ -34,7 +34,7 @@ pub(crate) struct Copied {
     pub(crate) skipped: u32,
 }
 
-/// Why there is no copy.
+/// Reason why there is no copy.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CopyError {
     /// A bound was reached.
@@ -43,9 +43,9 @@ pub(crate) enum CopyError {
     /// Something could not be read or written.
     #[error("{what}: {error}")]
     Failed {
-        /// What.
+        /// Object that could not be copied.
         what: String,
-        /// Why.
+        /// Error of the copy.
         error: io::Error,
     },
     /// The shim is ending.

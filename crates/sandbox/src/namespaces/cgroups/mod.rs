@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::SandboxError;
 
-/// How long a group may stay busy after its processes were killed.
+/// Longest time that a group may stay busy after its processes were killed.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Pause between two attempts to remove a group.
 const PAUSE: Duration = Duration::from_millis(5);
@@ -28,7 +28,7 @@ const CPU_PERIOD: u64 = 100_000;
 /// The least share of processor time that the kernel takes, in microseconds of a period.
 const CPU_QUOTA_MIN: u64 = 1_000;
 
-/// Where groups are made: one parent directory for each controller that can be used.
+/// Parent directories of control groups: one for each usable controller.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct CgroupRoot {
     memory: Option<ControllerDir>,
@@ -147,7 +147,7 @@ impl Groups {
             .collect()
     }
 
-    /// How many processes the kernel killed because they were out of memory; `None` without a group.
+    /// Number of processes that the operating system kernel killed for lack of memory; `None` without a group.
     pub(super) fn oom_kills(&self) -> Option<u64> {
         let group = self.memory.as_ref()?;
         group.field(group.pick("memory.oom_control", "memory.events"), "oom_kill")

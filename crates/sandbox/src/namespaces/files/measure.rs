@@ -1,4 +1,4 @@
-//! How much space a directory takes.
+//! Disk usage of a directory.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ const MAX_DEPTH: usize = 128;
 /// Size of the unit of `st_blocks` (`stat(3type)`).
 const BLOCK_BYTES: u64 = 512;
 
-/// What a directory holds.
+/// Disk usage of a directory.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(in crate::namespaces) struct Measured {
     /// Space that is allocated for it.

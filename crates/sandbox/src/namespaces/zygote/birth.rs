@@ -16,13 +16,13 @@ use crate::SandboxError;
 use crate::host::proc::ProcessId;
 use crate::namespaces::jail::PreparedSandbox;
 
-/// How a first process enters its sandbox.
+/// Order to enter a sandbox as its first process.
 #[derive(Debug)]
 pub(in crate::namespaces) struct Order {
     pub(in crate::namespaces) sandbox: PreparedSandbox,
     /// Gives the sandbox's key and ends.
     pub(in crate::namespaces) key: OwnedFd,
-    /// Its standard output and error.
+    /// File for standard output and error.
     pub(in crate::namespaces) log: File,
     pub(in crate::namespaces) rlimits: Vec<Rlimit>,
     pub(in crate::namespaces) argv: Vec<String>,
@@ -33,7 +33,7 @@ pub(in crate::namespaces) struct Order {
 #[derive(Debug)]
 pub(in crate::namespaces) struct Born {
     pub(in crate::namespaces) process: ProcessId,
-    /// How it ended, as `waitpid(2)` has it. Closed without an answer when the zygote has died before.
+    /// Exit status as in `waitpid(2)`. Closed without a value if the zygote died first.
     pub(in crate::namespaces) status: oneshot::Receiver<i32>,
 }
 

@@ -26,7 +26,7 @@ use birth::Born;
 
 /// Zygotes at once. One more makes room by ending the one that was used last the longest time ago.
 const MAX_ZYGOTES: usize = 16;
-/// How long the end of all zygotes may take.
+/// Longest time for the end of all zygotes.
 const CLOSING: Duration = Duration::from_secs(5);
 /// Requests that wait for one zygote; more are refused.
 const MAX_WAITING: usize = 64;
@@ -38,7 +38,7 @@ struct Request {
     answer: oneshot::Sender<Result<Born, SandboxError>>,
 }
 
-/// What a zygote is doing.
+/// State of a zygote.
 #[derive(Clone, Debug)]
 enum State {
     Starting,
@@ -127,7 +127,7 @@ impl Zygotes {
         Some(zygote)
     }
 
-    /// How many there are, those that start or are down included.
+    /// Number of zygotes, with those that start or are down.
     #[cfg(test)]
     pub(super) fn count(&self) -> usize {
         self.all.lock().as_ref().map_or(0, HashMap::len)

@@ -18,10 +18,9 @@ use crate::host::blocking;
 use crate::host::proc::Process;
 use crate::{SandboxError, ZygoteSpec};
 
-/// How long a zygote may import modules.
+/// Upper bound of the time that a zygote needs to import modules.
 const READY_PATIENCE: Duration = Duration::from_mins(3);
-/// How long a fork may take, with the making of its sandbox; it takes milliseconds. Longer than the zygote's own
-/// patience.
+/// Upper bound of the duration of a fork and the creation of its sandbox, usually milliseconds. Longer than the zygote's own limit.
 const SPAWN_PATIENCE: Duration = Duration::from_secs(15);
 /// Forks under way at once. Fewer than a socket holds, so that asking never waits while the zygote answers.
 const MAX_PENDING: usize = 4;
@@ -140,7 +139,7 @@ async fn refuse(requests: &mut mpsc::Receiver<Request>, reason: &str) {
 struct Serving {
     process: ZygoteProcess,
     pending: HashMap<String, Pending>,
-    /// Who wants to know how these processes end.
+    /// Receivers of the exit status of each process.
     children: HashMap<i32, oneshot::Sender<i32>>,
     count: u64,
 }
