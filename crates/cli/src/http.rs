@@ -62,7 +62,12 @@ pub(super) struct Reply {
 
 impl Client {
     pub(super) fn new(target: &Target) -> anyhow::Result<Self> {
-        let url = Url::parse(&target.url).with_context(|| format!("url: {:?} is no address", target.url))?;
+        let url = Url::parse(&target.url).with_context(|| {
+            format!(
+                "url: {:?} must be a URL such as http://127.0.0.1:8888",
+                target.url
+            )
+        })?;
         let (scheme, host) = (url.scheme(), url.host_str().unwrap_or_default());
         let Some(port) = url
             .port_or_known_default()
@@ -311,7 +316,7 @@ impl Reply {
     }
 
     pub(super) fn json(&self) -> anyhow::Result<Value> {
-        serde_json::from_slice(&self.body).context("the reply is no JSON: is this a Himalia gateway?")
+        serde_json::from_slice(&self.body).context("the reply is not JSON: is this a Himalia gateway?")
     }
 
     /// Text of a refusal in one line, with the hazards that refuse a fork.

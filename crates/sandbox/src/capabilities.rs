@@ -48,7 +48,7 @@ impl FromStr for ProvisionerKind {
         all.find(|kind| kind.as_str() == text)
             .ok_or_else(|| SandboxError::BadSpec {
                 field: "provisioner",
-                reason: "is none of local, docker, kubernetes".to_owned(),
+                reason: "must be one of local, docker, kubernetes".to_owned(),
             })
     }
 }

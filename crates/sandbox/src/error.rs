@@ -105,7 +105,7 @@ pub enum SandboxError {
         source: io::Error,
     },
     /// The system gives no random numbers.
-    #[error("no randomness: {0}")]
+    #[error("the random number generator failed: {0}")]
     Randomness(String),
     /// A task of the provisioner was cancelled: the runtime is ending.
     #[error("the provisioner is shutting down")]

@@ -64,7 +64,7 @@ impl FromStr for Isolation {
             .find(|level| level.as_str() == text)
             .ok_or_else(|| SandboxError::BadSpec {
                 field: "isolation",
-                reason: "is none of none, namespaces, container, gvisor, microvm".to_owned(),
+                reason: "must be one of none, namespaces, container, gvisor, microvm".to_owned(),
             })
     }
 }

@@ -107,7 +107,7 @@ pub fn check_target(target: &Path) -> Result<(), String> {
             .is_some_and(|text| !text.contains(['\0', ':', ',']))
         && parts.all(|part| matches!(part, Component::Normal(_)));
     if !plain {
-        return Err("is no absolute path without . and ..".to_owned());
+        return Err("must be an absolute path without . and ..".to_owned());
     }
     let first = target.components().nth(1);
     let first = first

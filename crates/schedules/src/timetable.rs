@@ -76,7 +76,7 @@ impl Timetable {
             Some(zone) => Ok(Self { cron, zone }),
             None => invalid(
                 "time_zone",
-                "is no time zone of the IANA database, such as Europe/Berlin",
+                "must be a time zone of the IANA database, such as Europe/Berlin",
             ),
         }
     }

@@ -151,7 +151,7 @@ impl Decoder {
             let (kernel, number) = (head.get_u16_le(), head.get_u64_le());
             let kind = Kind::from_byte(byte);
             if self.unproven && kind != Some(Kind::Hello) {
-                return Err(ProtocolError::State("the first frame is no hello".into()));
+                return Err(ProtocolError::State("the first frame must be a hello".into()));
             }
             let limit = kind.map_or(Kind::UNKNOWN_LIMIT, Kind::limit);
             let body = length.checked_sub(COUNTED).filter(|body| *body <= limit);

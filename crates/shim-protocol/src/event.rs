@@ -218,7 +218,7 @@ pub struct Gap {
     pub to: u64,
     /// Number of missing messages: `to - from + 1`.
     pub messages: u64,
-    /// Their size in bytes.
+    /// Size in bytes.
     pub bytes: u64,
     /// Reason for the gap.
     pub reason: GapReason,

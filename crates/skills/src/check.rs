@@ -125,7 +125,9 @@ fn check_files(files: &Files) -> Result<(), Invalid> {
         let shown: String = path.chars().take(80).flat_map(char::escape_debug).collect();
         let part = |part: &str| !part.is_empty() && part != "." && part != "..";
         if path.len() > MAX_PATH || !path.split('/').all(part) || path.chars().any(char::is_control) {
-            return bad(format!("{shown} is no relative path of at most {MAX_PATH} bytes"));
+            return bad(format!(
+                "{shown} must be a relative path of at most {MAX_PATH} bytes"
+            ));
         }
         let below = |other: &String| {
             other
@@ -206,7 +208,10 @@ fn check_code(manifest: &Manifest, files: &Files) -> Result<(), Invalid> {
     for name in manifest.skills.keys() {
         let shown: String = name.chars().take(MAX_NAME).flat_map(char::escape_debug).collect();
         if check_name(name).is_err() {
-            return Err(Invalid::new("skills", format!("{shown} is no name of a skill")));
+            return Err(Invalid::new(
+                "skills",
+                format!("{shown} is not the name of a skill"),
+            ));
         }
         if *name == manifest.name {
             let reason = format!("{shown} is this skill: its code calls itself without a run");

@@ -466,7 +466,7 @@ impl Run {
                 let text = format!("map.over has {count} items, at most {MAX_ITEMS} are allowed");
                 Err(Failure::new(TOO_LARGE, &text))
             }
-            None => Err(Failure::new(BAD_INPUTS, "map.over is no list")),
+            None => Err(Failure::new(BAD_INPUTS, "map.over must be a list")),
         }
     }
 

@@ -59,7 +59,7 @@ fn check_step<'a>(
     if let Some(map) = &step.map {
         let list = match &map.over {
             Given::Value(Value::Array(_)) => Member::Unknown,
-            Given::Value(_) => Member::Absent("it is no list".to_owned()),
+            Given::Value(_) => Member::Absent("the value is not a list".to_owned()),
             Given::From(wire) => match sources
                 .of_wire(wire)
                 .map_err(|reason| format!("map.over: {reason}"))?
@@ -380,7 +380,7 @@ mod tests {
             (
                 "/steps/2/map/over",
                 json!({"value": {}}),
-                "steps: check.map.over: it is no list",
+                "steps: check.map.over: the value is not a list",
             ),
             (
                 "/steps/2/map/over",

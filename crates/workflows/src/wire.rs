@@ -65,7 +65,7 @@ impl FromStr for Wire {
             .map(|root| Self { root, path })
             .ok_or_else(|| {
                 let shown: String = text.chars().take(80).flat_map(char::escape_debug).collect();
-                format!("{shown:?} is none of inputs.NAME, steps.ID.outputs.NAME, item.NAME")
+                format!("{shown:?} must be one of inputs.NAME, steps.ID.outputs.NAME, item.NAME")
             })
     }
 }

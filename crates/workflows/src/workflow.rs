@@ -139,7 +139,7 @@ pub fn wanted_version(wanted: Option<&str>, there: &[Version]) -> Result<Version
         there.iter().find(|version| **version == exact).cloned()
     } else {
         let range = VersionReq::parse(text)
-            .map_err(|error| format!("{text:?} is no version and no range: {error}"))?;
+            .map_err(|error| format!("{text:?} must be a version or a range: {error}"))?;
         latest(&|version| range.matches(version))
     };
     found.ok_or_else(|| {

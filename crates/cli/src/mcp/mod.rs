@@ -242,7 +242,7 @@ impl Proxy {
 
     /// Passes a message on; whether it is the answer.
     async fn answer(&self, message: &Value, data: &[u8]) -> anyhow::Result<bool> {
-        let answer: Value = serde_json::from_slice(data).context("the gateway's answer is no JSON")?;
+        let answer: Value = serde_json::from_slice(data).context("the gateway's response is not JSON")?;
         self.version.learn(message, &answer);
         self.write(&answer).await?;
         Ok(answer.get("method").is_none() && answer.get("id") == message.get("id"))

@@ -55,7 +55,7 @@ pub(super) async fn answer(client: &Client, path: &str) -> anyhow::Result<String
             Some(value) => return Ok(value.to_owned()),
             // The gateway says what is wrong.
             None if !is_terminal => return Ok(line),
-            None => eprintln!("That is none of the options."),
+            None => eprintln!("Choose one of the options."),
         }
     }
 }

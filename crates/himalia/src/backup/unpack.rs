@@ -58,7 +58,7 @@ pub(crate) fn restore(input: &Path, data_dir: &Path) -> anyhow::Result<ExitCode>
 
 /// Reads all of it, and compares it with its manifest.
 fn check(input: &Path) -> anyhow::Result<Manifest> {
-    let damaged = |what: String| anyhow::anyhow!("{} is no complete backup: {what}", input.display());
+    let damaged = |what: String| anyhow::anyhow!("{} is not a complete backup: {what}", input.display());
     let mut archive = open(input)?;
     let mut found = Vec::new();
     let mut manifest = None;

@@ -366,7 +366,7 @@ fn listen(text: &str) -> Result<SocketAddr, ConfigError> {
     local.ok_or_else(|| {
         ConfigError::new(
             "listen",
-            format!("{text:?} is no address with port, such as 127.0.0.1:8888 or [::1]:8888"),
+            format!("{text:?} must be an address with port, such as 127.0.0.1:8888 or [::1]:8888"),
         )
     })
 }
@@ -377,7 +377,7 @@ fn base_url(text: &str) -> Result<String, ConfigError> {
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-._~/".contains(c);
     let dotted = inner.split('/').any(|part| part == "." || part == "..");
     if !inner.chars().all(plain) || dotted || inner.contains("//") {
-        let reason = format!("{text:?} is no path of lower-case letters, digits, '-', '.', '_' and '~'");
+        let reason = format!("{text:?} must be a path of lower-case letters, digits, '-', '.', '_' and '~'");
         return Err(ConfigError::new("base_url", reason));
     }
     Ok(if inner.is_empty() {
@@ -395,7 +395,7 @@ fn origins(given: Vec<String>) -> Result<Vec<String>, ConfigError> {
         let sound =
             |host: &str| !host.trim_end_matches('/').is_empty() && !host.trim_end_matches('/').contains('/');
         if origin != "*" && !host.is_some_and(sound) {
-            let reason = format!("{origin:?} is no origin such as https://lab.example.org, and not *");
+            let reason = format!("{origin:?} must be an origin such as https://lab.example.org, or *");
             return Err(ConfigError::new("allow_origin", reason));
         }
     }

@@ -110,7 +110,7 @@ fn directory(base: &Path, private: &[&Path]) -> Result<(), String> {
     }
     let resolved = std::fs::canonicalize(base).map_err(|error| format!("{}: {error}", base.display()))?;
     if !resolved.is_dir() {
-        return Err(format!("{} is no directory", base.display()));
+        return Err(format!("{} is not a directory", base.display()));
     }
     let private = private.iter().map(|path| {
         // One that is missing yet is where it will be.

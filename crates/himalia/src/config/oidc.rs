@@ -115,7 +115,7 @@ fn grants(
             .as_deref()
             .filter(|name| !tenants.contains_key(*name))
         {
-            return bad(format!("[{at}]: {tenant:?} is none of [tenants]"));
+            return bad(format!("[{at}]: tenant {tenant:?} is not in [tenants]"));
         }
         grants.push(Grant {
             value: table.value,

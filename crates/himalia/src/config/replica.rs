@@ -68,7 +68,7 @@ impl SaidOfRelays {
             return Err(ConfigError::new("replica_key", reason));
         };
         if self.address.is_none() && listen.ip().is_unspecified() {
-            let reason = "is missing: --replica-listen is no address that others can reach";
+            let reason = "is missing: other replicas cannot reach the address of --replica-listen";
             return Err(ConfigError::new("replica_address", reason));
         }
         if let Some(address) = &self.address {

@@ -162,7 +162,7 @@ fn docker(
         ])
     });
     if let Some((name, level)) = runtimes.iter().find(|(_, level)| **level < Isolation::Container) {
-        let reason = format!("{level} is no level of a container; it is container, gvisor or microvm");
+        let reason = format!("{level} must be container, gvisor or microvm");
         return Err(ConfigError::new(format!("docker.runtimes.{name}"), reason));
     }
     let least = match isolation {
@@ -181,7 +181,7 @@ fn docker(
     }
     for (key, names) in [("images", &images), ("networks", &table.networks)] {
         if let Some(name) = names.iter().find(|name| !is_docker_name(name)) {
-            let reason = format!("{name:?} is no name");
+            let reason = format!("{name:?} must have letters, digits, '-', '_' and '.' only");
             return Err(ConfigError::new(format!("docker.{key}"), reason));
         }
     }
@@ -190,7 +190,9 @@ fn docker(
         .iter()
         .find(|name| ["none", "host", "bridge", "default"].contains(&name.as_str()))
     {
-        let reason = format!("{name:?} is no network that was made for kernels: docker network create NAME");
+        let reason = format!(
+            "{name:?} is a network of Docker itself; create one for kernels: docker network create NAME"
+        );
         return Err(ConfigError::new("docker.networks", reason));
     }
     let host = host.or(table.host);

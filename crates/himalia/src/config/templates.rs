@@ -159,13 +159,13 @@ impl Reader<'_> {
             .keys()
             .find(|name| name.is_empty() || name.contains(['=', '\0']))
         {
-            return bad("env", format!("{name:?} is no variable's name"));
+            return bad("env", format!("{name:?} is not a variable's name"));
         }
         let mounts = own.mounts.as_ref().or(base.mounts.as_ref());
         let preload = own.preload.as_ref().or(base.preload.as_ref());
         let preload = preload.cloned().unwrap_or_default();
         if let Some(name) = preload.iter().find(|name| !is_module(name)) {
-            return bad("preload", format!("{name:?} is no module's name"));
+            return bad("preload", format!("{name:?} is not a module's name"));
         }
         if preload.len() > MAX_PRELOAD {
             return bad("preload", format!("has more than {MAX_PRELOAD} modules"));
@@ -239,7 +239,7 @@ impl Reader<'_> {
                 ("isolation", template.isolation > Isolation::Namespaces),
             ];
             if let Some((field, _)) = wants.iter().find(|(_, wanted)| *wanted) {
-                return bad(field, "is not to be had with provisioner = \"local\"".to_owned());
+                return bad(field, "is not supported by provisioner = \"local\"".to_owned());
             }
             (template.image, template.runtime) = (None, None);
             return Ok(());

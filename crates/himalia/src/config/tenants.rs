@@ -98,7 +98,7 @@ impl Tenants {
                 spend.ok_or_else(|| {
                     ConfigError::new(
                         format!("tenants.{name}.model_spend_per_day"),
-                        format!("{units} is no amount above 0 and up to 1,000,000,000"),
+                        format!("{units} must be an amount above 0 and up to 1,000,000,000"),
                     )
                 })
             });
@@ -200,7 +200,7 @@ fn checked(key: &str, setting: TokenSetting) -> Result<TenantToken, ConfigError>
         Some(digest) => Ok(TenantToken::Digest(digest)),
         None => Err(ConfigError::new(
             key,
-            "is no digest: sha256: and 64 hexadecimal digits",
+            "must be a digest: sha256: and 64 hexadecimal digits",
         )),
     }
 }

@@ -60,7 +60,7 @@ fn level(config: &Config, namespaces: bool) -> Finding {
         }
         IsolationSetting::Auto => {
             let text = format!(
-                "{none}; that is for loopback addresses only, and {} is none",
+                "{none}; that requires a loopback address, and {} is another one",
                 config.listen
             );
             Finding::new(Level::Bad, topic, text)

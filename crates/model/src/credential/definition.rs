@@ -165,7 +165,9 @@ fn base(text: &str, hosts: &[BoundHost]) -> Result<BoundHost, String> {
     let base: BoundHost = text.parse().map_err(|reason| format!("base_url: {reason}"))?;
     let bound = |host: &BoundHost| host.has(base.scheme(), base.host(), base.port());
     if !base.is_exact() || !hosts.iter().any(bound) {
-        return Err(format!("base_url: {text:?} must be one of the exact hosts in hosts"));
+        return Err(format!(
+            "base_url: {text:?} must be one of the exact hosts in hosts"
+        ));
     }
     Ok(base)
 }

@@ -71,7 +71,8 @@ impl Serialize for Spend {
 impl<'de> Deserialize<'de> for Spend {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let units = f64::deserialize(deserializer)?;
-        Self::of_units(units).ok_or_else(|| serde::de::Error::custom("must be an amount from 0 to 1,000,000,000"))
+        Self::of_units(units)
+            .ok_or_else(|| serde::de::Error::custom("must be an amount from 0 to 1,000,000,000"))
     }
 }
 

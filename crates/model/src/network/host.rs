@@ -44,7 +44,9 @@ impl Host {
                     .all(|byte| byte == b'-' || byte == b'_' || byte.is_ascii_alphanumeric())
         };
         if !name.split('.').all(label) {
-            return Err("is not a host: it may have letters, digits, '-' and '_' between dots (IDNA as xn--)");
+            return Err(
+                "is not a host: it may have letters, digits, '-' and '_' between dots (IDNA as xn--)",
+            );
         }
         // What the resolver of the system would read as an address.
         let last = name.rsplit('.').next().unwrap_or_default();

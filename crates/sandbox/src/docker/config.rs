@@ -96,7 +96,10 @@ impl DockerConfig {
             .chain(self.networks.iter().map(|name| ("networks", name)))
         {
             if !is_name(name) {
-                return bad(field, format!("hold {name:?}, which is no name"));
+                return bad(
+                    field,
+                    format!("must be names of letters, digits, '-', '_' and '.', not {name:?}"),
+                );
             }
         }
         if let Some(name) = self.networks.iter().find(|name| is_reserved_network(name)) {

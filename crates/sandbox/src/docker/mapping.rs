@@ -37,7 +37,7 @@ impl Mapping {
         if self == Self::Remap && isolation == Isolation::Gvisor {
             return Err(SandboxError::BadSpec {
                 field: "isolation",
-                reason: "gvisor is not to be had from an engine with userns-remap: gVisor cannot mount the gateway's files there; \
+                reason: "gvisor is not supported by an engine with userns-remap, where gVisor cannot mount the gateway's files; \
                          use an engine without it, or the level container"
                     .to_owned(),
             });

@@ -42,7 +42,7 @@ pub(super) async fn shared(
     if shared.owner.is_some() && mapping != Mapping::None {
         return Err(SandboxError::BadSpec {
             field: "mounts",
-            reason: "of files with an owner are not to be had where the container engine maps user ids"
+            reason: "of files with an owner are not supported by a container engine that maps user ids"
                 .to_owned(),
         });
     }

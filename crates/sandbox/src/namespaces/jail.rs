@@ -184,7 +184,7 @@ impl Jail {
         match serde_json::from_slice(text) {
             Ok(Answer::Done(answer)) => Ok(answer),
             Ok(Answer::Failed(failure)) => Err(SandboxError::Jail(failure)),
-            Err(error) => Err(self.failed(format!("an answer that is none: {error}"))),
+            Err(error) => Err(self.failed(format!("unreadable reply from himalia-jail: {error}"))),
         }
     }
 

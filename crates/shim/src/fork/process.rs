@@ -120,7 +120,7 @@ impl Attempt<'_> {
         let (pid, death) = death.ok_or_else(|| {
             refusal(
                 ForkFailure::Failed,
-                "the kernel names a process that is no branch of it",
+                "the kernel returned a process that is not its branch",
             )
         })?;
         Ok((pid, death, hazards))
