@@ -40,7 +40,7 @@ pub(super) struct NoConnection;
 /// A request, or a part of it, was sent, and no answer came.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub(super) struct Unanswered(String);
+pub(super) struct NoResponse(String);
 
 /// One gateway. Clones share its connections.
 #[derive(Clone, Debug)]
@@ -205,7 +205,7 @@ impl Client {
             return anyhow::anyhow!("{}: {refusal}", self.authority);
         }
         if !error.is_connect() {
-            return Unanswered(format!("{} did not answer: {}", self.authority, reason(error))).into();
+            return NoResponse(format!("{} did not answer: {}", self.authority, reason(error))).into();
         }
         let reason = if error.is_timeout() {
             format!("no answer in {} s", CONNECT.as_secs())

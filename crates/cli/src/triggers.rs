@@ -10,7 +10,7 @@ use crate::support::{connect, expect, print};
 use crate::values::Seconds;
 
 /// Skill or workflow that a new schedule or webhook starts.
-pub(super) struct Started {
+pub(super) struct TriggerTarget {
     pub(super) target: TargetArgs,
     pub(super) version: Option<String>,
     pub(super) template: Option<String>,
@@ -18,7 +18,7 @@ pub(super) struct Started {
     pub(super) callback: Option<String>,
 }
 
-impl Started {
+impl TriggerTarget {
     /// Writes it into the body of a request.
     pub(super) fn write(self, body: &mut Value) {
         for (member, given) in [

@@ -68,11 +68,12 @@ pub use himalia_model::{
 pub use himalia_sandbox::inside::{DATA_DIR, WORK_DIR};
 pub use himalia_schedules::{MAX_CRON_BYTES, MIN_INTERVAL_S, Missed, Overlap};
 pub use himalia_session::{
-    ByteRange, CredentialValue, Elsewhere, FileDownload, FileInfo, FileKind, FileListing, FileUpload,
-    GivenSecrets, GrantAnswer, ListedFile, MAX_LISTED, MAX_NAME_CHARS, MAX_PROCESSES, MAX_SESSION_KERNELS,
+    ByteRange, CredentialValue, FileDownload, FileInfo, FileKind, FileListing, FileUpload, GivenSecrets,
+    GrantAnswer, ListedFile, MAX_LISTED, MAX_NAME_CHARS, MAX_PROCESSES, MAX_SESSION_KERNELS,
     MAX_START_KEY_BYTES, MAX_TRANSFER_BYTES, MAX_TRANSFERS, NAME_PATTERN, ObjectStoreUrl, PackedFiles,
     PostgresUrl, Process, ProcessEvent, ProcessEvents, ProcessWriter, Provisioners, REPLICA_FILE,
-    RemovedFiles, SecretText, StartedGrant, WrittenFiles, check_replica_name, name_of_key, name_of_run,
+    RemoteSandboxes, RemovedFiles, SecretText, StartedGrant, WrittenFiles, check_replica_name, name_of_key,
+    name_of_run,
 };
 pub use himalia_shim_protocol::{
     BRANCHES, ProcessExit, ProcessOrder, ProcessSource, RunProcess, TerminalSize,
@@ -92,7 +93,9 @@ pub use tokens::{
     MAX_TOKENS, MAX_TOKENS_OF_OWNER, TOKEN_PREFIX, issued_mark, issued_of_mark,
 };
 // What facades say and show of sandboxes.
-pub use himalia_kernel::{Language, LostVariables, OnTimeout, Replaced, STOP_TIME, SandboxLoss, StopReason};
+pub use himalia_kernel::{
+    Language, LostVariables, OnTimeout, ReplacedExecution, STOP_TIME, SandboxLoss, StopReason,
+};
 pub use himalia_outcome::{
     ArtifactFile, ArtifactReference, IMAGE_KINDS, MAX_PROMPT_CHARS, OmittedArtifact, OmittedArtifacts,
     Output, Sight, escape_unseen, exceeds, image_of, is_unseen,

@@ -27,8 +27,8 @@ pub use feed::{
     Requests, start_position,
 };
 pub use history::{
-    Detail, History, HistoryEntry, HistoryPosition, HistoryStatus, MAX_CELL_BYTES, MAX_HISTORY_PAGE, Past,
-    briefs, history, notebook, script,
+    CachedHistory, Detail, History, HistoryEntry, HistoryPosition, HistoryStatus, MAX_CELL_BYTES,
+    MAX_HISTORY_PAGE, briefs, history, notebook, script,
 };
 pub use prompts::{
     Ask, DEFAULT_PROMPT_TIME, MAX_ANSWER_BYTES, MAX_OPTION_CHARS, MAX_PROMPT_OPTIONS, MAX_PROMPT_TIME,

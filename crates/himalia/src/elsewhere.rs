@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use himalia_engine::Elsewhere;
+use himalia_engine::RemoteSandboxes;
 use himalia_sandbox::{
     BoxFuture, LocalConfig, LocalProvisioner, NamespacesProvisioner, Provisioner, SandboxError,
 };
@@ -82,7 +82,7 @@ impl Neighbours {
     }
 }
 
-impl Elsewhere for Neighbours {
+impl RemoteSandboxes for Neighbours {
     fn reaches(&self, place: &str) -> bool {
         RunDirectory::parse(place).is_some_and(|place| place.is_here())
     }

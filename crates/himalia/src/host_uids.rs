@@ -140,7 +140,7 @@ fn reserve(
 /// Takes ranges that no other gateway has. Without a directory for notes, other gateways do not learn of them.
 fn reserve_among(
     system: &System,
-    others: &[Other],
+    others: &[OtherRange],
     dir: Option<&Path>,
     said: Option<&Range>,
     owner: Owner<'_>,
@@ -197,7 +197,7 @@ fn of_files(system: &System, in_use: &BTreeSet<u32>) -> Vec<Range> {
 /// Chooses parts of the system's range: those with ids in use, and enough free parts for the sandboxes.
 fn choose(
     system: &System,
-    others: &[Other],
+    others: &[OtherRange],
     in_use: &BTreeSet<u32>,
     data_dir: &Path,
     sandboxes: u32,
@@ -242,14 +242,14 @@ fn choose(
 
 /// A range of another gateway that runs, or has left something.
 #[derive(Debug)]
-struct Other {
+struct OtherRange {
     range: Range,
     data_dir: PathBuf,
     runs: bool,
 }
 
 /// Reads the notes, and removes those that mean nothing any more.
-fn others(dir: &Path, own: &Path) -> anyhow::Result<Vec<Other>> {
+fn others(dir: &Path, own: &Path) -> anyhow::Result<Vec<OtherRange>> {
     let mut found = Vec::new();
     let entries = fs::read_dir(dir).with_context(|| format!("cannot read {}", dir.display()))?;
     for entry in entries.flatten() {
@@ -268,7 +268,7 @@ fn others(dir: &Path, own: &Path) -> anyhow::Result<Vec<Other>> {
             run_dir: &rundir::recall(&data_dir).unwrap_or_default(),
         };
         if runs || data_dir != own && other.in_use().iter().any(|uid| range.contains(uid)) {
-            found.push(Other {
+            found.push(OtherRange {
                 range,
                 data_dir,
                 runs,

@@ -30,7 +30,7 @@ pub(crate) const DOCKER_DIR: &str = "d";
 
 /// Provisioners of this gateway, with their levels and ids.
 #[derive(Debug)]
-pub(crate) struct Chosen {
+pub(crate) struct SandboxSetup {
     pub(crate) provisioners: Provisioners,
     /// Levels that can be had, that of kernels which ask for nothing first.
     pub(crate) levels: Vec<Isolation>,
@@ -47,7 +47,7 @@ pub(crate) fn owner<'a>(config: &'a Config, run_dir: &'a Path) -> Owner<'a> {
 }
 
 /// Tries what the settings name and chooses. `listen` is where clients come in.
-pub(crate) async fn choose(config: &Config, run_dir: &Path, listen: IpAddr) -> anyhow::Result<Chosen> {
+pub(crate) async fn choose(config: &Config, run_dir: &Path, listen: IpAddr) -> anyhow::Result<SandboxSetup> {
     if let Some(settings) = &config.sandboxes.kubernetes {
         return kubernetes::choose(config, settings).await;
     }
@@ -130,7 +130,7 @@ pub(crate) async fn choose(config: &Config, run_dir: &Path, listen: IpAddr) -> a
     let place = tokio::task::spawn_blocking(move || RunDirectory::of(&run, &data)).await?;
     let place = place.context("the run directory")?.text();
     let neighbours = Arc::new(Neighbours::new(config));
-    Ok(Chosen {
+    Ok(SandboxSetup {
         provisioners: Provisioners::new(all).at(place, Some(neighbours)),
         levels,
         uids,

@@ -20,8 +20,8 @@ use crate::env::PythonEnv;
 use crate::host_uids::{HostUids, Owner};
 use crate::relay::Relay;
 use crate::reload::Reload;
-use crate::settings::{Given, OnStop};
-use crate::signals::{Ending, Said, Signals};
+use crate::settings::{GivenSettings, OnStop};
+use crate::signals::{Ending, SignalRequest, Signals};
 use crate::telemetry::Telemetry;
 use crate::tls::Certificate;
 use crate::token::Token;
@@ -36,7 +36,7 @@ const AUDIT_TIME: Duration = Duration::from_secs(2);
 const TRACES_TIME: Duration = Duration::from_secs(2);
 
 /// Serves until a signal ends it. `said` is what the configuration was made of: its tokens are read again on SIGHUP.
-pub(crate) fn run(config: Config, said: Given) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(config: Config, said: GivenSettings) -> anyhow::Result<ExitCode> {
     log::start(&config)?;
     raise_open_files();
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -50,7 +50,7 @@ pub(crate) fn run(config: Config, said: Given) -> anyhow::Result<ExitCode> {
     Ok(code)
 }
 
-async fn serve(config: Config, said: Given) -> anyhow::Result<ExitCode> {
+async fn serve(config: Config, said: GivenSettings) -> anyhow::Result<ExitCode> {
     let mut signals = Signals::catch().context("cannot catch signals")?;
     data_dir::open(&config.data_dir)?;
     let _data_lock = lock::take(&config.data_dir)?;
@@ -136,8 +136,8 @@ async fn serve(config: Config, said: Given) -> anyhow::Result<ExitCode> {
             }
         };
         match said {
-            Said::End(ending) => break ending,
-            Said::Reload => {
+            SignalRequest::End(ending) => break ending,
+            SignalRequest::Reload => {
                 engine.audit().reopen();
                 reload.run();
                 if let Some(certificate) = &mut certificate {

@@ -19,7 +19,7 @@ pub(crate) enum Ending {
 
 /// Request of a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Said {
+pub(crate) enum SignalRequest {
     End(Ending),
     /// SIGHUP without an end of a terminal: tokens are to be read again.
     Reload,
@@ -67,7 +67,7 @@ impl Signals {
     }
 
     /// Waits for the next one.
-    pub(crate) async fn next(&mut self) -> Said {
+    pub(crate) async fn next(&mut self) -> SignalRequest {
         let hangup = async {
             match &mut self.hangup {
                 Some(hangup) => hangup.recv().await,
@@ -75,13 +75,13 @@ impl Signals {
             }
         };
         tokio::select! {
-            _ = self.interrupt.recv() => Said::End(Ending::Interrupt),
-            _ = self.terminate.recv() => Said::End(Ending::Terminate),
+            _ = self.interrupt.recv() => SignalRequest::End(Ending::Interrupt),
+            _ = self.terminate.recv() => SignalRequest::End(Ending::Terminate),
             // One that has hung up is none any more.
             _ = hangup => if self.on_terminal && !is_on_terminal() {
-                Said::End(Ending::Terminate)
+                SignalRequest::End(Ending::Terminate)
             } else {
-                Said::Reload
+                SignalRequest::Reload
             },
         }
     }
@@ -89,7 +89,7 @@ impl Signals {
     /// Waits for the next one that ends the gateway.
     pub(crate) async fn ending(&mut self) -> Ending {
         loop {
-            if let Said::End(ending) = self.next().await {
+            if let SignalRequest::End(ending) = self.next().await {
                 return ending;
             }
         }

@@ -49,16 +49,16 @@ impl Telemetry {
             AuditLog::At(target) => Audit::open(target, config.audit_reads, counts),
             AuditLog::Collector(collector) => {
                 let sender = LogSender::new((**collector).clone(), self.resource.clone())?;
-                Audit::send_to(Box::new(Collected(sender)), config.audit_reads, counts)
+                Audit::send_to(Box::new(CollectorSink(sender)), config.audit_reads, counts)
             }
         }
     }
 }
 
 /// The audit log at a collector.
-struct Collected(LogSender);
+struct CollectorSink(LogSender);
 
-impl AuditSink for Collected {
+impl AuditSink for CollectorSink {
     fn write(&mut self, entries: &[AuditRecord]) -> io::Result<u64> {
         self.0.send(entries.iter().map(|entry| LogEntry {
             unix_nanos: u64::try_from(entry.at.unix_timestamp_nanos()).unwrap_or(0),

@@ -9,7 +9,7 @@ use rustix::process::{Pid, WaitOptions, getegid, geteuid, waitpid};
 use rustix::system::{setdomainname, sethostname};
 use rustix::thread::UnshareFlags;
 
-use crate::failure::At;
+use crate::failure::AtStep;
 use crate::link::{Link, Note};
 use crate::{root, sys};
 

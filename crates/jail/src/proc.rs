@@ -12,7 +12,7 @@ use rustix::mount::{
 use rustix::process::{WaitOptions, waitpid};
 use rustix::thread::UnshareFlags;
 
-use crate::failure::At;
+use crate::failure::AtStep;
 use crate::link::{Link, Note};
 use crate::root::{copy, place};
 use crate::sys;

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// Answer of `exec`: the program runs.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
-pub struct Started {
+pub struct ExecReply {
     /// Process id of the sandbox's first process in the caller's PID namespace. Its parent is the nearest subreaper
     /// above `himalia-jail`, else the host's init.
     pub pid: u32,
@@ -16,7 +16,7 @@ pub struct Started {
 ///
 /// What the process that enters it must still do is written at [`ProcRules`].
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
-pub struct Prepared {
+pub struct PrepareReply {
     /// Kinds of the descriptors (`SCM_RIGHTS`), in the order for `setns(2)`: user first.
     pub fds: Vec<NamespaceKind>,
     /// The seccomp filter: an array of `struct sock_filter` (8 bytes each) in base64.
@@ -30,7 +30,7 @@ pub struct Prepared {
 
 /// Answer of `resize`: all of them have their new sizes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
-pub struct Resized {
+pub struct ResizeReply {
     /// Number of resized file systems.
     pub resized: usize,
 }
@@ -71,16 +71,16 @@ impl NamespaceKind {
 ///
 /// `exec` does all this itself. A process that enters a prepared sandbox does this, in this order and before any foreign code runs:
 ///
-/// 1. join the cgroups, `setns` to [`Prepared::fds`], `unshare(CLONE_NEWPID | CLONE_NEWCGROUP)`, `fork`; in the child:
+/// 1. join the cgroups, `setns` to [`PrepareReply::fds`], `unshare(CLONE_NEWPID | CLONE_NEWCGROUP)`, `fork`; in the child:
 /// 2. `setsid`; mount `proc` at `/proc` with `nosuid,nodev,noexec`;
 /// 3. bind `/dev/null` over each of `files` (if the plan has that device);
 /// 4. mount an empty read-only tmpfs over each of `directories`;
 /// 5. bind each of `read_only` to itself and make that mount read-only, `nosuid,nodev,noexec`;
 /// 6. `keyctl(KEYCTL_JOIN_SESSION_KEYRING, NULL)`: an own, empty keyring; `umask(022)`;
 /// 7. resource limits; drop every capability of the bounding set; `PR_SET_SECUREBITS` 0xef;
-/// 8. `setgroups([])` if [`Prepared::setgroups`]; `setresgid` and `setresuid` to [`crate::SANDBOX_ID`]; `capset` to
+/// 8. `setgroups([])` if [`PrepareReply::setgroups`]; `setresgid` and `setresuid` to [`crate::SANDBOX_ID`]; `capset` to
 ///    nothing (the ambient set empties itself);
-/// 9. `PR_SET_NO_NEW_PRIVS`; load [`Prepared::seccomp`]. The last step: the filter forbids the ones before.
+/// 9. `PR_SET_NO_NEW_PRIVS`; load [`PrepareReply::seccomp`]. The last step: the filter forbids the ones before.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
 pub struct ProcRules {
     /// Files that are covered by `/dev/null`.

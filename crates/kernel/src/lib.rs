@@ -66,8 +66,8 @@ pub use executions::control::STOP_TIME;
 pub use executions::names::LostVariables;
 pub use executions::queue::MAX_RECENT;
 pub use executions::records::{
-    End, ExecutionRecord, Language, OnTimeout, Replaced, SandboxLoss, StopReason, Submission, execution_of,
-    owner_of, owner_of_client,
+    End, ExecutionRecord, Language, OnTimeout, ReplacedExecution, SandboxLoss, StopReason, Submission,
+    execution_of, owner_of, owner_of_client,
 };
 pub use handle::{Envelope, Handle, Mailboxes, Move, Seat, Stage, record};
 pub use host::{HostFuture, KernelHost};
@@ -91,7 +91,7 @@ pub use tool_calls::{
     Callee, ModelCallTotals, ToolCallBegin, ToolCallEnd, ToolCallRecord, ToolCallTotals, ToolLimit,
     ToolOutcome,
 };
-pub use trace::Traced;
+pub use trace::TracedRequest;
 
 #[cfg(test)]
 mod bench;

@@ -15,7 +15,7 @@ mod step;
 mod timetable;
 
 pub use pause::{DELIVERY_ATTEMPTS, pause};
-pub use signature::{MAX_ID_BYTES, Refused, Secret, Signed, TOLERANCE_S};
+pub use signature::{MAX_ID_BYTES, Secret, SignatureError, Signed, TOLERANCE_S};
 pub use step::{
     Due, GRACE_MICROS, LOOK_BACK_MICROS, MAX_COUNTED, Missed, Overlap, Policy, Step, Verdict, step,
 };

@@ -30,7 +30,7 @@ impl std::fmt::Debug for Secret {
 
 /// Reason why a message is refused. The sender does not get it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refused {
+pub enum SignatureError {
     /// A part is missing or malformed.
     Malformed,
     /// The timestamp is too old, or in the future.
@@ -82,16 +82,16 @@ impl Secret {
     ///
     /// # Errors
     /// It is not one of a holder of the secret, or not of now.
-    pub fn check(&self, message: Signed<'_>, signatures: &str, now: i64) -> Result<(), Refused> {
+    pub fn check(&self, message: Signed<'_>, signatures: &str, now: i64) -> Result<(), SignatureError> {
         if message.id.is_empty() || message.id.len() > MAX_ID_BYTES || message.id.contains('.') {
-            return Err(Refused::Malformed);
+            return Err(SignatureError::Malformed);
         }
         let is_number =
             !message.timestamp.is_empty() && message.timestamp.bytes().all(|byte| byte.is_ascii_digit());
         let sent = message.timestamp.parse::<i64>().ok().filter(|_| is_number);
-        let sent = sent.ok_or(Refused::Malformed)?;
+        let sent = sent.ok_or(SignatureError::Malformed)?;
         if sent.abs_diff(now) > TOLERANCE_S.unsigned_abs() {
-            return Err(Refused::Timestamp);
+            return Err(SignatureError::Timestamp);
         }
         let given = signatures.split(' ').filter_map(|one| one.strip_prefix("v1,"));
         let decoded = given
@@ -102,7 +102,7 @@ impl Secret {
         for signature in decoded {
             right |= mac.clone().verify_slice(&signature).is_ok();
         }
-        right.then_some(()).ok_or(Refused::Signature)
+        right.then_some(()).ok_or(SignatureError::Signature)
     }
 
     fn mac(&self, message: Signed<'_>) -> Hmac<Sha256> {
@@ -149,15 +149,21 @@ mod tests {
             check(&format!("v1,AAAA v1a,xyz {SIGNATURE}"), now + TOLERANCE_S),
             Ok(())
         );
-        assert_eq!(check(SIGNATURE, now + TOLERANCE_S + 1), Err(Refused::Timestamp));
-        assert_eq!(check(SIGNATURE, now - TOLERANCE_S - 1), Err(Refused::Timestamp));
+        assert_eq!(
+            check(SIGNATURE, now + TOLERANCE_S + 1),
+            Err(SignatureError::Timestamp)
+        );
+        assert_eq!(
+            check(SIGNATURE, now - TOLERANCE_S - 1),
+            Err(SignatureError::Timestamp)
+        );
         for wrong in [
             "",
             "v1,",
             "g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=",
             "v2,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=",
         ] {
-            assert_eq!(check(wrong, now), Err(Refused::Signature), "{wrong}");
+            assert_eq!(check(wrong, now), Err(SignatureError::Signature), "{wrong}");
         }
         for (id, at) in [
             ("", AT),
@@ -169,7 +175,7 @@ mod tests {
         ] {
             assert_eq!(
                 secret.check(message(id, at, BODY), SIGNATURE, now),
-                Err(Refused::Malformed),
+                Err(SignatureError::Malformed),
                 "{id} {at}"
             );
         }
@@ -196,9 +202,9 @@ mod tests {
                 Some(byte) => *byte ^= 1,
                 None => changed.push(b'x'),
             }
-            prop_assert_eq!(secret.check(message(&id, AT, &changed), &signature, 1_614_265_330), Err(Refused::Signature));
+            prop_assert_eq!(secret.check(message(&id, AT, &changed), &signature, 1_614_265_330), Err(SignatureError::Signature));
             let other = Secret::of([4; 32]);
-            prop_assert_eq!(other.check(message(&id, AT, &body), &signature, 1_614_265_330), Err(Refused::Signature));
+            prop_assert_eq!(other.check(message(&id, AT, &body), &signature, 1_614_265_330), Err(SignatureError::Signature));
         }
     }
 }

@@ -65,7 +65,7 @@ pub(crate) use meter::Meter;
 pub use processes::{MAX_PROCESSES, Process, ProcessEvent, ProcessEvents, ProcessWriter};
 pub(crate) use programs::SessionPrograms;
 pub use prompts::prompt_error;
-pub use provisioners::{Elsewhere, Provisioners};
+pub use provisioners::{Provisioners, RemoteSandboxes};
 pub use record::provenance;
 pub use registry::Registry;
 pub use sandbox_error::not_done;

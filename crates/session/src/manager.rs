@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use himalia_budget::Budget;
 use himalia_egress::{Egress, TrustStore};
-use himalia_executions::{Known, Past};
+use himalia_executions::{CachedHistory, Known};
 use himalia_journal::{Journal, LogStore, Options, Recovery, SharedLogs};
 use himalia_kernel::{Rules, Settings, Timestamp};
 use himalia_kernelspecs::Catalog;
@@ -74,7 +74,7 @@ pub struct SessionManager {
     /// Cache of folded executions.
     pub executions: LogCache<Known>,
     /// The same of histories.
-    pub histories: LogCache<Past>,
+    pub histories: LogCache<CachedHistory>,
     /// The kernelspecs of this host.
     pub catalog: Catalog,
     /// One start at a time for each name of a session, one change at a time for each session.

@@ -189,7 +189,7 @@ pub struct ForkTimes {
 /// Body of `forked`, on the parent's link. The branch is kernel 1 of a link of its own, which dials the socket that the
 /// `fork` named; it runs already, as incarnation 1, without a `started`.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
-pub struct Forked {
+pub struct KernelForked {
     /// The `fork` that this answers.
     pub request: RequestId,
     /// Process id of the branch as the shim sees it.

@@ -98,7 +98,7 @@ pub struct KernelSpec {
     #[serde(default = "default_connect_ms")]
     pub connect_ms: u64,
     /// Start it as a child of the sandbox's zygote, where there is one; `argv` is what is run when there is none or it
-    /// fails ([`crate::Started::path`] tells).
+    /// fails ([`crate::KernelStarted::path`] tells).
     #[serde(default)]
     pub via_zygote: bool,
 }

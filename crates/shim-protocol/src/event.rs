@@ -1,6 +1,6 @@
 use serde::{Deserialize, Serialize};
 
-use crate::{Bound, ForkFailed, Forked, Kind, Lane, RequestId};
+use crate::{Bound, ForkFailed, KernelForked, Kind, Lane, RequestId};
 
 /// Most bytes of standard error that are kept of a kernel and sent with its death.
 pub const STDERR_TAIL_BYTES: usize = 16 * 1024;
@@ -9,19 +9,19 @@ pub const STDERR_TAIL_BYTES: usize = 16 * 1024;
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Event {
     /// The process runs; it is not ready yet.
-    Started(Started),
+    Started(KernelStarted),
     /// It could not be started.
     StartFailed(StartFailed),
     /// The process has ended, for any reason.
-    Exited(Exited),
+    Exited(KernelExited),
     /// A `stop` is complete: no process of the kernel is left (or as said).
-    Stopped(Stopped),
+    Stopped(KernelStopped),
     /// An accepted request cannot be carried out.
-    Refused(Refused),
+    Refused(RequestRefused),
     /// A `bind` is done, or cannot be.
     Bound(Bound),
     /// A branch runs and dials its own link.
-    Forked(Forked),
+    Forked(KernelForked),
     /// There is no branch.
     ForkFailed(ForkFailed),
     /// An additional link dials.
@@ -47,7 +47,7 @@ impl Event {
 
 /// Body of `started`.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
-pub struct Started {
+pub struct KernelStarted {
     /// Process id as the shim sees it.
     pub pid: i32,
     /// Counts processes of this kernel, from 1.
@@ -110,7 +110,7 @@ pub enum Cause {
 
 /// Body of `exited`.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
-pub struct Exited {
+pub struct KernelExited {
     /// Incarnation that ended.
     pub incarnation: u32,
     /// Id of the process.
@@ -146,7 +146,7 @@ pub struct Usage {
 
 /// Body of `stopped`.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
-pub struct Stopped {
+pub struct KernelStopped {
     /// The last incarnation (0: it never ran).
     pub incarnation: u32,
     /// Descendants that were killed after the kernel itself had ended.
@@ -160,7 +160,7 @@ pub struct Stopped {
 
 /// Body of `refused`: the request was accepted (its number is used up) but has not been and will not be done.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
-pub struct Refused {
+pub struct RequestRefused {
     /// Number of the refused request.
     pub request: RequestId,
     /// The lane that it came on.

@@ -132,7 +132,7 @@ pub struct Resume {
 
 /// Refusal of a hello; the connection is closed after it.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
-pub struct Denied {
+pub struct HelloDenied {
     /// One line.
     pub reason: String,
 }

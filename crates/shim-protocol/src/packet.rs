@@ -3,7 +3,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Command, Denied, Event, Frame, Gap, Heartbeat, Hello, Kind, Lane, Origin, ProtocolError, Stats,
+    Command, Event, Frame, Gap, Heartbeat, Hello, HelloDenied, Kind, Lane, Origin, ProtocolError, Stats,
     VersionRange, Welcome, encode_frame,
 };
 
@@ -68,7 +68,7 @@ pub enum ToShim {
     /// Accepts a connection.
     Welcome(Welcome),
     /// Refuses a connection.
-    Denied(Denied),
+    Denied(HelloDenied),
     /// An order.
     Command {
         /// For which kernel; 0 is the shim.

@@ -14,17 +14,17 @@ const FILES: [&str; 2] = [
 #[derive(Debug, Default)]
 pub(crate) struct OomKills {
     /// `None`: they are not counted.
-    seen: Cell<Option<Seen>>,
+    seen: Cell<Option<OomCounts>>,
 }
 
 /// The count at the last two looks.
 #[derive(Clone, Copy, Debug)]
-struct Seen {
+struct OomCounts {
     older: u64,
     newer: u64,
 }
 
-impl Seen {
+impl OomCounts {
     fn at(count: u64) -> Self {
         Self {
             older: count,
@@ -45,7 +45,7 @@ impl OomKills {
     /// Counts from now on, where there is a count.
     pub(crate) fn counted() -> Self {
         Self {
-            seen: Cell::new(read().map(Seen::at)),
+            seen: Cell::new(read().map(OomCounts::at)),
         }
     }
 
@@ -61,7 +61,7 @@ impl OomKills {
         let (Some(seen), Some(now)) = (self.seen.get(), read()) else {
             return false;
         };
-        self.seen.set(Some(Seen::at(now)));
+        self.seen.set(Some(OomCounts::at(now)));
         now > seen.older
     }
 }
@@ -91,7 +91,7 @@ mod tests {
     #[test]
     fn a_kill_is_not_the_cause_of_a_death_long_after() {
         // A child is killed for memory, and the kernel lives on.
-        let seen = Seen::at(4).look(5);
+        let seen = OomCounts::at(4).look(5);
         assert!(5 > seen.older, "one look does not make it old");
         assert_eq!(seen.look(5).older, 5);
     }

@@ -151,7 +151,7 @@ impl Outlet {
         reason: &str,
     ) {
         tracing::info!(kernel, number = request.number, "request refused: {reason}");
-        let refused = himalia_shim_protocol::Refused {
+        let refused = himalia_shim_protocol::RequestRefused {
             request,
             lane,
             kind,

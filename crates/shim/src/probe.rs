@@ -29,11 +29,11 @@ const LAST_WORDS: &str = "/dev/termination-log";
 #[command(name = "himalia-shim probe", version)]
 struct Options {
     #[command(subcommand)]
-    what: What,
+    what: ProbeTask,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum ProbeTask {
     /// Accept connections until the pod is deleted.
     Listen {
         /// Address to connect to.
@@ -49,8 +49,8 @@ enum What {
 
 pub(crate) fn run() -> ExitCode {
     match Options::parse_from(std::env::args_os().skip(1)).what {
-        What::Listen { address } => listen(address),
-        What::Connect { addresses } => connect(addresses),
+        ProbeTask::Listen { address } => listen(address),
+        ProbeTask::Connect { addresses } => connect(addresses),
     }
 }
 

@@ -19,9 +19,9 @@ use crate::linger::Linger;
 use crate::link::Link;
 use crate::memory::OomKills;
 use crate::network::Network;
-use crate::options::{Inherited, Options};
+use crate::options::{InheritedResources, Options};
 use crate::process::PROCESSES_MAX;
-use crate::signals::{Asked, Listener, Signals};
+use crate::signals::{Listener, SignalRequest, Signals};
 use crate::zygote::Zygote;
 use crate::{proc_tree, stats};
 
@@ -65,7 +65,7 @@ pub(crate) struct Shim {
 /// Runs the shim to its end.
 pub(crate) async fn run(
     options: Options,
-    inherited: Inherited,
+    inherited: InheritedResources,
     gateway: Gateway,
     signals: Signals,
     linger: Arc<Linger>,
@@ -139,8 +139,8 @@ impl Shim {
                 Ok(asked) => {
                     for asked in asked {
                         match asked {
-                            Asked::Reap => reaper.reap(),
-                            Asked::Terminate => self.begin_end("terminated", self.stop_grace()),
+                            SignalRequest::Reap => reaper.reap(),
+                            SignalRequest::Terminate => self.begin_end("terminated", self.stop_grace()),
                         }
                     }
                 }

@@ -28,7 +28,7 @@ pub struct Definition {
     pub steps: Vec<Step>,
     /// Outputs of a run, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub outputs: BTreeMap<String, Given>,
+    pub outputs: BTreeMap<String, InputValue>,
 }
 
 /// A step: a skill that runs, or a person who approves. One of the two.
@@ -46,7 +46,7 @@ pub struct Step {
     pub approval: Option<Approval>,
     /// Inputs of the skill, or values that the person sees, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub inputs: BTreeMap<String, Given>,
+    pub inputs: BTreeMap<String, InputValue>,
     /// Runs the skill once for each item of a list. The outputs of the step are the list of their outputs, in its order.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub map: Option<Map>,
@@ -85,7 +85,7 @@ pub struct SkillRef {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(rename = "WorkflowValue")]
-pub enum Given {
+pub enum InputValue {
     /// Value of an input or output: `inputs.month`, `steps.fetch.outputs.rows`, and in a `map` `item` or `item.id`.
     From(Wire),
     /// This value.
@@ -98,7 +98,7 @@ pub enum Given {
 #[schemars(rename = "WorkflowMap")]
 pub struct Map {
     /// The list, of at most 1,000 items. An item is `item` in the inputs of the step.
-    pub over: Given,
+    pub over: InputValue,
     /// Number of items that run at the same time.
     #[serde(default = "four")]
     #[schemars(range(min = 1, max = 16))]
@@ -165,7 +165,7 @@ impl Approval {
     }
 }
 
-impl Given {
+impl InputValue {
     /// Wire to the source of the value, if it is not a constant.
     pub fn wire(&self) -> Option<&Wire> {
         match self {
@@ -179,7 +179,7 @@ impl Step {
     /// All wires of its inputs and of its map.
     pub(crate) fn wires(&self) -> impl Iterator<Item = &Wire> {
         let over = self.map.iter().map(|map| &map.over);
-        self.inputs.values().chain(over).filter_map(Given::wire)
+        self.inputs.values().chain(over).filter_map(InputValue::wire)
     }
 
     /// The ids of the steps that have to succeed before it begins.

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 pub use attempt::{Attempt, AttemptId, AttemptStatus, Effect, End, Failure, Outcome, RunStatus};
 
 use crate::definition::Step;
-use crate::values::{Carried, TooLarge, Values, bytes_within};
+use crate::values::{TooLarge, Values, WireValue, bytes_within};
 use crate::workflow::Workflow;
 use crate::{MAX_INPUT_BYTES, MAX_ITEMS, MAX_PARALLEL, MAX_RUN_BYTES, MAX_WAIT_S};
 
@@ -281,19 +281,19 @@ impl Run {
         Ok(Some(outputs.to_value()))
     }
 
-    fn returned_by(&self, step: &str) -> Option<Carried<'_>> {
+    fn returned_by(&self, step: &str) -> Option<WireValue<'_>> {
         let progress = self.steps.get(step)?;
         if self.status(step) != Some(AttemptStatus::Succeeded) {
             return None;
         }
         if self.workflow.step(step)?.map.is_none() {
-            return progress.latest.get(&0)?.outputs.as_ref().map(Carried::One);
+            return progress.latest.get(&0)?.outputs.as_ref().map(WireValue::One);
         }
         let all = progress.latest.values().filter_map(|one| one.outputs.as_ref());
-        Some(Carried::List(all.collect()))
+        Some(WireValue::List(all.collect()))
     }
 
-    fn values<'a>(&'a self, item: Option<&'a Value>) -> Values<'a, impl Fn(&str) -> Option<Carried<'a>>> {
+    fn values<'a>(&'a self, item: Option<&'a Value>) -> Values<'a, impl Fn(&str) -> Option<WireValue<'a>>> {
         Values {
             inputs: &self.inputs,
             outputs: |step: &str| self.returned_by(step),

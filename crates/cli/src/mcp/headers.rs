@@ -20,10 +20,10 @@ const CALLER_CHARS: usize = 64;
 
 /// Version that `initialize` agreed on, if the host sent it first.
 #[derive(Debug, Default)]
-pub(super) struct Version(Mutex<Agreed>);
+pub(super) struct Version(Mutex<AgreedVersion>);
 
 #[derive(Clone, Debug, Default)]
-struct Agreed {
+struct AgreedVersion {
     /// The revision.
     version: Option<String>,
     /// The host's name, as it can stand in a header.
@@ -36,7 +36,7 @@ impl Version {
         if message["method"] == "initialize"
             && let Some(version) = answer["result"]["protocolVersion"].as_str()
         {
-            *self.0.lock() = Agreed {
+            *self.0.lock() = AgreedVersion {
                 version: Some(version.to_owned()),
                 host: host(&message["params"]["clientInfo"]),
             };
@@ -48,7 +48,7 @@ impl Version {
         let method = message["method"].as_str();
         let own = params["_meta"]["io.modelcontextprotocol/protocolVersion"].as_str();
         let agreed = match method {
-            Some("initialize") => Agreed::default(),
+            Some("initialize") => AgreedVersion::default(),
             _ => self.0.lock().clone(),
         };
         let mut headers = HeaderMap::new();

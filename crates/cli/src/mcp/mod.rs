@@ -29,7 +29,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::Instant;
 
 use super::gateway::Gateway;
-use super::http::{self, NoConnection, Unanswered};
+use super::http::{self, NoConnection, NoResponse};
 use crate::args::gateway::GatewayArgs;
 use headers::Version;
 
@@ -54,7 +54,7 @@ const FAILED: i32 = -32000;
 #[error(
     "the gateway's answer was lost; what it started continues, and session(op=\"list\", session) finds it"
 )]
-struct Lost;
+struct ConnectionLost;
 
 /// State that all messages share.
 struct Proxy {
@@ -174,7 +174,7 @@ impl Proxy {
         let error = loop {
             match Box::pin(self.exchange(message, line.to_vec())).await {
                 Ok(()) => return,
-                Err(error) if repeats > 0 && error.is::<Lost>() => repeats -= 1,
+                Err(error) if repeats > 0 && error.is::<ConnectionLost>() => repeats -= 1,
                 Err(error) => break error,
             }
             tokio::time::sleep(PAUSE).await;
@@ -202,16 +202,16 @@ impl Proxy {
                 Err(error) if error.is::<NoConnection>() && Instant::now() < end => {
                     tokio::time::sleep(PAUSE).await;
                 }
-                Err(error) if error.is::<Unanswered>() => return Err(error.context(Lost)),
+                Err(error) if error.is::<NoResponse>() => return Err(error.context(ConnectionLost)),
                 opened => break opened?,
             }
         };
         let kind = response.headers().get(CONTENT_TYPE);
         if kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream")) {
-            return self.stream(message, response).await.context(Lost);
+            return self.stream(message, response).await.context(ConnectionLost);
         }
         let succeeded = response.status().is_success();
-        let reply = http::read(response).await.context(Lost)?;
+        let reply = http::read(response).await.context(ConnectionLost)?;
         let answer: Value = serde_json::from_slice(reply.bytes()).unwrap_or_default();
         if answer["jsonrpc"].is_string() {
             return self.answer(message, reply.bytes()).await.map(drop);

@@ -9,8 +9,8 @@ mod tools;
 
 use himalia_journal::Record;
 use himalia_kernel::{
-    Brief, End, ExecutionRecord, Language, LostVariables, RecordKind, RecordMeta, Replaced, Submission,
-    execution_of, owner_of, word,
+    Brief, End, ExecutionRecord, Language, LostVariables, RecordKind, RecordMeta, ReplacedExecution,
+    Submission, execution_of, owner_of, word,
 };
 use himalia_model::from_micros;
 use himalia_outcome::{Artifact, Excerpt, Fold, Input, Sink};
@@ -46,7 +46,7 @@ pub struct Follower<S = Excerpt> {
     began: Option<u64>,
     ended: Option<(u64, EndRecord)>,
     incarnation: u32,
-    replaced: Option<Replaced>,
+    replaced: Option<ReplacedExecution>,
     detached: bool,
     /// While it waits, the execution that the kernel has.
     behind: Option<u64>,
@@ -473,7 +473,7 @@ impl<S: Sink + Clone> Follower<S> {
             self.began = Some(record.at_micros);
             if meta.incarnation != self.incarnation {
                 // It was on its way when the process was replaced.
-                let before = Replaced {
+                let before = ReplacedExecution {
                     incarnation: self.incarnation,
                     cause: None,
                     variables_lost: None,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use himalia_kernel::{Brief, End, Language, LostVariables, OnTimeout, Replaced, Submission};
+use himalia_kernel::{Brief, End, Language, LostVariables, OnTimeout, ReplacedExecution, Submission};
 use himalia_model::{EngineError, KernelId, Principal, Spend, TraceContext, from_micros};
 use himalia_outcome::{
     ArtifactFile, Failure, Input, OmittedArtifacts, Output, Sight, VariableChanges, WrittenFiles,
@@ -165,7 +165,7 @@ pub struct ExecutionKernel {
     /// Counts processes. Another number than that of the execution before: the variables are gone.
     pub incarnation: u32,
     /// The process before, and the reason of its end. Only in the first execution in a new process.
-    pub replaced: Option<Replaced>,
+    pub replaced: Option<ReplacedExecution>,
 }
 
 /// The death of a kernel under an execution.

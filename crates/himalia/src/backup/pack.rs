@@ -156,7 +156,7 @@ impl Pack {
         }
         let bytes = u64::try_from(data.st_size).unwrap_or(0);
         let mut header = header(&data, EntryType::Regular, bytes);
-        let mut content = Hashed::new(file, bytes);
+        let mut content = HashedFile::new(file, bytes);
         self.tar
             .append_data(&mut header, name, &mut content)
             .with_context(|| said(name))?;
@@ -196,13 +196,13 @@ fn header(data: &Stat, kind: EntryType, bytes: u64) -> Header {
 }
 
 /// So many bytes of a file, and their SHA-256. A file that has become shorter is filled with zeros, as after a crash.
-struct Hashed {
+struct HashedFile {
     file: File,
     left: u64,
     hash: Sha256,
 }
 
-impl Hashed {
+impl HashedFile {
     fn new(file: File, bytes: u64) -> Self {
         Self {
             file,
@@ -216,7 +216,7 @@ impl Hashed {
     }
 }
 
-impl Read for Hashed {
+impl Read for HashedFile {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let most = usize::try_from(self.left).unwrap_or(usize::MAX).min(buffer.len());
         let Some(buffer) = buffer.get_mut(..most).filter(|buffer| !buffer.is_empty()) else {

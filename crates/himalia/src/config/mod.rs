@@ -38,7 +38,7 @@ pub(crate) use tenants::TenantCaller;
 pub(crate) use tenants::{TenantToken, Tenants};
 
 use crate::paths;
-use crate::settings::{ByteSize, Given, LogFormat, OTLP, OnStop, STDOUT, Secret, Settings};
+use crate::settings::{ByteSize, GivenSettings, LogFormat, OTLP, OnStop, STDOUT, Secret, Settings};
 use crate::token::{self, TokenSource};
 
 /// The most kernels that can be asked for.
@@ -100,12 +100,12 @@ pub(crate) struct Config {
 
 impl Config {
     /// Adds the file that `said` names, then the defaults, and checks everything.
-    pub(crate) fn load(said: Given) -> Result<Self, ConfigError> {
+    pub(crate) fn load(said: GivenSettings) -> Result<Self, ConfigError> {
         Self::check(with_file(said)?.complete())
     }
 
     /// As [`Config::load`], with a kernel kept ready.
-    pub(crate) fn load_warm(said: Given) -> Result<Self, ConfigError> {
+    pub(crate) fn load_warm(said: GivenSettings) -> Result<Self, ConfigError> {
         let mut given = with_file(said)?;
         given.warm();
         Self::check(given.complete())
@@ -322,7 +322,7 @@ fn message_bytes(said: ByteSize) -> Result<usize, ConfigError> {
 }
 
 /// Merges command line and environment with the file, which has lower precedence.
-fn with_file(said: Given) -> Result<Given, ConfigError> {
+fn with_file(said: GivenSettings) -> Result<GivenSettings, ConfigError> {
     match said.config.clone() {
         Some(path) => Ok(said.over(read_file(&path)?)),
         None => Ok(said),
@@ -330,7 +330,7 @@ fn with_file(said: Given) -> Result<Given, ConfigError> {
 }
 
 /// Reads a configuration file. An error names the key and the line, and quotes no value.
-fn read_file(path: &Path) -> Result<Given, ConfigError> {
+fn read_file(path: &Path) -> Result<GivenSettings, ConfigError> {
     let text = std::fs::read_to_string(path)
         .map_err(|error| ConfigError::new("config", format!("cannot read {}: {error}", path.display())))?;
     let mut settings = parse(&text).map_err(|(line, reason)| {
@@ -343,7 +343,7 @@ fn read_file(path: &Path) -> Result<Given, ConfigError> {
 }
 
 /// `Err` is the line number, and the key with what is wrong.
-fn parse(text: &str) -> Result<Given, (usize, String)> {
+fn parse(text: &str) -> Result<GivenSettings, (usize, String)> {
     toml::from_str(text).map_err(|error: toml::de::Error| {
         let start = error.span().map_or(0, |span| span.start);
         let before = text.get(..start).unwrap_or_default();

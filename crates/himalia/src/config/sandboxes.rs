@@ -12,7 +12,7 @@ use super::ConfigError;
 use super::kubernetes::Kubernetes;
 use super::templates::Reader;
 use crate::settings::{
-    DockerHost, DockerTable, Given, IsolationSetting, PoolTable, Seconds, Settings, TemplateTable,
+    DockerHost, DockerTable, GivenSettings, IsolationSetting, PoolTable, Seconds, Settings, TemplateTable,
 };
 
 /// The default image of sandboxes.
@@ -225,7 +225,7 @@ fn is_docker_name(text: &str) -> bool {
             .is_some_and(|byte| byte.is_ascii_alphanumeric())
 }
 
-impl Given {
+impl GivenSettings {
     /// Adds what `himalia up` gives without being asked: one ready kernel with the usual modules. What is said in the
     /// file about the template wins.
     pub(crate) fn warm(&mut self) {

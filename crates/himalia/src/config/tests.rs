@@ -5,7 +5,7 @@ use super::*;
 use crate::settings::IsolationSetting;
 
 fn check(text: &str) -> Result<Config, ConfigError> {
-    Config::check(toml::from_str::<Given>(text).unwrap().complete())
+    Config::check(toml::from_str::<GivenSettings>(text).unwrap().complete())
 }
 
 fn refused(text: &str) -> String {
@@ -285,7 +285,7 @@ fn wrong_lines_of_tables_are_named() {
 #[test]
 fn up_keeps_a_kernel_ready_unless_the_file_says_otherwise() {
     let warm = |text: &str| {
-        let mut settings: Given = toml::from_str(text).unwrap();
+        let mut settings: GivenSettings = toml::from_str(text).unwrap();
         settings.warm();
         Config::check(settings.complete()).unwrap().sandboxes.templates["python3"].clone()
     };

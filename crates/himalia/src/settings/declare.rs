@@ -15,7 +15,7 @@ pub(crate) struct Setting {
 
 /// Makes of the entries `key("VALUE", arguments of clap …): Type = default;`
 ///
-/// - `Given`: what was said on the command line and in variables, or in the file; `None` was not said there;
+/// - `GivenSettings`: what was said on the command line and in variables, or in the file; `None` was not said there;
 /// - `Settings`: all of it, where a setting with a default has its type, and any other one is an `Option`.
 ///
 /// `, or "text"` in the place of `= default` says in the help what holds without the setting. A default is written as in
@@ -39,7 +39,7 @@ macro_rules! settings {
         /// Settings as they were said in one place; what is `None` was not said there.
         #[derive(clap::Args, Clone, Debug, Default, serde::Deserialize)]
         #[serde(deny_unknown_fields, default)]
-        pub(crate) struct Given {
+        pub(crate) struct GivenSettings {
             /// TOML file with these settings (`max_kernels = 20`); unknown keys are refused. Relative paths in it start at
             /// its directory
             #[arg(long, value_name = "FILE")]
@@ -71,7 +71,7 @@ macro_rules! settings {
             $(pub(crate) $table: Option<$table_kind>,)*
         }
 
-        impl Given {
+        impl GivenSettings {
             /// Merges with `file`, whose settings have lower precedence. The token and its file are one setting.
             pub(crate) fn over(self, mut file: Self) -> Self {
                 if self.token.is_some() || self.token_file.is_some() {
@@ -147,11 +147,11 @@ impl Setting {
 
 /// The settings as flags of a command.
 #[derive(Clone, Debug)]
-pub(crate) struct Flags(pub(crate) super::Given);
+pub(crate) struct Flags(pub(crate) super::GivenSettings);
 
 impl clap::FromArgMatches for Flags {
     fn from_arg_matches(matches: &clap::ArgMatches) -> Result<Self, clap::Error> {
-        super::Given::from_arg_matches(matches).map(Self)
+        super::GivenSettings::from_arg_matches(matches).map(Self)
     }
 
     fn update_from_arg_matches(&mut self, matches: &clap::ArgMatches) -> Result<(), clap::Error> {
@@ -161,7 +161,7 @@ impl clap::FromArgMatches for Flags {
 
 impl Args for Flags {
     fn augment_args(command: Command) -> Command {
-        super::Given::augment_args(command).mut_args(|arg| {
+        super::GivenSettings::augment_args(command).mut_args(|arg| {
             let setting = super::LIST.iter().find(|setting| arg.get_id() == setting.key);
             match setting {
                 Some(setting) => setting.flag(arg),

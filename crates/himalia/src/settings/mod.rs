@@ -205,7 +205,7 @@ settings! {
     }
 }
 
-impl Given {
+impl GivenSettings {
     /// Makes relative paths start at `base`.
     pub(crate) fn anchor(&mut self, base: &Path) {
         let single = [
@@ -261,7 +261,7 @@ mod tests {
 
     #[test]
     fn values_of_a_file_are_read_as_those_of_flags() {
-        let file: Given = toml::from_str("cull_interval = 7\norphan_ttl = \"2h\"").unwrap();
+        let file: GivenSettings = toml::from_str("cull_interval = 7\norphan_ttl = \"2h\"").unwrap();
         assert_eq!(
             (file.cull_interval, file.orphan_ttl),
             (Some(Seconds(7)), Some(Seconds(7_200)))
@@ -271,10 +271,10 @@ mod tests {
     #[test]
     fn the_first_layer_wins_and_the_token_goes_with_its_file() {
         let file = || toml::from_str("listen = \"a\"\nmax_kernels = 3\ntoken_file = \"t\"").unwrap();
-        let said = Given {
+        let said = GivenSettings {
             listen: Some("b".into()),
             token: Some(Secret("s".into())),
-            ..Given::default()
+            ..GivenSettings::default()
         };
         let merged = said.over(file());
         assert_eq!(
@@ -282,12 +282,12 @@ mod tests {
             (Some("b"), Some(3))
         );
         assert_eq!((merged.token.is_some(), merged.token_file), (true, None));
-        assert!(Given::default().over(file()).token_file.is_some());
+        assert!(GivenSettings::default().over(file()).token_file.is_some());
     }
 
     #[test]
     fn paths_of_a_file_start_at_its_directory() {
-        let mut file: Given = toml::from_str(
+        let mut file: GivenSettings = toml::from_str(
             "data_dir = \"d\"\nshim = \"/s\"\nkernelspec_dirs = [\"k\"]\n[tenants.a]\ntokens.b.file = \"t\"",
         )
         .unwrap();

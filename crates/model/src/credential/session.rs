@@ -55,7 +55,7 @@ enum Names {
 
 #[derive(Deserialize)]
 #[serde(untagged, expecting = "a credential: \"NAME\", or name and env")]
-enum Written {
+enum CredentialForm {
     Name(String),
     Table(Table),
 }
@@ -69,9 +69,9 @@ struct Table {
 
 impl<'de> Deserialize<'de> for TemplateCredential {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let (name, env) = match Written::deserialize(deserializer)? {
-            Written::Name(name) => (name, None),
-            Written::Table(Table { name, env }) => (
+        let (name, env) = match CredentialForm::deserialize(deserializer)? {
+            CredentialForm::Name(name) => (name, None),
+            CredentialForm::Table(Table { name, env }) => (
                 name,
                 env.map(|env| match env {
                     Names::One(name) => vec![name],

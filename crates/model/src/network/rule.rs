@@ -198,7 +198,7 @@ impl FromStr for Rule {
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(untagged)]
 #[schemars(rename = "NetworkRule")]
-enum Written {
+enum RuleForm {
     /// `HOST` or `HOST:PORT`.
     Short(String),
     /// With ports and methods.
@@ -246,7 +246,7 @@ impl<'de> Visitor<'de> for Reader {
     }
 }
 
-impl From<Rule> for Written {
+impl From<Rule> for RuleForm {
     fn from(rule: Rule) -> Self {
         let text = rule.to_string();
         if rule.methods.is_empty() && (rule.ports == PORTS || rule.ports.len() == 1) {
@@ -267,14 +267,14 @@ impl From<Rule> for Written {
 
 impl JsonSchema for Rule {
     fn inline_schema() -> bool {
-        Written::inline_schema()
+        RuleForm::inline_schema()
     }
 
     fn schema_name() -> std::borrow::Cow<'static, str> {
-        Written::schema_name()
+        RuleForm::schema_name()
     }
 
     fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        Written::json_schema(generator)
+        RuleForm::json_schema(generator)
     }
 }

@@ -18,7 +18,7 @@ pub(super) const MOUNTS: &[MountKind] = &[MountKind::Directory, MountKind::Volum
 
 /// The mounts of a sandbox, and whose files they are.
 #[derive(Debug, Default)]
-pub(super) struct Shared {
+pub(super) struct ContainerMounts {
     pub(super) mounts: Vec<Mount>,
     /// The user that the container must have.
     pub(super) owner: Option<FileOwner>,
@@ -31,8 +31,8 @@ pub(super) async fn shared(
     (id, image): (SandboxId, &str),
     spec: &SandboxSpec,
     mapping: Mapping,
-) -> Result<Shared, SandboxError> {
-    let mut shared = Shared::default();
+) -> Result<ContainerMounts, SandboxError> {
+    let mut shared = ContainerMounts::default();
     for (mount, source, owner) in find(inner, spec.mounts.clone(), false).await? {
         if let Some(owner) = owner.filter(|_| mount.source.kind() == MountKind::Volume) {
             volume::ensure(&inner.client, &inner.names, (id, image), (&source, owner.uid)).await?;
@@ -78,7 +78,7 @@ pub(super) async fn find(
     blocking(move || mounts.into_iter().map(one).collect()).await?
 }
 
-impl Shared {
+impl ContainerMounts {
     fn add(
         &mut self,
         mount: &SharedMount,
@@ -138,7 +138,7 @@ mod tests {
     fn a_container_has_one_user() {
         let owner = |uid| Some(FileOwner { uid, gid: 100 });
         let volume = |name: &str| mount(name, MountSource::Volume(name.to_owned()));
-        let mut shared = Shared::default();
+        let mut shared = ContainerMounts::default();
         shared.add(&volume("data"), "data".to_owned(), None).unwrap();
         shared.add(&volume("a"), "a".to_owned(), owner(7)).unwrap();
         shared.add(&volume("b"), "b".to_owned(), owner(7)).unwrap();

@@ -27,11 +27,11 @@ pub(super) struct Uids {
     taken: BTreeSet<u32>,
     /// Ranges of ids for containers.
     ranges: Vec<RangeInclusive<u32>>,
-    held: Mutex<Held>,
+    held: Mutex<HeldUids>,
 }
 
 #[derive(Debug)]
-struct Held {
+struct HeldUids {
     by: BTreeMap<SandboxId, u32>,
     pool: Pool,
 }
@@ -42,7 +42,7 @@ impl Uids {
         Ok(Self {
             taken: config.host_uids_taken.clone(),
             ranges: config.host_uids.clone(),
-            held: Mutex::new(Held {
+            held: Mutex::new(HeldUids {
                 by: BTreeMap::new(),
                 // Gateways that start containers at the same moment do not see each other's.
                 pool: Pool::of_containers(&config.host_uids, names.seed()),
@@ -90,7 +90,7 @@ impl Uids {
     }
 
     fn take(&self, id: SandboxId, used: &BTreeSet<u32>, mapped: bool) -> Result<u32, SandboxError> {
-        let Held { by, pool } = &mut *self.held.lock();
+        let HeldUids { by, pool } = &mut *self.held.lock();
         let inside = |uid: u32| if mapped { FIRST_MAPPED + uid % MAPPED } else { uid };
         let own: BTreeSet<u32> = by.values().copied().collect();
         let is_free = |uid: u32| {

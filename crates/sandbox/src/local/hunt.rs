@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use super::noted::{Noted, Record};
+use super::noted::{NotedProcess, Record};
 use crate::host::MARK_VARIABLE;
 use crate::host::proc::{Process, ProcessId, has_variable};
 
@@ -42,7 +42,7 @@ impl Hunt {
     pub(super) fn new(record: &Record, program: &Path, gateway_dir: &Path) -> Self {
         use std::os::unix::ffi::OsStrExt as _;
         let noted = record.details.noted.iter();
-        let leaders = |led: fn(&Noted) -> i32| {
+        let leaders = |led: fn(&NotedProcess) -> i32| {
             // Only numbers that name the process itself: all others belong to the shim or to unrelated processes.
             noted
                 .clone()

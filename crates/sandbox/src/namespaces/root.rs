@@ -8,7 +8,7 @@ use himalia_jail::{Device, HostIds, Mount, Plan, SANDBOX_ID};
 
 use super::binds::{Binds, read_only};
 use super::config::{NamespacesConfig, Sizes};
-use super::shared::Shared;
+use super::shared::SandboxMount;
 use crate::{Limits, SandboxError, inside};
 
 /// System directories, links on hosts whose `/usr` is merged.
@@ -108,7 +108,7 @@ pub(super) struct Root<'a> {
     pub(super) binds: &'a [PathBuf],
     pub(super) names: &'a BTreeMap<&'static str, PathBuf>,
     /// Mounts of the operator.
-    pub(super) shared: &'a [Shared],
+    pub(super) shared: &'a [SandboxMount],
     /// The work directory is at [`inside::DATA_DIR`] too, if nothing else is.
     pub(super) shows_data: bool,
 }

@@ -14,13 +14,13 @@ pub(super) const MOUNTS: &[MountKind] = &[MountKind::Directory];
 
 /// One of a sandbox.
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(super) struct SandboxMount {
     directory: SharedDirectory,
     target: PathBuf,
     read_only: bool,
 }
 
-impl Shared {
+impl SandboxMount {
     /// The entry of the root, for a sandbox with these ids on the host.
     pub(super) fn mount(&self, host_ids: Option<HostIds>) -> Mount {
         // An ordinary user's sandbox has the ids of that user.
@@ -39,16 +39,16 @@ impl Shared {
 }
 
 /// Opens the mounts of a spec. Creates missing directories if they are writable. Blocks.
-pub(super) fn open(inner: &Inner, mounts: &[SharedMount]) -> Result<Vec<Shared>, SandboxError> {
+pub(super) fn open(inner: &Inner, mounts: &[SharedMount]) -> Result<Vec<SandboxMount>, SandboxError> {
     mounts
         .iter()
         .filter_map(|mount| one(inner, mount, false).transpose())
         .collect()
 }
 
-fn one(inner: &Inner, mount: &SharedMount, only_a_check: bool) -> Result<Option<Shared>, SandboxError> {
+fn one(inner: &Inner, mount: &SharedMount, only_a_check: bool) -> Result<Option<SandboxMount>, SandboxError> {
     let directory = open_directory(mount, &inner.private, only_a_check)?;
-    Ok(directory.map(|directory| Shared {
+    Ok(directory.map(|directory| SandboxMount {
         directory,
         target: mount.target.clone(),
         read_only: mount.read_only,

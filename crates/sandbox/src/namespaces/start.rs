@@ -10,7 +10,7 @@ use std::sync::Arc;
 use himalia_jail::{ExecPlan, Program, Resource, Rlimit};
 use tokio::sync::oneshot;
 
-use super::cgroups::Wanted;
+use super::cgroups::GroupLimits;
 use super::inner::Inner;
 use super::jail::pipe;
 use super::member::Member;
@@ -319,8 +319,8 @@ struct Shim {
 }
 
 /// The limits that groups enforce. A full tmpfs must be a full disk, never out of memory, so its size is added.
-pub(super) fn wanted(limits: &Limits, memory: Memory) -> Wanted {
-    Wanted {
+pub(super) fn wanted(limits: &Limits, memory: Memory) -> GroupLimits {
+    GroupLimits {
         memory_bytes: limits
             .memory_bytes
             .map(|bytes| bytes.saturating_add(memory.sum())),

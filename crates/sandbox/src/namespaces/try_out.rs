@@ -11,7 +11,7 @@ use super::config::NamespacesConfig;
 use super::inner::{limits, private};
 use super::jail::{Jail, output};
 use super::root::{Memory, Root};
-use super::shared::Shared;
+use super::shared::SandboxMount;
 use crate::host::blocking;
 use crate::host::layout::Layout;
 use crate::{LimitReport, Limits, SandboxError, SandboxId, inside};
@@ -105,7 +105,7 @@ pub(super) fn sandbox(
     config: &NamespacesConfig,
     jail: &Jail,
     ids: Option<HostIds>,
-    shared: &[Shared],
+    shared: &[SandboxMount],
 ) -> Result<Duration, SandboxError> {
     let layout = Layout::open(&config.run_dir)?;
     let private = private(config)?;

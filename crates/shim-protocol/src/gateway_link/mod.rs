@@ -38,7 +38,7 @@ struct LaneState {
 
 /// A request that the shim has not accepted yet (or not said so).
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Pending {
+pub struct PendingRequest {
     /// Number in this epoch.
     pub number: u64,
     /// Kind of the frame.
@@ -95,7 +95,7 @@ pub enum LinkCheck {
 
 /// Result of a hello for one kernel and lane.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Resumed {
+pub struct LaneResume {
     /// For the welcome.
     pub resume: Resume,
     /// Links that neither side has: they were acknowledged, and the gateway lost them. Store the loss.
@@ -207,7 +207,7 @@ impl GatewayLink {
             });
         }
         self.next_number += 1;
-        let request = Pending {
+        let request = PendingRequest {
             number,
             kind,
             head,
@@ -229,7 +229,7 @@ impl GatewayLink {
 
     /// The next request to write to the lane, in the order of numbers; it counts as sent. `None` while the next one waits for its
     /// record. Call it only while the lane is connected.
-    pub fn take_ready(&mut self, lane: Lane) -> Option<Pending> {
+    pub fn take_ready(&mut self, lane: Lane) -> Option<PendingRequest> {
         self.lanes[lane].requests.take_ready()
     }
 
@@ -246,7 +246,7 @@ impl GatewayLink {
     }
 
     /// Requests that are not known to be accepted, in order.
-    pub fn pending(&self, lane: Lane) -> impl Iterator<Item = &Pending> {
+    pub fn pending(&self, lane: Lane) -> impl Iterator<Item = &PendingRequest> {
         self.lanes[lane].requests.iter()
     }
 
@@ -263,7 +263,7 @@ impl GatewayLink {
     }
 
     /// Takes in the kernel's entry of a hello on `lane` (absent: the shim does not know the kernel yet).
-    pub fn hello(&mut self, lane: Lane, entry: Option<&KernelEntry>) -> Resumed {
+    pub fn hello(&mut self, lane: Lane, entry: Option<&KernelEntry>) -> LaneResume {
         let links = entry.map(|entry| entry.links[lane]).unwrap_or_default();
         if let Some(marks) = entry.map(|entry| &entry.requests)
             && marks.epoch == self.epoch
@@ -286,7 +286,7 @@ impl GatewayLink {
         // thing that is stored.
         let after = state.stored.max(links.first.saturating_sub(1));
         state.acked = after;
-        Resumed {
+        LaneResume {
             resume: Resume {
                 kernel: self.kernel,
                 after,

@@ -16,7 +16,7 @@ use crate::{Event, GapReason, Lane, Origin, PerLane, ProtocolError, RequestId, V
 
 pub use body::Body;
 pub use item::Item;
-pub use outbox::{Placed, WindowLimits};
+pub use outbox::{Placement, WindowLimits};
 pub use requests::{Accept, UNFINISHED_MAX};
 pub use spill::SpillStore;
 
@@ -312,7 +312,7 @@ impl<S: SpillStore> ShimLink<S> {
         origin: Origin,
         frame: impl Into<Body>,
         droppable: bool,
-    ) -> Result<Placed, ProtocolError> {
+    ) -> Result<Placement, ProtocolError> {
         let outbox = self.outbox(kernel, lane)?;
         outbox.push_message(origin, frame.into(), droppable)
     }
@@ -328,7 +328,7 @@ impl<S: SpillStore> ShimLink<S> {
         incarnation: u32,
         bytes: u64,
         reason: GapReason,
-    ) -> Result<Placed, ProtocolError> {
+    ) -> Result<Placement, ProtocolError> {
         self.outbox(kernel, lane)?.push_loss(incarnation, bytes, reason)
     }
 
@@ -336,7 +336,7 @@ impl<S: SpillStore> ShimLink<S> {
     ///
     /// # Errors
     /// [`ProtocolError`] for an unknown kernel or an event above the limit of its kind.
-    pub fn push_event(&mut self, kernel: u16, mut event: Event) -> Result<Placed, ProtocolError> {
+    pub fn push_event(&mut self, kernel: u16, mut event: Event) -> Result<Placement, ProtocolError> {
         if let Event::Exited(exited) = &mut event {
             exited.last_data = self.outbox(kernel, Lane::Data)?.last();
         }

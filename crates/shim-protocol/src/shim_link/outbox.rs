@@ -34,7 +34,7 @@ impl WindowLimits {
 
 /// Destination of a pushed message.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Placed {
+pub enum Placement {
     /// Into memory.
     Memory,
     /// Into the spill file.
@@ -82,7 +82,7 @@ impl<S: SpillStore> Outbox<S> {
         origin: Origin,
         frame: Body,
         droppable: bool,
-    ) -> Result<Placed, ProtocolError> {
+    ) -> Result<Placement, ProtocolError> {
         let item = Item::message(self.kernel, self.last + 1, origin, frame)?;
         self.push(item, origin.incarnation, droppable)
     }
@@ -92,7 +92,7 @@ impl<S: SpillStore> Outbox<S> {
         kind: Kind,
         incarnation: u32,
         body: Bytes,
-    ) -> Result<Placed, ProtocolError> {
+    ) -> Result<Placement, ProtocolError> {
         let item = Item::other(kind, self.kernel, self.last + 1, body)?;
         self.push(item, incarnation, false)
     }
@@ -102,7 +102,7 @@ impl<S: SpillStore> Outbox<S> {
         incarnation: u32,
         bytes: u64,
         reason: GapReason,
-    ) -> Result<Placed, ProtocolError> {
+    ) -> Result<Placement, ProtocolError> {
         let link = self.last + 1;
         let gap = Gap {
             incarnation,
@@ -116,11 +116,11 @@ impl<S: SpillStore> Outbox<S> {
         self.push(item, incarnation, false)
     }
 
-    fn push(&mut self, item: Item, incarnation: u32, droppable: bool) -> Result<Placed, ProtocolError> {
+    fn push(&mut self, item: Item, incarnation: u32, droppable: bool) -> Result<Placement, ProtocolError> {
         self.last += 1;
         if self.spill.is_empty() && self.gap.is_none() && self.fits(item.cost()) {
             self.keep(item);
-            return Ok(Placed::Memory);
+            return Ok(Placement::Memory);
         }
         let bytes = item.wire_bytes() as u64;
         let quota = if droppable {
@@ -131,12 +131,12 @@ impl<S: SpillStore> Outbox<S> {
         let reason = if self.spill.bytes() + bytes > quota {
             GapReason::Quota
         } else if self.spill_out(&item).is_ok() {
-            return Ok(Placed::Spilled);
+            return Ok(Placement::Spilled);
         } else {
             GapReason::Spill
         };
         self.widen_gap(incarnation, item.link(), item.body().len() as u64, reason)?;
-        Ok(Placed::Dropped)
+        Ok(Placement::Dropped)
     }
 
     fn fits(&self, cost: usize) -> bool {

@@ -8,7 +8,7 @@ use super::refusal::{Refusal, refusal};
 use crate::kernel::Kernel;
 use crate::link::Link;
 use crate::shim::Shim;
-use crate::work_dir::{self, BRANCHES, Copied, CopyError, WorkCopy};
+use crate::work_dir::{self, BRANCHES, CopyError, CopySummary, WorkCopy};
 
 /// Work directory of the parent.
 pub(super) struct ParentFiles {
@@ -57,7 +57,7 @@ impl ParentFiles {
         shim: &Shim,
         number: u32,
         max_bytes: u64,
-    ) -> Result<(WorkCopy, Copied), Refusal> {
+    ) -> Result<(WorkCopy, CopySummary), Refusal> {
         let _turn = shim.copying.acquire().await;
         let copy = WorkCopy::new(self.base.clone(), &number.to_string());
         let (from, to) = (self.root.clone(), copy.path().to_owned());

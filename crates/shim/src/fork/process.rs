@@ -13,7 +13,7 @@ use tokio::time::{Instant, timeout_at};
 use super::parent_files::path_text;
 use super::refusal::{Refusal, not_running, refusal};
 use super::{AFTER_KILL, millis};
-use crate::kernel::{self, Adoption, Kernel, Order, Unanswered, error_of};
+use crate::kernel::{self, Adoption, Kernel, Order, RequestFailure, error_of};
 use crate::reaper::Death;
 use crate::shim::Shim;
 use crate::text;
@@ -80,12 +80,14 @@ impl Attempt<'_> {
             patience,
         );
         let reply = asked.await.map_err(|error| match error {
-            Unanswered::NotRunning => not_running(),
-            Unanswered::Silent => refusal(
+            RequestFailure::NotRunning => not_running(),
+            RequestFailure::Silent => refusal(
                 ForkFailure::Unsupported,
                 format!("the kernel did not answer within {} ms", patience.as_millis()),
             ),
-            Unanswered::Full => refusal(ForkFailure::Busy, "the kernel does not read its control channel"),
+            RequestFailure::Full => {
+                refusal(ForkFailure::Busy, "the kernel does not read its control channel")
+            }
         })?;
         let hazards = hazards_of(&reply);
         if reply.get("status").and_then(Value::as_str) != Some("ok") {
@@ -184,9 +186,9 @@ impl Attempt<'_> {
         let reason = match asked.await {
             Ok(reply) if reply.get("status").and_then(Value::as_str) == Some("ok") => return Ok(()),
             Ok(reply) => error_of(&reply),
-            Err(Unanswered::NotRunning) => "the branch ended before it answered".to_owned(),
-            Err(Unanswered::Full) => "the branch does not read".to_owned(),
-            Err(Unanswered::Silent) => "the branch did not answer a silent execution in time".to_owned(),
+            Err(RequestFailure::NotRunning) => "the branch ended before it answered".to_owned(),
+            Err(RequestFailure::Full) => "the branch does not read".to_owned(),
+            Err(RequestFailure::Silent) => "the branch did not answer a silent execution in time".to_owned(),
         };
         Err(refusal(ForkFailure::ProbeFailed, reason))
     }

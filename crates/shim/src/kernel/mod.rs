@@ -31,10 +31,10 @@ use crate::outlet::Outlet;
 use crate::reaper::Death;
 use output::Tail;
 use private::Private;
-use sending::Waiting;
+use sending::WaitingMessage;
 use sockets::Outlets;
 
-pub(crate) use asking::{Unanswered, error_of};
+pub(crate) use asking::{RequestFailure, error_of};
 pub(crate) use process::{own_program, prepare, send_plan};
 
 /// Order for the actor, which executes them in sequence.
@@ -87,7 +87,7 @@ pub(crate) struct Kernel {
     interrupt_mode: Cell<InterruptMode>,
     /// The sending halves, while the sockets are connected.
     outlets: RefCell<Option<Outlets>>,
-    waiting: RefCell<Vec<Waiting>>,
+    waiting: RefCell<Vec<WaitingMessage>>,
     /// Starts that are ordered and not done: messages wait for them.
     starting: Cell<u32>,
     /// Does it echo identity frames? Not known before its first reply.

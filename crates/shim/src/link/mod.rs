@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use himalia_link::{Listening, Socket};
+use himalia_link::{ListeningSocket, Socket};
 use himalia_shim_protocol::{Hello, Lane, PerLane, ProtocolError, Welcome};
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
@@ -87,12 +87,12 @@ impl Link {
     }
 
     /// Socket to which the link would connect.
-    pub(crate) fn listening(&self) -> Option<Listening> {
+    pub(crate) fn listening(&self) -> Option<ListeningSocket> {
         self.shim.gateway.listening(&self.name)
     }
 
     /// Waits until another gateway listens than the one that was connected to. That one may be paused, and its connection stays open.
-    pub(crate) async fn another_listens(&self, connected_to: Option<Listening>) {
+    pub(crate) async fn another_listens(&self, connected_to: Option<ListeningSocket>) {
         if connected_to.is_none() {
             return pending().await;
         }

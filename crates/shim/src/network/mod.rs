@@ -18,7 +18,7 @@ use tokio::runtime::Builder;
 use tokio::sync::{Mutex, mpsc, watch};
 
 use clients::{CLIENTS_MAX, accept};
-use parked::{PARKED, Parked};
+use parked::{PARKED, ParkedConnection};
 
 /// Address of the proxy.
 const ADDRESS: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 3128);
@@ -76,7 +76,7 @@ async fn run(listener: TcpListener, gateway: Gateway, key: String, way: watch::R
     let (wanted, wants) = mpsc::channel(CLIENTS_MAX);
     let wants = Arc::new(Mutex::new(wants));
     for _ in 0..PARKED {
-        let parked = Parked {
+        let parked = ParkedConnection {
             gateway: gateway.clone(),
             key: key.clone(),
             way: way.clone(),

@@ -25,14 +25,14 @@ const LOOK_EVERY: Duration = Duration::from_secs(2);
 pub(super) type Want = oneshot::Sender<PlainSocket>;
 
 /// Keeps one connection, and makes the next when a client has it.
-pub(super) struct Parked {
+pub(super) struct ParkedConnection {
     pub(super) gateway: Gateway,
     pub(super) key: String,
     pub(super) way: watch::Receiver<Way>,
     pub(super) wants: Arc<Mutex<mpsc::Receiver<Want>>>,
 }
 
-impl Parked {
+impl ParkedConnection {
     pub(super) async fn run(mut self) {
         let mut redial = Redial::new(REDIAL_FIRST, REDIAL_LONGEST);
         let mut quiet = false;

@@ -21,7 +21,7 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use super::Target;
-use super::spawn::{Output, Spawned, resize};
+use super::spawn::{Output, SpawnedCommand, resize};
 use crate::reaper::Death;
 
 /// For the step between the shim and the program.
@@ -71,7 +71,7 @@ enum Step {
 
 impl Relay {
     /// Runs on a thread of its own until the command and its stream have ended.
-    pub(super) fn run(spawned: Spawned, death: oneshot::Receiver<Death>, target: Target) {
+    pub(super) fn run(spawned: SpawnedCommand, death: oneshot::Receiver<Death>, target: Target) {
         let pid = spawned.pid;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let served = match runtime {
@@ -85,8 +85,8 @@ impl Relay {
     }
 }
 
-async fn serve(spawned: Spawned, death: oneshot::Receiver<Death>, target: Target) -> io::Result<()> {
-    let Spawned {
+async fn serve(spawned: SpawnedCommand, death: oneshot::Receiver<Death>, target: Target) -> io::Result<()> {
+    let SpawnedCommand {
         pid,
         report,
         input,

@@ -27,7 +27,7 @@ const CHUNK_BYTES: usize = 256 * 1024;
 
 /// Summary of a copy.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(crate) struct Copied {
+pub(crate) struct CopySummary {
     /// Bytes of files.
     pub(crate) bytes: u64,
     /// Entries that are no file, directory or link.
@@ -60,7 +60,7 @@ pub(crate) fn copy(
     to: &Path,
     max_bytes: u64,
     cancel: &Arc<AtomicBool>,
-) -> Result<Copied, CopyError> {
+) -> Result<CopySummary, CopyError> {
     let source = open_dir(CWD, from).map_err(|error| failed(&from.display(), error))?;
     let mut measure = Job::new(max_bytes, cancel);
     measure.walk(source.as_fd(), None, 0)?;
@@ -103,7 +103,7 @@ struct Job<'a> {
     max_bytes: u64,
     cancel: &'a AtomicBool,
     entries: u64,
-    copied: Copied,
+    copied: CopySummary,
     /// Bytes that an earlier walk has counted.
     expected: u64,
     /// Can files share their blocks? Tried until it fails once.
@@ -116,7 +116,7 @@ impl<'a> Job<'a> {
             max_bytes,
             cancel,
             entries: 0,
-            copied: Copied::default(),
+            copied: CopySummary::default(),
             expected: 0,
             reflink: true,
         }

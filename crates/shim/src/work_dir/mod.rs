@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use crate::options::Options;
 
-pub(crate) use copy::{Copied, CopyError, copy};
+pub(crate) use copy::{CopyError, CopySummary, copy};
 
 /// Directory of branches in the first link's directory. It is not copied itself.
 pub(crate) use himalia_shim_protocol::BRANCHES;

@@ -52,7 +52,7 @@ enum Version {
 
 /// The limits of one sandbox that groups are to enforce.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Wanted {
+pub(super) struct GroupLimits {
     pub(super) memory_bytes: Option<u64>,
     pub(super) pids: Option<u32>,
     pub(super) cpu_millis: Option<u32>,
@@ -68,7 +68,7 @@ pub(super) struct Groups {
 
 impl CgroupRoot {
     /// The groups that a sandbox of this name gets. Nothing is made yet.
-    pub(super) fn plan(&self, name: &str, wanted: Wanted) -> Groups {
+    pub(super) fn plan(&self, name: &str, wanted: GroupLimits) -> Groups {
         let below = |group: &Option<ControllerDir>, is_wanted: bool| {
             group.as_ref().filter(|_| is_wanted).map(|group| ControllerDir {
                 version: group.version,
@@ -84,7 +84,7 @@ impl CgroupRoot {
 
     /// The groups of this name under every controller.
     pub(super) fn all(&self, name: &str) -> Groups {
-        let everything = Wanted {
+        let everything = GroupLimits {
             memory_bytes: Some(0),
             pids: Some(0),
             cpu_millis: Some(0),
@@ -123,7 +123,7 @@ impl CgroupRoot {
 
 impl Groups {
     /// Makes the groups and writes their limits. What it made before it failed is for [`Self::remove`].
-    pub(super) fn create(&self, wanted: Wanted) -> Result<(), SandboxError> {
+    pub(super) fn create(&self, wanted: GroupLimits) -> Result<(), SandboxError> {
         for dir in self.dirs() {
             make(dir)?;
         }

@@ -22,7 +22,7 @@ pub(super) use birth::{Birth, Order};
 pub(super) use home::remove_all as remove_homes;
 pub(super) use process::Surroundings;
 
-use birth::Born;
+use birth::ForkedProcess;
 
 /// Zygotes at once. One more makes room by ending the one that was used last the longest time ago.
 const MAX_ZYGOTES: usize = 16;
@@ -35,7 +35,7 @@ const MAX_WAITING: usize = 64;
 struct Request {
     /// The new process' end of the socket from which it hears all else.
     order: OwnedFd,
-    answer: oneshot::Sender<Result<Born, SandboxError>>,
+    answer: oneshot::Sender<Result<ForkedProcess, SandboxError>>,
 }
 
 /// State of a zygote.
