@@ -25,7 +25,6 @@ BOUNDS = {
     "engine": 24,
     "http": 88,
     "kernel": 24,
-    "session": 15,
 }
 
 VISIBILITY = re.compile(r"\bpub\s*\([^)]*\)")

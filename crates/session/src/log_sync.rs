@@ -15,7 +15,7 @@ impl SessionManager {
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
-                () = self.stop_actors.cancelled() => return,
+                () = self.stopping.actors_end.cancelled() => return,
                 _ = ticks.tick() => {}
             }
             self.sync_logs().await;

@@ -78,7 +78,7 @@ impl SessionManager {
 
     /// Removes ended sessions until those that are left are as many and as large as they may be.
     async fn collect_surplus(self: &Arc<Self>) -> Result<Collected, EngineError> {
-        let _turn = self.gate.enter("collect").await;
+        let _turn = self.starts.gate.enter("collect").await;
         let mut done = Collected::default();
         loop {
             done.more = false;
@@ -94,7 +94,7 @@ impl SessionManager {
 
     /// Removes what is due, or says what that is. One at a time.
     pub async fn collect(self: &Arc<Self>, dry_run: bool, bounds: Bounds) -> Result<Collected, EngineError> {
-        let _turn = self.gate.enter("collect").await;
+        let _turn = self.starts.gate.enter("collect").await;
         let mut done = Collected {
             dry_run,
             ..Collected::default()
@@ -226,8 +226,8 @@ impl SessionManager {
         noted.map_err(|error| EngineError::internal("cannot note what is removed", error))?;
         self.ended.set_removed(&dirs, now);
         // What is still being read goes later: it belongs to no session from now on.
-        let free = dirs.into_iter().filter(|dir| !self.open_logs.is_used(dir));
-        let (free, logs): (Vec<String>, _) = (free.collect(), self.logs());
+        let free = dirs.into_iter().filter(|dir| !self.logs.open.is_used(dir));
+        let (free, logs): (Vec<String>, _) = (free.collect(), self.logs.storage());
         blocking(move || free.iter().for_each(|name| logs.remove(name))).await
     }
 
@@ -241,11 +241,11 @@ impl SessionManager {
         let known: HashSet<String> = rows.into_iter().map(|row| row.paths.session_dir).collect();
         let mut orphans: Vec<String> = found
             .into_iter()
-            .filter(|dir| !known.contains(dir) && !self.ended.keeps(dir) && !self.open_logs.is_used(dir))
+            .filter(|dir| !known.contains(dir) && !self.ended.keeps(dir) && !self.logs.open.is_used(dir))
             .collect();
         done.more |= orphans.len() > bounds.most;
         orphans.truncate(bounds.most);
-        let (data_dir, logs, dry_run) = (self.config.data_dir.clone(), self.logs(), done.dry_run);
+        let (data_dir, logs, dry_run) = (self.config.data_dir.clone(), self.logs.storage(), done.dry_run);
         let removed = blocking(move || {
             let remove = |name: String| {
                 let bytes = size(&data_dir.join(&name));

@@ -109,7 +109,8 @@ impl SessionManager {
         let others = all.into_iter().filter(|one| one.name != self.store.replica());
         let others: Vec<String> = others.map(|one| one.name).collect();
         let living = u32::try_from(others.len()).unwrap_or(u32::MAX).saturating_add(1);
-        self.living
+        self.replica
+            .living
             .send_if_modified(|before| std::mem::replace(before, living) != living);
         Ok(others)
     }

@@ -67,7 +67,7 @@ impl SessionManager {
             under_way.retain(|id| all.iter().any(|handle| handle.id() == *id));
             let sessions = Sessions::of(&all);
             for handle in &all {
-                let is_left = self.programs.is_left(&handle.session()) && !handle.ends();
+                let is_left = self.services.programs.is_left(&handle.session()) && !handle.ends();
                 let left = is_left.then_some("gateway_stopped");
                 if let Some(cause) = left.or_else(|| ends(handle, &sessions, now))
                     && under_way.insert(handle.id())
@@ -87,13 +87,7 @@ impl SessionManager {
     }
 
     async fn look_at_memory(&self) {
-        let leases: Vec<_> = self
-            .leases
-            .lock()
-            .iter()
-            .filter_map(std::sync::Weak::upgrade)
-            .collect();
-        for lease in leases {
+        for lease in self.registry.sandboxes() {
             lease.look_at_memory().await;
         }
     }

@@ -7,13 +7,14 @@
 //! | | its kernel is idle by the rules of `jupyter_server`, | `culling` |
 //! | | its sandbox has ended and it cannot get another one | `sandbox_exit` |
 //! | what happens then? | the kernel's actor calls its host: sandbox, row, log and registry are released | `teardown` |
-//! | what is kept? | a row and a log, | `ended_sessions`, `snapshot`, `open_logs` |
+//! | what is kept? | a row and a log, | `ended_sessions`, `ended_log`, `snapshot`, `open_logs` |
 //! | | files that outlive a sandbox | `kept_files` |
 //! | when does that go? | after the retention time, or above its bounds | `collect`, `unknown_logs` |
 //! | what else may be left? | sandboxes of a gateway that was killed | `left_sandboxes` |
 
 mod collect;
 mod culling;
+mod ended_log;
 mod ended_sessions;
 mod kept_files;
 mod left_sandboxes;

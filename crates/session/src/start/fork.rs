@@ -102,7 +102,7 @@ impl SessionManager {
         fork: &ForkKernel,
     ) -> Result<Branch, EngineError> {
         let begun = Instant::now();
-        let permit = self.kernel_limits.take(&parent.session().owner)?;
+        let permit = self.starts.limits.take(&parent.session().owner)?;
         let id = KernelId::random();
         let reservation = self.registry.reserve(id)?;
         let prepared = self.prepare_branch(parent, id, fork).await?;

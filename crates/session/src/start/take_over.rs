@@ -7,54 +7,11 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use himalia_lease::{AGAIN, EVERY, TakeOverPlan};
-use himalia_model::KernelId;
 use himalia_store::{DeadReplica, TakeOver, Taken};
-use parking_lot::Mutex;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
-use super::adopt::Adoptable;
+use super::take_overs::Adoptable;
 use crate::SessionManager;
-
-/// Take-overs in progress.
-#[derive(Debug, Default)]
-pub(crate) struct TakeOvers(Mutex<State>);
-
-#[derive(Debug, Default)]
-struct State {
-    /// A statement, or the adoption of what it took, is under way.
-    under_way: bool,
-    /// Rows that this replica has, and that could not be adopted.
-    failed: Vec<Adoptable>,
-}
-
-impl TakeOvers {
-    /// True if a kernel is this replica's, and not ready yet. Any kernel may be while something is being taken.
-    pub(crate) fn has(&self, kernel: KernelId) -> bool {
-        let state = self.0.lock();
-        state.under_way || state.failed.iter().any(|one| one.row.id == kernel.0)
-    }
-
-    /// These could not be adopted.
-    pub(crate) fn try_again(&self, failed: Vec<Adoptable>) {
-        self.0.lock().failed.extend(failed);
-    }
-
-    fn begin(&self) {
-        self.0.lock().under_way = true;
-    }
-
-    fn end(&self) {
-        self.0.lock().under_way = false;
-    }
-
-    fn failed(&self) -> Vec<Adoptable> {
-        std::mem::take(&mut self.0.lock().failed)
-    }
-
-    fn has_failed(&self) -> bool {
-        !self.0.lock().failed.is_empty()
-    }
-}
 
 impl SessionManager {
     /// Takes over what dead replicas had, until the engine stops.
@@ -69,11 +26,11 @@ impl SessionManager {
                 () = self.draining.cancelled() => return,
                 _ = ticks.tick() => {}
             }
-            if self.taking.has_failed() && Instant::now() >= retry_at {
-                self.taking.begin();
-                let failed = self.taking.failed();
+            if self.replica.take_overs.has_failed() && Instant::now() >= retry_at {
+                self.replica.take_overs.begin();
+                let failed = self.replica.take_overs.take_failed();
                 self.adopt_taken(failed).await;
-                self.taking.end();
+                self.replica.take_overs.end();
                 retry_at = Instant::now() + AGAIN;
             }
             let dead = match self.store.dead_replicas().await {
@@ -123,7 +80,7 @@ impl SessionManager {
             if what.most == 0 {
                 return;
             }
-            self.taking.begin();
+            self.replica.take_overs.begin();
             let taken = self.store.take_over(what.clone()).await;
             let more = match taken {
                 Ok(taken) => {
@@ -137,7 +94,7 @@ impl SessionManager {
                     false
                 }
             };
-            self.taking.end();
+            self.replica.take_overs.end();
             if !more {
                 return;
             }
@@ -158,10 +115,9 @@ impl SessionManager {
             "taking over what another replica had"
         );
         self.metrics.replicas().taken_over.inc_by(kernels.len() as u64);
-        self.link_epoch
-            .fetch_max(epoch, std::sync::atomic::Ordering::AcqRel);
+        self.replica.raise_link_epoch(epoch);
         self.ended.add(ended);
-        if let Some(shared) = &self.shared_logs {
+        if let Some(shared) = &self.logs.shared {
             for name in &orphans {
                 shared.forget(name);
             }
@@ -179,12 +135,12 @@ impl SessionManager {
             return;
         }
         let mut ids: Vec<uuid::Uuid> = all.iter().map(|one| one.row.id).collect();
-        let failed = self.adopt_all(all, self.link_epoch()).await;
+        let failed = self.adopt_all(all, self.replica.link_epoch()).await;
         ids.retain(|id| failed.iter().all(|one| one.row.id != *id));
         if failed.is_empty() {
             self.end_without_session().await;
         }
-        self.taking.try_again(failed);
+        self.replica.take_overs.try_again(failed);
         if let Err(error) = self.store.take_jupyter_sessions(ids).await {
             tracing::error!(%error, "cannot take over the Jupyter sessions of kernels");
         }
