@@ -14,6 +14,7 @@ mod declare;
 mod documentation;
 mod oidc;
 mod tables;
+mod template;
 mod tenants;
 mod values;
 
@@ -28,9 +29,8 @@ pub(crate) use declare::Flags;
 pub(crate) use himalia_cli::values::{Seconds, Secret};
 pub(crate) use oidc::{GrantTable, OidcTable};
 #[cfg_attr(not(feature = "full"), allow(unused_imports))]
-pub(crate) use tables::{
-    DockerTable, KubernetesTable, LimitsTable, MountTable, PodTable, PoolTable, TemplateTable,
-};
+pub(crate) use tables::{DockerTable, KubernetesTable, MountTable, PodTable};
+pub(crate) use template::{LimitsTable, PoolTable, TemplateTable};
 pub(crate) use tenants::{Scope, TenantTable, TokenSetting};
 pub(crate) use values::{ByteSize, DockerHost, HostUids, IsolationSetting, LogFormat, OnStop, Processors};
 
