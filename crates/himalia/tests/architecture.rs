@@ -14,17 +14,23 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("himalia-journal", &[]),
     ("himalia-lease", &[]),
     ("himalia-proc", &[]),
+    ("himalia-backoff", &[]),
     ("himalia-authority", &[]),
     ("himalia-shim-protocol", &[]),
     ("himalia-link", &["himalia-shim-protocol"]),
     ("himalia-jail", &[]),
     (
         "himalia-sandbox",
-        &["himalia-jail", "himalia-link", "himalia-proc"],
+        &["himalia-backoff", "himalia-jail", "himalia-link", "himalia-proc"],
     ),
     (
         "himalia-kubernetes",
-        &["himalia-authority", "himalia-link", "himalia-sandbox"],
+        &[
+            "himalia-backoff",
+            "himalia-authority",
+            "himalia-link",
+            "himalia-sandbox",
+        ],
     ),
     ("himalia-metrics", &["himalia-proc"]),
     ("himalia-traces", &["himalia-metrics", "himalia-model"]),
@@ -32,7 +38,12 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("himalia-store", &["himalia-lease", "himalia-metrics"]),
     (
         "himalia-shared-log",
-        &["himalia-journal", "himalia-metrics", "himalia-store"],
+        &[
+            "himalia-backoff",
+            "himalia-journal",
+            "himalia-metrics",
+            "himalia-store",
+        ],
     ),
     ("himalia-outcome", &["himalia-wire"]),
     ("himalia-model", &["himalia-wire", "himalia-sandbox"]),
@@ -60,10 +71,14 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("himalia-tools", &[]),
     ("himalia-schedules", &[]),
     ("himalia-skills", &["himalia-model", "himalia-tools"]),
-    ("himalia-workflows", &["himalia-skills", "himalia-tools"]),
+    (
+        "himalia-workflows",
+        &["himalia-backoff", "himalia-skills", "himalia-tools"],
+    ),
     (
         "himalia-tool-servers",
         &[
+            "himalia-backoff",
             "himalia-credentials",
             "himalia-model",
             "himalia-tools",
@@ -77,7 +92,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("himalia-packages", &["himalia-egress", "himalia-model"]),
     ("himalia-sandbox-api", &["himalia-egress", "himalia-model"]),
-    ("himalia-connect", &["himalia-wire"]),
+    ("himalia-connect", &["himalia-backoff", "himalia-wire"]),
     (
         "himalia-cli",
         &["himalia-connect", "himalia-outcome", "himalia-skills"],
@@ -109,6 +124,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "himalia-session",
         &[
+            "himalia-backoff",
             "himalia-metrics",
             "himalia-model",
             "himalia-oauth",

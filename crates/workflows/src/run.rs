@@ -6,6 +6,7 @@ mod attempt;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use himalia_backoff::doubled;
 use serde_json::{Map, Value, json};
 
 pub use attempt::{Attempt, AttemptId, AttemptStatus, Effect, End, Failure, Outcome, RunStatus};
@@ -162,15 +163,13 @@ impl Run {
         };
         effects.push(Effect::Write(Box::new(attempt.clone())));
         if let Some(retries) = again {
-            let doubled = 2_u32
-                .saturating_pow(place.attempt - 1)
-                .saturating_mul(retries.wait_s);
+            let seconds = doubled(retries.wait_s.into(), place.attempt - 1, MAX_WAIT_S.into());
             let next = AttemptId {
                 attempt: place.attempt + 1,
                 ..place.clone()
             };
             *attempt = Attempt::new(next, AttemptStatus::Delayed);
-            attempt.due = Some(now.saturating_add(i64::from(doubled.min(MAX_WAIT_S)) * 1_000_000));
+            attempt.due = Some(now.saturating_add(i64::try_from(seconds * 1_000_000).unwrap_or(i64::MAX)));
             effects.push(Effect::Write(Box::new(attempt.clone())));
         }
         self.bytes += added;

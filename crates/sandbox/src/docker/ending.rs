@@ -7,12 +7,12 @@ use std::time::{Duration, SystemTime};
 use bollard::models::ContainerState;
 use bollard::query_parameters::{InspectContainerOptions, LogsOptionsBuilder};
 use futures_util::StreamExt as _;
+use himalia_backoff::Backoff;
 
 use super::client::{CallError, Client};
 use super::inner::Inner;
 use super::member::Member;
 use super::volume::remove_container;
-use crate::host::backoff::Backoff;
 use crate::host::{blocking, short};
 use crate::{ExitCause, Isolation, LOG_TAIL_BYTES, SandboxExit};
 
@@ -51,7 +51,7 @@ pub(super) fn see_to(inner: &Arc<Inner>, member: Arc<Member>) {
 
 /// Removes the container and the files, however long it takes; the container first, since its processes use the files.
 pub(super) async fn remove(inner: &Arc<Inner>, member: &Member) {
-    let mut backoff = Backoff::new(PAUSES);
+    let mut backoff = Backoff::new(PAUSES.0, PAUSES.1);
     while member.in_engine.load(Ordering::Acquire)
         && let Err(error) = remove_container(&inner.client, &member.container).await
     {
@@ -66,7 +66,7 @@ pub(super) async fn remove(inner: &Arc<Inner>, member: &Member) {
 
 /// Cause of the end; `None` if the container runs.
 async fn cause(inner: &Inner, member: &Member) -> Option<ExitCause> {
-    let mut backoff = Backoff::new(PAUSES);
+    let mut backoff = Backoff::new(PAUSES.0, PAUSES.1);
     let state = loop {
         match state(inner, member).await {
             Ok(state) => break state,

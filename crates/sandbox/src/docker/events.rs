@@ -7,6 +7,7 @@ use std::time::Duration;
 use bollard::models::{ContainerSummary, ContainerSummaryStateEnum, EventMessage};
 use bollard::query_parameters::{EventsOptionsBuilder, ListContainersOptionsBuilder};
 use futures_util::StreamExt as _;
+use himalia_backoff::Backoff;
 use tokio::sync::watch;
 
 use super::client::CallError;
@@ -15,7 +16,6 @@ use super::inner::Inner;
 use super::member::Member;
 use super::names;
 use super::volume::remove_container;
-use crate::host::backoff::Backoff;
 use crate::host::short;
 use crate::{Isolation, SandboxId};
 
@@ -26,7 +26,7 @@ const LOOK: Duration = Duration::from_secs(15);
 
 /// Follows the events until the provisioner is gone. `alive` closes then.
 pub(super) async fn follow(weak: Weak<Inner>, mut alive: watch::Receiver<()>, mut since: i64) {
-    let mut backoff = Backoff::new(PAUSES);
+    let mut backoff = Backoff::new(PAUSES.0, PAUSES.1);
     let mut away = false;
     loop {
         let began = tokio::time::Instant::now();

@@ -1,7 +1,6 @@
 //! Shared parts of the provisioners of processes on this host: files with secret names in a run directory, records by which a later gateway
 //! process finds its sandboxes again, and processes identified by more than their id.
 
-pub(crate) mod backoff;
 pub(crate) mod layout;
 pub(crate) mod log;
 pub(crate) mod members;

@@ -5,6 +5,7 @@ use std::os::fd::AsFd as _;
 use std::sync::Arc;
 use std::time::Duration;
 
+use himalia_backoff::Backoff;
 use rustix::process::Signal;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, timeout};
@@ -13,7 +14,6 @@ use super::birth::ForkedProcess;
 use super::process::{Surroundings, ZygoteProcess};
 use super::protocol::{Hello, Reply, Spawn};
 use super::{Request, State};
-use crate::host::backoff::Backoff;
 use crate::host::blocking;
 use crate::host::proc::Process;
 use crate::{SandboxError, ZygoteSpec};
@@ -43,7 +43,7 @@ pub(super) async fn run(
     state: watch::Sender<State>,
 ) {
     let spec = Arc::new(spec);
-    let mut backoff = Backoff::new(BACK_OFF);
+    let mut backoff = Backoff::new(BACK_OFF.0, BACK_OFF.1);
     loop {
         state.send_replace(State::Starting);
         let reason = match start(&spec, surroundings.clone(), &mut requests).await {
