@@ -220,8 +220,7 @@ impl Client {
 
 /// Client for connections. CA certificates are read for `https` only, so that other commands do not wait for them.
 fn connector(secure: bool, ca: Option<&Path>) -> anyhow::Result<reqwest::Client> {
-    // An error says that there is a provider already, which is this one.
-    let _ = rustls::crypto::ring::default_provider().install_default();
+    himalia_tls::install_provider();
     let builder = reqwest::Client::builder()
         .connect_timeout(CONNECT)
         .redirect(redirect::Policy::none());

@@ -8,7 +8,6 @@ use std::time::{Duration, SystemTime};
 use anyhow::{Context as _, ensure};
 use himalia_http::Tls;
 use rustls::ServerConfig;
-use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::sync::watch;
@@ -95,12 +94,7 @@ fn look(files: &TlsFiles) -> [Option<Look>; 2] {
 /// The settings with this certificate: TLS 1.2 and 1.3, and HTTP/1.1, of which the sockets of kernels are upgrades.
 fn read(files: &TlsFiles) -> anyhow::Result<Arc<ServerConfig>> {
     let (chain, key) = (chain(&files.cert)?, key(&files.key)?);
-    let builder = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()));
-    let builder = builder
-        .with_safe_default_protocol_versions()
-        .context("TLS cannot be set up")?;
-    let settings = builder.with_no_client_auth().with_single_cert(chain, key);
-    let mut settings = settings.with_context(|| {
+    let mut settings = himalia_tls::server(chain, key).with_context(|| {
         format!(
             "tls_cert: {} and tls_key {} cannot be used together",
             files.cert.display(),

@@ -15,9 +15,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("himalia-lease", &[]),
     ("himalia-proc", &[]),
     ("himalia-backoff", &[]),
+    ("himalia-tls", &[]),
     ("himalia-authority", &[]),
     ("himalia-shim-protocol", &[]),
-    ("himalia-link", &["himalia-shim-protocol"]),
+    ("himalia-link", &["himalia-tls", "himalia-shim-protocol"]),
     ("himalia-jail", &[]),
     (
         "himalia-sandbox",
@@ -34,11 +35,15 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("himalia-metrics", &["himalia-proc"]),
     ("himalia-traces", &["himalia-metrics", "himalia-model"]),
-    ("himalia-otlp", &["himalia-metrics", "himalia-traces"]),
+    (
+        "himalia-otlp",
+        &["himalia-tls", "himalia-metrics", "himalia-traces"],
+    ),
     ("himalia-store", &["himalia-lease", "himalia-metrics"]),
     (
         "himalia-shared-log",
         &[
+            "himalia-tls",
             "himalia-backoff",
             "himalia-journal",
             "himalia-metrics",
@@ -65,7 +70,12 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("himalia-oauth", &["himalia-credentials", "himalia-model"]),
     (
         "himalia-egress",
-        &["himalia-credentials", "himalia-model", "himalia-splice"],
+        &[
+            "himalia-tls",
+            "himalia-credentials",
+            "himalia-model",
+            "himalia-splice",
+        ],
     ),
     ("himalia-splice", &[]),
     ("himalia-tools", &[]),
@@ -85,7 +95,10 @@ const ARROWS: &[(&str, &[&str])] = &[
             "himalia-upstream",
         ],
     ),
-    ("himalia-upstream", &["himalia-credentials", "himalia-model"]),
+    (
+        "himalia-upstream",
+        &["himalia-tls", "himalia-credentials", "himalia-model"],
+    ),
     (
         "himalia-llm",
         &["himalia-credentials", "himalia-model", "himalia-upstream"],
@@ -95,7 +108,12 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("himalia-connect", &["himalia-backoff", "himalia-wire"]),
     (
         "himalia-cli",
-        &["himalia-connect", "himalia-outcome", "himalia-skills"],
+        &[
+            "himalia-tls",
+            "himalia-connect",
+            "himalia-outcome",
+            "himalia-skills",
+        ],
     ),
     (
         "himalia-kernel",
@@ -172,8 +190,8 @@ const ARROWS: &[(&str, &[&str])] = &[
             "himalia-workflows",
         ],
     ),
-    ("himalia-relay", &[]),
-    ("himalia-oidc", &["himalia-oauth"]),
+    ("himalia-relay", &["himalia-tls"]),
+    ("himalia-oidc", &["himalia-tls", "himalia-oauth"]),
     (
         "himalia-http",
         &["himalia-wire", "himalia-engine", "himalia-oidc", "himalia-relay"],
