@@ -26,6 +26,7 @@ mod meter;
 mod metering;
 mod network;
 mod open;
+mod periodic;
 mod processes;
 mod programs;
 mod prompts;

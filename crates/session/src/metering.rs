@@ -12,8 +12,9 @@ use himalia_budget::{Counted, DayAmounts};
 use himalia_model::{EngineError, ExecutionState, Principal};
 use himalia_sandbox::{MeasuredBy, Provisioner, SandboxId};
 use himalia_store::UsageRecord;
-use tokio::time::{MissedTickBehavior, interval, timeout};
+use tokio::time::timeout;
 
+use crate::periodic::{PeriodicTask, Wake};
 use crate::{Lease, SessionManager};
 
 /// Interval of measurements and of stored usage.
@@ -23,30 +24,40 @@ const MEASURE: Duration = Duration::from_secs(5);
 /// Days that are kept in the store.
 const KEPT_DAYS: i64 = 400;
 
-impl SessionManager {
-    /// Measures and stores what is used, until the engine stops.
-    pub(crate) async fn keep_metered(self: Arc<Self>) {
-        let mut ticks = interval(EVERY);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let (mut last, mut forgotten) = (0, 0);
-        loop {
-            tokio::select! {
-                () = self.draining.cancelled() => return,
-                _ = ticks.tick() => {}
-            }
-            let since = std::mem::replace(&mut last, self.time().micros());
-            self.measure_cpu(since).await;
-            self.store_usage().await;
-            let today = self.budget.today();
-            if forgotten != today {
-                forgotten = today;
-                if let Err(error) = self.store.forget_usage(today - KEPT_DAYS).await {
-                    tracing::warn!(%error, "cannot forget old usage");
-                }
-            }
-        }
-    }
+/// Measures and stores usage.
+#[derive(Default)]
+pub(crate) struct Metering {
+    /// Time of the run before, in microseconds since 1970.
+    last: u64,
+    /// Day on which old usage was removed from the store.
+    forgotten: i64,
+}
 
+impl Metering {
+    /// Starts the task.
+    pub(crate) fn start(manager: &Arc<SessionManager>) {
+        manager.spawn_periodic(EVERY, Self::default());
+    }
+}
+
+impl PeriodicTask for Metering {
+    const NAME: &'static str = "meter";
+
+    async fn run(&mut self, manager: &Arc<SessionManager>, _: Wake) -> Result<(), String> {
+        let since = std::mem::replace(&mut self.last, manager.time().micros());
+        manager.measure_cpu(since).await;
+        let stored = manager.store_usage().await;
+        let today = manager.budget.today();
+        if self.forgotten != today {
+            self.forgotten = today;
+            let forgotten = manager.store.forget_usage(today - KEPT_DAYS).await;
+            forgotten.map_err(|error| format!("cannot remove old usage: {error}"))?;
+        }
+        stored
+    }
+}
+
+impl SessionManager {
     /// Looks at the sandboxes in which something happened since then, microseconds since 1970, at all of a provisioner at once.
     async fn measure_cpu(&self, since: u64) {
         let mut there = HashSet::new();
@@ -101,18 +112,22 @@ impl SessionManager {
         }
     }
 
-    /// Adds what was used to the store, and reads what all replicas have added.
-    pub(crate) async fn store_usage(&self) {
+    /// Adds what was used to the store, and reads what all replicas have added. Usage that cannot be stored is kept for the next call.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub(crate) async fn store_usage(&self) -> Result<(), String> {
         let _storing = self.usage.meter.storing.lock().await;
         let today = self.budget.today();
         self.usage.meter.collect_traffic();
         let used = self.usage.meter.take();
         let mut stored = DayAmounts::new();
+        let mut failed = None;
         if !used.is_empty() {
             match self.store.add_usage(today, used.clone()).await {
                 Ok(()) => stored = amounts(&used),
                 Err(error) => {
-                    tracing::warn!(%error, "cannot store what was used; it is tried again");
+                    failed = Some(format!("cannot store usage: {error}"));
                     for more in used {
                         self.usage.meter.add(more);
                     }
@@ -121,8 +136,9 @@ impl SessionManager {
         }
         match self.store.usage(today).await {
             Ok(rows) => self.note_usage(today, &rows, &stored),
-            Err(error) => tracing::warn!(%error, "cannot read what was used"),
+            Err(error) => failed = Some(format!("cannot read usage: {error}")),
         }
+        failed.map_or(Ok(()), Err)
     }
 
     /// Checks that characters may be returned to a principal today.
@@ -148,7 +164,9 @@ impl SessionManager {
 
     /// Usage of today, over all replicas, by owner and caller.
     pub async fn usage_today(&self) -> Result<Vec<UsageRecord>, EngineError> {
-        self.store_usage().await;
+        if let Err(error) = self.store_usage().await {
+            tracing::warn!(error, "the usage of today is incomplete");
+        }
         let rows = self.store.usage(self.budget.today()).await;
         rows.map_err(|error| EngineError::internal("reading what was used", error))
     }

@@ -21,11 +21,14 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::credentials::{FromHere, TokenSettings};
+use crate::end::{Collection, Culling, Lifetimes, Sweep};
+use crate::log_sync::LogSync;
 use crate::logs::SessionLogs;
 use crate::meter::PendingUsage;
+use crate::metering::Metering;
 use crate::replica::Replica;
 use crate::services::{CodeServices, NetworkServices};
-use crate::start::StartControl;
+use crate::start::{StartControl, TakingOver};
 use crate::stopping::Stopping;
 use crate::times::Times;
 use crate::{
@@ -140,20 +143,18 @@ impl SessionManager {
             config,
         });
         inner.adopt().await?;
-        inner.background.spawn(Arc::clone(&inner).keep_synced());
-        inner.background.spawn(Arc::clone(&inner).keep_lifetimes());
-        inner.background.spawn(Arc::clone(&inner).keep_metered());
-        inner.background.spawn(Arc::clone(&inner).keep_collected());
+        LogSync::start(&inner);
+        Lifetimes::start(&inner);
+        Metering::start(&inner);
+        Collection::start(&inner);
         if inner.store.is_shared() {
-            inner.background.spawn(Arc::clone(&inner).keep_swept());
+            Sweep::start(&inner);
         }
         inner.background.spawn(Arc::clone(&inner).keep_resumed(wanted));
         if inner.logs.shared.is_some() {
-            inner.background.spawn(Arc::clone(&inner).keep_taking_over());
+            TakingOver::start(&inner);
         }
-        if !inner.config.cull.idle_timeout.is_zero() {
-            inner.background.spawn(Arc::clone(&inner).keep_culling());
-        }
+        Culling::start(&inner);
         for name in inner.templates.preloading() {
             inner
                 .background
@@ -200,7 +201,8 @@ impl SessionManager {
             // They take the logs from where they are shared.
             inner.keep_positions().await;
         } else {
-            inner.sync_logs().await;
+            // Failures are in the log.
+            let _ = inner.sync_logs().await;
         }
         let removed =
             tokio::task::spawn_blocking(move || ended.iter().for_each(|handle| handle.remove_log()));
@@ -216,7 +218,10 @@ impl SessionManager {
                 }
             }
         };
-        tokio::join!(inner.store_usage(), tidied);
+        let (stored, ()) = tokio::join!(inner.store_usage(), tidied);
+        if let Err(error) = stored {
+            tracing::warn!(error, "usage is lost");
+        }
         inner
             .store
             .close()

@@ -25,13 +25,16 @@ mod snapshot;
 mod teardown;
 mod unknown_logs;
 
+pub(crate) use collect::Collection;
 pub use collect::{Bounds, WHOLE};
-pub(crate) use culling::Sessions;
+pub(crate) use culling::{Culling, Sessions};
 pub(crate) use ended_sessions::BY_RETENTION;
 pub use ended_sessions::{EndedSessions, MAX_KEPT, ended_session, over};
 pub(crate) use kept_files::{
     forget_kept_files, known_files, new_name, remove_kept_files, remove_unknown_files,
 };
+pub(crate) use left_sandboxes::Sweep;
+pub(crate) use lifetimes::Lifetimes;
 pub(crate) use open_logs::OpenLogs;
 pub use snapshot::{EndedSessionSnapshot, ended_info};
 pub(crate) use teardown::{SESSION_ENDED, Teardown};

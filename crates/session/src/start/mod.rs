@@ -51,4 +51,5 @@ pub use keyed::{MAX_START_KEY_BYTES, name_of_key, name_of_run};
 pub use named::{MAX_NAME_CHARS, NAME_PATTERN};
 pub use pool::Pool;
 pub(crate) use pool::late_binding;
+pub(crate) use take_over::TakingOver;
 pub(crate) use take_overs::TakeOvers;

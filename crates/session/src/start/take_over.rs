@@ -8,46 +8,57 @@ use std::sync::Arc;
 
 use himalia_lease::{AGAIN, EVERY, TakeOverPlan};
 use himalia_store::{DeadReplica, TakeOver, Taken};
-use tokio::time::{Instant, MissedTickBehavior, interval};
+use tokio::time::Instant;
 
 use super::take_overs::Adoptable;
 use crate::SessionManager;
+use crate::periodic::{PeriodicTask, Wake};
+
+/// Takes over what dead replicas had.
+pub(crate) struct TakingOver {
+    plan: TakeOverPlan,
+    start: Instant,
+    /// Time at which kernels that could not be adopted are tried again.
+    retry_at: Instant,
+}
+
+impl TakingOver {
+    /// Starts the task.
+    pub(crate) fn start(manager: &Arc<SessionManager>) {
+        let start = Instant::now();
+        let task = Self {
+            plan: TakeOverPlan::default(),
+            start,
+            retry_at: start + AGAIN,
+        };
+        manager.spawn_periodic(EVERY, task);
+    }
+}
+
+impl PeriodicTask for TakingOver {
+    const NAME: &'static str = "take_over";
+
+    async fn run(&mut self, manager: &Arc<SessionManager>, _: Wake) -> Result<(), String> {
+        let take_overs = &manager.replica.take_overs;
+        if take_overs.has_failed() && Instant::now() >= self.retry_at {
+            take_overs.begin();
+            let failed = take_overs.take_failed();
+            manager.adopt_taken(failed).await;
+            take_overs.end();
+            self.retry_at = Instant::now() + AGAIN;
+        }
+        let dead = manager.store.dead_replicas().await;
+        let dead = dead.map_err(|error| format!("cannot look for dead replicas: {error}"))?;
+        let reached = manager.reached(&dead).await;
+        let live = manager.live(&dead).await;
+        if let Some(what) = self.plan.look(&dead, live, reached, self.start.elapsed()) {
+            manager.take_over(&mut self.plan, what, self.start).await;
+        }
+        Ok(())
+    }
+}
 
 impl SessionManager {
-    /// Takes over what dead replicas had, until the engine stops.
-    pub(crate) async fn keep_taking_over(self: Arc<Self>) {
-        let mut ticks = interval(EVERY);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut plan = TakeOverPlan::default();
-        let start = Instant::now();
-        let mut retry_at = Instant::now() + AGAIN;
-        loop {
-            tokio::select! {
-                () = self.draining.cancelled() => return,
-                _ = ticks.tick() => {}
-            }
-            if self.replica.take_overs.has_failed() && Instant::now() >= retry_at {
-                self.replica.take_overs.begin();
-                let failed = self.replica.take_overs.take_failed();
-                self.adopt_taken(failed).await;
-                self.replica.take_overs.end();
-                retry_at = Instant::now() + AGAIN;
-            }
-            let dead = match self.store.dead_replicas().await {
-                Ok(dead) => dead,
-                Err(error) => {
-                    tracing::debug!(%error, "cannot look at other replicas");
-                    continue;
-                }
-            };
-            let reached = self.reached(&dead).await;
-            let live = self.live(&dead).await;
-            if let Some(what) = plan.look(&dead, live, reached, start.elapsed()) {
-                self.take_over(&mut plan, what, start).await;
-            }
-        }
-    }
-
     /// Number of live replicas, this one among them.
     async fn live(&self, dead: &[DeadReplica]) -> u32 {
         if dead.is_empty() {
