@@ -318,6 +318,12 @@ impl Reply {
         serde_json::from_slice(&self.body).context("the reply is not JSON: is this a Himalia gateway?")
     }
 
+    /// A body that is not JSON, if the status is 200.
+    pub(super) fn into_text(self) -> anyhow::Result<String> {
+        ensure!(self.status == 200, "{}", self.problem());
+        String::from_utf8(self.body).context("the reply is not UTF-8")
+    }
+
     /// Text of a refusal in one line, with the hazards that refuse a fork.
     pub(super) fn problem(&self) -> String {
         let body: Value = serde_json::from_slice(&self.body).unwrap_or_default();
