@@ -24,7 +24,6 @@ MOST = 8
 BOUNDS = {
     "engine": 24,
     "http": 88,
-    "kernel": 24,
 }
 
 VISIBILITY = re.compile(r"\bpub\s*\([^)]*\)")
