@@ -66,13 +66,13 @@ impl RunDirectory {
 
 /// The run directories of other gateways on this machine.
 #[derive(Debug)]
-pub(crate) struct Neighbours {
+pub(crate) struct HostPeers {
     config: Config,
     /// By place. Few: one for each gateway that has ended and whose sandboxes this one has taken over.
     known: Mutex<HashMap<String, Vec<Arc<dyn Provisioner>>>>,
 }
 
-impl Neighbours {
+impl HostPeers {
     /// For a gateway with these settings.
     pub(crate) fn new(config: &Config) -> Self {
         Self {
@@ -82,7 +82,7 @@ impl Neighbours {
     }
 }
 
-impl RemoteSandboxes for Neighbours {
+impl RemoteSandboxes for HostPeers {
     fn reaches(&self, place: &str) -> bool {
         RunDirectory::parse(place).is_some_and(|place| place.is_here())
     }

@@ -17,7 +17,7 @@ use himalia_sandbox::{
 };
 
 use crate::config::Config;
-use crate::elsewhere::{Neighbours, RunDirectory};
+use crate::elsewhere::{HostPeers, RunDirectory};
 use crate::env::{self, PythonEnv};
 use crate::host_uids::{self, HostUids, Owner};
 use crate::programs::{JAIL, SHIM};
@@ -129,7 +129,7 @@ pub(crate) async fn choose(config: &Config, run_dir: &Path, listen: IpAddr) -> a
     let (run, data) = (run_dir.to_owned(), config.data_dir.clone());
     let place = tokio::task::spawn_blocking(move || RunDirectory::of(&run, &data)).await?;
     let place = place.context("the run directory")?.text();
-    let neighbours = Arc::new(Neighbours::new(config));
+    let neighbours = Arc::new(HostPeers::new(config));
     Ok(SandboxSetup {
         provisioners: Provisioners::new(all).at(place, Some(neighbours)),
         levels,

@@ -23,13 +23,13 @@ const LOOK: Duration = Duration::from_secs(5);
 pub(crate) struct Certificate {
     files: TlsFiles,
     /// Version of the files that was last read.
-    seen: [Option<Look>; 2],
+    seen: [Option<FileStamp>; 2],
     settings: watch::Sender<Arc<ServerConfig>>,
 }
 
 /// File attributes that show a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Look {
+struct FileStamp {
     modified: Option<SystemTime>,
     length: u64,
     inode: u64,
@@ -79,11 +79,11 @@ pub(crate) async fn changed(certificate: Option<&mut Certificate>) {
     }
 }
 
-fn look(files: &TlsFiles) -> [Option<Look>; 2] {
+fn look(files: &TlsFiles) -> [Option<FileStamp>; 2] {
     use std::os::unix::fs::MetadataExt as _;
     [&files.cert, &files.key].map(|path| {
         let data = fs::metadata(path).ok()?;
-        Some(Look {
+        Some(FileStamp {
             modified: data.modified().ok(),
             length: data.len(),
             inode: data.ino(),

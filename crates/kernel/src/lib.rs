@@ -72,7 +72,7 @@ pub use executions::records::{
     End, ExecutionRecord, Language, OnTimeout, ReplacedExecution, SandboxLoss, StopReason, Submission,
     execution_of, owner_of, owner_of_client,
 };
-pub use handle::{Envelope, Handle, Mailboxes, Move, Seat, Stage, record};
+pub use handle::{ClientSlot, Envelope, Handle, Mailboxes, Move, Stage, record};
 pub use host::{HostFuture, KernelHost};
 pub use life::{MEMORY_WAIT, Phase};
 pub use link::Link;

@@ -39,9 +39,9 @@ impl Core {
 mod tests {
     use super::*;
     use crate::bench::Bench;
+    use crate::event::Command;
     use crate::executions::queue::MAX_RECENT;
     use crate::returned::ReturnedText;
-    use crate::event::Command;
 
     fn returned(bench: &mut Bench, execution: Option<u64>, chars: u64) {
         bench.order(1, Command::NoteReturned { execution, chars });

@@ -75,7 +75,7 @@ pub(crate) fn of_execution(caller: TraceContext, seq: u64) -> TraceContext {
 
 /// Progress of a traced request, with times in microseconds since 1970; 0 = not there yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Way {
+pub(crate) struct RequestTiming {
     traced: TracedRequest,
     sent: u64,
     accepted: u64,
@@ -84,7 +84,7 @@ pub(crate) struct Way {
     failed: Option<&'static str>,
 }
 
-impl Way {
+impl RequestTiming {
     pub(crate) fn new(traced: TracedRequest) -> Self {
         Self {
             traced,
@@ -238,17 +238,17 @@ impl Step {
 mod tests {
     use super::*;
 
-    fn way() -> Way {
+    fn way() -> RequestTiming {
         let caller = TraceContext::new(1, 2, true).unwrap();
         let mut traced = TracedRequest::of_client(caller, 7).unwrap();
         traced.received(100);
-        Way::new(traced)
+        RequestTiming::new(traced)
     }
 
     /// Name, begin, end, events and error.
     type Seen = (String, u64, u64, Vec<(&'static str, u64)>, Option<String>);
 
-    fn spans(way: &Way, lost: bool) -> Vec<Seen> {
+    fn spans(way: &RequestTiming, lost: bool) -> Vec<Seen> {
         let kernel = KernelId::random();
         way.spans(900, lost)
             .map(|step| step.record(kernel))
@@ -290,7 +290,7 @@ mod tests {
     fn what_is_lost_ends_where_it_was() {
         let mut way = way();
         let lost = Some("lost".to_owned());
-        let names = |way: &Way| {
+        let names = |way: &RequestTiming| {
             spans(way, true)
                 .into_iter()
                 .map(|span| span.0)

@@ -16,7 +16,7 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// A sandbox that this process does not know.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Stray {
+pub struct OrphanSandbox {
     /// Id of the orphan.
     pub id: SandboxId,
     /// The replica of the gateway that made it; `None` if that was alone.
@@ -178,7 +178,7 @@ pub trait Provisioner: Debug + Send + Sync + 'static {
 
     /// All sandboxes in the place where replicas of this gateway make theirs, but those that this process knows. `None` where
     /// the place is this gateway's own: [`Self::sweep`] is for those, and this with [`Self::remove_strays`] for shared ones.
-    fn strays(&self) -> BoxFuture<'_, Result<Option<Vec<Stray>>, SandboxError>> {
+    fn strays(&self) -> BoxFuture<'_, Result<Option<Vec<OrphanSandbox>>, SandboxError>> {
         Box::pin(async { Ok(None) })
     }
 

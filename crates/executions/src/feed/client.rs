@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use himalia_budget::Held;
 use himalia_journal::Record;
-use himalia_kernel::{Handle, RecordKind, RecordMeta, Seat, notice};
+use himalia_kernel::{ClientSlot, Handle, RecordKind, RecordMeta, notice};
 use himalia_model::from_micros;
 use himalia_wire::v1::Frame;
 use himalia_wire::{Channel, Limits};
@@ -59,14 +59,14 @@ pub struct Feed {
 pub struct Connection {
     handle: Arc<Handle>,
     owner: u64,
-    seat: Seat,
+    seat: ClientSlot,
 }
 
 impl Connection {
     /// Registers a client, in place of an older one with the same owner, which is asked to go and waited for, up to
     /// 1 s: only then is the position final at which the new one starts.
     pub async fn open(handle: Arc<Handle>, owner: u64) -> Arc<Self> {
-        let seat = Seat::default();
+        let seat = ClientSlot::default();
         let older = handle.attached.lock().insert(owner, seat.clone());
         handle.connections.fetch_add(1, Ordering::Relaxed);
         let connection = Arc::new(Self { handle, owner, seat });

@@ -124,7 +124,9 @@ impl Provisioner for LocalProvisioner {
             }
             let inner = Arc::clone(&self.inner);
             // If this future is dropped meanwhile, the result is dropped there and undoes itself.
-            blocking(move || Fresh::start(inner, &spec)).await??.into_handle()
+            blocking(move || NewSandbox::start(inner, &spec))
+                .await??
+                .into_handle()
         })
     }
 
@@ -286,13 +288,13 @@ impl Inner {
 }
 
 /// A sandbox between its first file and its entry in the list. Dropped before that, it undoes everything.
-struct Fresh {
+struct NewSandbox {
     inner: Arc<Inner>,
     record: Record,
     child: Option<Child>,
 }
 
-impl Fresh {
+impl NewSandbox {
     fn start(inner: Arc<Inner>, spec: &SandboxSpec) -> Result<Self, SandboxError> {
         let id = SandboxId::generate()?;
         let mark = SandboxId::generate()?.to_string();
@@ -338,7 +340,7 @@ impl Fresh {
     }
 }
 
-impl Drop for Fresh {
+impl Drop for NewSandbox {
     fn drop(&mut self) {
         let child = &mut self.child;
         let abandoned = self.inner.members.abandon(self.record.id, || {

@@ -18,7 +18,7 @@ use tokio::sync::oneshot;
 
 use super::inner::Inner;
 use super::record::Record;
-use super::start::Fresh;
+use super::start::NewSandbox;
 use super::zygote::Zygote;
 use crate::host::blocking;
 use crate::host::short;
@@ -153,7 +153,7 @@ impl Standbys {
 }
 
 /// Takes the standby sandbox for this spec, if there is one. Blocks.
-pub(super) fn take(inner: &Arc<Inner>, spec: &SandboxSpec) -> Option<Fresh> {
+pub(super) fn take(inner: &Arc<Inner>, spec: &SandboxSpec) -> Option<NewSandbox> {
     let standby = inner.standbys.take(&Form::of(spec)?)?;
     let id = standby.record.id;
     if standby.record.living_shim().is_none() {
@@ -161,7 +161,7 @@ pub(super) fn take(inner: &Arc<Inner>, spec: &SandboxSpec) -> Option<Fresh> {
         inner.discard(&standby.record);
         return None;
     }
-    match Fresh::take(Arc::clone(inner), standby, spec) {
+    match NewSandbox::take(Arc::clone(inner), standby, spec) {
         Ok(fresh) => Some(fresh),
         Err(error) => {
             tracing::warn!(sandbox = %short(id), %error, "a standby sandbox cannot be used");
@@ -203,7 +203,7 @@ fn make(inner: &Arc<Inner>, spec: &SandboxSpec, zygote: &Zygote) {
     if !wanted {
         return;
     }
-    let made = Fresh::start_standby(Arc::clone(inner), spec, zygote);
+    let made = NewSandbox::start_standby(Arc::clone(inner), spec, zygote);
     let standby = made.map(|(fresh, key)| fresh.into_standby(key));
     if let Err(error) = &standby {
         tracing::warn!(%error, "the zygote made no standby sandbox");

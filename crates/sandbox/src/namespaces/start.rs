@@ -65,14 +65,14 @@ pub(super) fn check(spec: &SandboxSpec) -> Result<(), SandboxError> {
 }
 
 /// A sandbox between its first file and its entry in the list. Dropped before that, it undoes everything.
-pub(super) struct Fresh {
+pub(super) struct NewSandbox {
     inner: Arc<Inner>,
     record: Record,
     status: Option<oneshot::Receiver<i32>>,
     done: bool,
 }
 
-impl Fresh {
+impl NewSandbox {
     /// Starts it: as a fork of the zygote if there is one and it can, else by executing the shim. Blocks.
     pub(super) fn start(
         inner: Arc<Inner>,
@@ -295,7 +295,7 @@ impl Fresh {
     }
 }
 
-impl Drop for Fresh {
+impl Drop for NewSandbox {
     fn drop(&mut self) {
         if self.done {
             return;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use himalia_model::EngineError;
-use himalia_sandbox::{SandboxId, Stray};
+use himalia_sandbox::{OrphanSandbox, SandboxId};
 use himalia_store::{KernelRecord, Scope};
 use tokio::time::Instant;
 
@@ -89,7 +89,8 @@ impl SessionManager {
             // to have one has a row.
             let living: HashSet<String> = self.other_living().await?.into_iter().collect();
             let known: HashSet<SandboxId> = sandboxes(&self.rows_of_all().await?).into_iter().collect();
-            let lives = |stray: &Stray| stray.maker.as_ref().is_some_and(|maker| living.contains(maker));
+            let lives =
+                |stray: &OrphanSandbox| stray.maker.as_ref().is_some_and(|maker| living.contains(maker));
             let left = strays
                 .iter()
                 .filter(|stray| !known.contains(&stray.id) && !lives(stray));

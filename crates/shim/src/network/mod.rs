@@ -25,11 +25,11 @@ const ADDRESS: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCAL
 
 /// The thread that carries the network of the sandbox. It runs as long as the shim.
 #[derive(Debug)]
-pub(crate) struct Network(watch::Sender<Way>);
+pub(crate) struct Network(watch::Sender<GatewayRoute>);
 
 /// Present connection to the gateway.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Way {
+struct GatewayRoute {
     /// The name of a link.
     link: Option<String>,
     /// The highest epoch that was seen.
@@ -41,7 +41,7 @@ impl Network {
     pub(crate) fn start(gateway: &Gateway, key: &str) -> io::Result<Self> {
         let listener = TcpListener::bind(ADDRESS)?;
         listener.set_nonblocking(true)?;
-        let (way, seen) = watch::channel(Way::default());
+        let (way, seen) = watch::channel(GatewayRoute::default());
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let (gateway, key) = (gateway.clone(), key.to_owned());
         let thread = std::thread::Builder::new().name("network".to_owned());
@@ -68,7 +68,7 @@ impl Network {
     }
 }
 
-async fn run(listener: TcpListener, gateway: Gateway, key: String, way: watch::Receiver<Way>) {
+async fn run(listener: TcpListener, gateway: Gateway, key: String, way: watch::Receiver<GatewayRoute>) {
     let listener = match tokio::net::TcpListener::from_std(listener) {
         Ok(listener) => listener,
         Err(error) => return tracing::error!("the proxy of the sandbox does not listen: {error}"),

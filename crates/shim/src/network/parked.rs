@@ -11,7 +11,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::{Mutex, mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep};
 
-use super::Way;
+use super::GatewayRoute;
 
 /// Number of parked connections.
 pub(super) const PARKED: usize = 2;
@@ -28,7 +28,7 @@ pub(super) type Want = oneshot::Sender<PlainSocket>;
 pub(super) struct ParkedConnection {
     pub(super) gateway: Gateway,
     pub(super) key: String,
-    pub(super) way: watch::Receiver<Way>,
+    pub(super) way: watch::Receiver<GatewayRoute>,
     pub(super) wants: Arc<Mutex<mpsc::Receiver<Want>>>,
 }
 
