@@ -92,7 +92,7 @@ impl EndedSessions {
         self.of(handle).filter(|_| handle.is_over())
     }
 
-    fn of(&self, handle: &SessionKernel) -> Option<EndedRecord> {
+    pub(super) fn of(&self, handle: &SessionKernel) -> Option<EndedRecord> {
         let known = log_name(&handle.journal).and_then(|dir| self.all.lock().get(&dir).cloned());
         known.or_else(|| self.record(handle))
     }
