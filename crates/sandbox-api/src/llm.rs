@@ -1,6 +1,5 @@
 //! Paths of `OpenAI`'s API below `/llm/v1`, with its errors.
 
-use bytes::Bytes;
 use himalia_egress::Body;
 use himalia_model::{LlmEndpoint, LlmError, LlmErrorCode};
 use http::header::HeaderName;
@@ -74,7 +73,7 @@ async fn answered(
         .map_err(|problem| unreadable(&problem))?;
     api.ask_model(AskModel {
         endpoint,
-        body: Bytes::from(body),
+        body,
         cache,
         line,
     })
