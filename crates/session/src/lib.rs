@@ -43,7 +43,7 @@ mod services;
 mod session_kernel;
 mod skills;
 mod start;
-mod stopping;
+mod stop_state;
 mod store_error;
 mod streams;
 mod templates;

@@ -23,7 +23,7 @@ use crate::replica::Replica;
 use crate::services::{CodeServices, NetworkServices};
 use crate::skills::SessionSkills;
 use crate::start::StartControl;
-use crate::stopping::Stopping;
+use crate::stop_state::StopState;
 use crate::times::Times;
 use crate::{
     Credentials, EndedSessions, LogCache, MemoryGauge, Pool, Provisioners, Registry, Templates, Tools,
@@ -81,7 +81,7 @@ pub struct SessionManager {
     pub draining: CancellationToken,
     /// Tasks that end with the gateway.
     pub background: TaskTracker,
-    pub(crate) stopping: Stopping,
+    pub(crate) stopping: StopState,
 }
 
 impl fmt::Debug for SessionManager {

@@ -26,21 +26,21 @@ const KEPT_DAYS: i64 = 400;
 
 /// Measures and stores usage.
 #[derive(Default)]
-pub(crate) struct Metering {
+pub(crate) struct UsageMeter {
     /// Time of the run before, in microseconds since 1970.
     last: u64,
     /// Day on which old usage was removed from the store.
     forgotten: i64,
 }
 
-impl Metering {
+impl UsageMeter {
     /// Starts the task.
     pub(crate) fn start(manager: &Arc<SessionManager>) {
         manager.spawn_periodic(EVERY, Self::default());
     }
 }
 
-impl PeriodicTask for Metering {
+impl PeriodicTask for UsageMeter {
     const NAME: &'static str = "meter";
 
     async fn run(&mut self, manager: &Arc<SessionManager>, _: Wake) -> Result<(), String> {

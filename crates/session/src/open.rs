@@ -21,15 +21,15 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::credentials::{FromHere, TokenSettings};
-use crate::end::{Collection, Culling, Lifetimes, Sweep};
+use crate::end::{Collection, IdleCuller, Lifetimes, Sweep};
 use crate::log_sync::LogSync;
 use crate::logs::SessionLogs;
 use crate::meter::PendingUsage;
-use crate::metering::Metering;
+use crate::metering::UsageMeter;
 use crate::replica::Replica;
 use crate::services::{CodeServices, NetworkServices};
 use crate::start::{StartControl, TakingOver};
-use crate::stopping::Stopping;
+use crate::stop_state::StopState;
 use crate::times::Times;
 use crate::{
     Credentials, EndedSessions, Llm, LogCache, MemoryGauge, Meter, Pool, Provisioners, Registry,
@@ -139,13 +139,13 @@ impl SessionManager {
             usage,
             draining: CancellationToken::new(),
             background: TaskTracker::new(),
-            stopping: Stopping::default(),
+            stopping: StopState::default(),
             config,
         });
         inner.adopt().await?;
         LogSync::start(&inner);
         Lifetimes::start(&inner);
-        Metering::start(&inner);
+        UsageMeter::start(&inner);
         Collection::start(&inner);
         if inner.store.is_shared() {
             Sweep::start(&inner);
@@ -154,7 +154,7 @@ impl SessionManager {
         if inner.logs.shared.is_some() {
             TakingOver::start(&inner);
         }
-        Culling::start(&inner);
+        IdleCuller::start(&inner);
         for name in inner.templates.preloading() {
             inner
                 .background

@@ -61,7 +61,7 @@ impl Reader<'_> {
 /// One template.
 struct Source<'a> {
     docker: &'a Docker,
-    /// Its table in the configuration, for errors.
+    /// Name of the table in the configuration, for errors.
     key: &'a str,
     /// The members of the table. A default that cannot be used is left out, a member is refused.
     own: &'a TemplateTable,

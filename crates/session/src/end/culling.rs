@@ -64,11 +64,11 @@ impl<'a> Sessions<'a> {
 }
 
 /// Ends idle kernels.
-pub(crate) struct Culling {
+pub(crate) struct IdleCuller {
     looks: Looks,
 }
 
-impl Culling {
+impl IdleCuller {
     /// Starts the task, unless culling is off.
     pub(crate) fn start(manager: &Arc<SessionManager>) {
         let cull = manager.config.cull;
@@ -85,7 +85,7 @@ impl Culling {
     }
 }
 
-impl PeriodicTask for Culling {
+impl PeriodicTask for IdleCuller {
     const NAME: &'static str = "cull";
 
     async fn run(&mut self, manager: &Arc<SessionManager>, _: Wake) -> Result<(), String> {

@@ -27,7 +27,7 @@ mod unknown_logs;
 
 pub(crate) use collect::Collection;
 pub use collect::{Bounds, WHOLE};
-pub(crate) use culling::{Culling, Sessions};
+pub(crate) use culling::{IdleCuller, Sessions};
 pub(crate) use ended_sessions::BY_RETENTION;
 pub use ended_sessions::{EndedSessions, MAX_KEPT, ended_session, over};
 pub(crate) use kept_files::{

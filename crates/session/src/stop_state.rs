@@ -8,7 +8,7 @@ use tokio_util::task::TaskTracker;
 
 /// State of a stop, which happens once.
 #[derive(Default)]
-pub(crate) struct Stopping {
+pub(crate) struct StopState {
     /// Ends actors and leaves their kernels running.
     pub(crate) actors_end: CancellationToken,
     /// Tasks of the actors.
@@ -18,7 +18,7 @@ pub(crate) struct Stopping {
     pub(crate) spare_ended: OnceCell<()>,
 }
 
-impl Stopping {
+impl StopState {
     /// Begins the stop; returns false if it began before.
     pub(crate) fn begin(&self) -> bool {
         !self.began.swap(true, Ordering::AcqRel)
