@@ -15,16 +15,16 @@ mod prompts;
 mod questions;
 
 pub use executions::{
-    ArtifactInfo, ArtifactStore, Death, Execute, ExecutionBrief, ExecutionEvent, ExecutionEventKind,
-    ExecutionFeed, ExecutionId, ExecutionKernel, ExecutionResult, ExecutionStatus, ExecutionText,
-    ExecutionUsage, Follower, Known, MAX_CLIENT_CHARS, MAX_CODE_BYTES, MAX_CWD_BYTES, MAX_EXECUTION_ENV,
-    MAX_FAILURES, MAX_KEY_BYTES, MAX_METADATA_BYTES, MAX_TEXT_CHARS, MAX_TIMEOUT_MS, OutputPage, Provenance,
-    QuotaLoss, SessionEvent, SessionFeed, StoredArtifact, Stuck, Submitted, TextTruncated, Until, first,
-    language, lock_hash, scoped, submission,
+    ArtifactInfo, ArtifactStore, CachedExecution, Death, Execute, ExecutionBrief, ExecutionEvent,
+    ExecutionEventKind, ExecutionFeed, ExecutionId, ExecutionKernel, ExecutionResult, ExecutionStatus,
+    ExecutionText, ExecutionUsage, Follower, MAX_CLIENT_CHARS, MAX_CODE_BYTES, MAX_CWD_BYTES,
+    MAX_EXECUTION_ENV, MAX_FAILURES, MAX_KEY_BYTES, MAX_METADATA_BYTES, MAX_TEXT_CHARS, MAX_TIMEOUT_MS,
+    OutputPage, Provenance, QuotaLoss, SessionEvent, SessionFeed, StoredArtifact, StuckExecution,
+    SubmittedExecution, TextTruncated, WaitUntil, first, language, lock_hash, scoped, submission,
 };
 pub use feed::{
-    Attach, Attachment, Closed, Connection, Delivery, Event, EventFeed, EventKind, Feed, LogReader, Reader,
-    Requests, start_position,
+    Attach, Attachment, Connection, Delivery, Event, EventFeed, EventKind, Feed, FeedClosed, LogReader,
+    Reader, Requests, start_position,
 };
 pub use history::{
     CachedHistory, Detail, History, HistoryEntry, HistoryPosition, HistoryStatus, MAX_CELL_BYTES,

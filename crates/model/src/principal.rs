@@ -76,12 +76,12 @@ pub struct Principal {
     /// When its token expires, microseconds since 1970.
     expires_micros: Option<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    via: Option<Box<Via>>,
+    via: Option<Box<CallOrigin>>,
 }
 
 /// Origin of a call, for logs. It has no influence on permissions.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Via {
+pub struct CallOrigin {
     /// Address of the client, or of the proxy in front of it.
     pub peer: Option<SocketAddr>,
     /// Token or sign-in of the call: a name or a part of a hash, never a token.
@@ -200,7 +200,7 @@ impl Principal {
 
     /// The same, whose call came this way.
     #[must_use]
-    pub fn came(self, via: Via) -> Self {
+    pub fn came(self, via: CallOrigin) -> Self {
         Self {
             via: Some(Box::new(via)),
             ..self
@@ -232,7 +232,7 @@ impl Principal {
     }
 
     /// Origin of the call, if known.
-    pub fn via(&self) -> Option<&Via> {
+    pub fn via(&self) -> Option<&CallOrigin> {
         self.via.as_deref()
     }
 
@@ -385,9 +385,9 @@ mod tests {
 
     #[test]
     fn a_principal_is_the_same_however_its_call_came() {
-        let via = Via {
+        let via = CallOrigin {
             request: Some("r".to_owned()),
-            ..Via::default()
+            ..CallOrigin::default()
         };
         let (ada, came) = (
             Principal::of_tenant("acme", "ada").unwrap(),

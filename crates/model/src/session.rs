@@ -354,7 +354,7 @@ impl SessionInfo {
 
 /// Something that is at one replica of the gateway.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Sought {
+pub enum ResourceRef {
     /// The kernel with this id, also an additional one, or one whose log alone is kept.
     Kernel(KernelId),
     /// The session with this id or name.

@@ -41,7 +41,7 @@ pub enum SignatureError {
 
 /// Signed parts of a message, as they were received.
 #[derive(Clone, Copy, Debug)]
-pub struct Signed<'a> {
+pub struct SignedMessage<'a> {
     /// `webhook-id`.
     pub id: &'a str,
     /// `webhook-timestamp`, seconds since 1970.
@@ -70,7 +70,7 @@ impl Secret {
     }
 
     /// The value of `webhook-signature`.
-    pub fn sign(&self, message: Signed<'_>) -> String {
+    pub fn sign(&self, message: SignedMessage<'_>) -> String {
         format!(
             "v1,{}",
             STANDARD.encode(self.mac(message).finalize().into_bytes())
@@ -82,7 +82,12 @@ impl Secret {
     ///
     /// # Errors
     /// It is not one of a holder of the secret, or not of now.
-    pub fn check(&self, message: Signed<'_>, signatures: &str, now: i64) -> Result<(), SignatureError> {
+    pub fn check(
+        &self,
+        message: SignedMessage<'_>,
+        signatures: &str,
+        now: i64,
+    ) -> Result<(), SignatureError> {
         if message.id.is_empty() || message.id.len() > MAX_ID_BYTES || message.id.contains('.') {
             return Err(SignatureError::Malformed);
         }
@@ -105,7 +110,7 @@ impl Secret {
         right.then_some(()).ok_or(SignatureError::Signature)
     }
 
-    fn mac(&self, message: Signed<'_>) -> Hmac<Sha256> {
+    fn mac(&self, message: SignedMessage<'_>) -> Hmac<Sha256> {
         #[allow(clippy::expect_used, reason = "HMAC takes a key of any length")]
         let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).expect("a key of any length");
         for part in [
@@ -134,8 +139,8 @@ mod tests {
     const BODY: &[u8] = b"{\"test\": 2432232314}";
     const SIGNATURE: &str = "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=";
 
-    fn message<'a>(id: &'a str, timestamp: &'a str, body: &'a [u8]) -> Signed<'a> {
-        Signed { id, timestamp, body }
+    fn message<'a>(id: &'a str, timestamp: &'a str, body: &'a [u8]) -> SignedMessage<'a> {
+        SignedMessage { id, timestamp, body }
     }
 
     #[test]

@@ -134,7 +134,7 @@ impl<T> CacheState<T> {
 
 #[cfg(test)]
 mod tests {
-    use himalia_executions::{ExecutionId, Follower, Known};
+    use himalia_executions::{CachedExecution, ExecutionId, Follower};
     use himalia_kernel::Language;
     use himalia_model::KernelId;
     use himalia_outcome::Excerpt;
@@ -145,13 +145,13 @@ mod tests {
         Principal::of_tenant(tenant, "x").unwrap()
     }
 
-    fn known(seq: u64) -> Known {
+    fn known(seq: u64) -> CachedExecution {
         let id = ExecutionId {
             kernel: KernelId(uuid::Uuid::nil()),
             seq,
         };
         let follower = Follower::new(id, Language::Kernel, String::new(), 10, Excerpt::new(10));
-        Known::new(id, follower)
+        CachedExecution::new(id, follower)
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use himalia_budget::Budget;
-use himalia_executions::{CachedHistory, Known};
+use himalia_executions::{CachedExecution, CachedHistory};
 use himalia_kernel::{Rules, Settings, Timestamp};
 use himalia_kernelspecs::Catalog;
 use himalia_metrics::Metrics;
@@ -56,7 +56,7 @@ pub struct SessionManager {
     /// Ended sessions.
     pub ended: Arc<EndedSessions>,
     /// Cache of folded executions.
-    pub executions: LogCache<Known>,
+    pub executions: LogCache<CachedExecution>,
     /// Cache of histories.
     pub histories: LogCache<CachedHistory>,
     /// The kernelspecs of this host.

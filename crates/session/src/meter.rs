@@ -161,7 +161,7 @@ impl Meter {
 
 #[cfg(test)]
 mod tests {
-    use himalia_budget::Counted;
+    use himalia_budget::DailyQuantity;
     use himalia_model::Spend;
 
     use super::*;
@@ -228,7 +228,7 @@ mod tests {
         meter.returned("acme", "acme/bob", 6);
         let rows = meter.take();
         let all = amounts(&rows);
-        let of = |owner: &str| Counted::ALL.map(|what| all[&(owner.to_owned(), what)]);
+        let of = |owner: &str| DailyQuantity::ALL.map(|what| all[&(owner.to_owned(), what)]);
         assert_eq!(of("acme"), [2, 14, 18, 11]);
         assert_eq!(of("other"), [1, 7, 9, 0]);
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use himalia_budget::{Counted, DayAmounts};
+use himalia_budget::{DailyQuantity, DayAmounts};
 use himalia_model::{EngineError, ExecutionState, Principal};
 use himalia_sandbox::{MeasuredBy, Provisioner, SandboxId};
 use himalia_store::UsageRecord;
@@ -146,7 +146,7 @@ impl SessionManager {
     /// # Errors
     /// [`EngineError::QuotaExceeded`].
     pub fn may_return(&self, principal: &Principal) -> Result<(), EngineError> {
-        if let Some(gate) = self.budget.day(principal.owner(), Counted::ReturnedChars) {
+        if let Some(gate) = self.budget.day(principal.owner(), DailyQuantity::ReturnedChars) {
             gate.hold(0)?.settle(0);
         }
         Ok(())
@@ -154,7 +154,7 @@ impl SessionManager {
 
     /// So many characters were returned to a principal.
     pub fn returned(&self, principal: &Principal, chars: u64) {
-        if let Some(gate) = self.budget.day(principal.owner(), Counted::ReturnedChars) {
+        if let Some(gate) = self.budget.day(principal.owner(), DailyQuantity::ReturnedChars) {
             gate.count(chars);
         }
         self.usage
@@ -190,12 +190,12 @@ impl SessionManager {
 pub(crate) fn amounts(rows: &[UsageRecord]) -> DayAmounts {
     let mut all = DayAmounts::new();
     for row in rows {
-        for what in Counted::ALL {
+        for what in DailyQuantity::ALL {
             let amount = match what {
-                Counted::ToolCalls => row.tool_calls,
-                Counted::ModelTokens => row.model_input_tokens.saturating_add(row.model_output_tokens),
-                Counted::ModelSpend => row.model_spend_nanos,
-                Counted::ReturnedChars => row.returned_chars,
+                DailyQuantity::ToolCalls => row.tool_calls,
+                DailyQuantity::ModelTokens => row.model_input_tokens.saturating_add(row.model_output_tokens),
+                DailyQuantity::ModelSpend => row.model_spend_nanos,
+                DailyQuantity::ReturnedChars => row.returned_chars,
             };
             let sum = all.entry((row.owner.clone(), what)).or_default();
             *sum += u64::try_from(amount).unwrap_or(0);

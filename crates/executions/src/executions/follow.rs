@@ -18,7 +18,9 @@ use himalia_wire::{Channel, Limits, v1};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::{ExecutionEvent, ExecutionEventKind as Kind, ExecutionId, ExecutionKernel, PromptId, Stuck};
+use crate::{
+    ExecutionEvent, ExecutionEventKind as Kind, ExecutionId, ExecutionKernel, PromptId, StuckExecution,
+};
 
 pub(crate) use mark::Mark;
 use network::Network;
@@ -262,7 +264,7 @@ impl<S: Sink + Clone> Follower<S> {
     }
 
     /// The execution that ignores interrupts: this one, or the one that it waits for.
-    fn stuck(&self) -> Option<Stuck> {
+    fn stuck(&self) -> Option<StuckExecution> {
         let own = self.sent.then_some(self.id.seq);
         let seq = own
             .or(self.behind)
@@ -271,7 +273,7 @@ impl<S: Sink + Clone> Follower<S> {
             kernel: self.id.kernel,
             seq,
         };
-        Some(Stuck::new(execution, self.sent))
+        Some(StuckExecution::new(execution, self.sent))
     }
 
     /// It waits for a person: in `input()`, or for the answer to a prompt.

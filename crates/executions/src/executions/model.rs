@@ -110,7 +110,7 @@ impl Execute {
 
 /// An execution that was taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Submitted {
+pub struct SubmittedExecution {
     /// Id of the execution.
     pub id: ExecutionId,
     /// It was there already, under the same idempotency key.
@@ -183,14 +183,14 @@ pub struct Death {
 
 /// An execution that ignores interrupts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Stuck {
+pub struct StuckExecution {
     /// Id of the execution.
     pub execution: ExecutionId,
     /// Command that stops it.
     pub hint: String,
 }
 
-impl Stuck {
+impl StuckExecution {
     /// `own`: the result is that execution's, not one of an execution that waits for it.
     pub(crate) fn new(execution: ExecutionId, own: bool) -> Self {
         let what = if own {
@@ -307,7 +307,7 @@ pub struct ExecutionResult {
     pub behind: Option<ExecutionId>,
     /// The execution that ignores interrupts: this one, or the one that it waits for.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub stuck: Option<Stuck>,
+    pub stuck: Option<StuckExecution>,
     /// Printed text, as a terminal shows it: head and tail within the budget.
     pub text: String,
     /// Size of the text, if a part of it is left out.

@@ -16,7 +16,7 @@ use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
 use super::reader::{Batch, Reader};
-use crate::{Closed, Delivery, Requests};
+use crate::{Delivery, FeedClosed, Requests};
 
 /// Messages and bytes of one batch.
 const BATCH_RECORDS: usize = 64;
@@ -108,7 +108,7 @@ impl Feed {
 
     /// The next messages in order, at least one, at most 64 or about 256 KiB (one message always fits).
     /// Waits while there is none. Cancel-safe.
-    pub async fn next(&mut self) -> Result<Vec<Delivery>, Closed> {
+    pub async fn next(&mut self) -> Result<Vec<Delivery>, FeedClosed> {
         loop {
             match self.reader.next(BATCH_RECORDS, BATCH_BYTES).await? {
                 Batch::Gap { from, to } => {
