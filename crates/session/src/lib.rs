@@ -66,7 +66,7 @@ pub use gate::{Gate, Turn};
 pub use himalia_credentials::{CredentialValue, GivenSecrets, SecretText};
 pub use himalia_sandbox_api::RunOfSkill;
 pub(crate) use llm::Llm;
-pub use log_cache::{LogCache, Shared};
+pub use log_cache::{LogCache, SharedCache};
 pub use manager::SessionManager;
 pub use memory_gauge::MemoryGauge;
 pub(crate) use meter::Meter;

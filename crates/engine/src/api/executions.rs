@@ -12,7 +12,7 @@ use himalia_journal::may_block;
 use himalia_kernel::{Answer, Brief, Command, CommandError, Language, Submission, record};
 use himalia_model::{Action, EngineError, KernelId, Object, Principal, RemovedBy};
 use himalia_outcome::Excerpt;
-use himalia_session::{SessionKernel, Shared, prompt_error};
+use himalia_session::{SessionKernel, SharedCache, prompt_error};
 use tokio_util::sync::CancellationToken;
 
 use super::Commands;
@@ -434,7 +434,7 @@ impl Commands {
 struct Begun {
     source: SessionLog,
     /// What was read of it.
-    known: Shared<CachedExecution>,
+    known: SharedCache<CachedExecution>,
     /// What its kernel remembers of it, if its first record is gone.
     brief: Option<Brief>,
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
-use himalia_budget::Held;
+use himalia_budget::HeldShare;
 use himalia_journal::Record;
 use himalia_kernel::{ClientSlot, Handle, RecordKind, RecordMeta, notice};
 use himalia_model::from_micros;
@@ -51,7 +51,7 @@ pub struct Feed {
     /// A gap in the log that is reported with the next output, whose parent it takes.
     gap: Option<(u64, u64)>,
     _connection: Arc<Connection>,
-    _held: Held,
+    _held: HeldShare,
 }
 
 /// Counts a client while it lives.
@@ -96,7 +96,7 @@ impl Drop for Connection {
 
 impl Feed {
     /// Feed of this owner over `reader`. The client counts until the feed is dropped.
-    pub fn new(reader: Reader, owner: u64, connection: Arc<Connection>, held: Held) -> Self {
+    pub fn new(reader: Reader, owner: u64, connection: Arc<Connection>, held: HeldShare) -> Self {
         Self {
             reader,
             owner,

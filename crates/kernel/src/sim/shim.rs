@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
 use bytes::Bytes;
-use himalia_shim_protocol::shim_link::{Accept, Placed, ProcessView, SpillStore, WindowLimits};
+use himalia_shim_protocol::shim_link::{Accept, Placement, ProcessView, SpillStore, WindowLimits};
 use himalia_shim_protocol::{
     Cause, Event, KernelExited, KernelStarted, KernelState, KernelStopped, Kind, Lane, Origin,
     PendingRequest, PerLane, RefusalKind, RequestId, RequestRefused, ShimLink, StartFailed, VersionRange,
@@ -290,7 +290,7 @@ impl SimShim {
 
     fn event(&mut self, event: Event) {
         let placed = self.link.push_event(KERNEL, event).unwrap();
-        assert_ne!(placed, Placed::Dropped, "the now lane has room");
+        assert_ne!(placed, Placement::Dropped, "the now lane has room");
         self.sent.now.push(None);
     }
 
@@ -355,7 +355,7 @@ impl SimShim {
             .push_message(KERNEL, lane, origin, emit.frame.clone(), emit.droppable)
             .unwrap();
         self.sent[lane].push(Some(emit.frame));
-        if placed == Placed::Dropped {
+        if placed == Placement::Dropped {
             assert_eq!(lane, Lane::Data, "the now lane has room");
             self.dropped.insert(self.sent.data.len() as u64);
             self.dropped_all_kinds |= !emit.droppable;
