@@ -22,7 +22,7 @@ const METHOD_BYTES: usize = 32;
 /// Hosts, ports and methods that a session may reach. Written as `HOST` or `HOST:PORT`, or as a table with `host`, `ports` and
 /// `methods`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(into = "Written")]
+#[serde(into = "RuleForm")]
 pub struct Rule {
     hosts: Hosts,
     /// Sorted; never empty.
