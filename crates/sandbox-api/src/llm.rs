@@ -1,5 +1,6 @@
 //! Paths of `OpenAI`'s API below `/llm/v1`, with its errors.
 
+use bytes::Bytes;
 use himalia_egress::Body;
 use himalia_model::{LlmEndpoint, LlmError, LlmErrorCode};
 use http::header::HeaderName;
@@ -73,7 +74,7 @@ async fn answered(
         .map_err(|problem| unreadable(&problem))?;
     api.ask_model(AskModel {
         endpoint,
-        body,
+        body: Bytes::from(body),
         cache,
         line,
     })

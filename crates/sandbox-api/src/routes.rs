@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
 use himalia_egress::Body;
 use himalia_model::{CallTool, MAX_JSON_MEMORY, exceeds_json_memory};
 use http::request::Parts;
 use http::{Method, Request, Response, StatusCode};
-use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use http_body_util::BodyExt as _;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -204,22 +203,31 @@ async fn read<T: DeserializeOwned>(body: Body) -> Result<T, Problem> {
 }
 
 /// All of the body of a request.
-pub(crate) async fn whole(body: Body) -> Result<Bytes, Problem> {
-    let too_large = |message: &str| Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "request_too_large", message);
-    let whole = Limited::new(body, MAX_BODY_BYTES).collect().await;
-    let whole = whole.map_err(|error| {
-        if error.is::<LengthLimitError>() {
-            too_large(&format!("the request has more than {MAX_BODY_BYTES} bytes"))
-        } else {
-            Problem::member("body", "ended early")
+pub(crate) async fn whole(mut body: Body) -> Result<Vec<u8>, Problem> {
+    let mut whole = Vec::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|_| Problem::member("body", "ended early"))?;
+        let data = frame.into_data().unwrap_or_default();
+        if whole.len() + data.len() > MAX_BODY_BYTES {
+            let message = format!("the request has more than {MAX_BODY_BYTES} bytes");
+            return Err(Problem::new(
+                StatusCode::PAYLOAD_TOO_LARGE,
+                "request_too_large",
+                &message,
+            ));
         }
-    });
-    let whole = whole?.to_bytes();
+        whole.extend_from_slice(&data);
+    }
     if exceeds_json_memory(&whole, MAX_JSON_MEMORY) {
-        return Err(too_large(&format!(
+        let message = format!(
             "the request has so many small values that they would take more than {} MiB of memory",
             MAX_JSON_MEMORY >> 20
-        )));
+        );
+        return Err(Problem::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "request_too_large",
+            &message,
+        ));
     }
     Ok(whole)
 }
