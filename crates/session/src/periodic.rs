@@ -15,7 +15,7 @@ pub(crate) enum Wake {
     /// The interval has passed.
     Interval,
     /// [`PeriodicTask::early`] completed.
-    Early,
+    Event,
 }
 
 /// Work that is repeated until the gateway stops.
@@ -58,7 +58,7 @@ impl SessionManager {
             let wake = tokio::select! {
                 () = T::stop(&self).cancelled() => return,
                 _ = ticks.tick() => Wake::Interval,
-                () = task.early(&self) => Wake::Early,
+                () = task.early(&self) => Wake::Event,
             };
             let done = task.run(&self, wake).await;
             self.metrics.periodic().ended(T::NAME, done.is_ok());

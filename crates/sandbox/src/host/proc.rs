@@ -124,7 +124,7 @@ impl Process {
     }
 }
 
-/// Whether [`Process::environment`] holds this `NAME=value`.
+/// Returns true if [`Process::environment`] has this `NAME=value`.
 pub(crate) fn has_variable(environment: &[u8], variable: &str) -> bool {
     environment
         .split(|byte| *byte == 0)

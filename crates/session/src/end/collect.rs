@@ -63,7 +63,7 @@ impl PeriodicTask for Collection {
 
     async fn run(&mut self, manager: &Arc<SessionManager>, wake: Wake) -> Result<(), String> {
         let done = match wake {
-            Wake::Early => manager.collect_surplus().await,
+            Wake::Event => manager.collect_surplus().await,
             Wake::Interval if self.looks.look().is_none() => return Ok(()),
             Wake::Interval => manager.collect(false, BOUNDED).await,
         };
