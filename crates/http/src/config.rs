@@ -8,9 +8,8 @@ use tokio::sync::watch;
 
 use crate::auth::{AllowedOrigins, Token, Tokens};
 use crate::cluster::Cluster;
-use crate::e2b::E2b;
 use crate::listen::Tls;
-use crate::mounted::Mounted;
+use crate::mounted::{E2b, Mounted};
 use crate::oidc::Oidc;
 use crate::viewer::Viewer;
 

@@ -4,10 +4,11 @@
 //! * [`serve`] accepts connections on a listener until its token is cancelled, then drains.
 //! * `routes` holds the one table of routes: `router` is built from it, and a test walks it to prove that nothing
 //!   but the short public list answers without a token.
-//! * `error` maps engine errors to status codes, in one place; `render` gives them the dialect's body.
-//! * `openapi` describes the native API, from the types that its handlers take and answer with.
-//! * `mounted` is another facade's service, which `mcp` puts behind the same doors.
-//! * `azure` does that for clients of Azure's dynamic sessions, `openai` for those of `OpenAI`'s containers, and `e2b` for E2B's, whose credentials `auth::sandbox` knows.
+//! * `error` maps engine errors to status codes, in one place; `render` gives them the body of the client's API, and `problem` is
+//!   that of the native one.
+//! * `openapi` describes the native API, from the types of its handlers.
+//! * `mounted` is the service of another facade, and `facades` has the routes of each: MCP, Azure's dynamic sessions, `OpenAI`'s
+//!   containers, and E2B, whose credentials `auth::sandbox` checks.
 //! * `cluster` relays what is about a session of another replica.
 //! * `oidc` signs people in whom an identity provider knows.
 //! * `viewer` serves the page at `/`, and signs browsers in.
@@ -20,23 +21,23 @@
 
 mod app;
 mod auth;
-mod azure;
 mod body;
 mod caught;
 mod cluster;
 mod config;
-mod e2b;
 mod error;
 mod etag;
+mod facades;
 mod health;
+mod identify;
 mod jupyter;
+mod labels;
 mod listen;
-mod mcp;
 mod mounted;
 mod oidc;
-mod openai;
 mod openapi;
 mod prefix;
+mod problem;
 mod query;
 mod render;
 mod request_id;
@@ -52,12 +53,12 @@ mod viewer;
 mod ws;
 
 pub use auth::{AllowedOrigins, SandboxTokens, Token, Tokens};
-pub use azure::azure_session_name;
 pub use cluster::{Cluster, Directory, Location};
 pub use config::{ConfigError, HttpConfig};
-pub use e2b::{E2b, e2b_sandbox_of_key};
+pub use facades::azure::azure_session_name;
+pub use facades::e2b::e2b_sandbox_of_key;
 pub use listen::{Listeners, Peers, ServeError, Tls, serve};
-pub use mounted::Mounted;
+pub use mounted::{E2b, Mounted};
 pub use oidc::{Grant, Oidc};
 pub use openapi::openapi;
 pub use route::{Access, Route};

@@ -1,29 +1,23 @@
-//! A service of another facade at a route of this one: behind the same origins, token and limits on bodies.
+//! A service of another facade, and the mark of its responses.
 
 use std::convert::Infallible;
 use std::fmt;
 
 use axum::body::{Body, Bytes};
-use axum::extract::Request;
-use axum::http::Uri;
-use axum::http::uri::PathAndQuery;
 use axum::response::Response;
 use axum::{BoxError, http};
-use himalia_engine::Principal;
 use tower::util::BoxCloneSyncService;
 use tower::{Service, ServiceExt as _};
 
-use crate::app::App;
-use crate::auth::may_be_rebound;
-use crate::error::ApiError;
+use crate::auth::SandboxTokens;
 
-/// A service to be mounted. It gets whole bodies, and the [`Principal`](himalia_engine::Principal) in the extensions of
-/// each request; what it answers goes to the client as it is, errors too.
+/// A service that `http` mounts. It gets whole bodies, and the [`Principal`](himalia_engine::Principal) in the extensions of
+/// each request. Its responses go to the client as they are, errors too.
 #[derive(Clone)]
 pub struct Mounted(pub(crate) BoxCloneSyncService<http::Request<Body>, Response, Infallible>);
 
 impl Mounted {
-    /// Of any service that never fails.
+    /// Wraps any service that never fails.
     pub fn new<S, B>(service: S) -> Self
     where
         S: Service<http::Request<Body>, Response = http::Response<B>, Error = Infallible>,
@@ -43,50 +37,15 @@ impl fmt::Debug for Mounted {
     }
 }
 
-/// Sends a request to a service, below whose prefix it came, on behalf of a principal.
-pub(crate) async fn forward(
-    app: &App,
-    service: Mounted,
-    prefix: &str,
-    principal: Principal,
-    request: Request,
-) -> Result<Response, ApiError> {
-    if may_be_rebound(request.headers(), &app.config().allow_origin) {
-        return Err(ApiError::forbidden("this origin is not allowed"));
-    }
-    let (parts, body) = request.into_parts();
-    // Without what this router has found: the service has routes of its own.
-    let mut request = Request::new(body);
-    *request.uri_mut() = inner(&parts.uri, prefix).unwrap_or(parts.uri);
-    *request.method_mut() = parts.method;
-    *request.headers_mut() = parts.headers;
-    request.extensions_mut().insert(principal);
-    let mut response = match service.0.oneshot(request).await {
-        Ok(response) => response,
-        Err(never) => match never {},
-    };
-    response.extensions_mut().insert(OwnBody);
-    Ok(response)
-}
-
-/// The address below the prefix; `None` for one that has none.
-fn inner(uri: &Uri, prefix: &str) -> Option<Uri> {
-    let inner = uri.path_and_query()?.as_str().strip_prefix(prefix)?;
-    Some(Uri::from(PathAndQuery::try_from(inner).ok()?))
+/// The facade for clients of E2B.
+#[derive(Clone, Debug)]
+pub struct E2b {
+    /// Serves the paths below `/e2b`. It reads bodies itself, within its own bounds.
+    pub service: Mounted,
+    /// The access tokens of its sandboxes.
+    pub tokens: SandboxTokens,
 }
 
 /// Marks a reply whose body stays as it is, whatever its status.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OwnBody;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_service_gets_what_is_below_its_prefix() {
-        let of = |uri: &str| inner(&uri.parse().unwrap(), "/e2b");
-        assert_eq!(of("/e2b/files?path=%2Fe2b").unwrap(), "/files?path=%2Fe2b");
-        assert_eq!(of("/files"), None);
-    }
-}

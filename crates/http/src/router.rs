@@ -15,10 +15,10 @@ use crate::caught;
 use crate::cluster::{self, Repeatable, Routes, relay};
 use crate::config::{ConfigError, HttpConfig};
 use crate::error::ApiError;
+use crate::identify::identify;
 use crate::jupyter::policy;
 use crate::openapi::openapi;
 use crate::prefix::{self, Target};
-use crate::request_id::identify;
 use crate::{render, routes, unread};
 
 /// The facade as an axum router, for embedding. Without [`serve`](crate::serve) there is no limit on connections, no

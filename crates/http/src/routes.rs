@@ -1,16 +1,18 @@
 //! The one table of routes. The router is built from it; tests walk it.
 
 use axum::Router;
-use axum::extract::State;
+use axum::extract::{MatchedPath, State};
 use axum::http::Method;
 use axum::routing::{delete, get, patch, post, put};
 
 use crate::app::App;
 use crate::auth::Caller;
+use crate::facades::{azure, e2b, mcp, openai};
 use crate::jupyter::{about, channels, kernels, kernelspecs, me, sessions};
+use crate::labels::RouteLabel;
 use crate::openapi::{codes, describe};
 use crate::route::{Access, Route};
-use crate::{azure, e2b, health, mcp, oidc, openai, v1, viewer};
+use crate::{health, oidc, v1, viewer};
 
 macro_rules! route {
     (V1 $method:ident $path:literal $id:ident, $summary:literal, $routing:ident($handler:path), [$($group:ident)*]) => {
@@ -223,6 +225,13 @@ pub(crate) fn router() -> Router<App> {
     ROUTES.iter().fold(Router::new(), |router, route| {
         router.route(route.path, (route.handler)())
     })
+}
+
+/// The label of the route that a request matched.
+pub(crate) fn label(matched: Option<&MatchedPath>) -> Option<RouteLabel> {
+    let path = matched?.as_str();
+    let known = ROUTES.iter().find(|route| route.path == path);
+    known.map(|route| RouteLabel(route.path))
 }
 
 /// Who may call a matched route; `None` for a method that it does not have. `OPTIONS` never comes here.

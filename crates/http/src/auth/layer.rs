@@ -20,7 +20,7 @@ use crate::app::App;
 use crate::cluster::Relayed;
 use crate::error::ApiError;
 use crate::listen::Peer;
-use crate::request_id::{RequestId, Route};
+use crate::request_id::RequestId;
 use crate::route::Access;
 use crate::routes;
 use crate::traced::InSpan;
@@ -29,10 +29,10 @@ use crate::ws::Handshake;
 /// Refuses pages of foreign origins (404 as `jupyter_server` does, 403 for a WebSocket, and for MCP, which demands it)
 /// and requests without the token (401), unless the route is public. Unknown paths need the token as well.
 pub(crate) async fn authenticate(State(app): State<App>, request: Request, next: Next) -> Response {
-    let matched = Route::matched(request.extensions().get::<MatchedPath>());
+    let label = routes::label(request.extensions().get::<MatchedPath>());
     let mut response = judged(app, request, next).await;
-    if let Some(route) = matched {
-        response.extensions_mut().insert(route);
+    if let Some(label) = label {
+        response.extensions_mut().insert(label);
     }
     response
 }

@@ -14,8 +14,8 @@ use super::{
 };
 use crate::app::App;
 use crate::auth::Caller;
-use crate::e2b::e2b_sandbox_of_key;
 use crate::error::ApiError;
+use crate::facades::e2b::e2b_sandbox_of_key;
 use crate::ws::Handshake;
 
 /// Serves a request here, or relays it to the replica that has what it is about. A request that was relayed is served

@@ -23,9 +23,9 @@ use super::forward::{Trip, received};
 use super::served_at::List;
 use super::{Cluster, caller};
 use crate::app::App;
-use crate::e2b;
 use crate::error::ApiError;
 use crate::etag;
+use crate::facades::e2b;
 use crate::v1::sessions::{next_of, page_key, page_size};
 use crate::v1::{prompts, runs};
 

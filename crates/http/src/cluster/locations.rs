@@ -3,11 +3,9 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use himalia_engine::Principal;
+use himalia_engine::{Principal, Sought};
 use himalia_relay::Peer;
 use parking_lot::Mutex;
-
-use super::ResourceRef;
 
 /// How long a location is believed. An owner that has it no longer says so.
 const BELIEVED: Duration = Duration::from_secs(10);

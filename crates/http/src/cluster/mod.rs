@@ -51,7 +51,7 @@ pub(crate) use peers::{Relayed, inside, service};
 pub(crate) use repeatable::Repeatable;
 
 use crate::error::ApiError;
-use crate::request_id::method;
+use crate::labels::method;
 use crate::traced;
 
 /// How long a request waits for an owner that can be reached, if no take-over can need longer.

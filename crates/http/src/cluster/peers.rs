@@ -16,8 +16,9 @@ use tracing::Instrument as _;
 
 use super::{Repeatable, attach, not_an_owner, starts};
 use crate::app::App;
+use crate::labels::{self, RouteLabel};
 use crate::mounted::OwnBody;
-use crate::request_id::{self, RequestId, Route};
+use crate::request_id::RequestId;
 use crate::{caught, render, traced};
 
 /// The principal of a request that a peer relayed, or that this replica serves for a client that it has relayed before.
@@ -69,7 +70,7 @@ async fn respond(app: App, inside: Router, mut request: Request) -> Response {
     let id = RequestId::of(&request);
     let log = id.span();
     request.extensions_mut().insert(id);
-    let method = request_id::method(request.method());
+    let method = labels::method(request.method());
     let parent = traced::named(request.headers()).or_else(|| principal.trace());
     let mut span = traced::begin(app.engine().traces(), &mut request, method, parent);
     let principal = match &span {
@@ -89,7 +90,10 @@ async fn respond(app: App, inside: Router, mut request: Request) -> Response {
             not_an_owner(false).into_response()
         };
     }
-    let route = response.extensions_mut().remove::<Route>().map(Route::path);
+    let route = response
+        .extensions_mut()
+        .remove::<RouteLabel>()
+        .map(|RouteLabel(path)| path);
     if let Some(span) = &mut span {
         traced::answered(span, method, route, response.status().as_u16());
     }

@@ -8,8 +8,8 @@ use serde::Deserialize;
 use crate::app::App;
 use crate::auth::may_be_rebound;
 use crate::body;
-use crate::e2b;
 use crate::error::ApiError;
+use crate::facades::e2b;
 
 /// Marks a request that changes something and may be sent again, and its response.
 #[derive(Clone, Copy, Debug)]

@@ -5,8 +5,8 @@ use himalia_engine::{ExecutionId, KernelId, PromptId, uuid_of_run};
 
 use super::ResourceRef;
 use super::starts::StartBody;
+use crate::facades::{azure, e2b, openai};
 use crate::prefix::decode;
-use crate::{azure, e2b, openai};
 
 /// Where a request is served.
 #[derive(Clone, Debug, PartialEq, Eq)]

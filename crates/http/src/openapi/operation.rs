@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::codes::{EVERY, Group, OF_PARAMETERS};
 use super::schemas::Schemas;
-use crate::render::Problem;
+use crate::problem::Problem;
 
 /// The groups of operations. The tag of an operation is the last of these words in its path.
 pub(super) const TAGS: [(&str, &str); 22] = [

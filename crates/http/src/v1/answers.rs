@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
 
-use super::{artifacts, file_bodies};
+use super::content_headers;
 use crate::app::App;
 use crate::error::ApiError;
 use crate::etag;
@@ -210,7 +210,7 @@ pub(crate) struct Fresh<T>(pub(crate) T);
 impl<T: Serialize> IntoResponse for Fresh<T> {
     fn into_response(self) -> Response {
         let mut response = Json(self.0).into_response();
-        file_bodies::no_store(response.headers_mut());
+        content_headers::no_store(response.headers_mut());
         response
     }
 }
@@ -228,7 +228,7 @@ pub(crate) struct KernelMade<A>(pub(crate) A);
 impl<A: IntoResponse> IntoResponse for KernelMade<A> {
     fn into_response(self) -> Response {
         let mut response = self.0.into_response();
-        artifacts::set_kernel_made(response.headers_mut());
+        content_headers::set_kernel_made(response.headers_mut());
         response
     }
 }

@@ -15,13 +15,11 @@ use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::etag;
 use crate::v1::answers::{Content, Fresh};
+use crate::v1::content_headers::set_type;
 use crate::v1::file_bodies;
 use crate::v1::input::{Cursor, Limit, PAGE_MOST, Parameters, limit, page};
 use crate::v1::kernels::kernel_id;
 use crate::v1::sessions::of_session;
-
-/// Types that a browser shows without running anything of theirs. All others are downloads.
-const SHOWN: [&str; 5] = ["image/png", "image/jpeg", "image/gif", "image/webp", "text/plain"];
 
 /// Bytes that are read of an artifact at a time, and held for a client that takes it slowly.
 const PIECE_BYTES: usize = 64 << 10;
@@ -168,36 +166,4 @@ fn part(range: ByteRange, size: u64) -> Result<(u64, u64), ApiError> {
         ));
     }
     Ok((first, end))
-}
-
-/// The headers of whatever a kernel made: should a browser show it as a page, then without scripts, without an origin and
-/// without a network.
-pub(super) fn set_kernel_made(headers: &mut HeaderMap) {
-    headers.insert(
-        header::CONTENT_SECURITY_POLICY,
-        HeaderValue::from_static("sandbox; default-src 'none'"),
-    );
-    headers.insert(
-        header::X_CONTENT_TYPE_OPTIONS,
-        HeaderValue::from_static("nosniff"),
-    );
-    headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
-    headers.insert(
-        "cross-origin-resource-policy",
-        HeaderValue::from_static("same-origin"),
-    );
-}
-
-/// The headers of something of this type that a kernel made.
-pub(super) fn set_type(headers: &mut HeaderMap, media_type: &str) {
-    set_kernel_made(headers);
-    if !SHOWN.contains(&media_type) {
-        headers.insert(
-            header::CONTENT_DISPOSITION,
-            HeaderValue::from_static("attachment"),
-        );
-    }
-    if let Ok(kind) = HeaderValue::from_str(media_type) {
-        headers.insert(header::CONTENT_TYPE, kind);
-    }
 }

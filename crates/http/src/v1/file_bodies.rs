@@ -9,7 +9,7 @@ use futures_util::StreamExt;
 use himalia_engine::{ByteRange, FileDownload, FileUpload, MAX_TRANSFER_BYTES, WrittenFiles};
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::artifacts;
+use super::content_headers::{no_store, set_type};
 use crate::app::App;
 use crate::body::refuse_encoding;
 use crate::error::ApiError;
@@ -133,7 +133,7 @@ pub(super) fn file(path: &str, file: FileDownload, is_part: bool, request: &Head
         HeaderValue::from_static("private, no-cache"),
     );
     let kind = mime_guess::from_path(path).first_or_octet_stream();
-    artifacts::set_type(headers, kind.essence_str());
+    set_type(headers, kind.essence_str());
     response
 }
 
@@ -142,13 +142,8 @@ pub(super) fn archive(archive: FileDownload) -> Response {
     let mut response = Response::new(Body::from_stream(archive.into_stream()));
     let headers = response.headers_mut();
     no_store(headers);
-    artifacts::set_type(headers, "application/x-tar");
+    set_type(headers, "application/x-tar");
     response
-}
-
-/// Files are other ones the moment after.
-pub(super) fn no_store(headers: &mut HeaderMap) {
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
 }
 
 #[cfg(test)]

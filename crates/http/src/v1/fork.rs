@@ -9,13 +9,12 @@ use serde::{Deserialize, Serialize};
 
 use super::answers::{Either, With};
 use super::input::{Members, Whole};
-use super::models::Branch;
-use super::session_json::or_empty;
+use super::session_json::{Session, or_empty};
 use super::sessions::{first_kernel, of_session};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::error::ApiError;
-use crate::render::Problem;
+use crate::problem::{ForkHazard, Problem};
 use crate::variables;
 
 /// The requested branches; every member is optional.
@@ -49,6 +48,29 @@ enum Files {
     Copy,
     /// The files of its parent.
     Share,
+}
+
+/// A new branch.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Branch {
+    session: Session,
+    /// The copy of its parent's files.
+    copied_bytes: u64,
+    /// What the branch may have lost.
+    hazards: Vec<ForkHazard>,
+    /// Duration of each step.
+    ms: BTreeMap<String, u64>,
+}
+
+impl From<himalia_engine::Branch> for Branch {
+    fn from(branch: himalia_engine::Branch) -> Self {
+        Self {
+            session: branch.session.into(),
+            copied_bytes: branch.copied_bytes,
+            hazards: branch.hazards.into_iter().map(ForkHazard::from).collect(),
+            ms: branch.ms,
+        }
+    }
 }
 
 /// The new branches.

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::answers::{Made, Notebook, Script};
-use super::artifacts::set_kernel_made;
+use super::content_headers::set_kernel_made;
 use super::executions::Order;
 use super::input::{Cursor, Parameters, Whole};
 use super::kernels::{OfKernel, kernel_id};

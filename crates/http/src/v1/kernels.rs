@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::answers::{Created, Empty, Tagged};
 use super::input::{Cursor, Limit, Members, PAGE_MOST, Parameters, Text, limit, page};
-use super::models::NotAnswering;
+use super::models::UnresponsiveKernel;
 use super::session_json::or_empty;
 use super::sessions::{of_session, session_id};
 use crate::app::App;
@@ -40,7 +40,7 @@ pub(crate) struct SessionKernel {
     /// The reason for its state: a cause of death such as `oom`, or null.
     reason: Option<String>,
     /// Set if its process runs and does not respond; null if it responds, or is only busy.
-    unresponsive: Option<NotAnswering>,
+    unresponsive: Option<UnresponsiveKernel>,
     cwd: String,
     /// `pool`, `zygote`, `cold` or `fork`.
     started_by: StartPath,
@@ -63,7 +63,7 @@ impl SessionKernel {
             state: kernel.execution_state,
             incarnation: kernel.incarnation,
             reason: kernel.reason.filter(|reason| !reason.is_empty()),
-            unresponsive: kernel.unresponsive.map(NotAnswering::from),
+            unresponsive: kernel.unresponsive.map(UnresponsiveKernel::from),
             cwd: described.cwd.clone(),
             started_by: described.start_path,
             start_ms: described.start_ms,

@@ -4,6 +4,7 @@ mod answers;
 pub(crate) mod artifacts;
 pub(crate) mod code;
 pub(crate) mod collect;
+mod content_headers;
 pub(crate) mod credentials;
 pub(crate) mod deliveries;
 pub(crate) mod description;

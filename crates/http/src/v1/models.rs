@@ -1,19 +1,17 @@
-//! JSON of the native API beside sessions ([`super::session_json`]): limits, branches, usage, pools.
+//! JSON of the native API that several routes share: limits, unresponsive kernels, usage, pools.
 
 use himalia_engine::{
-    Enforcement, Hazard, Isolation, LimitReport, PoolStatus, SessionLimits, SessionUsage, Spend, Unanswered,
+    Enforcement, Isolation, LimitReport, PoolStatus, SessionLimits, SessionUsage, Spend, Unanswered,
     Unresponsive,
 };
 use himalia_wire::build::timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::session_json::Session;
-
 /// A kernel that does not respond.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Unresponsive")]
-pub(crate) struct NotAnswering {
+pub(crate) struct UnresponsiveKernel {
     #[schemars(extend("format" = "date-time"))]
     since: String,
     problem: Unanswered,
@@ -21,7 +19,7 @@ pub(crate) struct NotAnswering {
     advice: &'static str,
 }
 
-impl From<Unresponsive> for NotAnswering {
+impl From<Unresponsive> for UnresponsiveKernel {
     fn from(found: Unresponsive) -> Self {
         Self {
             since: timestamp(found.since()),
@@ -102,67 +100,6 @@ fn word(enforcement: Enforcement) -> Enforcer {
         Enforcement::Rlimit => Enforcer::Rlimit,
         Enforcement::Cgroup => Enforcer::Cgroup,
         Enforcement::Hard => Enforcer::Hard,
-    }
-}
-
-/// A new branch.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct Branch {
-    session: Session,
-    /// The copy of its parent's files.
-    copied_bytes: u64,
-    /// What the branch may have lost.
-    hazards: Vec<ShownHazard>,
-    /// Duration of each step.
-    ms: std::collections::BTreeMap<String, u64>,
-}
-
-impl From<himalia_engine::Branch> for Branch {
-    fn from(branch: himalia_engine::Branch) -> Self {
-        Self {
-            session: branch.session.into(),
-            copied_bytes: branch.copied_bytes,
-            hazards: branch.hazards.into_iter().map(ShownHazard::from).collect(),
-            ms: branch.ms,
-        }
-    }
-}
-
-/// Something in a session that a fork may break.
-#[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "Hazard")]
-pub(crate) struct ShownHazard {
-    /// `native-thread`, `process-pool`, `cuda` …
-    kind: String,
-    /// Its name.
-    name: String,
-    /// One line for humans.
-    detail: String,
-    severity: Severity,
-}
-
-/// The effect of a hazard on a fork.
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-enum Severity {
-    /// It prevents the fork under every policy.
-    Refuse,
-    /// It prevents the fork under `strict`, and is reported under `report`.
-    Warn,
-}
-
-impl From<Hazard> for ShownHazard {
-    fn from(hazard: Hazard) -> Self {
-        Self {
-            kind: hazard.kind,
-            name: hazard.name,
-            detail: hazard.detail,
-            severity: if hazard.refuses {
-                Severity::Refuse
-            } else {
-                Severity::Warn
-            },
-        }
     }
 }
 

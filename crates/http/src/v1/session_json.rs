@@ -17,7 +17,7 @@ use serde::de::{Deserializer, Error, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
 use super::input::{Hyphenated, Text, Whole};
-use super::models::{Limits, NotAnswering};
+use super::models::{Limits, UnresponsiveKernel};
 use crate::error::ApiError;
 use crate::variables;
 
@@ -313,7 +313,7 @@ pub(crate) struct Session {
     /// The reason for its state: a cause of death such as `oom`, of its end such as `idle_culled`, or null.
     reason: Option<String>,
     /// Set if its process runs and does not respond; null if it responds, or is only busy.
-    unresponsive: Option<NotAnswering>,
+    unresponsive: Option<UnresponsiveKernel>,
     origin: Origin,
     isolation: Isolation,
     limits: Limits,
@@ -371,7 +371,7 @@ impl From<SessionInfo> for Session {
             state: kernel.execution_state,
             incarnation: kernel.incarnation,
             reason: kernel.reason.filter(|reason| !reason.is_empty()),
-            unresponsive: kernel.unresponsive.map(NotAnswering::from),
+            unresponsive: kernel.unresponsive.map(UnresponsiveKernel::from),
             origin: session.origin,
             isolation: sandbox.isolation,
             memory_total_bytes,

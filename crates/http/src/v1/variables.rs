@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::answers::{Arrow, Either, Fresh, KernelMade};
-use super::file_bodies;
+use super::content_headers;
 use super::input::{Cursor, Limit, PAGE_MOST, Parameters, Whole};
 use super::kernels::kernel_id;
 use super::sessions::of_session;
@@ -162,7 +162,7 @@ fn with_incarnation(mut content: Map<String, Value>, incarnation: u32) -> Fresh<
 fn arrow(page: &VariablePage, stream: bytes::Bytes) -> Response {
     let mut response = Response::new(Body::from(stream));
     let headers = response.headers_mut();
-    file_bodies::no_store(headers);
+    content_headers::no_store(headers);
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(ARROW));
     headers.insert(INCARNATION, HeaderValue::from(page.incarnation));
     let counts = page.content.get("page");

@@ -9,7 +9,7 @@ use himalia_engine::{ExecutionText, FeedClosed};
 
 use super::request::first_known;
 use crate::v1::answers::PlainText;
-use crate::v1::artifacts::set_kernel_made;
+use crate::v1::content_headers::set_kernel_made;
 
 /// Whether `Accept` names plain text before JSON.
 pub(super) fn is_wanted(headers: &HeaderMap) -> bool {

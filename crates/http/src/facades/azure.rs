@@ -5,10 +5,10 @@ use axum::http::Uri;
 use axum::response::Response;
 use sha2::{Digest, Sha256};
 
+use super::forward;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::error::ApiError;
-use crate::mounted::forward;
 use crate::prefix::decode;
 use crate::query;
 

@@ -3,10 +3,10 @@
 use axum::extract::{Request, State};
 use axum::response::Response;
 
+use super::forward;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::error::ApiError;
-use crate::mounted::forward;
 
 /// What the paths begin with.
 const PREFIX: &str = "/openai";

@@ -16,10 +16,11 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use uuid::Builder;
 
+use super::forward;
 use crate::app::App;
-use crate::auth::{Caller, SANDBOX_ID, SandboxTokens};
+use crate::auth::{Caller, SANDBOX_ID};
 use crate::error::ApiError;
-use crate::mounted::{Mounted, forward};
+use crate::mounted::E2b;
 use crate::query;
 
 /// The header with the place where the next page of a list begins.
@@ -28,15 +29,6 @@ pub(crate) const NEXT: HeaderName = HeaderName::from_static("x-next-token");
 const LISTED: usize = 100;
 /// What the paths begin with.
 const PREFIX: &str = "/e2b";
-
-/// The facade for E2B's clients.
-#[derive(Clone, Debug)]
-pub struct E2b {
-    /// Serves what is below the prefix. It reads bodies itself, within its own bounds.
-    pub service: Mounted,
-    /// The tokens of its sandboxes.
-    pub tokens: SandboxTokens,
-}
 
 /// Any route; 404 where nothing is mounted.
 pub(crate) async fn answer(
