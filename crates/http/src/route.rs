@@ -4,6 +4,7 @@ use axum::http::Method;
 use axum::routing::MethodRouter;
 
 use crate::app::App;
+use crate::cluster::ServedAt;
 use crate::openapi::Operation;
 
 /// Who may call a route.
@@ -29,6 +30,8 @@ pub struct Route {
     pub access: Access,
     /// Whether it is a WebSocket.
     pub websocket: bool,
+    /// The replica that serves its requests.
+    pub(crate) served_at: ServedAt,
     /// Name of the operation in the description of the native API; empty for the others.
     pub id: &'static str,
     /// One line for the API description.

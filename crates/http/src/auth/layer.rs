@@ -21,29 +21,34 @@ use crate::cluster::Relayed;
 use crate::error::ApiError;
 use crate::listen::Peer;
 use crate::request_id::RequestId;
-use crate::route::Access;
+use crate::route::{Access, Route};
 use crate::routes;
 use crate::traced::InSpan;
 use crate::ws::Handshake;
 
 /// Refuses pages of foreign origins (404 as `jupyter_server` does, 403 for a WebSocket, and for MCP, which demands it)
 /// and requests without the token (401), unless the route is public. Unknown paths need the token as well.
-pub(crate) async fn authenticate(State(app): State<App>, request: Request, next: Next) -> Response {
-    let label = routes::label(request.extensions().get::<MatchedPath>());
-    let mut response = judged(app, request, next).await;
+pub(crate) async fn authenticate(State(app): State<App>, mut request: Request, next: Next) -> Response {
+    let path = request.extensions().get::<MatchedPath>().cloned();
+    let label = path.as_ref().and_then(routes::label);
+    let route = path.and_then(|path| routes::matched(request.method(), &path));
+    if let Some(route) = route {
+        request.extensions_mut().insert(route);
+    }
+    let mut response = judged(app, route, request, next).await;
     if let Some(label) = label {
         response.extensions_mut().insert(label);
     }
     response
 }
 
-async fn judged(app: App, mut request: Request, next: Next) -> Response {
+async fn judged(app: App, route: Option<&'static Route>, mut request: Request, next: Next) -> Response {
     if let Some(Relayed(principal)) = request.extensions().get::<Relayed>().cloned() {
-        return relayed(&app, principal, request, next).await;
+        return relayed(&app, principal, route, request, next).await;
     }
-    let route = request.extensions().get::<MatchedPath>().cloned();
-    let pattern = route.as_ref().map(MatchedPath::as_str);
-    let access = pattern.and_then(|path| routes::access(request.method(), path));
+    let path = request.extensions().get::<MatchedPath>().cloned();
+    let pattern = path.as_ref().map(MatchedPath::as_str);
+    let access = route.map(|route| route.access);
     if request.headers().get_all(header::HOST).iter().nth(1).is_some() {
         return ApiError::bad_request("Host: is given more than once").into_response();
     }
@@ -98,7 +103,7 @@ async fn judged(app: App, mut request: Request, next: Next) -> Response {
         let principal = principal.came(via.clone());
         let let_in = admitted(&app, &principal, &shown, peer)
             .and_then(|()| Ok(app.engine().count_request(&principal)?))
-            .and_then(|()| in_scope(&principal, &method, pattern, is_websocket));
+            .and_then(|()| in_scope(&principal, &method, route, is_websocket));
         let response = match let_in {
             Ok(()) => {
                 request.extensions_mut().insert(Caller(principal.clone()));
@@ -123,12 +128,18 @@ async fn judged(app: App, mut request: Request, next: Next) -> Response {
 }
 
 /// A request whose principal another replica knows: origin and token were checked there.
-async fn relayed(app: &App, principal: Principal, mut request: Request, next: Next) -> Response {
-    let route = request.extensions().get::<MatchedPath>().cloned();
-    let pattern = route.as_ref().map(MatchedPath::as_str);
+async fn relayed(
+    app: &App,
+    principal: Principal,
+    route: Option<&'static Route>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let path = request.extensions().get::<MatchedPath>().cloned();
+    let pattern = path.as_ref().map(MatchedPath::as_str);
     let method = request.method().clone();
     let let_in = app.engine().count_request(&principal).map_err(ApiError::from);
-    let let_in = let_in.and_then(|()| in_scope(&principal, &method, pattern, false));
+    let let_in = let_in.and_then(|()| in_scope(&principal, &method, route, false));
     let response = match let_in {
         Ok(()) => {
             request.extensions_mut().insert(Caller(principal.clone()));
@@ -228,11 +239,11 @@ fn admitted(app: &App, principal: &Principal, shown: &Shown, peer: Option<&Peer>
 fn in_scope(
     principal: &Principal,
     method: &Method,
-    pattern: Option<&str>,
+    route: Option<&'static Route>,
     is_websocket: bool,
 ) -> Result<(), ApiError> {
     let reads = matches!(*method, Method::GET | Method::HEAD);
-    let writes = is_websocket && pattern.is_some_and(|pattern| pattern.ends_with("/channels"));
+    let writes = is_websocket && route.is_some_and(|route| route.websocket);
     if !principal.is_read_only() || (reads && !writes) {
         return Ok(());
     }

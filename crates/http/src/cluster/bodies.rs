@@ -5,9 +5,9 @@ use axum::extract::Request;
 use himalia_engine::Origin;
 use serde::Deserialize;
 
-use super::ResourceRef;
-use super::served_at::{Named, execution, prompt};
-use super::starts::Start;
+use super::Sought;
+use super::served_at::{BodyKind, execution, prompt};
+use super::start_body::Start;
 use crate::app::App;
 use crate::auth::may_be_rebound;
 use crate::body;
@@ -28,15 +28,15 @@ pub(super) struct About {
 
 /// What the body of a request is about; and the request as it was. A body that cannot be
 /// understood names nothing: its handler says what is wrong with it.
-pub(super) async fn read(app: &App, named: Named, request: Request) -> Result<(About, Request), ApiError> {
-    if named == Named::Mcp && may_be_rebound(request.headers(), &app.config().allow_origin) {
+pub(super) async fn read(app: &App, kind: BodyKind, request: Request) -> Result<(About, Request), ApiError> {
+    if kind == BodyKind::Mcp && may_be_rebound(request.headers(), &app.config().allow_origin) {
         return Ok((About::default(), request));
     }
     let (parts, load) = request.into_parts();
     let bytes = body::whole(app, &parts.headers, load).await?;
-    let about = match named {
-        Named::JupyterSession => of_jupyter(&bytes),
-        Named::Mcp => of_mcp(&bytes),
+    let about = match kind {
+        BodyKind::JupyterSession => of_jupyter(&bytes),
+        BodyKind::Mcp => of_mcp(&bytes),
     };
     Ok((about, Request::from_parts(parts, Body::from(bytes))))
 }

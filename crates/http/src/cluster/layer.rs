@@ -1,77 +1,120 @@
 //! The one place where it is decided which replica serves a request.
 
-use axum::extract::{MatchedPath, Request, State};
+use axum::extract::{Request, State};
 use axum::http::{Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use himalia_engine::{Principal, name_of_key, name_of_run};
+use himalia_engine::{Principal, Sought, name_of_key};
 
 use super::forward::{Served, Trip, forward};
-use super::served_at::{Named, ServedAt, served_at};
-use super::starts::{self, Hold, StartBody};
-use super::{
-    Cluster, Location, Relayed, Repeatable, ResourceRef, attach, bodies, events, lists, peers, repeatable,
-};
+use super::served_at::{BodyKind, MergedList, PathParameter, RequestHead, ServedAt, Target};
+use super::start_body::StartBody;
+use super::starts::{self, Hold};
+use super::{Cluster, Location, Relayed, Repeatable, attach, bodies, events, lists, peers, repeatable};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::error::ApiError;
-use crate::facades::e2b::e2b_sandbox_of_key;
+use crate::route::Route;
 use crate::ws::Handshake;
 
-/// Serves a request here, or relays it to the replica that has what it is about. A request that was relayed is served
-/// here or refused.
+/// The replica that serves one request.
+enum Decision {
+    Here,
+    Owner(Owned),
+    Body(BodyKind),
+    Start(StartBody),
+    All(MergedList),
+    First,
+}
+
+/// The object of a request that its owner serves.
+struct Owned {
+    sought: Sought,
+    absent: Absent,
+    /// The response is a stream of events, which continues at the next owner.
+    follows: bool,
+    /// A WebSocket is that of a kernel's channels. On other routes it carries the stream of events.
+    channels: bool,
+}
+
+/// The handling of a request for an object that no replica has.
+#[derive(Clone, Copy)]
+enum Absent {
+    /// The handler of this replica reports it.
+    Serve,
+    /// The handler creates the object, unless another replica does so at the same time.
+    Create,
+    /// The request starts a session, at the replica whose pool has a kernel ready.
+    Start(StartBody),
+}
+
+impl Decision {
+    fn new(route: &Route, head: &RequestHead<'_>) -> Self {
+        let owned = |sought, absent| Owned {
+            sought,
+            absent,
+            follows: matches!(route.served_at, ServedAt::Events(_)),
+            channels: route.websocket,
+        };
+        let named = |parameter: PathParameter, absent| {
+            let sought = parameter.read(route.path, head.uri.path());
+            sought.map_or(Self::Here, |sought| Self::Owner(owned(sought, absent)))
+        };
+        match route.served_at {
+            ServedAt::Here => Self::Here,
+            ServedAt::Owner(parameter) | ServedAt::Events(parameter) => named(parameter, Absent::Serve),
+            ServedAt::OwnerOrStart(parameter) => named(parameter, Absent::Start(StartBody::Session)),
+            ServedAt::Head(target) => match target(head) {
+                Target::Here => Self::Here,
+                Target::Owner(sought) => Self::Owner(owned(sought, Absent::Serve)),
+                Target::OwnerOrNew(sought) => Self::Owner(owned(sought, Absent::Create)),
+                Target::All(list) => Self::All(list),
+            },
+            ServedAt::Body(kind) => Self::Body(kind),
+            ServedAt::Start(body) => Self::Start(body),
+            ServedAt::All(list) => Self::All(list),
+            ServedAt::First => Self::First,
+        }
+    }
+}
+
+/// Serves a request here, or relays it to the replica that has its object. A request that was relayed is served here or refused.
 pub(crate) async fn relay(State(app): State<App>, request: Request, next: Next) -> Response {
     let Some(cluster) = app.cluster().cloned() else {
         return next.run(request).await;
     };
     let relayed = request.extensions().get::<Relayed>().is_some();
     let caller = request.extensions().get::<Caller>().cloned();
-    let pattern = request.extensions().get::<MatchedPath>().cloned();
-    let (Some(Caller(principal)), Some(pattern)) = (caller, pattern) else {
+    let route = request.extensions().get::<&'static Route>().copied();
+    let (Some(Caller(principal)), Some(route)) = (caller, route) else {
         return next.run(request).await;
     };
-    let request = match repeatable::mark(&app, pattern.as_str(), request).await {
+    let request = match repeatable::mark(&app, route.path, request).await {
         Ok(request) => request,
         Err(error) => return error.into_response(),
     };
     let repeatable = request.extensions().get::<Repeatable>().copied();
     let held = principal.held().filter(|_| relayed);
     let hold = held.map(|held| Hold::new(app.engine(), held.clone()));
-    let served = match served_at(
-        request.method(),
-        pattern.as_str(),
-        request.uri(),
-        request.headers(),
-    ) {
-        ServedAt::Owner(sought) if relayed => judge(&cluster, &principal, &sought, request, next).await,
+    let head = RequestHead {
+        principal: &principal,
+        method: request.method(),
+        uri: request.uri(),
+        headers: request.headers(),
+    };
+    let served = match Decision::new(route, &head) {
+        Decision::Owner(Owned { sought, .. }) if relayed => {
+            check_owner(&cluster, &principal, &sought, request, next).await
+        }
         // The peer has decided.
         _ if relayed => Ok(next.run(request).await),
-        ServedAt::Here => Ok(next.run(request).await),
-        ServedAt::Keyed(key) => {
-            let sought = ResourceRef::Kernel(e2b_sandbox_of_key(&principal, &key));
-            at_name(&app, &cluster, &principal, sought, None, request, next).await
-        }
-        ServedAt::Run(key) => {
-            let sought = ResourceRef::Run(name_of_run(&principal, &key));
-            at_name(&app, &cluster, &principal, sought, None, request, next).await
-        }
-        ServedAt::Start(StartBody::Session) => at_key(&app, &cluster, &principal, request, next).await,
-        ServedAt::Start(body) => starts::begin(&app, &cluster, &principal, body, request, next).await,
-        ServedAt::Owner(sought) => {
-            at_owner(
-                &app,
-                &cluster,
-                &principal,
-                pattern.as_str(),
-                sought,
-                request,
-                next,
-            )
-            .await
-        }
-        ServedAt::Body(named) => at_named(&app, &cluster, &principal, named, request, next).await,
-        ServedAt::All(list) => lists::unite(&app, &cluster, &principal, list, request, next).await,
-        ServedAt::First => lists::first(&app, &cluster, &principal, request, next).await,
+        Decision::Here => Ok(next.run(request).await),
+        Decision::Owner(owned) => at_owner(&app, &cluster, &principal, owned, request, next).await,
+        Decision::Start(StartBody::Session) => at_key(&app, &cluster, &principal, request, next).await,
+        Decision::Start(body) => starts::begin(&app, &cluster, &principal, body, request, next).await,
+        Decision::Body(kind) => at_body(&app, &cluster, &principal, kind, request, next).await,
+        Decision::All(list) => lists::unite(&app, &cluster, &principal, list, request, next).await,
+        Decision::First => lists::first(&app, &cluster, &principal, request, next).await,
     };
     let mut response = served.unwrap_or_else(IntoResponse::into_response);
     if let Some(repeatable) = repeatable {
@@ -83,8 +126,8 @@ pub(crate) async fn relay(State(app): State<App>, request: Request, next: Next) 
     }
 }
 
-/// A relayed request: what another replica has is not relayed again.
-async fn judge(
+/// Serves a relayed request, unless another replica has its object: a request is never relayed twice.
+async fn check_owner(
     cluster: &Cluster,
     principal: &Principal,
     sought: &ResourceRef,
@@ -100,16 +143,16 @@ async fn judge(
     Ok(next.run(request).await)
 }
 
-/// Where the first is that the body names; where it can be started, if there is none.
-async fn at_named(
+/// At the owner of the first object that the body names; where a session can be started, if there is none.
+async fn at_body(
     app: &App,
     cluster: &Cluster,
     principal: &Principal,
-    named: Named,
+    kind: BodyKind,
     request: Request,
     next: Next,
 ) -> Result<Response, ApiError> {
-    let (about, request) = bodies::read(app, named, request).await?;
+    let (about, request) = bodies::read(app, kind, request).await?;
     if about.lists {
         return lists::with_peers(app, cluster, principal, request, next).await;
     }
@@ -124,7 +167,7 @@ async fn at_named(
                 start = None;
                 break;
             }
-            Some(_) => return send(app, cluster, principal, "", sought, request, next).await,
+            Some(_) => return send(app, cluster, principal, sought, false, request, next).await,
         }
     }
     if start.is_none() {
@@ -134,43 +177,48 @@ async fn at_named(
     starts::anywhere(app, cluster, principal, start, &trip, next).await
 }
 
-/// Where the session is that the path names.
+/// At the owner of an object. If no replica has it, `absent` decides.
 async fn at_owner(
     app: &App,
     cluster: &Cluster,
     principal: &Principal,
-    pattern: &str,
-    sought: ResourceRef,
+    owned: Owned,
     request: Request,
     next: Next,
 ) -> Result<Response, ApiError> {
+    let Owned {
+        sought,
+        absent,
+        follows,
+        channels,
+    } = owned;
+    let is_websocket = Handshake::is_asked(request.headers());
     match cluster.locate(principal, &sought, false).await? {
+        Some(Location::Here) => return Ok(next.run(request).await),
         Some(Location::At(_) | Location::Lost { .. }) => {}
         // Unknown, or ended: any replica may have its log.
-        None if request.method() == Method::GET && !Handshake::is_asked(request.headers()) => {
+        None if request.method() == Method::GET && !is_websocket => {
             return lists::first(app, cluster, principal, request, next).await;
         }
-        None if request.method() == Method::PUT => {
-            let start = Some(StartBody::Session);
+        None => {
+            let start = match absent {
+                Absent::Serve => return Ok(next.run(request).await),
+                Absent::Create => None,
+                Absent::Start(body) => Some(body),
+            };
             return start_or_find(app, cluster, principal, sought, start, request, next).await;
         }
-        None if pattern.starts_with("/azure/") => {
-            return start_or_find(app, cluster, principal, sought, None, request, next).await;
-        }
-        None | Some(Location::Here) => return Ok(next.run(request).await),
     }
-    if Handshake::is_asked(request.headers()) {
-        return match sought {
-            ResourceRef::Kernel(kernel) if pattern.ends_with("/channels") => {
-                attach::open(app, cluster, principal, kernel, request).await
-            }
-            sought => events::open_socket(app, cluster, principal, sought, request).await,
-        };
+    if !is_websocket {
+        return send(app, cluster, principal, sought, follows, request, next).await;
     }
-    send(app, cluster, principal, pattern, sought, request, next).await
+    match sought {
+        Sought::Kernel(kernel) if channels => attach::open(app, cluster, principal, kernel, request).await,
+        sought => events::open_socket(app, cluster, principal, sought, request).await,
+    }
 }
 
-/// A start, where the session is that an earlier start with the same key has made.
+/// A start with an idempotency key is served at the owner of the session that an earlier start with the key has made.
 async fn at_key(
     app: &App,
     cluster: &Cluster,
@@ -182,29 +230,17 @@ async fn at_key(
     let Some(sought) = sought else {
         return starts::begin(app, cluster, principal, StartBody::Session, request, next).await;
     };
-    let start = Some(StartBody::Session);
-    at_name(app, cluster, principal, sought, start, request, next).await
+    let owned = Owned {
+        sought,
+        absent: Absent::Start(StartBody::Session),
+        follows: false,
+        channels: false,
+    };
+    at_owner(app, cluster, principal, owned, request, next).await
 }
 
-/// Where what a request starts was started before; here, if it was not.
-async fn at_name(
-    app: &App,
-    cluster: &Cluster,
-    principal: &Principal,
-    sought: ResourceRef,
-    start: Option<StartBody>,
-    request: Request,
-    next: Next,
-) -> Result<Response, ApiError> {
-    match cluster.locate(principal, &sought, false).await? {
-        Some(Location::Here) => Ok(next.run(request).await),
-        Some(_) => send(app, cluster, principal, "", sought, request, next).await,
-        None => start_or_find(app, cluster, principal, sought, start, request, next).await,
-    }
-}
-
-/// A request for a name that no session had: another replica may start it at the same time, and has it then. Without `start`
-/// the handler starts the session by itself.
+/// Serves a request for an object that no replica had. Another replica may create it at the same time; the request is then relayed to
+/// it. Without `start` the handler creates the object.
 async fn start_or_find(
     app: &App,
     cluster: &Cluster,
@@ -236,17 +272,17 @@ async fn start_or_find(
     }
 }
 
-/// To another replica; here, if that has changed meanwhile.
+/// Relays a request to the owner. It is served here if this replica has become the owner.
 async fn send(
     app: &App,
     cluster: &Cluster,
     principal: &Principal,
-    pattern: &str,
-    sought: ResourceRef,
+    sought: Sought,
+    follows: bool,
     request: Request,
     next: Next,
 ) -> Result<Response, ApiError> {
-    let follows = request.method() == Method::GET && pattern.ends_with("/events");
+    let follows = follows && request.method() == Method::GET;
     let mut trip = Trip::new(app, request).await?;
     match forward(cluster, principal, &sought, &mut trip).await? {
         Served::Here(request) => Ok(next.run(request).await),

@@ -20,7 +20,7 @@ use time::format_description::well_known::Rfc3339;
 use tokio::time::timeout;
 
 use super::forward::{Trip, received};
-use super::served_at::List;
+use super::served_at::MergedList;
 use super::{Cluster, caller};
 use crate::app::App;
 use crate::error::ApiError;
@@ -59,7 +59,7 @@ pub(super) async fn unite(
     app: &App,
     cluster: &Cluster,
     principal: &Principal,
-    list: List,
+    list: MergedList,
     request: Request,
     next: Next,
 ) -> Result<Response, ApiError> {
@@ -85,7 +85,7 @@ pub(super) async fn unite(
         .map_err(|_| ApiError::internal("reading a list"))?;
     let mut all = vec![Part::new(&own.headers, body.to_vec())];
     all.extend(parts);
-    if matches!(list, List::Jupyter | List::Sandboxes) && !unanswered.is_empty() {
+    if matches!(list, MergedList::Jupyter | MergedList::Sandboxes) && !unanswered.is_empty() {
         let reason = format!("replicas do not respond: {}", unanswered.join(", "));
         return Err(EngineError::unavailable(reason).into());
     }
@@ -179,20 +179,20 @@ async fn part(
 }
 
 fn united(
-    list: List,
+    list: MergedList,
     (asked, uri): (&HeaderMap, &Uri),
     parts: &[Part],
     unanswered: &[String],
 ) -> Result<Response, ApiError> {
     match list {
-        List::Jupyter => {
+        MergedList::Jupyter => {
             let mut all = Vec::new();
             for part in parts {
                 all.extend(read::<Vec<&RawValue>>(&part.bytes)?);
             }
             etag::json(asked, &once(all))
         }
-        List::Sessions => {
+        MergedList::Sessions => {
             let (mut all, mut more, limit) = (Vec::new(), false, page_size(uri));
             for part in parts {
                 let part = read::<SessionPage<'_>>(&part.bytes)?;
@@ -213,7 +213,7 @@ fn united(
             };
             etag::json(asked, &united)
         }
-        List::Prompts => {
+        MergedList::Prompts => {
             let (mut all, mut end) = (Vec::new(), None);
             for part in parts {
                 let part = read::<PromptList<'_>>(&part.bytes)?;
@@ -240,7 +240,7 @@ fn united(
             };
             etag::json(asked, &united)
         }
-        List::Runs => {
+        MergedList::Runs => {
             let (mut all, mut end) = (Vec::new(), None);
             for part in parts {
                 let part = read::<RunList<'_>>(&part.bytes)?;
@@ -267,11 +267,11 @@ fn united(
             };
             etag::json(asked, &united)
         }
-        List::Sandboxes => {
+        MergedList::Sandboxes => {
             let parts = parts.iter().map(|part| (part.bytes.as_slice(), part.has_more));
             e2b::united(uri, parts)
         }
-        List::Status => {
+        MergedList::Status => {
             let statuses: Result<Vec<Status>, _> = parts.iter().map(|part| read(&part.bytes)).collect();
             etag::json(asked, &sum(&statuses?))
         }
@@ -434,7 +434,7 @@ mod tests {
             br#"[{"id":"b"},{"id":"c"}]"#,
         ];
         let parts = parts.map(part);
-        let response = united(List::Jupyter, (&HeaderMap::new(), &plain()), &parts, &[]).unwrap();
+        let response = united(MergedList::Jupyter, (&HeaderMap::new(), &plain()), &parts, &[]).unwrap();
         assert_eq!(
             text(response).await,
             r#"[{"id":"a","x":1},{"id":"b"},{"id":"c"}]"#
@@ -449,7 +449,7 @@ mod tests {
         ];
         let parts = parts.map(part);
         let response = united(
-            List::Sessions,
+            MergedList::Sessions,
             (&HeaderMap::new(), &plain()),
             &parts,
             &["r2".into()],
@@ -469,7 +469,7 @@ mod tests {
         assert_eq!(all["next"], Value::Null);
         // A page of all is no longer than one of them, and what is cut off is on the next one.
         let response = united(
-            List::Sessions,
+            MergedList::Sessions,
             (&HeaderMap::new(), &Uri::from_static("/?limit=2")),
             &parts,
             &[],
@@ -483,7 +483,7 @@ mod tests {
             br#"{"sessions":[{"id":"b","created":"1","ended":"3"}]}"#,
         ];
         let ended = ended.map(|bytes| part(bytes));
-        let response = united(List::Sessions, (&HeaderMap::new(), &plain()), &ended, &[]).unwrap();
+        let response = united(MergedList::Sessions, (&HeaderMap::new(), &plain()), &ended, &[]).unwrap();
         let all = text(response).await;
         assert!(
             all.find("\"b\"") < all.find("\"a\"") && !all.contains("unanswered"),
@@ -500,7 +500,7 @@ mod tests {
         ];
         let parts = parts.map(part);
         let asked = (&HeaderMap::new(), &plain());
-        let response = united(List::Prompts, asked, &parts, &["r3".into()]).unwrap();
+        let response = united(MergedList::Prompts, asked, &parts, &["r3".into()]).unwrap();
         let all: Value = serde_json::from_str(&text(response).await).unwrap();
         let ids: Vec<_> = all["prompts"]
             .as_array()
@@ -516,7 +516,7 @@ mod tests {
     async fn page_of(parts: &[Value], query: &'static str) -> (Vec<String>, Option<String>) {
         let parts: Vec<_> = parts.iter().map(|one| part(one.to_string().as_bytes())).collect();
         let asked = (&HeaderMap::new(), &Uri::from_static(query));
-        let response = united(List::Prompts, asked, &parts, &[]).unwrap();
+        let response = united(MergedList::Prompts, asked, &parts, &[]).unwrap();
         let all: Value = serde_json::from_str(&text(response).await).unwrap();
         let ids = all["prompts"].as_array().unwrap().iter();
         let ids = ids.map(|one| one["id"].as_str().unwrap().to_owned()).collect();
@@ -560,7 +560,7 @@ mod tests {
         ];
         let parts = parts.map(part);
         let asked = (&HeaderMap::new(), &Uri::from_static("/?limit=3"));
-        let response = united(List::Prompts, asked, &parts, &[]).unwrap();
+        let response = united(MergedList::Prompts, asked, &parts, &[]).unwrap();
         let all: Value = serde_json::from_str(&text(response).await).unwrap();
         let ids: Vec<_> = all["prompts"]
             .as_array()
@@ -581,7 +581,7 @@ mod tests {
         let merged = async |parts: &[Value], query: &'static str| {
             let parts: Vec<Part> = parts.iter().map(|one| part(one.to_string().as_bytes())).collect();
             let asked = (&HeaderMap::new(), &Uri::from_static(query));
-            let response = united(List::Runs, asked, &parts, &["r3".into()]).unwrap();
+            let response = united(MergedList::Runs, asked, &parts, &["r3".into()]).unwrap();
             let all: Value = serde_json::from_str(&text(response).await).unwrap();
             assert_eq!(all["unanswered"], json!(["r3"]));
             let ids = all["runs"]

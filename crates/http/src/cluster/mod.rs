@@ -3,7 +3,7 @@
 //! A session is at one replica, its owner. A request for a session of another replica is relayed to it, in one place: the
 //! layer between authentication and handlers. Handlers know nothing of it, but for one (`answers`).
 //!
-//! * `served_at`: which routes are of one session, and which are lists of all replicas
+//! * `served_at`: the column of the table of routes that the decision is made by
 //! * `layer`: the decision
 //! * `forward`: one request, to the owner and again while there is none
 //! * `events`: streams of events, which continue at the next owner
@@ -32,6 +32,7 @@ mod locations;
 mod peers;
 mod repeatable;
 mod served_at;
+mod start_body;
 mod starts;
 
 use std::fmt::Debug;
@@ -49,6 +50,8 @@ pub(crate) use living::keep_living;
 use locations::Locations;
 pub(crate) use peers::{Relayed, inside, service};
 pub(crate) use repeatable::Repeatable;
+pub(crate) use served_at::{BodyKind, MergedList, PathParameter, RequestHead, ServedAt, Target};
+pub(crate) use start_body::StartBody;
 
 use crate::error::ApiError;
 use crate::labels::method;

@@ -13,15 +13,15 @@ use axum::extract::{Extension, Request, State};
 use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use himalia_engine::{Engine, HeldKernel, Origin, Principal, Search, name_of_key};
+use himalia_engine::{Engine, HeldKernel, Principal, Search, name_of_key};
 use himalia_relay::{HEADER, Peer, SendError};
 use http_body_util::{BodyExt as _, Limited};
-use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use tokio::time::timeout;
 
 use super::forward::{Trip, received};
-use super::{Cluster, Relayed, ResourceRef, caller, lost};
+use super::start_body::{Start, StartBody};
+use super::{Cluster, Relayed, Sought, caller, lost};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::body;
@@ -35,65 +35,6 @@ const ASKED: u32 = 2;
 const SEARCH_TIME: Duration = Duration::from_secs(1);
 /// Bytes of what a replica says that it holds.
 const HELD_BYTES: usize = 4096;
-
-/// How a body describes a start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum StartBody {
-    /// `POST /api/kernels`.
-    Kernel,
-    /// `POST /v1/sessions`, `PUT /v1/sessions/{name}`.
-    Session,
-}
-
-/// A start, as far as it decides which pool serves it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Start {
-    /// Name of a template or a kernelspec.
-    pub(super) template: Option<String>,
-    pub(super) origin: Origin,
-}
-
-#[derive(Deserialize)]
-struct KernelMembers {
-    name: Option<String>,
-    kernel_id: Option<IgnoredAny>,
-}
-
-#[derive(Deserialize)]
-struct SessionMembers {
-    template: Option<String>,
-    id: Option<IgnoredAny>,
-    image: Option<IgnoredAny>,
-    network: Option<IgnoredAny>,
-}
-
-impl StartBody {
-    /// What a body asks for; `None` if no pool can serve it, or it cannot be understood, which its handler will say.
-    fn read(self, bytes: &[u8]) -> Option<Start> {
-        let bytes = if bytes.trim_ascii().is_empty() {
-            b"{}"
-        } else {
-            bytes
-        };
-        match self {
-            Self::Kernel => {
-                let members: KernelMembers = serde_json::from_slice(bytes).ok()?;
-                members.kernel_id.is_none().then_some(Start {
-                    template: members.name,
-                    origin: Origin::Jupyter,
-                })
-            }
-            Self::Session => {
-                let members: SessionMembers = serde_json::from_slice(bytes).ok()?;
-                let own = [members.id, members.image, members.network];
-                own.iter().all(Option::is_none).then_some(Start {
-                    template: members.template,
-                    origin: Origin::V1,
-                })
-            }
-        }
-    }
-}
 
 /// The session that a start with an idempotency key may have made before; and the request as it was.
 pub(super) async fn keyed(
@@ -317,45 +258,5 @@ impl Hold {
 impl Drop for Hold {
     fn drop(&mut self) {
         self.engine.release_held(&self.held);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_body_says_which_pool_can_serve_it() {
-        let start = |template: Option<&str>, origin| {
-            let template = template.map(str::to_owned);
-            Some(Start { template, origin })
-        };
-        for (kind, body, wanted) in [
-            (StartBody::Kernel, "", start(None, Origin::Jupyter)),
-            (
-                StartBody::Kernel,
-                r#"{"name": "warm", "env": {}}"#,
-                start(Some("warm"), Origin::Jupyter),
-            ),
-            (StartBody::Kernel, r#"{"kernel_id": "x"}"#, None),
-            (
-                StartBody::Session,
-                r#"{"template": "warm", "labels": {"a": "b"}}"#,
-                start(Some("warm"), Origin::V1),
-            ),
-            (
-                StartBody::Session,
-                r#"{"template": "warm", "id": null}"#,
-                start(Some("warm"), Origin::V1),
-            ),
-            (
-                StartBody::Session,
-                r#"{"template": "warm", "image": "mine"}"#,
-                None,
-            ),
-            (StartBody::Session, "[1]", None),
-        ] {
-            assert_eq!(kind.read(body.as_bytes()), wanted, "{body}");
-        }
     }
 }

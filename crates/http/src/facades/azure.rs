@@ -3,11 +3,13 @@
 use axum::extract::{Request, State};
 use axum::http::Uri;
 use axum::response::Response;
+use himalia_engine::Sought;
 use sha2::{Digest, Sha256};
 
 use super::forward;
 use crate::app::App;
 use crate::auth::Caller;
+use crate::cluster::{RequestHead, Target};
 use crate::error::ApiError;
 use crate::prefix::decode;
 use crate::query;
@@ -39,8 +41,14 @@ pub(crate) async fn answer(
     forward(&app, service, PREFIX, principal, request).await
 }
 
+/// The owner of the session of a request. The first request for an identifier starts its session.
+pub(crate) fn target(request: &RequestHead<'_>) -> Target {
+    let session = session(request.uri);
+    session.map_or(Target::Here, |name| Target::OwnerOrNew(Sought::Session(name)))
+}
+
 /// The name of the session that a request is for.
-pub(crate) fn session(uri: &Uri) -> Option<String> {
+fn session(uri: &Uri) -> Option<String> {
     let pool = uri
         .path()
         .strip_prefix(PREFIX)?

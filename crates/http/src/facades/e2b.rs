@@ -8,7 +8,7 @@ use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 use axum::response::{IntoResponse as _, Response};
-use himalia_engine::{KernelId, Principal};
+use himalia_engine::{KernelId, Principal, Sought};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
@@ -19,6 +19,7 @@ use uuid::Builder;
 use super::forward;
 use crate::app::App;
 use crate::auth::{Caller, SANDBOX_ID};
+use crate::cluster::{MergedList, RequestHead, Target};
 use crate::error::ApiError;
 use crate::mounted::E2b;
 use crate::query;
@@ -42,8 +43,23 @@ pub(crate) async fn answer(
     forward(&app, service, PREFIX, principal, request).await
 }
 
-/// The sandbox that a request names: in its path, or in its header.
-pub(crate) fn sandbox(path: &str, headers: &HeaderMap) -> Option<String> {
+/// The owner of the sandbox of a request; all replicas for the list of sandboxes. A start with an idempotency key is served where an
+/// earlier one with the same key has started its sandbox.
+pub(crate) fn target(request: &RequestHead<'_>) -> Target {
+    let (method, path, headers) = (request.method, request.uri.path(), request.headers);
+    if matches!(*method, Method::GET | Method::HEAD) && is_list(path) {
+        return Target::All(MergedList::Sandboxes);
+    }
+    if let Some(key) = keyed(method, path, headers) {
+        let sandbox = e2b_sandbox_of_key(request.principal, &key);
+        return Target::OwnerOrNew(Sought::Kernel(sandbox));
+    }
+    let sandbox = sandbox(path, headers);
+    sandbox.map_or(Target::Here, |id| Target::Owner(Sought::Session(id)))
+}
+
+/// The sandbox that a request names in its path or its header.
+fn sandbox(path: &str, headers: &HeaderMap) -> Option<String> {
     let rest = path.strip_prefix(PREFIX)?;
     let rest = rest.strip_prefix("/v2").unwrap_or(rest);
     let named = match rest.strip_prefix("/sandboxes/") {
@@ -72,8 +88,8 @@ pub(crate) fn keyed(method: &Method, path: &str, headers: &HeaderMap) -> Option<
     (*method == Method::POST && is_list(path)).then(|| key.as_bytes().to_owned())
 }
 
-/// Whether a path is that of the list of sandboxes.
-pub(crate) fn is_list(path: &str) -> bool {
+/// Whether a path is the list of sandboxes.
+fn is_list(path: &str) -> bool {
     let rest = path.strip_prefix(PREFIX).unwrap_or_default();
     rest.strip_prefix("/v2").unwrap_or(rest) == "/sandboxes"
 }
@@ -165,6 +181,36 @@ mod tests {
         assert_eq!(first.headers()[NEXT], "2500000-b");
         assert_eq!(ids(first).await, "ab");
         assert_eq!(united("", true).headers()[NEXT], "1500000-a");
+    }
+
+    #[test]
+    fn a_start_with_a_key_is_served_where_the_first_one_was() {
+        let headers: HeaderMap = [(HeaderName::from_static("idempotency-key"), "k".parse().unwrap())]
+            .into_iter()
+            .collect();
+        let principal = Principal::operator();
+        let at = |method: Method, path: &str| {
+            target(&RequestHead {
+                principal: &principal,
+                method: &method,
+                uri: &path.parse().unwrap(),
+                headers: &headers,
+            })
+        };
+        let sandbox = e2b_sandbox_of_key(&principal, b"k");
+        assert_eq!(
+            at(Method::POST, "/e2b/sandboxes"),
+            Target::OwnerOrNew(Sought::Kernel(sandbox))
+        );
+        assert_eq!(
+            at(Method::GET, "/e2b/v2/sandboxes"),
+            Target::All(MergedList::Sandboxes)
+        );
+        assert_eq!(
+            at(Method::POST, "/e2b/sandboxes/a/fork"),
+            Target::Owner(Sought::Session("a".into()))
+        );
+        assert_eq!(at(Method::GET, "/e2b/templates"), Target::Here);
     }
 
     #[test]

@@ -2,10 +2,12 @@
 
 use axum::extract::{Request, State};
 use axum::response::Response;
+use himalia_engine::Sought;
 
 use super::forward;
 use crate::app::App;
 use crate::auth::Caller;
+use crate::cluster::{RequestHead, Target};
 use crate::error::ApiError;
 
 /// What the paths begin with.
@@ -25,8 +27,14 @@ pub(crate) async fn answer(
     forward(&app, service, PREFIX, principal, request).await
 }
 
+/// The owner of the session of a request. A request that names no container is served where it arrives.
+pub(crate) fn target(request: &RequestHead<'_>) -> Target {
+    let session = session(request.uri.path());
+    session.map_or(Target::Here, |id| Target::Owner(Sought::Session(id)))
+}
+
 /// The id of the session that a request is for.
-pub(crate) fn session(path: &str) -> Option<String> {
+fn session(path: &str) -> Option<String> {
     let id = path.strip_prefix(CONTAINER)?.split('/').next()?;
     Some(id.to_owned())
 }

@@ -6,8 +6,8 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use himalia_engine::{
-    AskedRun, BegunRun, CallbackSecret, MAX_CALLBACK_URL, Overlap, Principal, RunSkill, RunUntil, StartRun,
-    StartedRun, TriggerKind, id_of_run,
+    AskedRun, BegunRun, CallbackSecret, MAX_CALLBACK_URL, Overlap, Principal, RunSkill, RunUntil, Sought,
+    StartRun, StartedRun, TriggerKind, id_of_run, name_of_run,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -16,6 +16,7 @@ use serde_json::{Map, Value};
 use super::Run;
 use crate::app::App;
 use crate::auth::Caller;
+use crate::cluster::{RequestHead, Target};
 use crate::error::ApiError;
 use crate::openapi::{Answer, Operation};
 use crate::v1::answers::With;
@@ -117,6 +118,14 @@ impl Started {
             },
         })
     }
+}
+
+/// A run of a skill with an idempotency key is served where an earlier request with the same key has started it.
+pub(crate) fn target(request: &RequestHead<'_>) -> Target {
+    let key = request.idempotency_key();
+    key.map_or(Target::Here, |key| {
+        Target::OwnerOrNew(Sought::Run(name_of_run(request.principal, key)))
+    })
 }
 
 impl IntoResponse for Started {
