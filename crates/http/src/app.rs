@@ -3,6 +3,7 @@
 use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
+use himalia_cluster::Cluster;
 use himalia_engine::{Engine, IssuedTokens};
 use parking_lot::RwLock;
 use serde_json::Value;
@@ -11,7 +12,6 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::auth::{Backoff, Known, SignIns, Tokens};
-use crate::cluster::Cluster;
 use crate::config::{ConfigError, HttpConfig};
 use crate::listen::Holders;
 

@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use himalia_cluster::Cluster;
 use thiserror::Error;
 use tokio::sync::watch;
 
 use crate::auth::{AllowedOrigins, Token, Tokens};
-use crate::cluster::Cluster;
 use crate::listen::Tls;
 use crate::mounted::{E2b, Mounted};
 use crate::oidc::Oidc;

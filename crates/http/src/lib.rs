@@ -9,7 +9,7 @@
 //! * `openapi` describes the native API, from the types of its handlers.
 //! * `mounted` is the service of another facade, and `facades` has the routes of each: MCP, Azure's dynamic sessions, `OpenAI`'s
 //!   containers, and E2B, whose credentials `auth::sandbox` checks.
-//! * `cluster` relays what is about a session of another replica.
+//! * `relay` decides which requests go to another replica of the [`Cluster`].
 //! * `oidc` signs people in whom an identity provider knows.
 //! * `viewer` serves the page at `/`, and signs browsers in.
 //! * `socket` is what is below a connection: TCP, or TLS over it.
@@ -23,7 +23,6 @@ mod app;
 mod auth;
 mod body;
 mod caught;
-mod cluster;
 mod config;
 mod error;
 mod etag;
@@ -39,6 +38,7 @@ mod openapi;
 mod prefix;
 mod problem;
 mod query;
+mod relay;
 mod render;
 mod request_id;
 mod route;
@@ -53,10 +53,10 @@ mod viewer;
 mod ws;
 
 pub use auth::{AllowedOrigins, SandboxTokens, Token, Tokens};
-pub use cluster::{Cluster, Directory, Location};
 pub use config::{ConfigError, HttpConfig};
 pub use facades::azure::azure_session_name;
 pub use facades::e2b::e2b_sandbox_of_key;
+pub use himalia_cluster::{Cluster, Directory, Location};
 pub use listen::{Listeners, Peers, ServeError, Tls, serve};
 pub use mounted::{E2b, Mounted};
 pub use oidc::{Grant, Oidc};

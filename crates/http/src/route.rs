@@ -4,8 +4,8 @@ use axum::http::Method;
 use axum::routing::MethodRouter;
 
 use crate::app::App;
-use crate::cluster::ServedAt;
 use crate::openapi::Operation;
+use crate::relay::ServedAt;
 
 /// Who may call a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

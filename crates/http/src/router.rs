@@ -5,6 +5,7 @@ use axum::handler::Handler;
 use axum::middleware;
 use axum::response::{IntoResponse, Response};
 use axum::{Router, routing};
+use himalia_cluster::Repeatable;
 use himalia_engine::Engine;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
@@ -12,13 +13,13 @@ use tower::ServiceExt;
 use crate::app::App;
 use crate::auth::{authenticate, cors};
 use crate::caught;
-use crate::cluster::{self, Repeatable, Routes, relay};
 use crate::config::{ConfigError, HttpConfig};
 use crate::error::ApiError;
 use crate::identify::identify;
 use crate::jupyter::policy;
 use crate::openapi::openapi;
 use crate::prefix::{self, Target};
+use crate::relay::{self, Routes, relay};
 use crate::{render, routes, unread};
 
 /// The facade as an axum router, for embedding. Without [`serve`](crate::serve) there is no limit on connections, no
@@ -52,7 +53,7 @@ pub(crate) fn app_and_router(
         .layer(middleware::from_fn_with_state(app.clone(), relay))
         .layer(middleware::from_fn_with_state(app.clone(), authenticate))
         .with_state(app.clone());
-    let peers = cluster::inside(&app, routes.clone());
+    let peers = relay::inside(&app, routes.clone());
     let entry = routing::any_service(enter.with_state(Entry {
         app: app.clone(),
         routes,
@@ -84,7 +85,7 @@ async fn enter(State(entry): State<Entry>, mut request: Request) -> Response {
     let Entry { app, routes, peers } = entry;
     // Another replica may have its sessions: what this one knows may not be true any more.
     if !app.engine().may_answer() {
-        return cluster::not_an_owner(true).into_response();
+        return relay::not_an_owner(true).into_response();
     }
     let reads = request.method().is_safe();
     if app.cluster().is_some() {
@@ -104,7 +105,7 @@ async fn enter(State(entry): State<Entry>, mut request: Request) -> Response {
             // Nor may what it has found meanwhile.
             if !app.engine().may_answer() {
                 let keyed = response.extensions().get::<Repeatable>().is_some();
-                response = cluster::not_an_owner(reads || keyed).into_response();
+                response = relay::not_an_owner(reads || keyed).into_response();
             }
             if of_jupyter {
                 policy::restrict(&app, &mut response);

@@ -7,13 +7,13 @@ use axum::routing::{delete, get, patch, post, put};
 
 use crate::app::App;
 use crate::auth::Caller;
-use crate::cluster::PathParameter::{Execution, JupyterSession, Kernel, Prompt, Run, Session};
-use crate::cluster::ServedAt::{All, Body, Events, First, Head, Here, Owner, OwnerOrStart, Start};
-use crate::cluster::{BodyKind, MergedList, StartBody};
 use crate::facades::{azure, e2b, mcp, openai};
 use crate::jupyter::{about, channels, kernels, kernelspecs, me, sessions};
 use crate::labels::RouteLabel;
 use crate::openapi::{codes, describe};
+use crate::relay::PathParameter::{Execution, JupyterSession, Kernel, Prompt, Run, Session};
+use crate::relay::ServedAt::{All, Body, Events, First, Head, Here, Owner, OwnerOrStart, Start};
+use crate::relay::{BodyKind, MergedList, StartBody};
 use crate::route::{Access, Route};
 use crate::{health, oidc, v1, viewer};
 

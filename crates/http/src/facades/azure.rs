@@ -9,10 +9,10 @@ use sha2::{Digest, Sha256};
 use super::forward;
 use crate::app::App;
 use crate::auth::Caller;
-use crate::cluster::{RequestHead, Target};
 use crate::error::ApiError;
 use crate::prefix::decode;
 use crate::query;
+use crate::relay::{RequestHead, Target};
 
 /// What the paths begin with.
 const PREFIX: &str = "/azure";

@@ -19,10 +19,10 @@ use uuid::Builder;
 use super::forward;
 use crate::app::App;
 use crate::auth::{Caller, SANDBOX_ID};
-use crate::cluster::{MergedList, RequestHead, Target};
 use crate::error::ApiError;
 use crate::mounted::E2b;
 use crate::query;
+use crate::relay::{MergedList, RequestHead, Target};
 
 /// The header with the place where the next page of a list begins.
 pub(crate) const NEXT: HeaderName = HeaderName::from_static("x-next-token");
@@ -94,8 +94,8 @@ fn is_list(path: &str) -> bool {
     rest.strip_prefix("/v2").unwrap_or(rest) == "/sandboxes"
 }
 
-/// One page of the pages of all replicas, each with whether more comes after it. `uri` is that of the request.
-pub(crate) fn united<'a>(
+/// Merges pages of the list of sandboxes. Each says whether more sandboxes follow. `uri` is the address of the request.
+pub(crate) fn merge<'a>(
     uri: &Uri,
     pages: impl Iterator<Item = (&'a [u8], bool)>,
 ) -> Result<Response, ApiError> {
@@ -163,9 +163,9 @@ mod tests {
             format!("[{},{}]", sandbox(3, "c"), sandbox(1, "a")),
             format!("[{},{}]", sandbox(3, "c"), sandbox(2, "b")),
         ];
-        let united = |query: &str, more: bool| {
+        let merged = |query: &str, more: bool| {
             let pages = pages.iter().map(|page| (page.as_bytes(), more));
-            united(&format!("/e2b/v2/sandboxes{query}").parse().unwrap(), pages).unwrap()
+            merge(&format!("/e2b/v2/sandboxes{query}").parse().unwrap(), pages).unwrap()
         };
         let ids = async |response: Response| {
             let body = axum::body::to_bytes(response.into_body(), 1 << 20).await.unwrap();
@@ -174,13 +174,13 @@ mod tests {
             all.map(|one| one["sandboxID"].as_str().unwrap().to_owned())
                 .collect::<String>()
         };
-        let all = united("", false);
+        let all = merged("", false);
         assert!(!all.headers().contains_key(NEXT));
         assert_eq!(ids(all).await, "cba");
-        let first = united("?limit=2&order=asc", false);
+        let first = merged("?limit=2&order=asc", false);
         assert_eq!(first.headers()[NEXT], "2500000-b");
         assert_eq!(ids(first).await, "ab");
-        assert_eq!(united("", true).headers()[NEXT], "1500000-a");
+        assert_eq!(merged("", true).headers()[NEXT], "1500000-a");
     }
 
     #[test]

@@ -7,8 +7,8 @@ use himalia_engine::Sought;
 use super::forward;
 use crate::app::App;
 use crate::auth::Caller;
-use crate::cluster::{RequestHead, Target};
 use crate::error::ApiError;
+use crate::relay::{RequestHead, Target};
 
 /// What the paths begin with.
 const PREFIX: &str = "/openai";

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use himalia_cluster::cut_ended;
 use himalia_engine::Engine;
 use himalia_relay::Identity;
 use thiserror::Error;
@@ -15,8 +16,8 @@ use super::connection;
 use super::peer::Peer;
 use super::waiting::Waiting;
 use crate::auth::Tokens;
-use crate::cluster;
 use crate::config::{ConfigError, HttpConfig};
+use crate::relay;
 use crate::router::{Served, app_and_router};
 
 /// Why serving did not start or had to stop.
@@ -90,7 +91,7 @@ pub async fn serve(
     ));
     let connections = TaskTracker::new();
     if let Some(Peers { listener, identity }) = peers {
-        let service = cluster::service(app.clone(), inside);
+        let service = relay::service(app.clone(), inside);
         let drain = app.config().drain_timeout;
         connections.spawn(himalia_relay::serve(
             listener,
@@ -101,7 +102,7 @@ pub async fn serve(
         ));
     }
     if let Some(cluster) = app.cluster() {
-        connections.spawn(cluster::keep_living(cluster.clone(), shutdown.clone()));
+        connections.spawn(cut_ended(cluster.clone(), shutdown.clone()));
     }
     let stop_now = CancellationToken::new();
     let mut new_tokens = app.config().new_tokens.clone();

@@ -22,9 +22,9 @@ use super::webhooks::header_of;
 use crate::app::App;
 use crate::auth::{Caller, signature_check, wrong_token};
 use crate::body;
-use crate::cluster::answer_elsewhere;
 use crate::error::ApiError;
 use crate::listen::Peer;
+use crate::relay::answer_elsewhere;
 
 const KIND: TriggerKind = TriggerKind::Prompts;
 

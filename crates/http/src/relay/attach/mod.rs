@@ -11,7 +11,6 @@
 //! owner has accepted are not sent again: the client learns which may not have arrived.
 
 mod client;
-mod frame;
 mod link;
 mod owner;
 

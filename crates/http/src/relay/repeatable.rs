@@ -3,6 +3,7 @@
 use axum::body::Body;
 use axum::extract::Request;
 use axum::http::Method;
+use himalia_cluster::Repeatable;
 use serde::Deserialize;
 
 use crate::app::App;
@@ -10,10 +11,6 @@ use crate::auth::may_be_rebound;
 use crate::body;
 use crate::error::ApiError;
 use crate::facades::e2b;
-
-/// Marks a request that changes something and may be sent again, and its response.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Repeatable;
 
 /// Routes that keep an idempotency key: the header `Idempotency-Key`, or the member `idempotency_key` of the body.
 const KEYED: [&str; 5] = [

@@ -8,13 +8,14 @@ use axum::middleware;
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use futures_util::future::BoxFuture;
+use himalia_cluster::{HELD_KERNELS, Repeatable};
 use himalia_engine::Principal;
 use himalia_relay::{HEADER, Statement};
 use hyper::body::Incoming;
 use tower::ServiceExt as _;
 use tracing::Instrument as _;
 
-use super::{Repeatable, attach, not_an_owner, starts};
+use super::{attach, not_an_owner, starts};
 use crate::app::App;
 use crate::labels::{self, RouteLabel};
 use crate::mounted::OwnBody;
@@ -41,7 +42,7 @@ pub(super) fn not_here() -> Response {
 pub(crate) fn inside(app: &App, routes: Router) -> Router {
     Router::new()
         .route(attach::ROUTE, post(attach::serve))
-        .route(starts::ROUTE, post(starts::hold))
+        .route(HELD_KERNELS, post(starts::hold))
         .with_state(app.clone())
         .fallback_service(routes)
         .layer(middleware::from_fn(caught::panics))

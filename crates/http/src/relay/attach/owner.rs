@@ -9,7 +9,8 @@ use axum::extract::{Extension, Path, Request, State};
 use axum::response::Response;
 use bytes::BytesMut;
 use futures_util::stream;
-use himalia_engine::{Attachment, EngineError, Feed, FeedClosed, Requests};
+use himalia_cluster::{BrokenStream, StreamDecoder, StreamItem};
+use himalia_engine::{Attachment, Closed, EngineError, Feed, Requests, Sought};
 use himalia_wire::v1::{self, Frame};
 use himalia_wire::{Channel, Limits, build};
 use http_body_util::BodyExt as _;
@@ -17,11 +18,10 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::frame::{Broken, Decoder, Item};
 use crate::app::App;
-use crate::cluster::{Location, Relayed, ResourceRef, peers};
 use crate::error::ApiError;
 use crate::jupyter::{attach_of, kernel_id};
+use crate::relay::{Relayed, peers};
 use crate::ws;
 
 /// Shell messages that wait while the kernel's lane is full: as for a client of this replica.
@@ -43,9 +43,7 @@ pub(crate) async fn serve(
     let attach = attach_of(request.uri())?;
     let sought = ResourceRef::Kernel(kernel);
     if let Some(cluster) = app.cluster()
-        && !cluster.directory.has(&principal, &sought)
-        && let Some(Location::At(_) | Location::Lost { .. }) =
-            cluster.directory.find(&principal, &sought).await?
+        && cluster.is_elsewhere(&principal, &sought).await?
     {
         return Ok(peers::not_here());
     }
@@ -60,7 +58,7 @@ pub(crate) async fn serve(
     let (acknowledged, positions) = watch::channel(0);
     let receive = Receive {
         body: request.into_body(),
-        decoder: Decoder::default(),
+        decoder: StreamDecoder::default(),
         requests,
         limits,
         notes,
@@ -112,7 +110,7 @@ enum Note {
 /// From the peer to the kernel.
 struct Receive {
     body: Body,
-    decoder: Decoder,
+    decoder: StreamDecoder,
     requests: Requests,
     limits: Limits,
     notes: mpsc::Sender<Note>,
@@ -152,10 +150,10 @@ impl Receive {
                 item = next(&mut body, &mut decoder), if has_room => item,
             };
             match item {
-                Ok(Some(Item::Acknowledged(seq))) => {
+                Ok(Some(StreamItem::Acknowledged(seq))) => {
                     acknowledged.send_replace(seq);
                 }
-                Ok(Some(Item::Request { number, frame })) => match Frame::parse(frame, &limits) {
+                Ok(Some(StreamItem::Request { number, frame })) => match Frame::parse(frame, &limits) {
                     Ok(frame) if frame.channel() == Channel::Shell => {
                         bytes += frame.bytes().len();
                         backlog.push_back((number, frame));
@@ -169,14 +167,17 @@ impl Receive {
                         return;
                     }
                 },
-                Ok(Some(_) | None) | Err(Broken) => return,
+                Ok(Some(_) | None) | Err(BrokenStream) => return,
             }
         }
     }
 }
 
 /// The next item of a body; `None` at its end. Cancel-safe.
-pub(super) async fn next(body: &mut Body, decoder: &mut Decoder) -> Result<Option<Item>, Broken> {
+pub(super) async fn next(
+    body: &mut Body,
+    decoder: &mut StreamDecoder,
+) -> Result<Option<StreamItem>, BrokenStream> {
     loop {
         if let Some(item) = decoder.take()? {
             return Ok(Some(item));
@@ -187,7 +188,7 @@ pub(super) async fn next(body: &mut Body, decoder: &mut Decoder) -> Result<Optio
                     decoder.push(&data);
                 }
             }
-            Some(Err(_)) => return Err(Broken),
+            Some(Err(_)) => return Err(BrokenStream),
             None => return Ok(None),
         }
     }
@@ -257,7 +258,7 @@ impl Transmit {
                     Ok(batch) => {
                         self.put_kernel_session(&mut out);
                         for delivery in batch {
-                            Item::Delivery { seq: delivery.seq, frame: delivery.frame }.write(&mut out);
+                            StreamItem::Delivery { seq: delivery.seq, frame: delivery.frame }.write(&mut out);
                         }
                         None
                     }
@@ -265,7 +266,7 @@ impl Transmit {
                 },
             };
             if let Some(closed) = &closed {
-                Item::Closed(closed.clone()).write(&mut out);
+                StreamItem::Closed(closed.clone()).write(&mut out);
             }
             if self.pieces.send(out.freeze()).await.is_err() {
                 return true;
@@ -295,11 +296,11 @@ impl Transmit {
 
     fn put_note(&mut self, note: Note, out: &mut BytesMut) {
         match note {
-            Note::Accepted(number) => Item::Accepted(number).write(out),
+            Note::Accepted(number) => StreamItem::Accepted(number).write(out),
             Note::Notice { parent, text } => {
                 let parts = build::stream(&self.feed.kernel_session(), Some(&parent), "stderr", &text);
                 let frame = v1::encode(Channel::Iopub, &parts);
-                Item::Delivery { seq: 0, frame }.write(out);
+                StreamItem::Delivery { seq: 0, frame }.write(out);
             }
         }
     }
@@ -308,7 +309,7 @@ impl Transmit {
     fn put_kernel_session(&mut self, out: &mut BytesMut) {
         let now = self.feed.kernel_session();
         if now != self.kernel_session {
-            Item::KernelSession(Bytes::copy_from_slice(now.as_bytes())).write(out);
+            StreamItem::KernelSession(Bytes::copy_from_slice(now.as_bytes())).write(out);
             self.kernel_session = now;
         }
     }

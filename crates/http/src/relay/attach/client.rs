@@ -6,16 +6,17 @@ use std::sync::Arc;
 use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use himalia_engine::{Delivery, EngineError, FeedClosed, KernelId, Principal};
+use himalia_cluster::Cluster;
+use himalia_engine::{Closed, Delivery, EngineError, KernelId, Principal};
 use himalia_wire::v1::Frame;
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, watch};
 
 use super::link::{Attached, Attaching, Link};
 use crate::app::App;
-use crate::cluster::{Cluster, Routes};
 use crate::error::ApiError;
 use crate::jupyter::{AskedChannels, Sink, Source};
+use crate::relay::Routes;
 
 /// Serves the channels of a kernel of another replica.
 pub(crate) async fn open(

@@ -1,4 +1,4 @@
-//! Where things were found lately.
+//! A cache of owners.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -7,23 +7,23 @@ use himalia_engine::{Principal, Sought};
 use himalia_relay::Peer;
 use parking_lot::Mutex;
 
-/// How long a location is believed. An owner that has it no longer says so.
+/// Time that a location is used. A replica that is not the owner any more refuses requests.
 const BELIEVED: Duration = Duration::from_secs(10);
-/// Locations at once. Beyond that all are forgotten.
+/// Most locations. If there are more, all are forgotten.
 const MOST: usize = 20_000;
 
-/// Locations by what is looked for, and for which owner, so that no answer depends on what another tenant looked for.
+/// Locations by tenant and object, so that no tenant learns from the requests of another one.
 #[derive(Debug, Default)]
-pub(super) struct Locations(Mutex<HashMap<(String, ResourceRef), (Instant, Peer)>>);
+pub(crate) struct Locations(Mutex<HashMap<(String, Sought), (Instant, Peer)>>);
 
 impl Locations {
-    pub(super) fn get(&self, principal: &Principal, sought: &ResourceRef) -> Option<Peer> {
+    pub(crate) fn get(&self, principal: &Principal, sought: &Sought) -> Option<Peer> {
         let locations = self.0.lock();
         let (at, peer) = locations.get(&key(principal, sought))?;
         (at.elapsed() < BELIEVED).then(|| peer.clone())
     }
 
-    pub(super) fn set(&self, principal: &Principal, sought: &ResourceRef, peer: Peer) {
+    pub(crate) fn set(&self, principal: &Principal, sought: &Sought, peer: Peer) {
         let mut locations = self.0.lock();
         if locations.len() >= MOST {
             locations.clear();
@@ -31,12 +31,12 @@ impl Locations {
         locations.insert(key(principal, sought), (Instant::now(), peer));
     }
 
-    pub(super) fn remove(&self, principal: &Principal, sought: &ResourceRef) {
+    pub(crate) fn remove(&self, principal: &Principal, sought: &Sought) {
         self.0.lock().remove(&key(principal, sought));
     }
 
-    /// Forgets what was found at a replica.
-    pub(super) fn forget(&self, address: &str) {
+    /// Forgets the locations at a replica.
+    pub(crate) fn forget(&self, address: &str) {
         self.0.lock().retain(|_, (_, peer)| peer.address != address);
     }
 }

@@ -1,10 +1,10 @@
-//! Who has what, as the engine and its store know it.
+//! The directory of an engine, from its store.
 
 use futures_util::future::BoxFuture;
 use himalia_engine::{Engine, EngineError, Principal, ResourceRef, SessionOwner};
 use himalia_relay::Peer;
 
-use super::{Directory, Location};
+use crate::directory::{Directory, Location};
 
 impl Directory for Engine {
     fn has(&self, principal: &Principal, sought: &ResourceRef) -> bool {

@@ -1,4 +1,4 @@
-//! What is in the stream between two replicas.
+//! The stream between the replica of a client and the owner of its kernel.
 //!
 //! ```text
 //! 0  kind   1  u32 length of what follows   5  payload
@@ -13,26 +13,36 @@ const HEAD: usize = 5;
 /// Payload: a message of a kernel, with offsets and a number.
 const MOST: usize = Limits::KERNEL.message_bytes + (64 << 10);
 
-/// One item of the stream.
+/// An item of the stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Item {
-    /// A client's message, with its number in this stream.
-    Request { number: u64, frame: Bytes },
+pub enum StreamItem {
+    /// A message of the client.
+    Request {
+        /// The number in this stream.
+        number: u64,
+        /// The message, encoded.
+        frame: Bytes,
+    },
     /// The client has everything up to this number of the log.
     Acknowledged(u64),
-    /// A message for the client, with its number in the log; 0 for one that is not in it.
-    Delivery { seq: u64, frame: Bytes },
+    /// A message for the client.
+    Delivery {
+        /// The number in the log; 0 if it is not in the log.
+        seq: u64,
+        /// The message, encoded.
+        frame: Bytes,
+    },
     /// The kernel's queue has this request, or nothing else will have it.
     Accepted(u64),
     /// The session id of the kernel's own messages.
     KernelSession(Bytes),
-    /// There is no more, for this reason.
-    Closed(FeedClosed),
+    /// The feed has ended, for this reason.
+    Closed(Closed),
 }
 
-/// The stream cannot be read any further.
+/// The rest of the stream cannot be read.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Broken;
+pub struct BrokenStream;
 
 const REQUEST: u8 = 1;
 const ACKNOWLEDGED: u8 = 2;
@@ -41,17 +51,17 @@ const ACCEPTED: u8 = 4;
 const KERNEL_SESSION: u8 = 5;
 const CLOSED: u8 = 6;
 
-/// Reasons of an end, by their number.
-const REASONS: [FeedClosed; 4] = [
-    FeedClosed::KernelGone,
-    FeedClosed::Draining,
-    FeedClosed::Replaced,
-    FeedClosed::Storage,
+/// The reasons of an end, by number.
+const REASONS: [Closed; 4] = [
+    Closed::KernelGone,
+    Closed::Draining,
+    Closed::Replaced,
+    Closed::Storage,
 ];
 
-impl Item {
-    /// Appends it.
-    pub(super) fn write(&self, out: &mut BytesMut) {
+impl StreamItem {
+    /// Appends the item.
+    pub fn write(&self, out: &mut BytesMut) {
         let mut put = |kind: u8, number: Option<u64>, bytes: &[u8]| {
             let length = bytes.len() + number.map_or(0, |_| size_of::<u64>());
             out.reserve(HEAD + length);
@@ -79,18 +89,18 @@ impl Item {
         }
     }
 
-    /// As bytes of their own.
-    pub(super) fn bytes(&self) -> Bytes {
+    /// Encodes the item.
+    pub fn bytes(&self) -> Bytes {
         let mut out = BytesMut::new();
         self.write(&mut out);
         out.freeze()
     }
 
-    fn read(kind: u8, mut payload: Bytes) -> Result<Self, Broken> {
+    fn read(kind: u8, mut payload: Bytes) -> Result<Self, BrokenStream> {
         if kind == KERNEL_SESSION {
             return Ok(Self::KernelSession(payload));
         }
-        let number = payload.try_get_u64().map_err(|_| Broken)?;
+        let number = payload.try_get_u64().map_err(|_| BrokenStream)?;
         match kind {
             REQUEST => Ok(Self::Request {
                 number,
@@ -104,41 +114,42 @@ impl Item {
             ACCEPTED => Ok(Self::Accepted(number)),
             CLOSED => {
                 let reason = usize::try_from(number).ok().and_then(|at| REASONS.get(at));
-                reason.cloned().map(Self::Closed).ok_or(Broken)
+                reason.cloned().map(Self::Closed).ok_or(BrokenStream)
             }
-            _ => Err(Broken),
+            _ => Err(BrokenStream),
         }
     }
 }
 
-/// What arrived of a stream.
+/// Decodes a stream as it arrives.
 #[derive(Debug, Default)]
-pub(super) struct Decoder(BytesMut);
+pub struct StreamDecoder(BytesMut);
 
-impl Decoder {
-    pub(super) fn push(&mut self, data: &[u8]) {
+impl StreamDecoder {
+    /// Adds bytes of the stream.
+    pub fn push(&mut self, data: &[u8]) {
         self.0.extend_from_slice(data);
     }
 
-    /// The next item, once it is whole.
-    pub(super) fn take(&mut self) -> Result<Option<Item>, Broken> {
+    /// Takes the next item, once it is complete.
+    pub fn take(&mut self) -> Result<Option<StreamItem>, BrokenStream> {
         let Some((head, rest)) = self.0.split_at_checked(HEAD) else {
             return Ok(None);
         };
         let [kind, length @ ..] = head else {
-            return Err(Broken);
+            return Err(BrokenStream);
         };
-        let length = length.try_into().map_err(|_| Broken)?;
-        let length = usize::try_from(u32::from_be_bytes(length)).map_err(|_| Broken)?;
+        let length = length.try_into().map_err(|_| BrokenStream)?;
+        let length = usize::try_from(u32::from_be_bytes(length)).map_err(|_| BrokenStream)?;
         if length > MOST {
-            return Err(Broken);
+            return Err(BrokenStream);
         }
         if rest.len() < length {
             return Ok(None);
         }
         let kind = *kind;
         self.0.advance(HEAD);
-        Item::read(kind, self.0.split_to(length).freeze()).map(Some)
+        StreamItem::read(kind, self.0.split_to(length).freeze()).map(Some)
     }
 }
 
@@ -147,15 +158,15 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn item() -> impl Strategy<Value = Item> {
+    fn item() -> impl Strategy<Value = StreamItem> {
         let bytes = || prop::collection::vec(any::<u8>(), 0..200).prop_map(Bytes::from);
         prop_oneof![
-            (any::<u64>(), bytes()).prop_map(|(number, frame)| Item::Request { number, frame }),
-            (any::<u64>(), bytes()).prop_map(|(seq, frame)| Item::Delivery { seq, frame }),
-            any::<u64>().prop_map(Item::Acknowledged),
-            any::<u64>().prop_map(Item::Accepted),
-            bytes().prop_map(Item::KernelSession),
-            prop::sample::select(REASONS.to_vec()).prop_map(Item::Closed),
+            (any::<u64>(), bytes()).prop_map(|(number, frame)| StreamItem::Request { number, frame }),
+            (any::<u64>(), bytes()).prop_map(|(seq, frame)| StreamItem::Delivery { seq, frame }),
+            any::<u64>().prop_map(StreamItem::Acknowledged),
+            any::<u64>().prop_map(StreamItem::Accepted),
+            bytes().prop_map(StreamItem::KernelSession),
+            prop::sample::select(REASONS.to_vec()).prop_map(StreamItem::Closed),
         ]
     }
 
@@ -166,7 +177,7 @@ mod tests {
             for item in &items {
                 item.write(&mut out);
             }
-            let (mut decoder, mut read) = (Decoder::default(), Vec::new());
+            let (mut decoder, mut read) = (StreamDecoder::default(), Vec::new());
             for part in out.chunks(cut) {
                 decoder.push(part);
                 while let Some(item) = decoder.take().unwrap() {
@@ -178,7 +189,7 @@ mod tests {
 
         #[test]
         fn hostile_bytes_end_it(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-            let mut decoder = Decoder::default();
+            let mut decoder = StreamDecoder::default();
             decoder.push(&bytes);
             while let Ok(Some(_)) = decoder.take() {}
         }
@@ -186,8 +197,8 @@ mod tests {
 
     #[test]
     fn an_announced_length_is_bounded() {
-        let mut decoder = Decoder::default();
+        let mut decoder = StreamDecoder::default();
         decoder.push(&[DELIVERY, 0xff, 0xff, 0xff, 0xff]);
-        assert_eq!(decoder.take(), Err(Broken));
+        assert_eq!(decoder.take(), Err(BrokenStream));
     }
 }

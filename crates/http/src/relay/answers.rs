@@ -1,12 +1,12 @@
-//! The answer to a prompt that came as a signed message: who answers is known to its handler alone, so that the handler asks where the prompt is.
+//! Signed answers to prompts: only the handler knows the principal, so it relays the message itself.
 
 use axum::extract::Request;
 use axum::response::Response;
-use himalia_engine::{Principal, PromptId, ResourceRef};
+use himalia_cluster::Location;
+use himalia_engine::{Principal, PromptId, Sought};
 
-use super::forward::{Served, Trip, forward};
-use super::peers::not_here;
-use super::{Location, Relayed};
+use super::peers::{Relayed, not_here};
+use super::replay::{Relay, forward, replayable};
 use crate::app::App;
 use crate::error::ApiError;
 
@@ -30,9 +30,9 @@ pub(crate) async fn answer_elsewhere(
     if relayed {
         return Ok(Some(not_here()));
     }
-    let mut trip = Trip::new(app, message).await?;
-    match forward(&cluster, principal, &sought, &mut trip).await? {
-        Served::Response(response) => Ok(Some(response)),
-        Served::Here(_) => Ok(None),
+    let message = replayable(app, message).await?;
+    match forward(&cluster, principal, &sought, &message).await? {
+        Relay::Response(response) => Ok(Some(response)),
+        Relay::Here(_) => Ok(None),
     }
 }

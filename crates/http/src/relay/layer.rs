@@ -4,13 +4,15 @@ use axum::extract::{Request, State};
 use axum::http::{Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use himalia_cluster::{Cluster, Location, Repeatable};
 use himalia_engine::{Principal, Sought, name_of_key};
 
-use super::forward::{Served, Trip, forward};
+use super::peers::Relayed;
+use super::replay::{Relay, forward, replayable};
 use super::served_at::{BodyKind, MergedList, PathParameter, RequestHead, ServedAt, Target};
 use super::start_body::StartBody;
 use super::starts::{self, Hold};
-use super::{Cluster, Location, Relayed, Repeatable, attach, bodies, events, lists, peers, repeatable};
+use super::{attach, bodies, events, lists, peers, repeatable};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::error::ApiError;
@@ -113,7 +115,7 @@ pub(crate) async fn relay(State(app): State<App>, request: Request, next: Next) 
         Decision::Start(StartBody::Session) => at_key(&app, &cluster, &principal, request, next).await,
         Decision::Start(body) => starts::begin(&app, &cluster, &principal, body, request, next).await,
         Decision::Body(kind) => at_body(&app, &cluster, &principal, kind, request, next).await,
-        Decision::All(list) => lists::unite(&app, &cluster, &principal, list, request, next).await,
+        Decision::All(list) => lists::merged(&app, &cluster, &principal, list, request, next).await,
         Decision::First => lists::first(&app, &cluster, &principal, request, next).await,
     };
     let mut response = served.unwrap_or_else(IntoResponse::into_response);
@@ -134,10 +136,7 @@ async fn check_owner(
     request: Request,
     next: Next,
 ) -> Result<Response, ApiError> {
-    if !cluster.directory.has(principal, sought)
-        && let Some(Location::At(_) | Location::Lost { .. }) =
-            cluster.directory.find(principal, sought).await?
-    {
+    if cluster.is_elsewhere(principal, sought).await? {
         return Ok(peers::not_here());
     }
     Ok(next.run(request).await)
@@ -173,8 +172,8 @@ async fn at_body(
     if start.is_none() {
         return Ok(next.run(request).await);
     }
-    let trip = Trip::new(app, request).await?;
-    starts::anywhere(app, cluster, principal, start, &trip, next).await
+    let request = replayable(app, request).await?;
+    starts::anywhere(app, cluster, principal, start, &request, next).await
 }
 
 /// At the owner of an object. If no replica has it, `absent` decides.
@@ -250,25 +249,25 @@ async fn start_or_find(
     request: Request,
     next: Next,
 ) -> Result<Response, ApiError> {
-    let mut trip = Trip::new(app, request).await?;
+    let request = replayable(app, request).await?;
     let response = match start {
-        Some(body) => starts::serve(app, cluster, principal, body, &trip, next.clone()).await,
-        None => Ok(next.clone().run(trip.local()).await),
+        Some(body) => starts::serve(app, cluster, principal, body, &request, next.clone()).await,
+        None => Ok(next.clone().run(request.for_handler()).await),
     };
     match response {
-        Ok(response) if response.status() == StatusCode::CONFLICT && trip.is_complete() => {
+        Ok(response) if response.status() == StatusCode::CONFLICT && request.is_complete() => {
             let found = cluster.locate(principal, &sought, true).await?;
             if !matches!(found, Some(Location::At(_) | Location::Lost { .. })) {
                 return Ok(response);
             }
         }
         // It was relayed to a replica that was lost with it, which may have started the session.
-        Err(error) if error.retryable && trip.is_repeatable() => {}
+        Err(error) if error.retryable && request.is_repeatable() => {}
         response => return response,
     }
-    match forward(cluster, principal, &sought, &mut trip).await? {
-        Served::Response(found) => Ok(found),
-        Served::Here(request) => Ok(next.run(request).await),
+    match forward(cluster, principal, &sought, &request).await? {
+        Relay::Response(found) => Ok(found),
+        Relay::Here(request) => Ok(next.run(request).await),
     }
 }
 
@@ -283,12 +282,12 @@ async fn send(
     next: Next,
 ) -> Result<Response, ApiError> {
     let follows = follows && request.method() == Method::GET;
-    let mut trip = Trip::new(app, request).await?;
-    match forward(cluster, principal, &sought, &mut trip).await? {
-        Served::Here(request) => Ok(next.run(request).await),
-        Served::Response(response) if follows && response.status() == StatusCode::OK => {
-            Ok(events::continued(cluster, principal, sought, trip, response))
+    let request = replayable(app, request).await?;
+    match forward(cluster, principal, &sought, &request).await? {
+        Relay::Here(request) => Ok(next.run(request).await),
+        Relay::Response(response) if follows && response.status() == StatusCode::OK => {
+            Ok(events::continued(cluster, principal, sought, request, response))
         }
-        Served::Response(response) => Ok(response),
+        Relay::Response(response) => Ok(response),
     }
 }

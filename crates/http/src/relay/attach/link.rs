@@ -7,7 +7,10 @@ use axum::body::{Body, Bytes};
 use axum::http::StatusCode;
 use axum::response::Response;
 use futures_util::stream;
-use himalia_engine::{Delivery, FeedClosed, KernelId, Principal};
+use himalia_cluster::{
+    Cluster, Location, RETRY_PAUSE, RelayError, StreamDecoder, StreamItem, principal_text,
+};
+use himalia_engine::{Closed, Delivery, KernelId, Principal, Sought};
 use himalia_relay::{HEADER, SendError};
 use himalia_wire::v1::{self, Frame};
 use himalia_wire::{Channel, Limits, build};
@@ -17,12 +20,12 @@ use tokio::time::{Instant, sleep, timeout};
 use tower::ServiceExt as _;
 
 use super::client::Shared;
-use super::frame::{Decoder, Item};
 use super::owner::next;
-use crate::cluster::forward::received;
-use crate::cluster::{Cluster, Location, PAUSE, Relayed, ResourceRef, Routes, caller, no_owner};
 use crate::error::ApiError;
 use crate::prefix::encode_segment;
+use crate::relay::Relayed;
+use crate::relay::Routes;
+use crate::relay::replay::received;
 use crate::ws;
 
 /// Messages that are handed on together.
@@ -53,8 +56,8 @@ pub(super) enum Attached {
 impl Attaching {
     /// Asks the owner, for as long as the cluster has patience. The response of an owner that refuses is for the client.
     pub(super) async fn attach(&self, after: Option<u64>) -> Result<Attached, ApiError> {
-        let caller = caller(&self.principal)?;
-        let sought = ResourceRef::Kernel(self.kernel);
+        let caller = principal_text(&self.principal)?;
+        let sought = Sought::Kernel(self.kernel);
         let start = Instant::now();
         let mut again = false;
         loop {
@@ -71,15 +74,15 @@ impl Attaching {
                         Ok(response) => return Ok(accepted(sender, received(response))),
                         // Attaching twice is as attaching once.
                         Err(SendError::NotSent(reason) | SendError::Lost(reason)) => reason,
-                        Err(error) => return Err(no_owner(&error.to_string())),
+                        Err(error) => return Err(RelayError::NoOwner(error.to_string()).into()),
                     }
                 }
             };
-            if start.elapsed() + PAUSE >= self.cluster.patience {
-                return Err(no_owner(&reason));
+            if start.elapsed() + RETRY_PAUSE >= self.cluster.patience() {
+                return Err(RelayError::NoOwner(reason).into());
             }
             if again {
-                sleep(PAUSE).await;
+                sleep(RETRY_PAUSE).await;
             }
             again = true;
         }
@@ -186,7 +189,7 @@ impl Link {
         };
         let mut reading = Reading {
             body: &mut body,
-            decoder: Decoder::default(),
+            decoder: StreamDecoder::default(),
             deliveries: &self.deliveries,
             shared: &shared,
             last,
@@ -279,7 +282,7 @@ impl Writing<'_> {
                         self.feed_is_gone = true;
                         continue;
                     }
-                    Item::Acknowledged(*self.acknowledged.borrow_and_update()).bytes()
+                    StreamItem::Acknowledged(*self.acknowledged.borrow_and_update()).bytes()
                 }
                 frame = self.requests.recv(), if !self.requests.is_closed() || !self.requests.is_empty() => {
                     let Some(frame) = frame else { continue };
@@ -287,7 +290,7 @@ impl Writing<'_> {
                     let header = Bytes::copy_from_slice(frame.header());
                     self.shared.open.lock().insert(self.number, header);
                     let frame = frame.into_bytes();
-                    Item::Request { number: self.number, frame }.bytes()
+                    StreamItem::Request { number: self.number, frame }.bytes()
                 }
                 else => return,
             };
@@ -302,8 +305,8 @@ impl Writing<'_> {
 /// From the owner to the client.
 struct Reading<'a> {
     body: &'a mut Body,
-    decoder: Decoder,
-    deliveries: &'a mpsc::Sender<Result<Vec<Delivery>, FeedClosed>>,
+    decoder: StreamDecoder,
+    deliveries: &'a mpsc::Sender<Result<Vec<Delivery>, Closed>>,
     shared: &'a Shared,
     last: &'a mut u64,
 }
@@ -318,7 +321,7 @@ impl Reading<'_> {
             let mut batch = Vec::new();
             loop {
                 match item {
-                    Item::Delivery { seq, frame } => {
+                    StreamItem::Delivery { seq, frame } => {
                         let Ok(parsed) = Frame::parse(frame, &Limits::KERNEL) else {
                             return End::Closed(FeedClosed::Storage);
                         };
@@ -326,13 +329,13 @@ impl Reading<'_> {
                         *self.last = seq;
                         batch.push(delivery(seq, parsed.channel(), parsed.into_bytes()));
                     }
-                    Item::Accepted(number) => {
+                    StreamItem::Accepted(number) => {
                         self.shared.open.lock().remove(&number);
                     }
-                    Item::KernelSession(text) => {
+                    StreamItem::KernelSession(text) => {
                         *self.shared.kernel_session.lock() = String::from_utf8_lossy(&text).into_owned();
                     }
-                    Item::Closed(closed) => {
+                    StreamItem::Closed(closed) => {
                         self.hand_on(batch).await;
                         return if matches!(closed, FeedClosed::Draining) {
                             End::Lost
@@ -340,7 +343,7 @@ impl Reading<'_> {
                             End::Closed(closed)
                         };
                     }
-                    Item::Request { .. } | Item::Acknowledged(_) => return End::Lost,
+                    StreamItem::Request { .. } | StreamItem::Acknowledged(_) => return End::Lost,
                 }
                 match self.decoder.take() {
                     Ok(Some(next)) if batch.len() < BATCH => item = next,

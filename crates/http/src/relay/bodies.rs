@@ -2,10 +2,9 @@
 
 use axum::body::Body;
 use axum::extract::Request;
-use himalia_engine::Origin;
+use himalia_engine::{Origin, Sought};
 use serde::Deserialize;
 
-use super::Sought;
 use super::served_at::{BodyKind, execution, prompt};
 use super::start_body::Start;
 use crate::app::App;

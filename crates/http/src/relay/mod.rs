@@ -1,0 +1,74 @@
+//! Requests that another replica serves.
+//!
+//! A session is at one replica of the [`Cluster`](himalia_cluster::Cluster), its owner. A request for a session of another replica is
+//! relayed to it, in one place: the layer between authentication and handlers. Handlers do not know of it, except one (`answers`).
+//!
+//! * `served_at`: the column of the table of routes that the decision is made by
+//! * `layer`: the decision
+//! * `replay`: requests that can be sent more than once, and their responses
+//! * `events`: streams of events, which continue at the next owner
+//! * `answers`: signed answers to prompts, which a handler relays
+//! * `attach`: the channels of a kernel; the replica of the client has the WebSocket, and its owner the log
+//! * `lists`: lists of all replicas, and `merge`: their pages
+//! * `bodies`: objects that a body names
+//! * `starts`: starts that the pool of another replica serves
+//! * `repeatable`: requests that may be sent to the next owner after they were lost
+//! * `peers`: requests of other replicas. They are never relayed again
+
+mod answers;
+mod attach;
+mod bodies;
+mod events;
+mod layer;
+mod lists;
+mod merge;
+mod peers;
+mod repeatable;
+mod replay;
+mod served_at;
+mod start_body;
+mod starts;
+
+use axum::Router;
+use himalia_cluster::RelayError;
+use himalia_engine::EngineError;
+
+pub(crate) use answers::answer_elsewhere;
+pub(crate) use layer::relay;
+pub(crate) use peers::{Relayed, inside, service};
+pub(crate) use served_at::{BodyKind, MergedList, PathParameter, RequestHead, ServedAt, Target};
+pub(crate) use start_body::StartBody;
+
+use crate::error::ApiError;
+
+/// The routes, in the extensions of each request, for streams that continue when this replica has become the owner.
+#[derive(Clone, Debug)]
+pub(crate) struct Routes(pub(crate) Router);
+
+impl From<RelayError> for ApiError {
+    fn from(error: RelayError) -> Self {
+        let text = error.to_string();
+        match error {
+            RelayError::Engine(error) => error.into(),
+            RelayError::Lost { repeatable, .. } => Self {
+                retryable: repeatable,
+                ..EngineError::unavailable(text).into()
+            },
+            RelayError::Principal => Self::internal("relaying a request"),
+            _ => EngineError::unavailable(text).into(),
+        }
+    }
+}
+
+/// The error of a replica that lost its lease before it responded: 503. A request that only reads, has a key, or was not begun, can be
+/// sent again.
+pub(crate) fn not_an_owner(can_be_sent_again: bool) -> ApiError {
+    if can_be_sent_again {
+        return EngineError::unavailable("this gateway has lost its lease and ends").into();
+    }
+    let reason = "this gateway lost its lease while it handled the request, which may have been done";
+    ApiError {
+        retryable: false,
+        ..EngineError::unavailable(reason).into()
+    }
+}
