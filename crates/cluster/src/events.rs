@@ -31,7 +31,7 @@ pub struct EventSplitter {
     pub last: Option<Vec<u8>>,
     /// The event of which a part was taken.
     torn: Option<TornEvent>,
-    /// Whether events above 1 MiB are taken in parts.
+    /// Set if events above 1 MiB are taken in parts.
     pub large_in_parts: bool,
     /// The end of the owner was found behind events that are taken first.
     stops: bool,
@@ -43,12 +43,12 @@ impl EventSplitter {
         self.buffer.extend_from_slice(data);
     }
 
-    /// Whether the stream ends between two events.
+    /// Returns whether the stream ends between two events.
     pub fn is_empty(&self) -> bool {
         self.buffer.is_empty() && self.torn.is_none()
     }
 
-    /// Whether the last event was taken in part only.
+    /// Returns whether the last event was taken in part only.
     pub fn is_torn(&self) -> bool {
         self.torn.is_some()
     }

@@ -17,8 +17,7 @@ use crate::viewer::Viewer;
 /// which validates them.
 #[derive(Clone, Debug)]
 pub struct HttpConfig {
-    /// Everything is served below this path; `/` by default. Lower case, since gateway clients lower-case WebSocket
-    /// addresses.
+    /// The path above all routes; `/` by default. Lower case, since gateway clients lower-case WebSocket addresses.
     pub base_url: String,
     /// The operator's token and those of tenants' callers; kept as hashes, never shown.
     pub tokens: Tokens,
@@ -41,35 +40,34 @@ pub struct HttpConfig {
     pub max_waiting: usize,
     /// Largest WebSocket message from a client, bytes. Larger: close 1009.
     pub message_bytes: usize,
-    /// How often a WebSocket client is pinged.
+    /// Interval of the pings to a WebSocket client.
     pub ping_interval: Duration,
-    /// How long a WebSocket client may show no sign of life (a frame, or progress of its TCP acknowledgements)
-    /// before it is cut off.
+    /// Time after which a WebSocket client without a sign of life (a frame, or progress of its TCP acknowledgements) is cut off.
     pub pong_timeout: Duration,
-    /// How long a client may take nothing of what is written to it before it is cut off (WebSocket close 1013, if
-    /// that can still be sent). Its position is kept.
+    /// Time after which a client that takes nothing of the bytes written to it is cut off (WebSocket close 1013, if that can still be
+    /// sent). Its position is kept.
     pub stall_timeout: Duration,
-    /// How often an idle event stream carries a comment, so that proxies keep it open.
+    /// Interval of the comments in an idle event stream, so that proxies keep it open.
     pub sse_keep_alive: Duration,
-    /// How long open requests may continue after the stop signal.
+    /// Time for open requests after the stop signal.
     pub drain_timeout: Duration,
-    /// What answers `POST /mcp`; `None`: that route is 404.
+    /// The service of `POST /mcp`; `None`: that route is 404.
     pub mcp: Option<Mounted>,
-    /// What answers E2B's clients; `None`: its routes are 404.
+    /// The service of E2B's clients; `None`: its routes are 404.
     pub e2b: Option<E2b>,
-    /// What answers clients of Azure's dynamic sessions, below `/azure`; `None`: its routes are 404.
+    /// The service of Azure's dynamic sessions, below `/azure`; `None`: its routes are 404.
     pub azure: Option<Mounted>,
-    /// What answers clients of `OpenAI`'s containers, below `/openai`; `None`: its routes are 404.
+    /// The service of `OpenAI`'s containers, below `/openai`; `None`: its routes are 404.
     pub openai: Option<Mounted>,
     /// The replicas of which this is one; `None`: it is the only one.
     pub cluster: Option<Cluster>,
     /// The page at `/`; without files it says how to build it.
     pub viewer: Viewer,
-    /// How people sign in with an identity provider; `None`: they do not.
+    /// Sign-in of people with an identity provider; `None`: there is none.
     pub oidc: Option<Oidc>,
     /// Signs in one browser as the operator, once, within 15 minutes from the start of the facade; kept as a hash.
     pub sign_in_code: Option<Token>,
-    /// Where sign-ins of browsers outlive the process, as hashes; `None`: they end with it.
+    /// File with the sign-ins of browsers, as hashes, which outlive the process; `None`: they end with it.
     pub sign_ins_file: Option<PathBuf>,
 }
 

@@ -52,7 +52,7 @@ pub(crate) struct ApiError {
     pub(crate) code: &'static str,
     /// One line for humans.
     pub(crate) message: String,
-    /// What only the native API says; few errors have it.
+    /// Details for the native API only; few errors have them.
     pub(crate) detail: Option<Box<Detail>>,
     /// The Jupyter body's `reason`; the status' own phrase if `None`.
     pub(crate) reason: Option<&'static str>,
@@ -89,11 +89,11 @@ pub(crate) enum Detail {
 /// A quota that is exhausted.
 #[derive(Clone, Debug, serde::Serialize, schemars::JsonSchema)]
 pub(crate) struct Quota {
-    /// Its key in the configuration: `cpu_seconds_per_day`, `sandbox_memory`.
+    /// The key in the configuration: `cpu_seconds_per_day`, `sandbox_memory`.
     pub(crate) name: &'static str,
     pub(crate) limit: u64,
     pub(crate) used: u64,
-    /// Of both numbers: `seconds`, `bytes`, `characters`.
+    /// The unit of both numbers: `seconds`, `bytes`, `characters`.
     pub(crate) unit: &'static str,
     /// When it will be possible again. Null: when less is used.
     #[schemars(extend("format" = "date-time"))]

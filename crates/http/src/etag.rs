@@ -38,12 +38,12 @@ pub(crate) fn tag(body: &[u8]) -> String {
     format!("\"{}\"", digest(body))
 }
 
-/// What stands for some bytes in an entity tag.
+/// The digest of some bytes, for an entity tag.
 pub(crate) fn digest(body: &[u8]) -> String {
     hex::encode(&Sha256::digest(body)[..16])
 }
 
-/// Whether `If-None-Match` names the tag (weak comparison, RFC 9110 §13.1.2).
+/// Checks whether `If-None-Match` has the tag (weak comparison, RFC 9110 §13.1.2).
 pub(crate) fn matches(request: &HeaderMap, tag: &str) -> bool {
     request
         .get_all(header::IF_NONE_MATCH)

@@ -9,11 +9,11 @@ use axum::response::{IntoResponse, Response};
 
 use crate::auth::PathToken;
 
-/// Where a request goes.
+/// The target of a request.
 pub(crate) enum Target {
     /// To the routes, below the base URL.
     Inside {
-        /// What is left of the address.
+        /// The rest of the address.
         uri: Uri,
         /// The token that stood in the path.
         token: Option<PathToken>,

@@ -20,7 +20,7 @@ pub(crate) struct Problem {
     detail: String,
     /// A stable code for programs.
     code: &'static str,
-    /// Whether the same call may succeed later.
+    /// True if the same call may succeed later.
     retryable: bool,
     /// Seconds after which to try again, as in the header `Retry-After`: for every retryable problem, and for a failed call of a tool
     /// whose server named them.
@@ -128,7 +128,7 @@ pub(crate) fn problem(error: &ApiError, id: Option<RequestId>) -> Value {
 pub(crate) struct ForkHazard {
     /// `native-thread`, `process-pool`, `cuda` …
     kind: String,
-    /// Its name.
+    /// For example the name of a thread, a library or a pool.
     name: String,
     /// One line for humans.
     detail: String,

@@ -36,7 +36,7 @@ pub(crate) async fn errors(request: Request, next: Next) -> Response {
     response
 }
 
-/// Which API a client speaks.
+/// The API of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Dialect {
     Jupyter,
@@ -66,7 +66,7 @@ impl Dialect {
     }
 }
 
-/// Whether a path, base URL and token included, is one of the native API. Jupyter's comes first: a base URL may be `/v1`.
+/// Checks whether a path, base URL and token included, is one of the native API. Jupyter's comes first: a base URL may be `/v1`.
 fn is_native(path: &str) -> bool {
     let own = [
         "/viewer/sign-in",

@@ -1,4 +1,4 @@
-//! What one route is.
+//! One route of the table.
 
 use axum::http::Method;
 use axum::routing::MethodRouter;
@@ -7,7 +7,7 @@ use crate::app::App;
 use crate::openapi::Operation;
 use crate::relay::ServedAt;
 
-/// Who may call a route.
+/// The callers that may use a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// Any caller, without a token. Keep this list short: such a route may show that the gateway lives, its version,
@@ -26,9 +26,9 @@ pub struct Route {
     pub method: Method,
     /// The path below the base URL, with `{parameters}`.
     pub path: &'static str,
-    /// Who may call it.
+    /// The callers that may use it.
     pub access: Access,
-    /// Whether it is a WebSocket.
+    /// True for a WebSocket.
     pub websocket: bool,
     /// The replica that serves its requests.
     pub(crate) served_at: ServedAt,
@@ -38,6 +38,6 @@ pub struct Route {
     pub summary: &'static str,
     /// Adds what a route of the native API takes and answers to its description; the others have none.
     pub(crate) operation: Option<fn(&mut Operation<'_>)>,
-    /// Its handler, as the router takes it.
+    /// The handler, for the router.
     pub(crate) handler: fn() -> MethodRouter<App>,
 }

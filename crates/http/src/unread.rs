@@ -20,12 +20,12 @@ use http_body::{Frame, SizeHint};
 use parking_lot::Mutex;
 use tokio::time::timeout;
 
-/// Of a longer rest the connection is closed.
+/// Most bytes of a rest that is read. Behind a longer one the connection is closed.
 const REST_BYTES: usize = 64 << 10;
-/// How long the response waits for it.
+/// Time that the response waits for it.
 const REST_TIME: Duration = Duration::from_secs(1);
 
-/// Where a body is put that was dropped before its end.
+/// The place of a body that was dropped before its end.
 type Slot = Arc<Mutex<Option<Body>>>;
 
 /// Reads the part of the request's body that the routes did not read, or announces that the connection is closed.
@@ -65,7 +65,7 @@ async fn was_read(rest: Body) -> bool {
 /// A body that comes into the slot when it is dropped before its end.
 struct Watched {
     body: Body,
-    /// Its end, or an error, was seen.
+    /// Set after its end, or an error.
     ended: bool,
     slot: Slot,
 }

@@ -1,20 +1,20 @@
-//! What the audit log tells of requests that reach no command: sign-ins, wrong tokens, what a scope or a rate refuses. The engine notes
+//! Entries of the audit log for requests that reach no command: sign-ins, wrong tokens, refusals by a scope or a rate. The engine notes
 //! commands itself.
 
 use axum::http::{Method, StatusCode};
 use axum::response::Response;
 use himalia_engine::{CallOrigin, Door, Engine, Principal};
 
-/// What a sign-in tells the audit log, in the extensions of its response.
+/// The details of a sign-in for the audit log, in the extensions of its response.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SignedIn {
-    /// Who signed in.
+    /// The principal that signed in.
     pub(crate) principal: Option<Principal>,
     /// The person, as an identity provider names it.
     pub(crate) subject: Option<String>,
     /// The sign-in, as later requests show it.
     pub(crate) credential: Option<String>,
-    /// Why it failed.
+    /// The reason of a failure.
     pub(crate) code: Option<&'static str>,
 }
 

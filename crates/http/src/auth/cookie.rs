@@ -58,7 +58,7 @@ pub(crate) struct Cookie {
 }
 
 impl Cookie {
-    /// Of a sign-in. `base` is the base URL without its last slash; `is_secure`: browsers call by TLS, whatever a request shows.
+    /// The cookie of a sign-in. `base` is the base URL without its last slash. `is_secure`: browsers call by TLS, whatever a request shows.
     pub(crate) fn of_sign_in(base: &str, is_secure: bool) -> Self {
         Self {
             path: format!("{base}/"),
@@ -69,7 +69,8 @@ impl Cookie {
         }
     }
 
-    /// Of a sign-in that is under way at an identity provider. The provider's page sends the browser back, from another site: `Lax`.
+    /// The cookie of a sign-in that is in progress at an identity provider. The provider's page sends the browser back, from another site:
+    /// `Lax`.
     pub(crate) fn of_flow(base: &str, is_secure: bool, lifetime: Duration) -> Self {
         Self {
             path: format!("{base}{FLOW_PATH}"),
@@ -100,8 +101,8 @@ impl Cookie {
     }
 }
 
-/// Whether the cookie of a request counts. It has to come from a page of the gateway itself: browsers also send it for pages of
-/// other ports of its host, which are the same site.
+/// Checks whether the cookie of a request is accepted. The request has to come from a page of the gateway itself: browsers also send it for
+/// pages of other ports of its host, which are the same site.
 ///
 /// `Origin` has been judged before ([`judge`](super::origin::judge)); here it is the gateway's own, or absent. Browsers leave it
 /// away only where nothing is changed.

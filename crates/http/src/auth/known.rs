@@ -7,7 +7,7 @@ use himalia_engine::{IssuedTokens, Principal, issued_mark, issued_of_mark};
 use super::token::hash;
 use super::tokens::{Shown, Tokens};
 
-/// Whom tokens stand for, at one moment.
+/// The principals of all tokens, at one moment.
 #[derive(Clone, Debug)]
 pub(crate) struct Known {
     configured: Arc<Tokens>,
@@ -25,7 +25,7 @@ impl Known {
         }
     }
 
-    /// Whom a presented text stands for.
+    /// The principal of a presented text.
     pub(crate) fn principal(&self, presented: &[u8]) -> Option<&Principal> {
         self.hashed(&hash(presented))
     }
@@ -35,7 +35,8 @@ impl Known {
         configured.or_else(|| Some(self.issued.find(hash, self.now)?.1))
     }
 
-    /// Which token or sign-in was shown, for the audit log; it tells nothing of it. A token that was made at run time has its id.
+    /// The token or sign-in of a request, for the audit log. It reveals nothing of the secret. A token that was made at run time has its
+    /// id.
     pub(crate) fn credential(&self, shown: &Shown) -> String {
         let (Shown::Token(hash) | Shown::SignIn { secret: hash, .. } | Shown::Sandbox { secret: hash, .. }) =
             shown;
@@ -43,7 +44,7 @@ impl Known {
         issued.map_or_else(|| shown.credential(), |(id, _)| format!("token:{id}"))
     }
 
-    /// Whether a connection that showed this for this principal may continue.
+    /// Checks whether a connection that showed this for this principal may continue.
     pub(crate) fn still(&self, shown: &Shown, principal: &Principal) -> bool {
         let now = match shown {
             Shown::Token(hash) => self.hashed(hash),
@@ -52,7 +53,7 @@ impl Known {
         now == Some(principal)
     }
 
-    /// What a sign-in with a token is kept under; it tells nothing of the token. With another token in its place the
+    /// The mark under which a sign-in with a token is stored. It reveals nothing of the token. If another token takes its place, the
     /// sign-in is void.
     pub(crate) fn mark(&self, presented: &[u8]) -> Option<String> {
         self.configured
@@ -85,12 +86,12 @@ impl Known {
         marks
     }
 
-    /// That of the operator's token.
+    /// The mark of the operator's token.
     pub(crate) fn operators_mark(&self) -> String {
         self.configured.operators_mark()
     }
 
-    /// Whose token a mark is of.
+    /// The principal of the token with this mark.
     pub(crate) fn marked(&self, mark: &str) -> Option<&Principal> {
         match issued_of_mark(mark) {
             Some(id) => self.issued.holder(id, self.now),

@@ -163,7 +163,7 @@ async fn held_back(app: &App, principal: &Principal, response: Response) -> Resp
     response
 }
 
-/// Who sent a request, and by what that is known.
+/// Finds the principal of a request, and the proof of it.
 fn check(
     app: &App,
     request: &Request,
@@ -184,7 +184,7 @@ fn check(
     Ok((principal.clone(), Shown::Token(hash(&token))))
 }
 
-/// Whether the request is of a browser that may have signed in at another replica a moment ago.
+/// Checks whether the request is from a browser that may have signed in at another replica a moment ago.
 fn may_be_new(request: &Request) -> bool {
     let path_token = request.extensions().get::<PathToken>();
     presented(request.uri(), request.headers(), path_token).is_none()

@@ -29,7 +29,7 @@ impl AllowedOrigins {
     }
 }
 
-/// What an `Origin` header means for a request.
+/// The origin of a request, judged by its header `Origin`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
     /// No header, or our own page.
@@ -64,8 +64,8 @@ pub(crate) fn judge(headers: &HeaderMap, allowed: &AllowedOrigins) -> Origin {
     }
 }
 
-/// Whether a page that seems to be our own is at a name that any owner of a domain can give to this machine (DNS
-/// rebinding): neither an address, nor `localhost`, nor in the list.
+/// Checks whether a page that seems to be our own is at a name that any owner of a domain can give to this machine (DNS rebinding): neither
+/// an address, nor `localhost`, nor in the list.
 pub(crate) fn may_be_rebound(headers: &HeaderMap, allowed: &AllowedOrigins) -> bool {
     let Some(origin) = headers.get(header::ORIGIN).and_then(|o| o.to_str().ok()) else {
         return false;

@@ -1,4 +1,4 @@
-//! How E2B's clients show who they are.
+//! Authentication of E2B's clients.
 //!
 //! The control plane takes an API key, which is any token of the gateway, in `X-API-KEY`. A sandbox takes its own token
 //! ([`SandboxTokens`]), in `X-Access-Token` or `E2B-Traffic-Access-Token`, beside its id in `E2b-Sandbox-Id`. The address of a file
@@ -25,9 +25,9 @@ use crate::error::ApiError;
 use crate::listen::Peer;
 use crate::query;
 
-/// What the paths of this API begin with.
+/// The prefix of the paths of this API.
 const PREFIX: &str = "/e2b/";
-/// Where files are; clients drop the prefix from the addresses that they sign.
+/// The paths of files. Clients drop the prefix from the addresses that they sign.
 const FILES: [&str; 2] = ["/e2b/files", "/files"];
 /// The id of the sandbox that a request is for.
 pub(crate) const SANDBOX_ID: HeaderName = HeaderName::from_static("e2b-sandbox-id");
@@ -36,7 +36,7 @@ const ACCESS_TOKEN: HeaderName = HeaderName::from_static("x-access-token");
 const TRAFFIC_TOKEN: HeaderName = HeaderName::from_static("e2b-traffic-access-token");
 /// The headers with something secret.
 pub(crate) const E2B_CREDENTIALS: [HeaderName; 3] = [API_KEY, ACCESS_TOKEN, TRAFFIC_TOKEN];
-/// What a wrong signature stands for.
+/// The token in place of a wrong signature.
 const NO_TOKEN: &str = "-";
 /// Most tokens that the signature of an address is compared with, if the address names its sandbox.
 const COMPARED: usize = 1_000;
@@ -45,12 +45,12 @@ const COMPARED_UNNAMED: usize = 64;
 /// No principal is known before a signature fits, so one is compared at a time.
 static TURN: Semaphore = Semaphore::const_new(1);
 
-/// Whether a route is of the sandboxes themselves, and not of the control plane.
+/// Checks whether a route belongs to the sandboxes themselves, and not to the control plane.
 pub(crate) fn is_of_sandbox(pattern: &str) -> bool {
     FILES.contains(&pattern) || (pattern.starts_with(PREFIX) && pattern != "/e2b/{*path}")
 }
 
-/// Who sent a request to a route with this pattern; `None` if it shows nothing of E2B's.
+/// Finds the principal of a request to a route with this pattern. `None` if the request has no credential of E2B's API.
 pub(super) fn check(
     app: &App,
     request: &Request,
@@ -124,9 +124,9 @@ fn named(request: &Request) -> Option<String> {
     })
 }
 
-/// What a signature allows.
+/// The permission of a signature.
 struct Signed {
-    /// What is signed before the token.
+    /// The signed text before the token.
     allowed: String,
     /// The same after it.
     expires: String,

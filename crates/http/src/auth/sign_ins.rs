@@ -18,9 +18,9 @@ use sha2::{Digest, Sha256};
 
 use super::token::Token;
 
-/// How long a sign-in lasts after its last use.
+/// Lifetime of a sign-in after its last use.
 pub(crate) const LIFETIME: Duration = Duration::from_hours(24);
-/// How long the code of the link is good.
+/// Lifetime of the code of the link.
 pub(crate) const CODE_LIFETIME: Duration = Duration::from_mins(15);
 /// Sign-ins with one token at once; beyond it the one that was used least lately is forgotten.
 const MAX: usize = 256;
@@ -28,10 +28,10 @@ const MAX: usize = 256;
 const MAX_LINES: usize = 64 << 10;
 /// Random bytes of a cookie, written as twice as many hexadecimal digits.
 const RANDOM_BYTES: usize = 32;
-/// How old a use is in the file at most.
+/// Largest age of a use in the file.
 const SAVED_EVERY: Duration = Duration::from_hours(1);
 
-/// Who is signed in, in bounded memory.
+/// The browsers that are signed in, in bounded memory.
 #[derive(Debug)]
 pub(crate) struct SignIns {
     /// Until it is used.
@@ -41,13 +41,12 @@ pub(crate) struct SignIns {
     used: Mutex<HashMap<Hash, Use>>,
 }
 
-/// Of a cookie's value, in hexadecimal digits. Values are looked up by it, so that no comparison tells how much of one
-/// was right.
+/// The hash of a cookie's value, in hexadecimal digits. Values are looked up by it, so that no comparison reveals a part of a right value.
 type Hash = String;
 
 #[derive(Clone, Debug)]
 struct Use {
-    /// Of its token, as [`Tokens::mark`](super::Tokens::mark) gives it.
+    /// The mark of its token, from [`Tokens::mark`](super::Tokens::mark).
     mark: String,
     last: SystemTime,
     /// The last one that is in the file.
@@ -55,7 +54,7 @@ struct Use {
 }
 
 impl SignIns {
-    /// Those of the file, if there is one. `code` is good once, from `now` on.
+    /// The sign-ins of the file, if there is one. `code` is valid once, from `now` on.
     pub(crate) fn new(code: Option<Token>, file: Option<PathBuf>, now: SystemTime) -> Self {
         let text = file.as_ref().and_then(|path| fs::read_to_string(path).ok());
         Self {
@@ -72,7 +71,7 @@ impl SignIns {
         }
     }
 
-    /// Whether this is the code. It is none any more then.
+    /// Checks whether this is the code, which is invalid afterwards.
     pub(crate) fn take_code(&self, presented: &[u8], now: SystemTime) -> bool {
         if age(self.since, now) >= CODE_LIFETIME {
             return false;

@@ -22,7 +22,7 @@ impl Token {
         }
     }
 
-    /// Of which only the SHA-256 is known.
+    /// A token of which only the SHA-256 is known.
     pub fn of_digest(hash: [u8; 32]) -> Self {
         Self { hash, empty: false }
     }
@@ -31,7 +31,7 @@ impl Token {
         &self.hash
     }
 
-    /// Whether a presented text is this token. An empty text never is.
+    /// Checks whether a presented text is this token. An empty text never is.
     pub(crate) fn matches(&self, presented: &[u8]) -> bool {
         let equal: bool = self.hash.ct_eq(&hash(presented)).into();
         equal && !self.empty

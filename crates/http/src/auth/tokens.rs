@@ -24,7 +24,7 @@ pub(crate) enum Shown {
 const NAME_BYTES: usize = 6;
 
 impl Shown {
-    /// Which token or sign-in it was, for the audit log: the same for the same one, and of no use to a reader.
+    /// The credential for the audit log. It identifies the token or sign-in, and is of no use to a reader.
     pub(crate) fn credential(&self) -> String {
         let (kind, bytes) = match self {
             Self::Token(hash) => ("token", hash),
@@ -39,7 +39,7 @@ impl Shown {
     }
 }
 
-/// Whom each token stands for: the operator's first, then those of tenants' callers.
+/// The principal of each token: the operator's first, then those of tenants' callers.
 #[derive(Clone, Debug)]
 pub struct Tokens {
     all: Vec<(Token, Principal)>,
@@ -63,13 +63,12 @@ impl Tokens {
         Ok(())
     }
 
-    /// Whether one of them is empty.
+    /// Checks whether one of the tokens is empty.
     pub(crate) fn has_empty(&self) -> bool {
         self.all.iter().any(|(token, _)| token.is_empty())
     }
 
-    /// Whom a presented text stands for. It is compared with every token, whichever is right, so that the time does not
-    /// tell.
+    /// The principal of a presented text. The text is compared with every token, so that the time does not reveal which one is right.
     #[cfg(test)]
     fn principal(&self, presented: &[u8]) -> Option<&Principal> {
         self.hashed(&hash(presented))
@@ -104,7 +103,7 @@ impl Tokens {
         all.map(|(_, principal)| principal.name()).collect()
     }
 
-    /// What a sign-in with a token is kept under; it tells nothing of the token. With another token in its place the
+    /// The mark under which a sign-in with a token is stored. It reveals nothing of the token. If another token takes its place, the
     /// sign-in is void.
     pub(crate) fn mark(&self, presented: &[u8]) -> Option<String> {
         self.mark_hashed(&hash(presented))
@@ -122,7 +121,7 @@ impl Tokens {
         all.map(|(token, _)| mark(token.hash())).collect()
     }
 
-    /// That of the operator's token.
+    /// The mark of the operator's token.
     pub(crate) fn operators_mark(&self) -> String {
         self.all
             .first()
@@ -130,7 +129,7 @@ impl Tokens {
             .unwrap_or_default()
     }
 
-    /// Whose token a mark is of.
+    /// The principal of the token with this mark.
     pub(crate) fn marked(&self, text: &str) -> Option<&Principal> {
         let found = self.all.iter().find(|(token, _)| mark(token.hash()) == text);
         found.map(|(_, principal)| principal)

@@ -14,7 +14,7 @@ use crate::prefix::decode;
 use crate::query;
 use crate::relay::{RequestHead, Target};
 
-/// What the paths begin with.
+/// The prefix of the paths of this API.
 const PREFIX: &str = "/azure";
 /// Bytes of the hash in a name, so that a name has fewer than 63 characters.
 const NAME_BYTES: usize = 20;

@@ -28,7 +28,7 @@ use crate::relay::{MergedList, RequestHead, Target};
 pub(crate) const NEXT: HeaderName = HeaderName::from_static("x-next-token");
 /// Sandboxes on a page whose request names no limit.
 const LISTED: usize = 100;
-/// What the paths begin with.
+/// The prefix of the paths of this API.
 const PREFIX: &str = "/e2b";
 
 /// Any route; 404 where nothing is mounted.
@@ -88,7 +88,7 @@ pub(crate) fn keyed(method: &Method, path: &str, headers: &HeaderMap) -> Option<
     (*method == Method::POST && is_list(path)).then(|| key.as_bytes().to_owned())
 }
 
-/// Whether a path is the list of sandboxes.
+/// Checks whether a path is the list of sandboxes.
 fn is_list(path: &str) -> bool {
     let rest = path.strip_prefix(PREFIX).unwrap_or_default();
     rest.strip_prefix("/v2").unwrap_or(rest) == "/sandboxes"
@@ -126,7 +126,7 @@ pub(crate) fn merge<'a>(
     Ok(response)
 }
 
-/// What a list is ordered by: when a sandbox was started, in microseconds since 1970, and its id.
+/// The position of a sandbox in a list: its start, in microseconds since 1970, and its id.
 fn position(sandbox: &RawValue) -> Option<(i128, String)> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]

@@ -10,9 +10,9 @@ use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::relay::{RequestHead, Target};
 
-/// What the paths begin with.
+/// The prefix of the paths of this API.
 const PREFIX: &str = "/openai";
-/// What the id of a container has before that of its session.
+/// The path of a container, up to the id of its session.
 const CONTAINER: &str = "/openai/v1/containers/cntr_";
 
 /// Any route; 404 where nothing is mounted.

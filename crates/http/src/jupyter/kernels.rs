@@ -17,7 +17,7 @@ use crate::error::ApiError;
 use crate::etag;
 use crate::variables;
 
-/// How a new kernel was started: `pool`, `zygote`, `cold`.
+/// The kind of start of a new kernel: `pool`, `zygote`, `cold`.
 const STARTED_BY: HeaderName = HeaderName::from_static("x-himalia-started-by");
 /// The level of its sandbox.
 const ISOLATION: HeaderName = HeaderName::from_static("x-himalia-isolation");

@@ -11,7 +11,7 @@ use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::query;
 
-/// What exists to have permissions on, and for what.
+/// The resources that have permissions.
 const RESOURCES: [&str; 4] = ["api", "kernels", "kernelspecs", "sessions"];
 const ACTIONS: [&str; 3] = ["read", "write", "execute"];
 

@@ -6,7 +6,7 @@ use axum::response::Response;
 
 use crate::app::App;
 
-/// Whether a path below the base URL is of the Jupyter API.
+/// Checks whether a path below the base URL belongs to the Jupyter API.
 pub(crate) fn is_of_jupyter(path: &str) -> bool {
     path == "/api" || path.starts_with("/api/")
 }

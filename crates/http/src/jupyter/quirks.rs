@@ -20,7 +20,7 @@ const PIECE_BYTES: usize = 1 << 20;
 /// Members larger than this are replaced by a notice in messages over the limit.
 const MEMBER_BYTES: usize = 1 << 20;
 
-/// How a legacy client differs, and which notices it received.
+/// The differences of a legacy client, and the notices that it received.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Quirks {
     gateway_client: bool,

@@ -118,7 +118,7 @@ pub(crate) async fn end(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// What becomes of a kernel id that is no UUID, and so that of no kernel.
+/// The handling of a kernel id that is not a UUID, and therefore names no kernel.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum UnknownId {
     /// A kernel is started, as `jupyter_server` does for every id that it does not know.

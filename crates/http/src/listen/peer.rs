@@ -30,12 +30,12 @@ pub(super) struct Inner {
     evicted: CancellationToken,
     waiting: Arc<Waiting>,
     holders: Arc<Holders>,
-    /// Whose it is, once it is admitted.
+    /// The owner, once the connection is admitted.
     owner: OnceLock<String>,
-    /// Whose its latest request was, and by what that was known.
+    /// The principal of the latest request, and its credential.
     shown: Mutex<Option<(Principal, Shown)>>,
-    /// What it counts as, once it is admitted.
-    held: Mutex<Option<HeldShare>>,
+    /// The place in the budget, once the connection is admitted.
+    held: Mutex<Option<Held>>,
     _permit: OwnedSemaphorePermit,
 }
 
@@ -62,7 +62,7 @@ impl Peer {
         }))
     }
 
-    /// Its address.
+    /// The address of the peer.
     pub(crate) fn address(&self) -> SocketAddr {
         self.0.address
     }
@@ -99,17 +99,17 @@ impl Peer {
         })
     }
 
-    /// Whose its request is, and by what that is known.
+    /// Notes the principal of a request, and its credential.
     pub(crate) fn showed(&self, principal: &Principal, shown: Shown) {
         *self.0.shown.lock() = Some((principal.clone(), shown));
     }
 
-    /// What its latest request showed has ended by its own request, and that does not end the connection.
+    /// Forgets the credential of the latest request. Its own request has ended it, and that does not end the connection.
     pub(crate) fn forget(&self) {
         *self.0.shown.lock() = None;
     }
 
-    /// Whether it is this connection.
+    /// Checks whether this is the same connection.
     pub(super) fn is(&self, other: &Arc<Inner>) -> bool {
         Arc::ptr_eq(&self.0, other)
     }
@@ -121,7 +121,7 @@ impl Peer {
 }
 
 impl Inner {
-    /// Whether nothing is asked on it and nothing is being answered.
+    /// Checks whether no request is open on the connection.
     pub(super) fn is_idle(self: &Arc<Self>) -> bool {
         Arc::strong_count(self) <= HAVE_IDLE && self.held.lock().is_some()
     }
@@ -131,7 +131,7 @@ impl Inner {
         matches!(&*shown, Some((_, Shown::SignIn { secret, .. })) if secret == sign_in)
     }
 
-    /// Whether what its latest request showed does not count any more.
+    /// Checks whether the credential of the latest request is not valid any more.
     pub(super) fn is_revoked(&self, tokens: &Known) -> bool {
         let shown = self.shown.lock();
         shown

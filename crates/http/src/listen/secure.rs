@@ -15,7 +15,7 @@ use tokio_rustls::rustls::ServerConfig;
 use super::Peer;
 use crate::socket::Stream;
 
-/// How long a handshake may take.
+/// Time for a handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
 /// With what each new connection makes its handshake; `None`: there is no TLS. What is sent there counts from the next connection on.
@@ -28,7 +28,7 @@ impl Tls {
         Self(Some(settings))
     }
 
-    /// Whether connections are encrypted.
+    /// Checks whether connections are encrypted.
     pub(crate) fn is_on(&self) -> bool {
         self.0.is_some()
     }

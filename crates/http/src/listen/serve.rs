@@ -20,7 +20,7 @@ use crate::config::{ConfigError, HttpConfig};
 use crate::relay;
 use crate::router::{Served, app_and_router};
 
-/// Why serving did not start or had to stop.
+/// The reason why serving did not start or had to stop.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ServeError {
@@ -32,7 +32,7 @@ pub enum ServeError {
 /// Pause after a failed `accept` (file descriptors exhausted, mostly).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Where a gateway is reached.
+/// The addresses of a gateway.
 #[derive(Debug)]
 pub struct Listeners {
     /// By clients.
@@ -41,12 +41,12 @@ pub struct Listeners {
     pub peers: Option<Peers>,
 }
 
-/// Where a gateway is reached by other replicas, and what it shows them.
+/// The address of a gateway for other replicas, and its certificate.
 #[derive(Debug)]
 pub struct Peers {
     /// Bound already.
     pub listener: TcpListener,
-    /// Of this replica.
+    /// The identity of this replica.
     pub identity: Identity,
 }
 

@@ -1,4 +1,4 @@
-//! What a person sees when a sign-in fails: a page, or JSON for what is no browser.
+//! The response to a failed sign-in: a page, or JSON for a client that is not a browser.
 
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};

@@ -6,7 +6,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::Oidc;
 
-/// What fits every person.
+/// The value that fits every person.
 const ANY: &str = "*";
 /// Characters of a caller's name that a claim gives, where the rest tells names apart.
 const PART_CHARS: usize = 40;
@@ -15,14 +15,14 @@ const HASH_BYTES: usize = 8;
 /// Characters of the subject and of the issuer in the description of a sign-in.
 const SHOWN_CHARS: usize = 120;
 
-/// What people with this value of the claim may do.
+/// The rights of people with this value of the claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grant {
     /// The value, such as the name of a group; `*` fits every person whom the provider lets sign in.
     pub value: String,
     /// The tenant that they are callers of; `None`: the operator.
     pub tenant: Option<String>,
-    /// What they may do.
+    /// The scope of their rights.
     pub scope: Scope,
 }
 

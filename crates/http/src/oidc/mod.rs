@@ -14,19 +14,19 @@ use std::time::Duration;
 
 use himalia_oidc::Provider;
 
-/// How people sign in.
+/// Sign-in with an identity provider.
 #[derive(Clone, Debug)]
 pub struct Oidc {
     /// The identity provider.
     pub provider: Provider,
-    /// What people call it.
+    /// The name of the provider that people see.
     pub name: String,
     /// The claim with the name of the caller that a person becomes.
     pub caller_claim: String,
     /// The claim that grants are compared with.
     pub grants_claim: String,
-    /// What people may do: the first one that fits counts, and a person that none fits is refused.
+    /// The rights of people: the first grant that fits applies, and a person without one is refused.
     pub grants: Vec<Grant>,
-    /// How long a sign-in lasts.
+    /// Lifetime of a sign-in.
     pub lifetime: Duration,
 }

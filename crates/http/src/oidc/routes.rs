@@ -162,7 +162,7 @@ fn absent() -> Failure {
     )
 }
 
-/// Whether browsers reach the gateway by TLS, as its settings say.
+/// Checks whether browsers reach the gateway by TLS, by its settings.
 fn is_secure(oidc: &Oidc) -> bool {
     oidc.provider.redirect_url().starts_with("https://")
 }

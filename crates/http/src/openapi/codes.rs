@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 /// Codes that come together.
 pub(crate) type Group = &'static [(u16, &'static str)];
 
-/// Of every operation.
+/// Codes of every operation.
 pub(crate) const EVERY: Group = &[
     (400, "bad_request"),
     (401, "unauthenticated"),
@@ -17,7 +17,7 @@ pub(crate) const EVERY: Group = &[
     (500, "internal"),
     (503, "unavailable"),
 ];
-/// Of one whose path has this parameter.
+/// Codes of an operation whose path has this parameter.
 pub(super) const OF_PARAMETERS: [(&str, Group); 17] = [
     (
         "session_id",
@@ -40,13 +40,13 @@ pub(super) const OF_PARAMETERS: [(&str, Group); 17] = [
     ("delivery", &[(404, "delivery_not_found")]),
     ("prompt_webhook", &[(404, "prompt_webhook_not_found")]),
 ];
-/// Of one that reads a body.
+/// Codes of an operation that reads a body.
 pub(crate) const BODY: Group = &[
     (408, "body_timeout"),
     (413, "body_too_large"),
     (415, "unsupported_encoding"),
 ];
-/// Of one that starts a session.
+/// Codes of an operation that starts a session.
 pub(crate) const START: Group = &[
     (404, "kernelspec_not_found"),
     (404, "template_not_found"),
@@ -64,13 +64,13 @@ pub(crate) const START: Group = &[
     (504, "timeout"),
     (507, "disk_full"),
 ];
-/// Of one that looks for tools.
+/// Codes of an operation that searches tools.
 pub(crate) const TOOLS: Group = &[
     (404, "unknown_server"),
     (404, "unknown_tool"),
     (503, "tool_unavailable"),
 ];
-/// Of one that calls a tool.
+/// Codes of an operation that calls a tool.
 pub(crate) const CALL: Group = &[
     (400, "invalid_arguments"),
     (403, "tool_denied"),
@@ -82,23 +82,23 @@ pub(crate) const CALL: Group = &[
     (504, "outcome_unknown"),
     (504, "tool_timeout"),
 ];
-/// Of one that changes what a session may have.
+/// Codes of an operation that changes the limits or the network of a session.
 pub(crate) const CHANGE: Group = &[(409, "conflict"), (422, "limit_exceeded")];
-/// Of one that changes access tokens or credentials.
+/// Codes of an operation that changes access tokens or credentials.
 pub(crate) const TOKENS: Group = &[(409, "conflict")];
-/// Of one that says which skill is started, and when.
+/// Codes of an operation that changes a schedule or a webhook.
 pub(crate) const SCHEDULED: Group = &[
     (404, "skill_not_found"),
     (404, "template_not_found"),
     (409, "conflict"),
 ];
-/// Of one that needs a kernel of Python.
+/// Codes of an operation that needs a kernel of Python.
 pub(crate) const UNSUPPORTED: Group = &[(501, "unsupported")];
-/// Of one that stores a credential.
+/// Codes of an operation that stores a secret.
 pub(crate) const STORED: Group = &[(501, "unsupported")];
-/// Of one that asks an authorization server.
+/// Codes of an operation that asks an authorization server.
 pub(crate) const ASKED: Group = &[(504, "timeout")];
-/// Of one that a session's kernel has its part in.
+/// Codes of an operation that a session's kernel takes part in.
 pub(crate) const KERNEL: Group = &[
     (409, "conflict"),
     (409, "kernel_dead"),
@@ -106,27 +106,27 @@ pub(crate) const KERNEL: Group = &[
     (410, "session_ended"),
     (504, "timeout"),
 ];
-/// Of one that asks the kernel.
+/// Codes of an operation that asks the kernel.
 pub(crate) const QUESTION: Group = &[(501, "unsupported"), (503, "busy")];
-/// Of one that gives a session its next process, perhaps in a new sandbox.
+/// Codes of an operation that starts the next process of a session, perhaps in a new sandbox.
 pub(crate) const RESTART: Group = &[
     (404, "template_not_found"),
     (422, "isolation_unavailable"),
     (422, "limit_exceeded"),
     (500, "kernel_start_failed"),
 ];
-/// Of one that a key makes repeatable.
+/// Codes of an operation that an idempotency key makes repeatable.
 pub(crate) const KEYED: Group = &[(422, "idempotency_key_reused")];
-/// Of one that asks a person.
+/// Codes of an operation that asks a person.
 pub(crate) const PROMPTS: Group = &[(422, "idempotency_key_reused")];
-/// Of one that starts an additional kernel in a session.
+/// Codes of an operation that starts an additional kernel in a session.
 pub(crate) const ADDITIONAL: Group = &[
     (404, "kernelspec_not_found"),
     (429, "kernel_limit"),
     (500, "kernel_start_failed"),
     (501, "unsupported"),
 ];
-/// Of one that makes branches.
+/// Codes of an operation that makes branches.
 pub(crate) const FORK: Group = &[
     (409, "fork_hazard"),
     (409, "fork_undone"),
@@ -138,7 +138,7 @@ pub(crate) const FORK: Group = &[
     (501, "unsupported"),
     (507, "disk_full"),
 ];
-/// Of one that runs code.
+/// Codes of an operation that runs code.
 pub(crate) const RUN: Group = &[
     (400, "language_not_supported"),
     (409, "failure_limit"),
@@ -149,15 +149,15 @@ pub(crate) const RUN: Group = &[
     (501, "unsupported"),
     (504, "timeout"),
 ];
-/// Of one that reads a session's log.
+/// Codes of an operation that reads a session's log.
 pub(crate) const LOG: Group = &[(503, "busy")];
-/// Of one that asks for a session that may have ended.
+/// Codes of an operation on a session that may have ended.
 pub(crate) const RETENTION: Group = &[(410, "removed_by_retention")];
-/// Of one that asks for an execution, whose session may have ended.
+/// Codes of an operation on an execution whose session may have ended.
 pub(crate) const REMOVED: Group = &[(410, "removed_by_quota"), (410, "removed_by_retention")];
-/// Of one that is a WebSocket for those who ask for one.
+/// Codes of an operation that can be a WebSocket.
 pub(crate) const WEBSOCKET: Group = &[(426, "websocket_required")];
-/// Of one that reads or writes files.
+/// Codes of an operation that reads or writes files.
 pub(crate) const FILES: Group = &[
     (400, "bad_path"),
     (400, "path_outside"),
@@ -172,15 +172,15 @@ pub(crate) const FILES: Group = &[
     (500, "file_failed"),
     (501, "unsupported"),
 ];
-/// Of one that reads a part of a file.
+/// Codes of an operation that reads a part of a file.
 pub(crate) const RANGE: Group = &[(416, "range_not_satisfiable")];
-/// Of one that writes files.
+/// Codes of an operation that writes files.
 pub(crate) const WRITE: Group = &[
     (422, "bad_archive"),
     (507, "disk_quota_exceeded"),
     (507, "no_space"),
 ];
-/// Of the sign-in with an identity provider, which is of no described operation.
+/// Codes of the sign-in with an identity provider, which is not a described operation.
 const SIGN_IN: Group = &[
     (400, "sign_in_state"),
     (403, "id_token_refused"),
@@ -189,7 +189,7 @@ const SIGN_IN: Group = &[
     (502, "provider_answer"),
     (503, "provider_unreachable"),
 ];
-/// Of no operation: the path has others.
+/// Codes of paths with other methods, which no described operation has.
 const OTHER_METHODS: Group = &[(405, "method_not_allowed")];
 
 /// All codes with their statuses.
@@ -226,8 +226,7 @@ fn every_code() -> impl Iterator<Item = (u16, &'static str)> {
     .copied()
 }
 
-/// Whether some operation is described with this code at this status. Debug builds ask for every problem that they
-/// write.
+/// Checks whether an operation is described with this code at this status. Debug builds check every problem that they write.
 pub(crate) fn known(status: u16, code: &str) -> bool {
     every_code().any(|found| found == (status, code))
 }

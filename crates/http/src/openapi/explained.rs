@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::codes;
 
-/// Whether the same call may succeed later without a change by the caller.
+/// Tells whether the same call may succeed later without a change by the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Retry {
     /// Yes: `retryable` is true, and `retry_after_s` is the pause.
@@ -29,7 +29,7 @@ impl Retry {
 /// One code.
 #[derive(Debug)]
 pub(crate) struct Explained {
-    /// Its chapter in the page.
+    /// The chapter of the page.
     area: &'static str,
     code: &'static str,
     retry: Retry,
@@ -360,7 +360,7 @@ pub(crate) fn explained(code: &str) -> Option<&'static Explained> {
 }
 
 impl Explained {
-    /// Whether a problem with this code may say that it is, or is not, retryable.
+    /// Checks whether a problem with this code may be retryable, or not.
     pub(crate) fn may_be(&self, retryable: bool) -> bool {
         match self.retry {
             Retry::Yes => retryable,

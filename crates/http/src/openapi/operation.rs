@@ -108,7 +108,7 @@ pub(crate) struct Operation<'a> {
 }
 
 impl<'a> Operation<'a> {
-    /// Of a path, with its parameters and the errors that every operation has.
+    /// An operation of a path, with its parameters and the errors that every operation has.
     pub(super) fn new(id: &'static str, path: &str, summary: &'static str, schemas: &'a mut Schemas) -> Self {
         let described = |name: &str| {
             IN_PATHS

@@ -5,7 +5,7 @@ use schemars::transform::RecursiveTransform;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
-/// Where schemas come from and go to.
+/// The schemas of the document.
 #[derive(Debug)]
 pub(crate) struct Schemas {
     read: SchemaGenerator,
@@ -41,7 +41,7 @@ impl Schemas {
         schema
     }
 
-    /// What a type is, in one sentence.
+    /// The description of a type, in one sentence.
     pub(crate) fn what<T: JsonSchema>(&mut self) -> String {
         self.written::<T>();
         let schema = self.written.definitions().get(&*T::schema_name());
@@ -50,7 +50,7 @@ impl Schemas {
         first.to_owned()
     }
 
-    /// What a type is parsed from.
+    /// The schema that a type is parsed from.
     pub(crate) fn read<T: JsonSchema>(&mut self) -> Value {
         self.read.subschema_for::<T>().to_value()
     }

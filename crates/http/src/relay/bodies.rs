@@ -12,12 +12,12 @@ use crate::auth::may_be_rebound;
 use crate::body;
 use crate::error::ApiError;
 
-/// What a body is about.
+/// The objects that a body is about.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct About {
-    /// What it names; the first that exists counts.
-    pub(super) sought: Vec<ResourceRef>,
-    /// What it starts if there is nothing of that.
+    /// The objects that the body names; the first that exists is used.
+    pub(super) sought: Vec<Sought>,
+    /// The session that is started if none of the objects exists.
     pub(super) start: Option<Start>,
     /// It lists the sessions of all replicas.
     pub(super) lists: bool,
@@ -25,8 +25,8 @@ pub(super) struct About {
     pub(super) key: Option<String>,
 }
 
-/// What the body of a request is about; and the request as it was. A body that cannot be
-/// understood names nothing: its handler says what is wrong with it.
+/// Reads the objects that the body of a request is about. Returns the request unchanged. An invalid body names nothing: the handler returns
+/// the error.
 pub(super) async fn read(app: &App, kind: BodyKind, request: Request) -> Result<(About, Request), ApiError> {
     if kind == BodyKind::Mcp && may_be_rebound(request.headers(), &app.config().allow_origin) {
         return Ok((About::default(), request));

@@ -1,4 +1,4 @@
-//! What a replica does for others.
+//! Requests of other replicas.
 
 use axum::Router;
 use axum::body::Body;

@@ -15,14 +15,14 @@ use tokio_rustls::rustls::ServerConnection;
 use super::records::Records;
 use super::unacknowledged::unacknowledged;
 
-/// What is received.
+/// The receiving half.
 #[derive(Debug)]
 pub(crate) enum ReadHalf {
     Plain(OwnedReadHalf),
     Tls(Tls),
 }
 
-/// What is sent.
+/// The sending half.
 #[derive(Debug)]
 pub(crate) enum WriteHalf {
     Plain(OwnedWriteHalf),
@@ -39,7 +39,7 @@ struct Shared {
     records: Mutex<Records>,
 }
 
-/// Both halves of a connection whose handshake is complete.
+/// Splits a connection whose handshake is complete.
 pub(super) fn split(tcp: TcpStream, session: ServerConnection) -> (ReadHalf, WriteHalf) {
     let records = Mutex::new(Records::new(session));
     let tls = Tls(Arc::new(Shared { tcp, records }));
@@ -82,7 +82,7 @@ impl Tls {
     }
 }
 
-/// What TCP has received.
+/// The bytes that TCP has received.
 struct Receive<'a>(&'a TcpStream);
 
 impl io::Read for Receive<'_> {

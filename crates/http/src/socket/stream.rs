@@ -18,7 +18,7 @@ pub(crate) enum Stream {
 }
 
 impl Stream {
-    /// Its two directions, for a protocol that keeps account of acknowledgements.
+    /// Splits the connection into its two directions, for a protocol that keeps account of acknowledgements.
     pub(crate) fn into_split(self) -> (ReadHalf, WriteHalf) {
         match self {
             Self::Plain(stream) => {

@@ -72,7 +72,7 @@ impl<R: Answer> Answer for ShownOnce<R> {
     }
 }
 
-/// What an earlier request with the same idempotency key made.
+/// The result of an earlier request with the same idempotency key.
 #[derive(Debug)]
 pub(crate) struct Replayed<T>(pub(crate) T);
 
@@ -249,7 +249,7 @@ fn kernel_made(operation: &mut Operation<'_>) {
     );
 }
 
-/// What a kernel made that is given in parts, too.
+/// Describes content from a kernel that can be read in parts.
 fn in_parts(operation: &mut Operation<'_>) {
     operation.answer(206, "The requested `Range`.", "*/*", &json!({}));
     let schema = json!({ "type": "string", "description": "One part of the file, `bytes=0-99`." });

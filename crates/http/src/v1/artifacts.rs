@@ -45,7 +45,7 @@ struct ListedArtifact {
     modified: String,
 }
 
-/// Which artifacts are listed.
+/// A query for artifacts.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Wanted {
@@ -149,7 +149,7 @@ fn stream(artifact: StoredArtifact, range: Option<ByteRange>) -> Result<Response
     Ok(response)
 }
 
-/// Where a part begins and ends. 416 for one that has no byte.
+/// The begin and the end of a part. 416 if it has no byte.
 fn part(range: ByteRange, size: u64) -> Result<(u64, u64), ApiError> {
     let (first, end) = match range {
         ByteRange::From { first, last } => {

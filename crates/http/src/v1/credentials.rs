@@ -31,41 +31,42 @@ pub(crate) struct Requested {
     /// token; the other grants have none.
     #[schemars(with = "Option<String>", extend("writeOnly" = true))]
     value: Option<SecretText>,
-    /// Of `aws_sigv4`: the token of a session.
+    /// For `aws_sigv4`: the token of a session.
     #[schemars(with = "Option<String>", extend("writeOnly" = true))]
     session_token: Option<SecretText>,
     /// The host behind `http://NAME.credential.internal/`, one of `hosts`. Default: the first one that is no pattern.
     base_url: Option<String>,
-    /// Of `header`: its name.
+    /// For `header`: the name of the header.
     header: Option<String>,
-    /// Of `header`: what precedes the value.
+    /// For `header`: the text before the value.
     prefix: Option<String>,
-    /// Of `query`: the name of the parameter.
+    /// For `query`: the name of the parameter.
     parameter: Option<String>,
-    /// Of `basic`: the user.
+    /// For `basic`: the user.
     user: Option<String>,
-    /// Of `aws_sigv4`: the id of the key.
+    /// For `aws_sigv4`: the id of the key.
     access_key: Option<String>,
-    /// Of `aws_sigv4`. Default: that of the request's own signature.
+    /// For `aws_sigv4`. Default: that of the request's own signature.
     region: Option<String>,
-    /// Of `aws_sigv4`. Default: that of the request's own signature.
+    /// For `aws_sigv4`. Default: that of the request's own signature.
     service: Option<String>,
-    /// Of `oauth2`: how tokens are got: `client_credentials`, `authorization_code` (a person grants it) or `refresh_token`.
+    /// For `oauth2`: the way to get tokens: `client_credentials`, `authorization_code` (a person grants it) or `refresh_token`.
     grant: Option<String>,
-    /// Of `oauth2`: the authorization server, whose addresses are read from what it publishes.
+    /// For `oauth2`: the authorization server, whose addresses are read from its metadata.
     issuer: Option<String>,
-    /// Of `oauth2`: the URL of what the tokens are for, such as an MCP server. Without `issuer`, it says which authorization server to use.
+    /// For `oauth2`: the URL of the resource that the tokens are for, such as an MCP server. Without `issuer`, it names the authorization
+    /// server.
     resource: Option<String>,
-    /// Of `oauth2`: the page where a person consents, if the authorization server publishes nothing.
+    /// For `oauth2`: the page where a person consents, if the authorization server publishes no metadata.
     authorization_url: Option<String>,
-    /// Of `oauth2`: where tokens are given, if the authorization server publishes nothing.
+    /// For `oauth2`: the token endpoint, if the authorization server publishes no metadata.
     token_url: Option<String>,
-    /// Of `oauth2`: the id of this gateway with the authorization server. Without one, `authorization_code` registers the gateway there.
+    /// For `oauth2`: the id of this gateway with the authorization server. Without one, `authorization_code` registers the gateway there.
     client_id: Option<String>,
-    /// Of `oauth2`: the secret of the client.
+    /// For `oauth2`: the secret of the client.
     #[schemars(with = "Option<String>", extend("writeOnly" = true))]
     client_secret: Option<SecretText>,
-    /// Of `oauth2`: the scopes that are asked for, with spaces between.
+    /// For `oauth2`: the requested scopes, separated by spaces.
     scope: Option<String>,
     /// A tenant of the configuration. Default: that of the caller. Only the operator may name another one.
     tenant: Option<String>,
@@ -76,28 +77,28 @@ pub(crate) struct Requested {
 #[schemars(rename = "Credential")]
 pub(crate) struct Credential {
     name: String,
-    /// Its tenant, or `operator`.
+    /// The tenant of its owner, or `operator`.
     owner: String,
     #[serde(flatten)]
     definition: CredentialFields,
-    /// Who set it last; null: it is in the configuration.
+    /// The caller that set it last; null: it is in the configuration.
     set_by: Option<String>,
     /// When it was set last; null: it is in the configuration.
     #[schemars(extend("format" = "date-time"))]
     set: Option<String>,
-    /// Of `oauth2`: what is known of its tokens.
+    /// For `oauth2`: the state of its tokens.
     tokens: Option<Tokens>,
 }
 
-/// What is known of the tokens of a credential. None of them is shown.
+/// The state of the tokens of a credential. No token is shown.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "CredentialTokens")]
 pub(crate) struct Tokens {
     /// `ready`, `grant_needed` or `ended`.
     state: &'static str,
-    /// Why it is not `ready`, and what to do.
+    /// The reason why it is not `ready`, and the remedy.
     problem: Option<String>,
-    /// Who granted it last.
+    /// The caller that granted it last.
     granted_by: Option<String>,
     /// When that was.
     #[schemars(extend("format" = "date-time"))]
@@ -149,7 +150,7 @@ pub(crate) struct Credentials {
     next: Option<String>,
 }
 
-/// Which credentials are listed.
+/// A query for credentials.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Wanted {
@@ -161,10 +162,10 @@ pub(crate) struct Wanted {
     limit: Option<Limit>,
 }
 
-/// Its cursors.
+/// The letter of its cursors.
 const LIST: char = 'c';
 
-/// Whose credential is deleted.
+/// The owner of a credential that is deleted.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Owned {
@@ -242,7 +243,7 @@ pub(crate) async fn delete(
     Ok(Empty)
 }
 
-/// Where a person grants, and where the browser comes back to.
+/// The page where a person grants access, and the address that the browser returns to.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "NewGrant")]
@@ -264,7 +265,7 @@ pub(crate) struct BegunGrant {
     expires: Option<String>,
 }
 
-/// What the authorization server has sent with the browser.
+/// The answer of the authorization server, from the browser.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "GrantAnswer")]

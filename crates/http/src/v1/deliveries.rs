@@ -21,7 +21,7 @@ pub(crate) struct Attempt {
     at: String,
     /// The status of the response.
     status: Option<u16>,
-    /// Why there was none.
+    /// The reason why there was none.
     error: Option<String>,
 }
 
@@ -42,7 +42,7 @@ pub(crate) struct Delivery {
     id: String,
     /// The run that it tells of, `run_…`.
     run: String,
-    /// Where to: scheme, host and port. The rest of the URL can be a secret, and is not shown.
+    /// The target: scheme, host and port. The rest of the URL can be a secret, and is not shown.
     url: String,
     state: DeliveryState,
     /// The latest 16 attempts, the latest one last.
@@ -77,7 +77,7 @@ pub(crate) struct Deliveries {
     next: Option<String>,
 }
 
-/// Which deliveries are listed.
+/// A query for deliveries.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ListedDeliveries {
@@ -87,7 +87,7 @@ pub(crate) struct ListedDeliveries {
     limit: Option<Limit>,
 }
 
-/// Its cursors.
+/// The letter of its cursors.
 const LIST: char = 'i';
 
 /// A page of deliveries, the latest first.

@@ -27,7 +27,7 @@ use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::openapi::{Answer, Operation};
 
-/// Where the stream begins, and what is in it.
+/// The begin and the content of a stream.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Wanted {
@@ -40,7 +40,7 @@ pub(crate) struct Wanted {
     buffers: Buffers,
 }
 
-/// What of a message's binary buffers is in its event.
+/// The binary buffers of a message in its event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 enum Buffers {

@@ -15,7 +15,7 @@ use crate::body::refuse_encoding;
 use crate::error::ApiError;
 use crate::etag;
 
-/// How long, and how much, is still read of a body that is refused, so that its sender sees the answer.
+/// Time, and bytes, that are still read of a refused body, so that its sender sees the response.
 const REFUSED_TIME: Duration = Duration::from_secs(5);
 const REFUSED_BYTES: usize = 64 << 20;
 

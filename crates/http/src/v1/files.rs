@@ -77,7 +77,7 @@ impl From<FileKind> for Kind {
     }
 }
 
-/// Which files are listed.
+/// A query for files.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Wanted {
@@ -101,7 +101,7 @@ pub(crate) struct Directory {
     path: String,
 }
 
-/// How something is removed.
+/// The options of a removal.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Removal {

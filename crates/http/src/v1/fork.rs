@@ -56,7 +56,7 @@ struct Branch {
     session: Session,
     /// The copy of its parent's files.
     copied_bytes: u64,
-    /// What the branch may have lost.
+    /// Parts that the branch may have lost.
     hazards: Vec<ForkHazard>,
     /// Duration of each step.
     ms: BTreeMap<String, u64>,

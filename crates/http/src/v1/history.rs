@@ -49,7 +49,7 @@ pub(crate) struct Shown {
     next: Option<String>,
 }
 
-/// Where a page is.
+/// The position of a page.
 #[derive(Clone, Copy, Debug)]
 struct PagePosition {
     position: Option<HistoryPosition>,

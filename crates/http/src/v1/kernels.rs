@@ -31,7 +31,7 @@ pub(crate) struct SessionKernel {
     /// Routes of the Jupyter API accept it too.
     id: KernelId,
     session: SessionId,
-    /// Whether it is the first kernel of the session, which ends with it and has its id.
+    /// True for the first kernel of the session, which ends with it and has its id.
     first: bool,
     kernelspec: String,
     state: ExecutionState,
@@ -90,7 +90,7 @@ pub(crate) struct Kernels {
 pub(crate) struct Wanted {
     /// Default: that of the first kernel. Its program must exist in the session's sandbox.
     kernelspec: Option<String>,
-    /// Its first directory, relative to that of the session or absolute; default: that of the session.
+    /// The first directory, relative to that of the session or absolute; default: that of the session.
     cwd: Option<Text<1, CWD_BYTES>>,
     /// Environment variables of its processes. Those of the session are not included.
     #[serde(default, deserialize_with = "or_empty")]
@@ -102,7 +102,7 @@ pub(crate) struct Wanted {
     secrets: BTreeMap<String, String>,
 }
 
-/// Which kernel of a session a request is for.
+/// The kernel of a session that a request is for.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct OfKernel {
@@ -110,7 +110,7 @@ pub(crate) struct OfKernel {
     pub(super) kernel: Option<String>,
 }
 
-/// Which page of the list.
+/// A page of the list.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct KernelPage {
@@ -120,7 +120,7 @@ pub(crate) struct KernelPage {
     limit: Option<Limit>,
 }
 
-/// Its cursors.
+/// The letter of its cursors.
 const LIST: char = 'k';
 
 /// `GET /v1/sessions/{id}/kernels`: the first one, then the others in order of their start.

@@ -113,9 +113,9 @@ pub(crate) struct SandboxUsage {
     processes: u32,
     /// Connections to the network that have ended or were refused, of the session's kernel and its sandbox.
     network_connections: u64,
-    /// Their bytes to hosts.
+    /// Bytes of these connections to hosts.
     network_sent_bytes: u64,
-    /// Their bytes from hosts.
+    /// Bytes of these connections from hosts.
     network_received_bytes: u64,
     /// Calls of tools, those that were refused included.
     tool_calls: u64,
@@ -137,7 +137,7 @@ pub(crate) struct SandboxUsage {
     model_input_tokens: u64,
     /// Tokens that models have written.
     model_output_tokens: u64,
-    /// What that costs by the prices of the configuration, in its currency unit.
+    /// The costs of the calls by the prices of the configuration, in its currency unit.
     model_spend: Spend,
     /// Characters that tools of MCP have returned about it.
     returned_chars: u64,

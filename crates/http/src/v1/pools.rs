@@ -22,7 +22,7 @@ pub(crate) struct Pools {
     next: Option<String>,
 }
 
-/// Which page of the list.
+/// A page of the list.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PoolPage {
@@ -32,7 +32,7 @@ pub(crate) struct PoolPage {
     limit: Option<Limit>,
 }
 
-/// Its cursors.
+/// The letter of its cursors.
 const LIST: char = 'p';
 
 /// `GET /v1/pools`.

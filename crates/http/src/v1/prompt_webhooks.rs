@@ -36,7 +36,7 @@ pub(crate) struct Wanted {
     /// 1 to 64 lower-case letters, digits and hyphens; one of the tenant.
     #[schemars(extend("pattern" = "^[a-z0-9-]+$", "maxLength" = MAX_TRIGGER_NAME))]
     name: String,
-    /// Where prompts are posted.
+    /// The URL that prompts are posted to.
     url: Text<1, MAX_CALLBACK_URL>,
 }
 
@@ -46,11 +46,11 @@ pub(crate) struct PromptWebhook {
     #[schemars(extend("format" = "uuid"))]
     id: String,
     name: String,
-    /// Its tenant, or `operator`.
+    /// The tenant of its owner, or `operator`.
     owner: String,
     /// As whom answers are given.
     caller: String,
-    /// Where prompts are posted: scheme, host and port. The rest of the URL can be a secret, and is not shown.
+    /// The target of prompts: scheme, host and port. The rest of the URL can be a secret, and is not shown.
     url: String,
     #[schemars(extend("format" = "date-time"))]
     created: String,
@@ -114,7 +114,7 @@ pub(crate) struct Webhooks {
     next: Option<String>,
 }
 
-/// Which webhooks are listed.
+/// A query for webhooks of prompts.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Listed {
@@ -124,7 +124,7 @@ pub(crate) struct Listed {
     limit: Option<Limit>,
 }
 
-/// Its cursors.
+/// The letter of its cursors.
 const LIST: char = 'n';
 
 /// `GET /v1/prompt-webhooks`: those of the caller's tenant, for the operator all, by owner and name.
@@ -162,7 +162,7 @@ pub(crate) async fn deliveries(
     Ok(Json(delivery_page(all, &wanted)))
 }
 
-/// What the body of an answer has.
+/// The body of an answer.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Given {

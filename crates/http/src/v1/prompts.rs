@@ -65,7 +65,7 @@ fn is_zero(turn: &u32) -> bool {
     *turn == 0
 }
 
-/// Which prompts are listed.
+/// A query for prompts.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "WantedPrompts")]
@@ -145,7 +145,7 @@ pub(crate) async fn open(
     app.engine().answer_in_turn(&principal, bytes, made).await?
 }
 
-/// Which prompts of a kernel are listed.
+/// A query for the prompts of a kernel.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Which {
@@ -170,11 +170,11 @@ pub(crate) async fn list(
     Ok(Json(Prompts { prompts }))
 }
 
-/// What a person is to be asked.
+/// A question for a person.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NewPrompt {
-    /// What the person reads.
+    /// The text that the person reads.
     text: Text<1, 16_000>,
     /// The answers of which one is to be chosen; default: none, and the answer is a text.
     #[serde(default)]
@@ -205,7 +205,7 @@ pub(crate) async fn create(
     Ok(With(asked.map_err(|error| of_session(error, &id))?))
 }
 
-/// How long a request may wait.
+/// The time that a request may wait.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Patience {

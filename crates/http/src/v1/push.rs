@@ -28,13 +28,13 @@ const MESSAGE_BYTES: usize = 64 << 10;
 /// Bytes of a ping of ours on the wire.
 const PING_BYTES: u64 = 2;
 
-/// Where events come from.
+/// The source of events.
 pub(crate) trait Source: Send + 'static {
     /// The next ones as JSON, at least one; `None` after the last one. Waits while there is none. Cancel-safe.
     fn next(&mut self) -> impl Future<Output = Result<Option<Vec<Bytes>>, FeedClosed>> + Send;
 }
 
-/// Whether a request asks for a WebSocket in place of a stream, rightly.
+/// A valid request for a WebSocket in place of a stream.
 #[derive(Debug)]
 pub(crate) struct Upgrade(pub(super) Option<Asked>);
 
@@ -81,7 +81,7 @@ impl Answer for Socket {
 }
 
 impl Asked {
-    /// Of a request that asks rightly.
+    /// Checks a request for a WebSocket.
     pub(crate) fn new(request: &mut Request) -> Result<Self, ApiError> {
         let handshake = Handshake::new(request)?;
         let peer = request.extensions().get::<Peer>().cloned();
@@ -116,7 +116,7 @@ struct Patience {
     stall_timeout: Duration,
 }
 
-/// Why a connection ends.
+/// The reason of the end of a connection.
 #[derive(Debug)]
 enum End {
     /// The client says goodbye, with this payload.
@@ -189,7 +189,7 @@ async fn push(socket: Upgraded, mut source: impl Source, patience: Patience, shu
     closing_handshake(&mut outbox, &writing, &mut reader, ours).await;
 }
 
-/// What a message of the client means.
+/// Handles a message of the client.
 fn received(incoming: Result<Incoming, Close>, outbox: &mut Outbox) -> Option<End> {
     match incoming {
         Ok(Incoming::Ping(payload)) => outbox.pong(payload),

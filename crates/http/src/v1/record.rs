@@ -13,12 +13,12 @@ use serde_json::value::RawValue;
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "LogRecord")]
 pub(crate) struct Record<'a> {
-    /// Its number, without gaps; for a gap record the last missing number.
+    /// The number of the record, without gaps; for a gap record the last missing number.
     seq: u64,
     /// When it was stored.
     #[schemars(extend("format" = "date-time"))]
     at: String,
-    /// What it is: also the name of the server-sent event.
+    /// The kind of record, which is also the name of the server-sent event.
     event: EventKind,
     /// The kernel process that it belongs to.
     incarnation: u32,
@@ -44,7 +44,7 @@ pub(crate) struct Record<'a> {
     /// Sizes of its binary buffers.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     buffer_bytes: Vec<usize>,
-    /// Its binary buffers in base64, with `buffers=base64`.
+    /// The binary buffers in base64, with `buffers=base64`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     buffers: Vec<String>,
     /// Set if the message cannot be parsed.

@@ -46,15 +46,15 @@ pub(crate) struct Wanted {
     template: Option<String>,
     /// Seconds that a run of a skill may take, if that is less than the skill says.
     timeout_s: Option<Whole<1, TIMEOUT_MOST>>,
-    /// What becomes of due times that no gateway saw within a minute; default `run_once`.
+    /// The handling of due times that no gateway saw within a minute; default `run_once`.
     #[serde(default)]
-    missed: MissedPolicy,
-    /// What becomes of a due time while an earlier run is in progress; default `skip`.
+    missed: Missed,
+    /// The handling of a due time while an earlier run is in progress; default `skip`.
     #[serde(default)]
     overlap: Overlap,
-    /// Whether it starts runs; default true.
+    /// If true, it starts runs; default true.
     enabled: Option<bool>,
-    /// Where the result of each run is posted.
+    /// The URL that the result of each run is posted to.
     callback: Option<Text<1, MAX_CALLBACK_URL>>,
 }
 
@@ -78,7 +78,7 @@ impl From<Wanted> for NewTrigger {
     }
 }
 
-/// What is to change. Members that are left out stay.
+/// The changes. Members that are left out stay.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "ScheduleChange")]
@@ -117,7 +117,7 @@ pub(crate) struct Schedule {
     #[schemars(extend("format" = "uuid"))]
     id: String,
     name: String,
-    /// Its tenant, or `operator`.
+    /// The tenant of its owner, or `operator`.
     owner: String,
     /// As whom runs are started.
     caller: String,
@@ -130,9 +130,9 @@ pub(crate) struct Schedule {
     missed: MissedPolicy,
     overlap: Overlap,
     enabled: bool,
-    /// Where the result of each run is posted: scheme, host and port. The rest of the URL can be a secret, and is not shown.
+    /// The target of results: scheme, host and port. The rest of the URL can be a secret, and is not shown.
     callback: Option<String>,
-    /// Why the gateway has switched it off.
+    /// The reason why the gateway has switched it off.
     stopped: Option<String>,
     /// When it is due next; null: it is not.
     #[schemars(extend("format" = "date-time"))]
@@ -216,7 +216,7 @@ pub(crate) struct Schedules {
     next: Option<String>,
 }
 
-/// Which schedules are listed.
+/// A query for schedules.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Listed {
@@ -226,7 +226,7 @@ pub(crate) struct Listed {
     limit: Option<Limit>,
 }
 
-/// Its cursors.
+/// The letter of its cursors.
 const LIST: char = 'd';
 
 /// `GET /v1/schedules`: those of the caller's tenant, for the operator all, by owner and name.

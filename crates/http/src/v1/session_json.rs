@@ -94,14 +94,14 @@ struct WantedLimits {
 #[derive(Debug, JsonSchema)]
 #[schemars(untagged)]
 pub(crate) enum WantedNetwork {
-    /// Its name.
+    /// The name of a network.
     Name(String),
-    /// What can be reached through the gateway.
+    /// Hosts that can be reached through the gateway.
     #[schemars(with = "NetworkList")]
     List(AllowList),
 }
 
-/// What can be reached through the gateway.
+/// Hosts that can be reached through the gateway.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct NetworkList {
@@ -337,7 +337,7 @@ pub(crate) struct Session {
     start_reason: Option<String>,
     start_ms: u64,
     parent: Option<SessionId>,
-    /// Its place in a tree, if code of another session has started it, or null.
+    /// The place in a tree, if code of another session has started it, or null.
     tree: Option<Tree>,
     connections: u32,
     #[schemars(extend("format" = "date-time"))]

@@ -23,7 +23,7 @@ use crate::app::App;
 use crate::auth::Caller;
 use crate::error::ApiError;
 
-/// About how many bytes one session takes in a list.
+/// The approximate bytes of one session in a list.
 const SESSION_BYTES: usize = 1500;
 /// All that have ended, at most.
 const ENDED_BYTES: usize = 1000 * SESSION_BYTES;
@@ -49,7 +49,7 @@ struct ListedSession {
     memory_used_bytes: Option<u64>,
 }
 
-/// Which sessions are listed.
+/// A query for sessions.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Wanted {
@@ -72,10 +72,11 @@ pub(crate) struct Wanted {
     limit: Option<Limit>,
 }
 
-/// Its cursors.
+/// The letter of its cursors.
 const LIST: char = 's';
 
-/// What the list is ordered by: the start, or the end of those that have ended, the latest first. Also of what another replica lists.
+/// The key that orders the list: the start, or the end of sessions that have ended, the latest first. The same for the list of another
+/// replica.
 pub(crate) fn page_key(id: &str, created: &str, ended: Option<&str>) -> String {
     match ended {
         None => format!("{created} {id}"),
@@ -96,7 +97,7 @@ pub(crate) fn next_of(key: &str) -> String {
     Cursor::<LIST>::write(key)
 }
 
-/// How many sessions a query of the list wants.
+/// The number of sessions that a query of the list requests.
 pub(crate) fn page_size(uri: &Uri) -> usize {
     let wanted = parameters::<Wanted>(uri).ok();
     limit(wanted.and_then(|wanted| wanted.limit), PAGE_MOST)
@@ -281,7 +282,7 @@ pub(crate) struct Change {
     #[serde(default, deserialize_with = "span")]
     #[schemars(with = "Option<Seconds>")]
     lifetime_s: TimeChange,
-    /// What it may reach from now on, a part of what it may reach: `none`, or rules. Other connections are cut.
+    /// The network from now on, a part of the present one: `none`, or rules. Other connections are cut.
     network: Option<WantedNetwork>,
 }
 

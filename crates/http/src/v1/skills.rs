@@ -26,7 +26,7 @@ pub(crate) struct SkillFile {
     /// UTF-8.
     #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<String>,
-    /// What is not UTF-8.
+    /// Content that is not UTF-8.
     #[serde(skip_serializing_if = "Option::is_none")]
     base64: Option<String>,
 }
@@ -60,9 +60,9 @@ impl SkillFile {
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "NewSkill")]
 pub(crate) struct Published {
-    /// What it says of itself. Default: what the files say: `skill.json`, or the front matter of `SKILL.md`.
+    /// The manifest. Default: that of the files: `skill.json`, or the front matter of `SKILL.md`.
     manifest: Option<Manifest>,
-    /// Its files by their relative paths.
+    /// The files by their relative paths.
     files: BTreeMap<String, SkillFile>,
 }
 
@@ -76,7 +76,7 @@ pub(crate) struct ListedSkill {
     description: String,
     /// The address of its content: `sha256:` and 64 hexadecimal digits.
     digest: String,
-    /// Who published it.
+    /// The caller that published it.
     published_by: String,
     /// When it was published.
     #[schemars(extend("format" = "date-time"))]
@@ -93,13 +93,13 @@ pub(crate) struct ShownSkill {
     version: String,
     /// The address of its content: `sha256:` and 64 hexadecimal digits.
     digest: String,
-    /// Who published it; null: it is a draft.
+    /// The caller that published it; null: it is a draft.
     published_by: Option<String>,
     /// When it was published; null: it is a draft.
     #[schemars(extend("format" = "date-time"))]
     published: Option<String>,
     manifest: Manifest,
-    /// Its files by their relative paths.
+    /// The files by their relative paths.
     files: BTreeMap<String, SkillFile>,
 }
 
@@ -164,7 +164,7 @@ pub(crate) struct Skills {
     next: Option<String>,
 }
 
-/// Which skills are listed.
+/// A query for skills.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Wanted {
@@ -174,7 +174,7 @@ pub(crate) struct Wanted {
     limit: Option<Limit>,
 }
 
-/// Its cursors.
+/// The letter of its cursors.
 const LIST: char = 'l';
 
 /// `GET /v1/skills`: the skills of the caller's tenant, by name.
@@ -208,7 +208,7 @@ pub(crate) async fn list(
     Ok(Json(Skills { skills, next }))
 }
 
-/// Which version.
+/// The version of a skill.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct OfVersion {
@@ -216,7 +216,7 @@ pub(crate) struct OfVersion {
     pub(crate) version: Option<String>,
 }
 
-/// Which versions.
+/// The versions of a skill.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct OfVersions {
@@ -258,7 +258,7 @@ pub(crate) async fn delete(
 pub(crate) struct NewDraft {
     /// The name of the skill.
     name: String,
-    /// What it does.
+    /// The purpose of the skill.
     description: String,
     /// Numbers of entries of the session's history (`seq`), in the order in which they run.
     #[schemars(extend("maxItems" = MAX_CELLS))]

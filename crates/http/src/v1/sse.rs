@@ -39,7 +39,7 @@ pub(super) fn growing(
     response
 }
 
-/// How long a stream may be silent, and the gateway's end.
+/// The longest silence of a stream, and the gateway's end.
 pub(super) struct Waiting {
     keep_alive: Duration,
     shutdown: CancellationToken,
@@ -53,7 +53,7 @@ impl Waiting {
         }
     }
 
-    /// What a feed gives next; `None` when it is time for a sign of life.
+    /// The next value of a feed; `None` when it is time for a sign of life.
     pub(super) async fn next<T>(
         &self,
         next: impl Future<Output = Result<T, FeedClosed>>,
@@ -81,8 +81,8 @@ pub(crate) fn end(closed: &FeedClosed) -> Bytes {
     format!("event: end\ndata: {{\"reason\":\"{reason}\"}}\n\n").into()
 }
 
-/// Why a stream ends, in a stable word.
-pub(super) fn end_reason(closed: &FeedClosed) -> &'static str {
+/// The reason of the end of a stream, as a stable word.
+pub(super) fn end_reason(closed: &Closed) -> &'static str {
     match closed {
         FeedClosed::KernelGone => "kernel_gone",
         FeedClosed::Draining => "draining",

@@ -30,7 +30,7 @@ pub(crate) struct TemplatePage {
 #[schemars(rename = "Template")]
 struct Template {
     name: String,
-    /// Whether it is a kernelspec that the configuration has no template for.
+    /// True for a kernelspec that the configuration has no template for.
     implicit: bool,
     kernelspec: String,
     /// The kernelspec's name for people.
@@ -45,7 +45,7 @@ struct Template {
     provisioner: String,
     /// The image of its sandboxes, if it names one.
     image: Option<String>,
-    /// Other images that the caller may ask for.
+    /// More images that the caller may request.
     images: Vec<String>,
     /// `none`, `allow` (a list of what may be reached), or the name of an open network.
     network: String,
@@ -53,7 +53,7 @@ struct Template {
     credentials: Vec<String>,
     /// Tools that its sessions may use: servers, and patterns of their tools.
     tools: Vec<String>,
-    /// Other networks that the caller may ask for. `none` is always possible.
+    /// More networks that the caller may request. `none` is always possible.
     networks: Vec<String>,
     /// Limits of a session that asks for none. Null: no limit.
     limits: LimitValues,
@@ -64,11 +64,11 @@ struct Template {
     /// Seconds after which a session is ended, and the maximum that it may ask for. Null: no limit.
     lifetime_s: Option<u64>,
     files: FilesMode,
-    /// What is mounted into its sandboxes beside their own files.
+    /// Directories that are mounted into its sandboxes, in addition to their own files.
     mounts: Vec<TemplateMount>,
     /// Modules that are imported before a session starts, in sandboxes that start from a zygote.
     preload: Vec<String>,
-    /// Whether kernels are kept ready, so that a start takes milliseconds.
+    /// True if kernels are kept ready, so that a start takes milliseconds.
     pooled: bool,
 }
 
@@ -76,10 +76,10 @@ struct Template {
 #[derive(Debug, Serialize, JsonSchema)]
 struct TemplateMount {
     name: String,
-    /// Where it is in a sandbox.
+    /// The path in a sandbox.
     path: String,
     writable: bool,
-    /// Whether the tenant or the caller who starts a session has a part of its own.
+    /// True if each tenant or caller has a part of its own.
     personal: bool,
 }
 
@@ -173,7 +173,7 @@ impl Template {
     }
 }
 
-/// Which page of the list.
+/// A page of the list.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Wanted {
@@ -183,7 +183,7 @@ pub(crate) struct Wanted {
     limit: Option<Limit>,
 }
 
-/// Its cursors.
+/// The letter of its cursors.
 const LIST: char = 'm';
 
 /// `GET /v1/templates`, in the order of names.

@@ -28,7 +28,7 @@ pub(crate) struct Requested {
     scope: Scope,
     /// A tenant of the configuration. Default: that of the token that creates it. Only the operator may name another one.
     tenant: Option<String>,
-    /// What it is for.
+    /// The purpose of the token.
     #[schemars(extend("maxLength" = MAX_DESCRIPTION_CHARS))]
     description: Option<String>,
     /// Seconds until it expires. Default: it expires together with the token that creates it, or never.
@@ -41,7 +41,7 @@ pub(crate) struct Requested {
 pub(crate) struct Token {
     #[schemars(extend("format" = "uuid"))]
     id: String,
-    /// Its tenant, or `operator`.
+    /// The tenant of its owner, or `operator`.
     owner: String,
     /// Name of the caller that its holder is.
     caller: String,
@@ -75,7 +75,7 @@ impl From<AccessToken> for Token {
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "CreatedToken")]
 pub(crate) struct Made {
-    /// What clients send. It is shown once and stored as a hash.
+    /// The text that clients send. It is shown once and stored as a hash.
     token: String,
     #[serde(flatten)]
     shown: Token,
@@ -90,7 +90,7 @@ pub(crate) struct Tokens {
     next: Option<String>,
 }
 
-/// Which tokens are listed.
+/// A query for access tokens.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Wanted {
@@ -106,14 +106,14 @@ pub(crate) struct Wanted {
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "RevokedToken")]
 pub(crate) struct Revoked {
-    /// How many workflow runs were cancelled because the token had started them.
+    /// The number of workflow runs that were cancelled because the token had started them.
     stopped: usize,
     /// The ids of these runs.
     #[schemars(extend("maxItems" = MAX_RUNS_IN_PROGRESS))]
     stopped_runs: Vec<String>,
 }
 
-/// Its cursors.
+/// The letter of its cursors.
 const LIST: char = 't';
 
 /// `POST /v1/tokens`.

@@ -21,13 +21,13 @@ pub(crate) struct Shown {
     id: String,
     /// The tenant of the sessions, or `operator`.
     owner: String,
-    /// Who starts the sessions.
+    /// The caller that starts the sessions.
     caller: String,
-    /// Their template.
+    /// The template of the sessions.
     template: String,
     /// The tool: `server.tool`.
     tool: String,
-    /// Who approved it.
+    /// The caller that approved it.
     approved_by: String,
     /// When it was approved.
     #[schemars(extend("format" = "date-time"))]
@@ -58,7 +58,7 @@ pub(crate) struct Approvals {
     next: Option<String>,
 }
 
-/// Which approvals are listed.
+/// A query for approvals.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Wanted {
@@ -68,7 +68,7 @@ pub(crate) struct Wanted {
     limit: Option<Limit>,
 }
 
-/// Its cursors.
+/// The letter of its cursors.
 const LIST: char = 'j';
 
 /// `GET /v1/tool-approvals`: those of the caller's tenant, for the operator all, by owner, caller, template and tool.

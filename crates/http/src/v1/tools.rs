@@ -17,7 +17,7 @@ use crate::error::ApiError;
 /// Tools of an answer, if the request does not say how many.
 const FOUND: usize = 10;
 
-/// What is looked for.
+/// A search for tools.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Wanted {
@@ -35,7 +35,7 @@ pub(crate) struct Wanted {
 pub(crate) struct NewCall {
     /// `server.tool`.
     tool: String,
-    /// Its arguments.
+    /// The arguments of the tool.
     #[serde(default)]
     arguments: Map<String, Value>,
     /// Seconds that it may take, if that is less than its server permits.

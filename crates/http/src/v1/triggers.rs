@@ -1,4 +1,4 @@
-//! What schedules, webhooks and webhooks of prompts share: all are triggers of the engine.
+//! The common parts of schedules, webhooks and webhooks of prompts: all are triggers of the engine.
 
 use himalia_engine::{EngineError, Principal, RunTarget, TriggerInfo, TriggerKind};
 
@@ -22,7 +22,7 @@ pub(crate) async fn trigger_page<T, const LIST: char>(
     Ok((shown, next))
 }
 
-/// What a schedule or a webhook starts: it has a target from its start on.
+/// The target of a schedule or a webhook. It has one from its start on.
 pub(crate) fn target_of(info: &TriggerInfo) -> Result<RunTarget, ApiError> {
     let missing = || EngineError::internal("reading a trigger", "it has no target");
     Ok(info.target.clone().ok_or_else(missing)?)

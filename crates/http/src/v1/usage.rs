@@ -12,7 +12,7 @@ use crate::app::App;
 use crate::auth::Caller;
 use crate::error::ApiError;
 
-/// Whose usage.
+/// The owner of the usage.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Whose {
@@ -20,7 +20,7 @@ pub(crate) struct Whose {
     tenant: Option<String>,
 }
 
-/// How much is used, and how much may be.
+/// An amount that is used, and its limit.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Used {
     used: u64,
@@ -34,7 +34,7 @@ impl From<Amounts> for Used {
     }
 }
 
-/// How much money is used, and how much may be, in the currency unit of the configuration.
+/// An amount of money that is used, and its limit, in the currency unit of the configuration.
 #[derive(Debug, Serialize, JsonSchema)]
 struct UsedSpend {
     used: Spend,
@@ -61,7 +61,7 @@ struct Disk {
     limit: Option<u64>,
 }
 
-/// What one caller uses, and today has used.
+/// The usage of one caller, now and today.
 #[derive(Debug, Serialize, JsonSchema)]
 struct OfCaller {
     caller: String,
@@ -86,7 +86,7 @@ impl From<CallerUsage> for OfCaller {
     }
 }
 
-/// What a tenant, or the operator, uses.
+/// The usage of a tenant, or of the operator.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Usage {
     /// The tenant, or `operator`.
@@ -100,9 +100,9 @@ pub(crate) struct Usage {
     cpu_ms: Used,
     /// Bytes of sandboxes to and from the network today, of all replicas.
     network_bytes: Used,
-    /// Of these, bytes to hosts.
+    /// Bytes of these connections to hosts.
     network_sent_bytes: u64,
-    /// Of these, bytes from hosts.
+    /// Bytes of these connections from hosts.
     network_received_bytes: u64,
     /// Connections of sandboxes to the network now.
     network_connections: Used,
@@ -110,11 +110,11 @@ pub(crate) struct Usage {
     tool_calls: Used,
     /// Tokens that models have read and written for code today, of all replicas.
     model_tokens: Used,
-    /// Of these, tokens that they have read.
+    /// Tokens that the models have read.
     model_input_tokens: u64,
-    /// Of these, tokens that they have written.
+    /// Tokens that the models have written.
     model_output_tokens: u64,
-    /// What that cost.
+    /// The costs of the calls.
     model_spend: UsedSpend,
     /// Characters that tools of MCP have returned today, of all replicas.
     returned_chars: Used,
@@ -132,7 +132,7 @@ pub(crate) struct Usage {
     starts_per_second: Option<u64>,
     /// Native executions that have ended today, of all replicas.
     executions: u64,
-    /// How long they ran.
+    /// The duration of the executions.
     execution_ms: u64,
     /// All callers for the scope `admin` and the operator, otherwise the one that asks.
     callers: Vec<OfCaller>,

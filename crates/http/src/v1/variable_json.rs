@@ -1,4 +1,4 @@
-//! What kernels say of one variable, for the description of the API. The kernel makes these replies, and they are passed on as they
+//! Descriptions of one variable by kernels, for the description of the API. The kernel makes these replies, and they are passed on as they
 //! are: a kernel that is not `himalia_kernel` may leave out members or add some.
 
 use himalia_engine::VariableInfo;
@@ -15,7 +15,7 @@ pub(crate) struct VariableReply {
     /// `table`, `array`, `items`, `text` or `object`.
     #[serde(skip_serializing_if = "Option::is_none")]
     kind: Option<String>,
-    /// Its rows; absent for an `object`.
+    /// The rows; absent for an `object`.
     #[serde(skip_serializing_if = "Option::is_none")]
     page: Option<Page>,
     /// The kernel process that it is in.

@@ -21,7 +21,7 @@ use crate::error::ApiError;
 
 /// The media type of Arrow IPC streams, as IANA has it.
 const ARROW: &str = "application/vnd.apache.arrow.stream";
-/// Of an Arrow reply: counts and the kernel process, which a stream has no place for.
+/// Headers of an Arrow reply: counts and the kernel process, which a stream has no place for.
 const INCARNATION: HeaderName = HeaderName::from_static("x-himalia-incarnation");
 const TOTAL: HeaderName = HeaderName::from_static("x-himalia-total");
 const MATCHED: HeaderName = HeaderName::from_static("x-himalia-matched");
@@ -43,7 +43,7 @@ pub(crate) struct ListedVariables {
     incarnation: u32,
 }
 
-/// Which variables are listed.
+/// A query for variables.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Wanted {
@@ -76,7 +76,7 @@ impl JsonSchema for OneVariable {
     }
 }
 
-/// Which part of a variable, as what.
+/// The part of a variable, and its form.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Part {
@@ -221,7 +221,7 @@ fn condition(text: &str) -> Result<VariableFilter, ApiError> {
     }
 }
 
-/// Whether Arrow is the first known type in `Accept`.
+/// Checks whether Arrow is the first known type in `Accept`.
 fn accepts_arrow(headers: &HeaderMap) -> bool {
     let accepted = headers.get_all(header::ACCEPT).iter();
     let mut types = accepted

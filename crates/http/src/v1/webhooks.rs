@@ -47,9 +47,9 @@ pub(crate) struct Wanted {
     template: Option<String>,
     /// Seconds that a run of a skill may take, if that is less than the skill says.
     timeout_s: Option<Whole<1, TIMEOUT_MOST>>,
-    /// Whether it starts runs; default true.
+    /// If true, it starts runs; default true.
     enabled: Option<bool>,
-    /// Where the result of each run is posted.
+    /// The URL that the result of each run is posted to.
     callback: Option<Text<1, MAX_CALLBACK_URL>>,
 }
 
@@ -68,7 +68,7 @@ impl From<Wanted> for NewTrigger {
     }
 }
 
-/// What is to change. Members that are left out stay.
+/// The changes. Members that are left out stay.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "WebhookChange")]
@@ -100,18 +100,18 @@ pub(crate) struct Webhook {
     #[schemars(extend("format" = "uuid"))]
     id: String,
     name: String,
-    /// Its tenant, or `operator`.
+    /// The tenant of its owner, or `operator`.
     owner: String,
     /// As whom runs are started.
     caller: String,
-    /// Where messages are sent: a path of the gateway's address.
+    /// The target of messages: a path of the gateway's address.
     path: String,
     target: RunTarget,
     inputs: Map<String, Value>,
     template: Option<String>,
     timeout_s: Option<u64>,
     enabled: bool,
-    /// Where the result of each run is posted: scheme, host and port. The rest of the URL can be a secret, and is not shown.
+    /// The target of results: scheme, host and port. The rest of the URL can be a secret, and is not shown.
     callback: Option<String>,
     #[schemars(extend("format" = "date-time"))]
     created: String,
@@ -177,7 +177,7 @@ pub(crate) struct Webhooks {
     next: Option<String>,
 }
 
-/// Which webhooks are listed.
+/// A query for webhooks.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Listed {
@@ -187,7 +187,7 @@ pub(crate) struct Listed {
     limit: Option<Limit>,
 }
 
-/// Its cursors.
+/// The letter of its cursors.
 const LIST: char = 'b';
 
 /// `GET /v1/webhooks`: those of the caller's tenant, for the operator all, by owner and name.

@@ -18,7 +18,7 @@ use crate::error::ApiError;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NewWorkflow {
-    /// What it says of itself.
+    /// The definition of the workflow.
     definition: WorkflowDefinition,
 }
 
@@ -31,7 +31,7 @@ pub(crate) struct ListedWorkflow {
     description: String,
     /// The address of its content: `sha256:` and 64 hexadecimal digits.
     digest: String,
-    /// Who published it.
+    /// The caller that published it.
     published_by: String,
     /// When it was published.
     #[schemars(extend("format" = "date-time"))]
@@ -48,7 +48,7 @@ pub(crate) struct ShownWorkflow {
     version: String,
     /// The address of its content: `sha256:` and 64 hexadecimal digits. It covers the digests of its skills.
     digest: String,
-    /// Who published it.
+    /// The caller that published it.
     published_by: String,
     /// When it was published.
     #[schemars(extend("format" = "date-time"))]
@@ -100,7 +100,7 @@ pub(crate) struct Workflows {
     next: Option<String>,
 }
 
-/// Which workflows are listed.
+/// A query for workflows.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Wanted {
@@ -110,7 +110,7 @@ pub(crate) struct Wanted {
     limit: Option<Limit>,
 }
 
-/// Its cursors.
+/// The letter of its cursors.
 const LIST: char = 'w';
 
 /// `GET /v1/workflows`: the workflows of the caller's tenant, by name.

@@ -24,7 +24,7 @@ pub(crate) fn of<'a>(request: &HeaderMap, own: &'a str) -> Cow<'a, str> {
     }
 }
 
-/// Whether it can stand in a cookie's path and in a policy as it is.
+/// Checks whether the text can stand unchanged in a cookie's path and in a policy.
 fn is_path(text: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-._~/".contains(c);
     text.len() <= MOST && text.starts_with('/') && !text.starts_with("//") && text.chars().all(plain)

@@ -14,11 +14,11 @@ use crate::etag;
 /// A file of the viewer, compressed when it was built.
 #[derive(Clone, Copy, Debug)]
 pub struct ViewerFile {
-    /// Its path below the page, such as `assets/index-1a2b.js`.
+    /// The path below the page, such as `assets/index-1a2b.js`.
     pub path: &'static str,
-    /// Its content as Brotli (RFC 7932).
+    /// The content as Brotli (RFC 7932).
     pub brotli: &'static [u8],
-    /// Its content as gzip (RFC 1952).
+    /// The content as gzip (RFC 1952).
     pub gzip: &'static [u8],
 }
 
@@ -35,7 +35,7 @@ pub(super) struct File {
 }
 
 impl Viewer {
-    /// Of these files.
+    /// The viewer with these files.
     pub fn new(files: &[ViewerFile]) -> Self {
         let file = |file: &ViewerFile| {
             let kind = mime_guess::from_path(file.path).first_or_octet_stream();
@@ -54,7 +54,7 @@ impl Viewer {
         Self(Arc::new(files.iter().map(|f| (f.path, file(f))).collect()))
     }
 
-    /// Whether there is none.
+    /// Checks whether there are no files.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -67,7 +67,7 @@ impl fmt::Debug for Viewer {
 }
 
 impl File {
-    /// Its content in this form. Plain is for clients that take nothing else; it is unpacked for each of them.
+    /// The content in this form. Plain is for clients that take nothing else; it is unpacked for each of them.
     pub(super) fn content(&self, encoding: Encoding) -> std::io::Result<Bytes> {
         match encoding {
             Encoding::Brotli => Ok(Bytes::from_static(self.brotli)),

@@ -1,4 +1,4 @@
-//! Which form of a file a client takes (RFC 9110 §12.5.3).
+//! The encoding of a file that a client takes (RFC 9110 §12.5.3).
 
 use axum::http::{HeaderMap, header};
 

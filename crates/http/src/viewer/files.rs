@@ -11,7 +11,7 @@ use crate::app::App;
 use crate::error::ApiError;
 use crate::etag;
 
-/// What `/` is without a viewer.
+/// The page at `/` without a viewer.
 const NOT_BUILT: &str = "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>Himalia</title>\
 <h1>Himalia</h1><p>This gateway was built without its viewer. <code>make web</code> builds the viewer, \
 and <code>cargo build</code> then takes it in; <code>make build</code> does both.</p>\n";

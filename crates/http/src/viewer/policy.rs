@@ -1,4 +1,4 @@
-//! What the viewer's pages may do, as browsers enforce it.
+//! The policy of the viewer's pages, which browsers enforce.
 //!
 //! The page itself runs its own scripts only and talks to the gateway only. The frame runs output of kernels, in an
 //! opaque origin without network access.

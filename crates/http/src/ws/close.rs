@@ -1,4 +1,4 @@
-//! Why a connection ends, as the code and text of a close frame.
+//! The reason of the end of a connection, as the code and text of a close frame.
 //!
 //! `JupyterLab` does not reconnect after 1000 and 1001, so these two are never sent while the kernel lives.
 //!

@@ -8,7 +8,7 @@ use tokio::time::timeout;
 use super::{Outbox, Reader};
 use crate::socket::WriteHalf;
 
-/// How long the end of a connection may take: the rest of what is being written, the close frame, the client's answer.
+/// Time for the end of a connection: the rest of the frame that is being written, the close frame, the client's answer.
 pub(crate) const CLOSING_TIME: Duration = Duration::from_secs(2);
 
 /// Writes what is left, a close frame at its end. If the close is `ours`, waits for the peer's answer.

@@ -25,12 +25,12 @@ pub(crate) struct Handshake {
 #[derive(Debug)]
 pub(crate) struct Upgraded {
     pub(crate) stream: Stream,
-    /// What was received together with the request.
+    /// Bytes that were received together with the request.
     pub(crate) early: bytes::Bytes,
 }
 
 impl Handshake {
-    /// Whether a request asks for a WebSocket, rightly or wrongly.
+    /// Checks whether a request asks for a WebSocket, valid or not.
     pub(crate) fn is_asked(headers: &HeaderMap) -> bool {
         has_token(headers, header::UPGRADE, "websocket")
     }
@@ -70,12 +70,12 @@ impl Handshake {
         }
     }
 
-    /// Whether the client offers a subprotocol.
+    /// Checks whether the client offers a subprotocol.
     pub(crate) fn offers(&self, protocol: &str) -> bool {
         self.protocols.iter().any(|p| p == protocol)
     }
 
-    /// Whether the client offers any subprotocol.
+    /// Checks whether the client offers any subprotocol.
     pub(crate) fn offers_any(&self) -> bool {
         !self.protocols.is_empty()
     }

@@ -14,8 +14,8 @@ const COPY_BYTES: usize = 4 << 10;
 /// Most slices of one gathered write.
 const SLICES: usize = 64;
 
-/// What waits to be written, as one stream of bytes. Nothing is lost when a flush is cancelled: the next one
-/// continues where it stopped. The caller bounds what it holds: push again only when it is empty.
+/// Bytes that wait to be written, as one stream. Nothing is lost when a flush is cancelled: the next one continues where it stopped. The
+/// caller bounds the size: push again only when it is empty.
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
     chunks: VecDeque<Bytes>,
@@ -75,7 +75,7 @@ impl Outbox {
         }
     }
 
-    /// How many bytes of the stream the socket has taken.
+    /// The number of bytes of the stream that the socket has taken.
     pub(crate) fn written(&self) -> u64 {
         self.written
     }

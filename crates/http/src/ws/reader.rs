@@ -117,7 +117,7 @@ impl<R: AsyncRead + Unpin> Reader<R> {
         }
     }
 
-    /// Whether a message was refused, so that the peer's close is not recognised any more.
+    /// Set after a message was refused, so that the peer's close is not recognised any more.
     pub(crate) fn has_refused(&self) -> bool {
         self.refused
     }

@@ -10,7 +10,7 @@ use himalia_wire::{Channel, Error, Limits, legacy, v1};
 use crate::jupyter::quirks::Quirks;
 use crate::ws::{Close, Incoming, Outbox};
 
-/// How a connection writes messages.
+/// The encoding of messages on a connection.
 #[derive(Clone, Debug)]
 pub(super) enum Framing {
     /// `v1.kernel.websocket.jupyter.org`, which is also how messages are kept: nothing is converted.
@@ -19,7 +19,7 @@ pub(super) enum Framing {
     Legacy(Quirks),
 }
 
-/// Why a message of the client goes no further.
+/// The reason to refuse a message of the client.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
     /// The connection has to end.
@@ -29,7 +29,7 @@ pub(super) enum Refusal {
 }
 
 impl Framing {
-    /// What the handshake answers.
+    /// The subprotocol in the response to the handshake.
     pub(super) fn subprotocol(&self) -> Option<&'static str> {
         match self {
             Self::V1 => Some(v1::SUBPROTOCOL),

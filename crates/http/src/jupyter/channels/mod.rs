@@ -115,7 +115,7 @@ fn choose(handshake: &Handshake, headers: &HeaderMap) -> Framing {
     Framing::Legacy(Quirks::of(agent, browser, handshake.offers_any()))
 }
 
-/// What the address of a request says of its client.
+/// Reads the client from the address of a request.
 pub(crate) fn attach(uri: &Uri) -> Result<Attach, ApiError> {
     let wire_session = match query::last(uri, "session_id") {
         Some(id) if id.len() > SESSION_ID_BYTES => {

@@ -1,4 +1,4 @@
-//! What the client has got.
+//! The position of a client in its messages.
 //!
 //! A Jupyter socket carries no acknowledgement of messages, but TCP acknowledges bytes. Each message is marked with where
 //! it ends in the stream of bytes; those whose end the peer's TCP has acknowledged count as got, and a client that
@@ -23,13 +23,13 @@ impl Positions {
         self.marks.push_back((end, seq));
     }
 
-    /// Whether messages are on their way.
+    /// Checks whether messages are on their way.
     pub(super) fn pending(&self) -> bool {
         !self.marks.is_empty()
     }
 
-    /// Of the stream, `written` bytes went into the socket, of which `unacknowledged` are on their way. Returns the last
-    /// message that the peer has got, if it is news.
+    /// Settles the position: of the stream, `written` bytes went into the socket, of which `unacknowledged` are on their way. Returns the
+    /// last message that the peer has received, if it has changed.
     pub(super) fn settle(&mut self, written: u64, unacknowledged: u64) -> Option<u64> {
         self.acknowledged = self.acknowledged.max(written.saturating_sub(unacknowledged));
         let mut got = None;
@@ -42,7 +42,7 @@ impl Positions {
         got
     }
 
-    /// How many bytes of the stream the peer has acknowledged, as of the last settlement.
+    /// The number of bytes that the peer has acknowledged, as of the last settlement.
     pub(super) fn acknowledged(&self) -> u64 {
         self.acknowledged
     }

@@ -15,7 +15,7 @@ use super::session::End;
 use super::transmit::Outgoing;
 use crate::ws::{Close, Incoming, Reader};
 
-/// Where requests go. A seam for tests; [`himalia_engine::Requests`] is the real one.
+/// The target of requests. A seam for tests; [`himalia_engine::Requests`] is the real one.
 pub(crate) trait Sink: Send + Sync {
     /// As [`himalia_engine::Requests::send`].
     fn send(&self, frame: Frame) -> impl Future<Output = Result<(), EngineError>> + Send;
@@ -35,7 +35,7 @@ const BACKLOG_BYTES: usize = 8 << 20;
 /// Dropped messages that are logged one by one for a connection; how many there were in all is said at its end.
 const LOGGED_DROPS: u64 = 5;
 
-/// What the two directions of a connection know of each other.
+/// The shared state of the two directions of a connection.
 #[derive(Debug, Default)]
 pub(super) struct Signs {
     /// Something was received since the last look.
@@ -116,7 +116,7 @@ impl<R: AsyncRead + Unpin, S: Sink> Receive<'_, R, S> {
         }
     }
 
-    /// What became of a request. A kernel that is gone says so in the other direction.
+    /// Handles the result of a request. A kernel that is gone is reported in the other direction.
     fn judge(&self, frame: &Frame, sent: Result<(), EngineError>) -> Option<End> {
         match sent {
             Ok(()) => None,

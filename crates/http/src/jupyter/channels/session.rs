@@ -19,7 +19,7 @@ use super::transmit::{Source, Transmit, settle};
 use crate::app::App;
 use crate::ws::{self, Close, Outbox, Reader, Upgraded};
 
-/// Why a connection ends.
+/// The reason of the end of a connection.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum End {
     /// The client says goodbye, with this payload.

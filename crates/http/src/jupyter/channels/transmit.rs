@@ -21,7 +21,7 @@ use super::session::End;
 use crate::socket::WriteHalf;
 use crate::ws::{Close, Outbox};
 
-/// Where messages come from. A seam for tests; [`himalia_engine::Feed`] is the real one.
+/// The source of messages. A seam for tests; [`himalia_engine::Feed`] is the real one.
 pub(crate) trait Source: Send {
     /// As [`Feed::next`].
     fn next(&mut self) -> impl Future<Output = Result<Vec<Delivery>, FeedClosed>> + Send;
@@ -45,7 +45,7 @@ impl Source for Feed {
     }
 }
 
-/// What the other direction wants to be sent.
+/// A message of the other direction that is to be sent.
 #[derive(Debug)]
 pub(super) enum Outgoing {
     /// The answer to a ping.
@@ -58,7 +58,7 @@ pub(super) enum Outgoing {
 /// at when the time has passed.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 const LOOK_AGAIN_BYTES: u64 = 64 << 10;
-/// What was not acknowledged at a look is looked at again after this, without a write.
+/// Interval of the checks for acknowledgements while nothing is written.
 const SETTLE: Duration = Duration::from_millis(100);
 
 /// Bytes that are written without a pause.

@@ -60,7 +60,7 @@ pub(crate) async fn open(
     Ok(asked.serve(app, kernel, feed, requests).into_response())
 }
 
-/// What the WebSocket and its link know together.
+/// The shared state of the WebSocket and its link.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
     pub(super) kernel_session: Mutex<String>,

@@ -31,7 +31,7 @@ use crate::ws;
 /// Messages that are handed on together.
 const BATCH: usize = 64;
 
-/// Whose channels, and how an owner is asked for them.
+/// The channels of a client, and the way to ask an owner for them.
 pub(super) struct Attaching {
     pub(super) cluster: Cluster,
     pub(super) principal: Principal,
@@ -42,12 +42,12 @@ pub(super) struct Attaching {
 
 /// The stream to and from an owner.
 pub(super) struct Upstream {
-    /// What it is sent. Its end is the end of the client.
+    /// The stream to the owner. Its end is the end of the client.
     sender: mpsc::Sender<Bytes>,
     body: Body,
 }
 
-/// What an owner says.
+/// The answer of an owner.
 pub(super) enum Attached {
     Upstream(Upstream),
     Refused(Response),
@@ -137,7 +137,7 @@ fn outgoing() -> (mpsc::Sender<Bytes>, Body) {
     (sender, Body::from_stream(pieces))
 }
 
-/// How the stream of one owner ends.
+/// The end of the stream of one owner.
 #[derive(Debug)]
 enum End {
     /// The client is gone.

@@ -17,5 +17,5 @@ mod owner;
 pub(super) use client::open;
 pub(super) use owner::serve;
 
-/// Where owners serve it; below it the id of the kernel.
+/// The path at which owners serve channels; the last segment is the id of the kernel.
 pub(super) const ROUTE: &str = "/relay/channels/{kernel_id}";

@@ -27,7 +27,7 @@ use crate::ws;
 /// Shell messages that wait while the kernel's lane is full: as for a client of this replica.
 const BACKLOG_MESSAGES: usize = 256;
 const BACKLOG_BYTES: usize = 8 << 20;
-/// What the reading side has to say.
+/// Most notes from the reading side that wait.
 const NOTES: usize = 32;
 /// Bytes of messages that are written together.
 const PIECE_BYTES: usize = 64 << 10;
@@ -97,7 +97,7 @@ async fn run(receive: Receive, mut transmit: Transmit) {
     transmit.settle();
 }
 
-/// What the reading side tells the writing side.
+/// A note from the reading side to the writing side.
 enum Note {
     Accepted(u64),
     /// A line on the client's standard error, below the request with this header.
@@ -206,7 +206,7 @@ async fn completed(sending: Pin<&mut Option<impl Future<Output = Sent>>>) -> Sen
     }
 }
 
-/// What became of a request. A kernel that is gone says so in the other direction.
+/// Reports the result of a request. A kernel that is gone is reported in the other direction.
 async fn judge(notes: &mpsc::Sender<Note>, (number, frame, sent): Sent) {
     if let Err(error) = &sent
         && !error.is_absent()

@@ -42,7 +42,7 @@ pub(crate) use session_stream::all as session_events;
 const PAGE_BYTES: u64 = 64 << 10;
 const PAGE_MOST: u64 = 1 << 20;
 
-/// About how many bytes one execution takes in a list.
+/// The approximate bytes of one execution in a list.
 const BRIEF_BYTES: usize = 256;
 
 /// Executions of a page of a list, at most and by default: all that a kernel remembers.
@@ -70,7 +70,7 @@ pub(in crate::v1) enum Order {
     Desc,
 }
 
-/// Which executions are listed.
+/// A query for executions.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Wanted {
@@ -248,7 +248,7 @@ pub(crate) struct Shown {
     returned_chars: Option<u64>,
 }
 
-/// How long an answer waits, and what is in it.
+/// The wait for an execution, and the content of the response.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Looked {
@@ -307,7 +307,7 @@ pub(crate) struct OutputPart {
     complete: bool,
 }
 
-/// Which part of the text of an execution.
+/// A part of the text of an execution.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Page {
@@ -350,7 +350,7 @@ pub(crate) async fn output(
     })))
 }
 
-/// Where a stream begins.
+/// The begin of a stream.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Begin {
@@ -384,7 +384,7 @@ pub(crate) async fn events(
     Ok(Either::One(stream::of(&app, id, feed, framing)))
 }
 
-/// Whether an interrupt was sent.
+/// The result of an interrupt.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Stopping {
     /// False if the execution has already ended.

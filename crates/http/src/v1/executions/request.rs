@@ -19,7 +19,7 @@ use crate::v1::input::{Text, Wait, Whole, key_of};
 use crate::v1::session_json::or_empty;
 use crate::variables;
 
-/// How long a response waits for the end of an execution by default. The execution continues afterwards.
+/// Time that a response waits for the end of an execution by default. The execution continues afterwards.
 pub(super) const WAIT: Duration = Duration::from_mins(5);
 /// The longest wait, seconds.
 pub(in crate::v1) const WAIT_MOST: u64 = 600;
@@ -30,7 +30,7 @@ pub(super) struct Requested {
     pub(super) execute: Execute,
     /// It is answered at once, whatever the form of the answer.
     pub(super) background: bool,
-    /// How long one JSON answer waits.
+    /// Time that one JSON response waits.
     pub(super) wait: Patience,
     /// Images in one JSON answer.
     pub(super) images: images::Bounds,
@@ -47,7 +47,7 @@ pub(super) enum Patience {
     Usual { queued: Duration },
 }
 
-/// How the answer comes.
+/// The form of the response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::v1) enum Form {
     /// One result.
@@ -68,7 +68,7 @@ impl Form {
     }
 }
 
-/// What `known` says of the first type in `Accept` that it knows.
+/// The result of `known` for the first type in `Accept` that it knows.
 pub(super) fn first_known<T>(headers: &HeaderMap, known: impl Fn(&str) -> Option<T>) -> Option<T> {
     let accepted = headers.get_all(header::ACCEPT).iter();
     let accepted = accepted.filter_map(|value| value.to_str().ok());
@@ -102,9 +102,9 @@ pub(crate) struct NewExecution {
     /// Pixels on a side of these images; of a larger one the response contains the smaller copy (`preview`), if there is one. Default: any
     /// number.
     image_pixels: Option<Whole<1, { images::MOST_PIXELS }>>,
-    /// Whether the code may ask for input; default false.
+    /// If true, the code may ask for input; default false.
     allow_stdin: Option<bool>,
-    /// Whether the kernel counts it and stores it in its history; default true.
+    /// If true, the kernel counts it and stores it in its history; default true.
     store_history: Option<bool>,
     /// Run only in this kernel process.
     expect_incarnation: Option<Whole<0, { u32::MAX as u64 }>>,
@@ -116,7 +116,7 @@ pub(crate) struct NewExecution {
     env: BTreeMap<String, String>,
     /// The working directory while the code runs, absolute or relative to that of the session, as `env`.
     cwd: Option<Text<1, MAX_CWD_BYTES>>,
-    /// What the caller wants to find with the execution again; at most 4,096 bytes as JSON.
+    /// Data of the caller that is returned with the execution; at most 4,096 bytes as JSON.
     #[serde(default, deserialize_with = "or_empty")]
     #[schemars(with = "Option<Map<String, Value>>")]
     metadata: Map<String, Value>,

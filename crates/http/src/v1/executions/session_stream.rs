@@ -23,7 +23,7 @@ use crate::v1::kernels::kernel_id;
 use crate::v1::push::{self, Socket, Upgrade};
 use crate::v1::sessions::of_session;
 
-/// Where the stream begins.
+/// The begin of the stream.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Wanted {

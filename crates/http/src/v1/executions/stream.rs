@@ -22,7 +22,7 @@ use crate::openapi::{Answer, Operation};
 use crate::v1::answers::{Either, Events as ServerSent, Lines};
 use crate::v1::{push, sse};
 
-/// How events stand in a body.
+/// The encoding of events in a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::v1) enum Framing {
     /// `text/event-stream`.
@@ -70,7 +70,7 @@ pub(in crate::v1) fn describe<T: JsonSchema>(operation: &mut Operation<'_>) {
     }
 }
 
-/// Where the events of a body come from.
+/// The source of the events of a body.
 pub(in crate::v1) trait Source: Send + 'static {
     /// The next ones in a framing; `None` after the last one. Cancel-safe.
     fn next(&mut self, framing: Framing) -> impl Future<Output = Result<Option<Bytes>, FeedClosed>> + Send;

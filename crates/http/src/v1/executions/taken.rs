@@ -8,7 +8,7 @@ use super::stream::Growing;
 use crate::openapi::{Answer, Operation};
 use crate::v1::answers::Either;
 
-/// Its result or its events, and where it is.
+/// The result or the events of an accepted execution, and its address.
 #[derive(Debug)]
 pub(crate) struct Taken {
     pub(super) location: String,

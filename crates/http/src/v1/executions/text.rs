@@ -11,7 +11,7 @@ use super::request::first_known;
 use crate::v1::answers::PlainText;
 use crate::v1::content_headers::set_kernel_made;
 
-/// Whether `Accept` names plain text before JSON.
+/// Checks whether `Accept` names plain text before JSON.
 pub(super) fn is_wanted(headers: &HeaderMap) -> bool {
     let wanted = first_known(headers, |kind| match kind {
         "text/plain" => Some(true),

@@ -1,4 +1,4 @@
-//! What requests bring, as types that parse themselves, refuse what they do not know, and describe themselves.
+//! The input of requests, as types that parse themselves, refuse unknown members, and describe themselves.
 
 mod bounds;
 mod explain;

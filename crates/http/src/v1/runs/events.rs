@@ -26,7 +26,7 @@ struct RunEvent {
     event: &'static str,
     #[serde(flatten)]
     run: ListedRun,
-    /// How far each step of a workflow is, by its id.
+    /// The state of each step of a workflow, by its id.
     steps: BTreeMap<String, StepStatus>,
 }
 

@@ -38,7 +38,7 @@ pub(crate) struct ListedRun {
     /// The address of the content of that version, if it is known.
     digest: Option<String>,
     status: RunState,
-    /// Why the run failed, did not begin, or waits.
+    /// The reason why the run failed, did not begin, or waits.
     error: Option<RunError>,
     origin: RunOrigin,
     /// The principal whose rights the run has.
@@ -88,14 +88,14 @@ impl From<RunInfo> for ListedRun {
     }
 }
 
-/// What is wrong with a part of the outputs.
+/// A violation of the schema by a part of the outputs.
 #[derive(Debug, Serialize, JsonSchema)]
 struct SchemaViolation {
-    /// Where, as a JSON Pointer. Empty: the outputs as a whole.
+    /// The place, as a JSON Pointer. Empty: the outputs as a whole.
     path: String,
     /// The keyword of the schema.
     rule: String,
-    /// What is expected.
+    /// The expected value.
     text: String,
 }
 
@@ -114,11 +114,11 @@ impl From<Violation> for SchemaViolation {
 pub(crate) struct Run {
     #[serde(flatten)]
     listed: ListedRun,
-    /// What a workflow was started with. Null for a skill.
+    /// The inputs of a workflow. Null for a skill.
     inputs: Option<Value>,
-    /// What the run returned. Null until then. Once the log of a skill that a schedule or a webhook has started is gone, up to 16 KiB.
+    /// The returned outputs. Null until then. Once the log of a skill that a schedule or a webhook has started is gone, up to 16 KiB.
     outputs: Option<Value>,
-    /// What is wrong with the outputs of a skill.
+    /// The violations of the schema by the outputs of a skill.
     violations: Vec<SchemaViolation>,
     /// The execution of a skill, with its text and its error.
     result: Option<ExecutionResult>,
@@ -156,7 +156,7 @@ pub(crate) struct RunPage {
     unanswered: Vec<String>,
 }
 
-/// Which runs are listed.
+/// A query for runs.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ListRunsQuery {
@@ -213,7 +213,7 @@ pub(crate) fn page_size(uri: &Uri) -> usize {
     limit(wanted.and_then(|wanted| wanted.limit), PAGE)
 }
 
-/// Of two filters of which a request may have one.
+/// Refuses a request that has both of two filters.
 fn one_of<T>(
     (field, one): (&'static str, Option<T>),
     (name, other): (&'static str, Option<T>),
@@ -281,7 +281,7 @@ pub(crate) async fn list(
     }))
 }
 
-/// How long an answer waits.
+/// The time that a response waits.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct WaitQuery {

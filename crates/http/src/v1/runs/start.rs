@@ -23,7 +23,7 @@ use crate::v1::answers::With;
 use crate::v1::executions::WAIT_MOST;
 use crate::v1::input::{Client, Key, Members, Text, Wait, Whole, key_of};
 
-/// How long the response to a new run of a skill waits by default.
+/// Time that the response to a new run of a skill waits by default.
 const WAIT: Duration = Duration::from_mins(5);
 /// Seconds of a run.
 pub(crate) const TIMEOUT_MOST: u64 = 86_400;
@@ -43,7 +43,7 @@ pub(crate) struct NewSkillRun {
     timeout_s: Option<Whole<1, TIMEOUT_MOST>>,
     /// Seconds that the response waits for the end; default 300. The run continues afterwards.
     wait_s: Option<Wait<WAIT_MOST>>,
-    /// Where its result is posted.
+    /// The URL that its result is posted to.
     callback: Option<Text<1, MAX_CALLBACK_URL>>,
 }
 
@@ -53,7 +53,7 @@ pub(crate) struct NewSkillRun {
 pub(crate) struct NewWorkflowRun {
     /// Default: the latest one.
     version: Option<String>,
-    /// What fits the schema of the workflow.
+    /// The inputs, which fit the schema of the workflow.
     #[serde(default)]
     inputs: Map<String, Value>,
     /// The same key again is the same run: 422 if that was another start.
@@ -61,7 +61,7 @@ pub(crate) struct NewWorkflowRun {
     idempotency_key: Option<String>,
     /// Seconds that the response waits for the end; default 0. The run continues afterwards.
     wait_s: Option<Wait<WAIT_MOST>>,
-    /// Where its result is posted.
+    /// The URL that its result is posted to.
     callback: Option<Text<1, MAX_CALLBACK_URL>>,
 }
 
@@ -72,7 +72,7 @@ pub(crate) struct NewScheduleRun {
     /// The same key again is the same run, as long as that is listed: 422 if that was another request.
     #[schemars(length(min = 1, max = 256))]
     idempotency_key: Option<String>,
-    /// What becomes of it while an earlier run is in progress: `skip` is 409. Default: as the schedule has it for due times.
+    /// The handling of this run while an earlier one is in progress: `skip` is 409. Default: as the schedule has it for due times.
     overlap: Option<Overlap>,
 }
 

@@ -21,17 +21,17 @@ use crate::v1::workflows::micros;
 /// Items of a list.
 const ITEM_MOST: u64 = 999;
 
-/// How far a step or an attempt of it is.
+/// The state of a step or an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum StepStatus {
-    /// What it needs has not succeeded yet.
+    /// A step that it needs has not succeeded yet.
     Pending,
     /// It did not begin before the run ended.
     Skipped,
     /// It is tried again later.
     Delayed,
-    /// Its skill runs.
+    /// The skill runs.
     Running,
     /// A person is asked.
     Waiting,
@@ -76,17 +76,17 @@ pub(crate) struct ShownStep {
     needs: Vec<String>,
     /// The skill that it runs.
     skill: Option<SkillRef>,
-    /// What a person is asked, in place of a skill.
+    /// The question for a person, in place of a skill.
     approval: Option<Approval>,
-    /// How many items its list has, once that is known; null for a step without one.
+    /// The number of items of its list, once that is known; null for a step without one.
     items: Option<u32>,
-    /// Of how many of them, or of one, the skill has returned.
+    /// The number of items, or 1 for a step without a list, whose skill has returned.
     succeeded: u32,
-    /// What it got. Null before it begins, and of a step with a list, whose items have it.
+    /// The inputs. Null before it begins, and for a step with a list, whose items have them.
     inputs: Option<Value>,
-    /// What it returned. Null until then.
+    /// The returned outputs. Null until then.
     outputs: Option<Value>,
-    /// Whether inputs or outputs have more than 16 KiB and are left out: the step alone has them.
+    /// True if inputs or outputs have more than 16 KiB and are left out: only the step itself has them.
     omitted: bool,
     /// All attempts; of a step with a list they are with the step alone.
     attempts: Vec<ShownAttempt>,
@@ -108,9 +108,9 @@ struct ShownAttempt {
     /// The run of its skill.
     run: Option<String>,
     error: Option<RunError>,
-    /// What a person has answered.
+    /// The answer of a person.
     answer: Option<String>,
-    /// Who has answered.
+    /// The caller that has answered.
     answered_by: Option<String>,
     /// When it begins, if it is delayed, or the question expires.
     #[schemars(extend("format" = "date-time"))]
@@ -166,11 +166,11 @@ impl From<StepView> for ShownStep {
     }
 }
 
-/// Which item.
+/// The item of a step.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct OfItem {
-    /// Of a step with a list, the item whose inputs and outputs are shown; default 0.
+    /// For a step with a list, the item whose inputs and outputs are shown; default 0.
     item: Option<Whole<0, ITEM_MOST>>,
 }
 
