@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use himalia_engine::{Engine, Principal};
-use himalia_http::{E2b, Mounted, SandboxTokens, e2b_sandbox_of_key};
+use himalia_http::{E2b, MountedService, SandboxTokens, e2b_sandbox_of_key};
 use tokio_util::sync::CancellationToken;
 
 use crate::config::Config;
@@ -36,7 +36,7 @@ pub(crate) fn e2b(
         shutdown.clone(),
     );
     Ok(Some(E2b {
-        service: Mounted::new(service),
+        service: MountedService::new(service),
         tokens,
     }))
 }
@@ -56,14 +56,20 @@ fn secret(config: &Config) -> anyhow::Result<String> {
 
 /// The facade of Azure's dynamic sessions; `None` unless the configuration has it.
 #[expect(clippy::unnecessary_wraps, reason = "without the feature there are errors")]
-pub(crate) fn azure(config: &Config, engine: &Engine) -> anyhow::Result<Option<Mounted>> {
+pub(crate) fn azure(config: &Config, engine: &Engine) -> anyhow::Result<Option<MountedService>> {
     let service = || himalia_azure::service(engine.clone(), himalia_http::azure_session_name);
-    Ok(config.facades.azure_sessions.then(|| Mounted::new(service())))
+    Ok(config
+        .facades
+        .azure_sessions
+        .then(|| MountedService::new(service())))
 }
 
 /// The facade of `OpenAI`'s containers; `None` unless the configuration has it.
 #[expect(clippy::unnecessary_wraps, reason = "without the feature there are errors")]
-pub(crate) fn openai(config: &Config, engine: &Engine) -> anyhow::Result<Option<Mounted>> {
+pub(crate) fn openai(config: &Config, engine: &Engine) -> anyhow::Result<Option<MountedService>> {
     let service = || himalia_openai::service(engine.clone());
-    Ok(config.facades.openai_containers.then(|| Mounted::new(service())))
+    Ok(config
+        .facades
+        .openai_containers
+        .then(|| MountedService::new(service())))
 }

@@ -2,7 +2,7 @@
 
 use anyhow::bail;
 use himalia_engine::Engine;
-use himalia_http::{E2b, Mounted};
+use himalia_http::{E2b, MountedService};
 use tokio_util::sync::CancellationToken;
 
 use crate::config::Config;
@@ -16,11 +16,11 @@ pub(crate) fn e2b(
     refuse("e2b", config.facades.e2b)
 }
 
-pub(crate) fn azure(config: &Config, _engine: &Engine) -> anyhow::Result<Option<Mounted>> {
+pub(crate) fn azure(config: &Config, _engine: &Engine) -> anyhow::Result<Option<MountedService>> {
     refuse("azure_sessions", config.facades.azure_sessions)
 }
 
-pub(crate) fn openai(config: &Config, _engine: &Engine) -> anyhow::Result<Option<Mounted>> {
+pub(crate) fn openai(config: &Config, _engine: &Engine) -> anyhow::Result<Option<MountedService>> {
     refuse("openai_containers", config.facades.openai_containers)
 }
 

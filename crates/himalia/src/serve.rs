@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use himalia_cli::address::Address;
 use himalia_engine::{Drain, Engine, EngineConfig, Principal};
-use himalia_http::{AllowedOrigins, HttpConfig, Listeners, Mounted, Tokens, Viewer};
+use himalia_http::{AllowedOrigins, HttpConfig, Listeners, MountedService, Tokens, Viewer};
 use himalia_sandbox::Isolation;
 use rustix::process::{Resource, getrlimit, setrlimit};
 use tokio::net::TcpListener;
@@ -102,7 +102,7 @@ async fn serve(config: Config, said: GivenSettings) -> anyhow::Result<ExitCode> 
         e2b: facades::e2b(&config, &engine, &shutdown)?,
         azure: facades::azure(&config, &engine)?,
         openai: facades::openai(&config, &engine)?,
-        mcp: Some(Mounted::new(himalia_mcp::service(
+        mcp: Some(MountedService::new(himalia_mcp::service(
             engine.clone(),
             shutdown.clone(),
         ))),

@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::auth::{Backoff, Known, SignIns, Tokens};
+use crate::auth::{Backoff, SignIns, Tokens, ValidTokens};
 use crate::config::{ConfigError, HttpConfig};
 use crate::listen::Holders;
 
@@ -82,10 +82,10 @@ impl App {
     }
 
     /// The tokens that count now.
-    pub(crate) fn tokens(&self) -> Known {
+    pub(crate) fn tokens(&self) -> ValidTokens {
         let configured = Arc::clone(&self.0.tokens.read());
         let issued = Arc::clone(&self.0.issued.borrow());
-        Known::new(configured, issued, self.0.engine.now_micros())
+        ValidTokens::new(configured, issued, self.0.engine.now_micros())
     }
 
     /// From now on these count in the place of those of the configuration.

@@ -9,7 +9,7 @@ use tokio::sync::watch;
 
 use crate::auth::{AllowedOrigins, Token, Tokens};
 use crate::listen::Tls;
-use crate::mounted::{E2b, Mounted};
+use crate::mounted::{E2b, MountedService};
 use crate::oidc::Oidc;
 use crate::viewer::Viewer;
 
@@ -52,13 +52,13 @@ pub struct HttpConfig {
     /// Time for open requests after the stop signal.
     pub drain_timeout: Duration,
     /// The service of `POST /mcp`; `None`: that route is 404.
-    pub mcp: Option<Mounted>,
+    pub mcp: Option<MountedService>,
     /// The service of E2B's clients; `None`: its routes are 404.
     pub e2b: Option<E2b>,
     /// The service of Azure's dynamic sessions, below `/azure`; `None`: its routes are 404.
-    pub azure: Option<Mounted>,
+    pub azure: Option<MountedService>,
     /// The service of `OpenAI`'s containers, below `/openai`; `None`: its routes are 404.
-    pub openai: Option<Mounted>,
+    pub openai: Option<MountedService>,
     /// The replicas of which this is one; `None`: it is the only one.
     pub cluster: Option<Cluster>,
     /// The page at `/`; without files it says how to build it.

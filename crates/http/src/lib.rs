@@ -58,7 +58,7 @@ pub use facades::azure::azure_session_name;
 pub use facades::e2b::e2b_sandbox_of_key;
 pub use himalia_cluster::{Cluster, Directory, Location};
 pub use listen::{Listeners, Peers, ServeError, Tls, serve};
-pub use mounted::{E2b, Mounted};
+pub use mounted::{E2b, MountedService};
 pub use oidc::{Grant, Oidc};
 pub use openapi::openapi;
 pub use route::{Access, Route};

@@ -14,9 +14,9 @@ use crate::auth::SandboxTokens;
 /// A service that `http` mounts. It gets whole bodies, and the [`Principal`](himalia_engine::Principal) in the extensions of
 /// each request. Its responses go to the client as they are, errors too.
 #[derive(Clone)]
-pub struct Mounted(pub(crate) BoxCloneSyncService<http::Request<Body>, Response, Infallible>);
+pub struct MountedService(pub(crate) BoxCloneSyncService<http::Request<Body>, Response, Infallible>);
 
-impl Mounted {
+impl MountedService {
     /// Wraps any service that never fails.
     pub fn new<S, B>(service: S) -> Self
     where
@@ -31,9 +31,9 @@ impl Mounted {
     }
 }
 
-impl fmt::Debug for Mounted {
+impl fmt::Debug for MountedService {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Mounted(…)")
+        f.write_str("MountedService(…)")
     }
 }
 
@@ -41,7 +41,7 @@ impl fmt::Debug for Mounted {
 #[derive(Clone, Debug)]
 pub struct E2b {
     /// Serves the paths below `/e2b`. It reads bodies itself, within its own bounds.
-    pub service: Mounted,
+    pub service: MountedService,
     /// The access tokens of its sandboxes.
     pub tokens: SandboxTokens,
 }

@@ -33,7 +33,7 @@ pub fn router(
 }
 
 /// The state, and the services over it.
-pub(crate) struct Served {
+pub(crate) struct Services {
     pub(crate) app: App,
     /// For clients.
     pub(crate) clients: Router,
@@ -45,7 +45,7 @@ pub(crate) fn app_and_router(
     engine: Engine,
     config: HttpConfig,
     shutdown: CancellationToken,
-) -> Result<Served, ConfigError> {
+) -> Result<Services, ConfigError> {
     let app = App::new(engine, config, shutdown, openapi)?;
     let routes = routes::router()
         .fallback(|| async { ApiError::not_found("Not Found") })
@@ -66,7 +66,7 @@ pub(crate) fn app_and_router(
         .layer(middleware::from_fn(render::errors))
         .layer(middleware::from_fn_with_state(app.clone(), cors))
         .layer(middleware::from_fn_with_state(app.clone(), identify));
-    Ok(Served {
+    Ok(Services {
         app,
         clients: router,
         peers,

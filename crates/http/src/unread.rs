@@ -37,7 +37,7 @@ pub(crate) async fn read_rest(request: Request, next: Next) -> Response {
     let awaits_permission = request.headers().contains_key(header::EXPECT);
     let slot = Slot::default();
     let request = request.map(|body| {
-        Body::new(Watched {
+        Body::new(WatchedBody {
             body,
             ended: false,
             slot: Arc::clone(&slot),
@@ -63,14 +63,14 @@ async fn was_read(rest: Body) -> bool {
 }
 
 /// A body that comes into the slot when it is dropped before its end.
-struct Watched {
+struct WatchedBody {
     body: Body,
     /// Set after its end, or an error.
     ended: bool,
     slot: Slot,
 }
 
-impl HttpBody for Watched {
+impl HttpBody for WatchedBody {
     type Data = Bytes;
     type Error = Error;
 
@@ -92,7 +92,7 @@ impl HttpBody for Watched {
     }
 }
 
-impl Drop for Watched {
+impl Drop for WatchedBody {
     fn drop(&mut self) {
         if !self.ended && !self.body.is_end_stream() {
             *self.slot.lock() = Some(std::mem::take(&mut self.body));

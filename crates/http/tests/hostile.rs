@@ -10,7 +10,7 @@ use axum::body::Body;
 use axum::http::{Request, Response};
 use common::log::Log;
 use common::{Gateway, TOKEN, UPGRADE};
-use himalia_http::Mounted;
+use himalia_http::MountedService;
 use himalia_testkit::patience::within;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tower::service_fn;
@@ -136,7 +136,7 @@ async fn yes(_: Request<Body>) -> Result<Response<Body>, Infallible> {
 
 #[tokio::test]
 async fn a_page_at_a_name_that_was_made_to_mean_this_machine_gets_no_tools() {
-    let gateway = Gateway::with(|config| config.mcp = Some(Mounted::new(service_fn(yes)))).await;
+    let gateway = Gateway::with(|config| config.mcp = Some(MountedService::new(service_fn(yes)))).await;
     let port = gateway.address.port();
     for (host, wanted) in [
         (format!("rebound.example:{port}"), 403),

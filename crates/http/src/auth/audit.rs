@@ -20,13 +20,13 @@ pub(crate) struct SignedIn {
 
 /// A request, as far as the log tells of it.
 #[derive(Debug)]
-pub(super) struct Asked {
+pub(super) struct AuditedRequest {
     route: String,
     via: CallOrigin,
     command: &'static str,
 }
 
-impl Asked {
+impl AuditedRequest {
     /// `pattern` is the route's: the log has no ids and no query of a request that reaches no command.
     pub(super) fn new(method: &Method, pattern: Option<&str>, via: CallOrigin) -> Self {
         let pattern = pattern.unwrap_or("other");

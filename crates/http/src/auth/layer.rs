@@ -8,18 +8,18 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use himalia_engine::{CallOrigin, Principal, TOKEN_PREFIX};
 
-use super::audit::Asked;
+use super::audit::AuditedRequest;
 use super::caller::{Caller, wrong_token};
 use super::cookie;
 use super::credential::{PathToken, presented};
 use super::origin::{Origin, judge};
 use super::sandbox;
 use super::token::hash;
-use super::tokens::Shown;
+use super::tokens::ShownCredential;
 use crate::app::App;
 use crate::error::ApiError;
 use crate::listen::Peer;
-use crate::relay::Relayed;
+use crate::relay::RelayedPrincipal;
 use crate::request_id::RequestId;
 use crate::route::{Access, Route};
 use crate::routes;
@@ -43,7 +43,7 @@ pub(crate) async fn authenticate(State(app): State<App>, mut request: Request, n
 }
 
 async fn judged(app: App, route: Option<&'static Route>, mut request: Request, next: Next) -> Response {
-    if let Some(Relayed(principal)) = request.extensions().get::<Relayed>().cloned() {
+    if let Some(RelayedPrincipal(principal)) = request.extensions().get::<RelayedPrincipal>().cloned() {
         return relayed(&app, principal, route, request, next).await;
     }
     let path = request.extensions().get::<MatchedPath>().cloned();
@@ -90,7 +90,7 @@ async fn judged(app: App, route: Option<&'static Route>, mut request: Request, n
         let (principal, shown) = match checked {
             Ok(known) => known,
             Err(error) => {
-                let asked = Asked::new(&method, pattern, via);
+                let asked = AuditedRequest::new(&method, pattern, via);
                 asked.refused(app.engine(), None, error.status);
                 return error.into_response();
             }
@@ -110,14 +110,14 @@ async fn judged(app: App, route: Option<&'static Route>, mut request: Request, n
                 next.run(request).await
             }
             Err(error) => {
-                let asked = Asked::new(&method, pattern, via);
+                let asked = AuditedRequest::new(&method, pattern, via);
                 asked.refused(app.engine(), Some(&principal), error.status);
                 error.into_response()
             }
         };
         held_back(&app, &principal, response).await
     } else {
-        let asked = Asked::new(&method, pattern, via);
+        let asked = AuditedRequest::new(&method, pattern, via);
         let mut response = next.run(request).await;
         asked.answered(app.engine(), &mut response);
         response
@@ -147,7 +147,7 @@ async fn relayed(
         }
         Err(error) => {
             let via = principal.via().cloned().unwrap_or_default();
-            Asked::new(&method, pattern, via).refused(app.engine(), Some(&principal), error.status);
+            AuditedRequest::new(&method, pattern, via).refused(app.engine(), Some(&principal), error.status);
             error.into_response()
         }
     };
@@ -169,7 +169,7 @@ fn check(
     request: &Request,
     pattern: Option<&str>,
     origin: &Origin,
-) -> Result<(Principal, Shown), ApiError> {
+) -> Result<(Principal, ShownCredential), ApiError> {
     if let Some(checked) = pattern.and_then(|pattern| sandbox::check(app, request, pattern)) {
         return checked;
     }
@@ -181,7 +181,7 @@ fn check(
     let Some(principal) = tokens.principal(&token) else {
         return Err(wrong_token(app, request.extensions().get::<Peer>()));
     };
-    Ok((principal.clone(), Shown::Token(hash(&token))))
+    Ok((principal.clone(), ShownCredential::Token(hash(&token))))
 }
 
 /// Checks whether the request is from a browser that may have signed in at another replica a moment ago.
@@ -195,7 +195,11 @@ fn may_be_new(request: &Request) -> bool {
 
 /// A browser that signed in has the principal of its token. An unknown cookie does not count as a guess: its sign-in
 /// has ended, or its token was removed.
-fn by_cookie(app: &App, request: &Request, origin: &Origin) -> Result<(Principal, Shown), ApiError> {
+fn by_cookie(
+    app: &App,
+    request: &Request,
+    origin: &Origin,
+) -> Result<(Principal, ShownCredential), ApiError> {
     let (headers, now) = (request.headers(), SystemTime::now());
     let tokens = app.tokens();
     let known = cookie::presented(headers).into_iter().find_map(|secret| {
@@ -204,7 +208,7 @@ fn by_cookie(app: &App, request: &Request, origin: &Origin) -> Result<(Principal
         let mark = known.or_else(|| tokens.issued_mark(secret.as_bytes()))?;
         let principal = tokens.marked(&mark)?;
         let secret = hash(secret.as_bytes());
-        Some((principal, Shown::SignIn { secret, mark }))
+        Some((principal, ShownCredential::SignIn { secret, mark }))
     });
     let Some((principal, shown)) = known else {
         return Err(ApiError::unauthenticated());
@@ -218,7 +222,12 @@ fn by_cookie(app: &App, request: &Request, origin: &Origin) -> Result<(Principal
 }
 
 /// A caller that is known: its connection counts. One that has too many loses this one.
-fn admitted(app: &App, principal: &Principal, shown: &Shown, peer: Option<&Peer>) -> Result<(), ApiError> {
+fn admitted(
+    app: &App,
+    principal: &Principal,
+    shown: &ShownCredential,
+    peer: Option<&Peer>,
+) -> Result<(), ApiError> {
     if let Some(peer) = peer {
         let admitted = peer.admit(app.engine(), principal);
         admitted.map_err(|error| ApiError {

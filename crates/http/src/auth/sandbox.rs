@@ -17,9 +17,9 @@ use tokio::sync::Semaphore;
 
 use super::SandboxTokens;
 use super::caller::wrong_token;
-use super::known::Known;
 use super::token::hash;
-use super::tokens::Shown;
+use super::tokens::ShownCredential;
+use super::valid_tokens::ValidTokens;
 use crate::app::App;
 use crate::error::ApiError;
 use crate::listen::Peer;
@@ -55,7 +55,7 @@ pub(super) fn check(
     app: &App,
     request: &Request,
     pattern: &str,
-) -> Option<Result<(Principal, Shown), ApiError>> {
+) -> Option<Result<(Principal, ShownCredential), ApiError>> {
     let tokens = &app.config().e2b.as_ref()?.tokens;
     if !is_of_sandbox(pattern) && !pattern.starts_with(PREFIX) {
         return None;
@@ -68,12 +68,12 @@ pub(super) fn check(
         tokens.verify(token, sandbox).and_then(|mark| {
             let principal = known.marked(mark)?.clone();
             let (secret, mark) = (hash(token.as_bytes()), mark.to_owned());
-            Some((principal, Shown::Sandbox { secret, mark }))
+            Some((principal, ShownCredential::Sandbox { secret, mark }))
         })
     } else {
         let key = text(headers, &API_KEY)?;
         let principal = known.principal(key.as_bytes()).cloned();
-        principal.map(|principal| (principal, Shown::Token(hash(key.as_bytes()))))
+        principal.map(|principal| (principal, ShownCredential::Token(hash(key.as_bytes()))))
     };
     Some(found.ok_or_else(|| {
         let error = wrong_token(app, request.extensions().get::<Peer>());
@@ -98,7 +98,7 @@ pub(super) async fn unsign(app: &App, request: &mut Request, pattern: &str) -> R
     if let Some(wait) = address.and_then(|address| app.backoff().waits(address.ip(), Instant::now())) {
         return Err(ApiError::too_many_wrong_tokens(wait));
     }
-    let found = match Signed::read(request, &signature) {
+    let found = match SignedAddress::read(request, &signature) {
         Some(signed) => {
             let _turn = TURN.acquire().await;
             signed.find(app, &e2b.tokens)
@@ -125,7 +125,7 @@ fn named(request: &Request) -> Option<String> {
 }
 
 /// The permission of a signature.
-struct Signed {
+struct SignedAddress {
     /// The signed text before the token.
     allowed: String,
     /// The same after it.
@@ -135,7 +135,7 @@ struct Signed {
     sandbox: Option<String>,
 }
 
-impl Signed {
+impl SignedAddress {
     /// `None` where it has expired or is none.
     fn read(request: &Request, signature: &str) -> Option<Self> {
         let one = |name: &str| query::all(request.uri(), name).pop();
@@ -192,7 +192,11 @@ impl Signed {
 }
 
 /// Each sandbox with the marks of the tokens that reach it. `None`: there are more than `most` pairs.
-fn pairs(known: &Known, sandboxes: Vec<(SessionId, String)>, most: usize) -> Option<Vec<(String, String)>> {
+fn pairs(
+    known: &ValidTokens,
+    sandboxes: Vec<(SessionId, String)>,
+    most: usize,
+) -> Option<Vec<(String, String)>> {
     let mut pairs = Vec::new();
     for (sandbox, owner) in sandboxes {
         let marks = known.marks(&owner);
@@ -246,7 +250,7 @@ mod tests {
         };
         let sign = |text: &str| format!("v1_{}", BASE64_STANDARD_NO_PAD.encode(Sha256::digest(text)));
         let fits = |method: Method, query: &str, signature: &str| {
-            let signed = Signed::read(&request(method, query), signature);
+            let signed = SignedAddress::read(&request(method, query), signature);
             signed.is_some_and(|signed| signed.fits("tok"))
         };
         let read = sign("a/b.txt:read::tok");
@@ -274,7 +278,7 @@ mod tests {
     fn an_address_that_names_no_sandbox_is_compared_with_few_tokens() {
         let mut known = Tokens::new(Token::new("of the operator"));
         let compared = |known: &Tokens, count: usize, most: usize| {
-            let known = Known::new(Arc::new(known.clone()), Arc::default(), 0);
+            let known = ValidTokens::new(Arc::new(known.clone()), Arc::default(), 0);
             let sandboxes = (0..count).map(|_| (SessionId::random(), "acme".to_owned()));
             pairs(&known, sandboxes.collect(), most).map(|pairs| pairs.len())
         };

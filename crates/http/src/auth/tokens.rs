@@ -11,7 +11,7 @@ const MARK_BYTES: usize = 16;
 
 /// By what the latest request of a connection was known.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Shown {
+pub(crate) enum ShownCredential {
     /// The hash of a token.
     Token([u8; 32]),
     /// A browser's cookie: the hash of its secret, and the mark of the token that it signed in with.
@@ -23,7 +23,7 @@ pub(crate) enum Shown {
 /// Bytes of a credential's name in the audit log.
 const NAME_BYTES: usize = 6;
 
-impl Shown {
+impl ShownCredential {
     /// The credential for the audit log. It identifies the token or sign-in, and is of no use to a reader.
     pub(crate) fn credential(&self) -> String {
         let (kind, bytes) = match self {

@@ -130,12 +130,12 @@ pub(crate) fn merge<'a>(
 fn position(sandbox: &RawValue) -> Option<(i128, String)> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
-    struct Listed {
+    struct ListedSandbox {
         started_at: String,
         #[serde(rename = "sandboxID")]
         id: String,
     }
-    let listed: Listed = serde_json::from_str(sandbox.get()).ok()?;
+    let listed: ListedSandbox = serde_json::from_str(sandbox.get()).ok()?;
     let started = OffsetDateTime::parse(&listed.started_at, &Rfc3339).ok()?;
     Some((started.unix_timestamp_nanos() / 1000, listed.id))
 }

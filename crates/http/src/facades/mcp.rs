@@ -1,4 +1,4 @@
-//! The route of a mounted service ([`Mounted`]).
+//! The route of a mounted service ([`MountedService`]).
 
 use axum::body::Body;
 use axum::extract::{Request, State};
@@ -10,7 +10,7 @@ use crate::app::App;
 use crate::auth::{Caller, may_be_rebound};
 use crate::body;
 use crate::error::ApiError;
-use crate::mounted::{Mounted, OwnBody};
+use crate::mounted::{MountedService, OwnBody};
 
 /// `POST /mcp`; 404 where nothing is mounted. MCP demands that a page at a name which was made to mean this machine is refused
 /// whatever it shows.
@@ -19,7 +19,7 @@ pub(crate) async fn answer(
     Caller(principal): Caller,
     request: Request,
 ) -> Result<Response, ApiError> {
-    let Some(Mounted(service)) = app.config().mcp.clone() else {
+    let Some(MountedService(service)) = app.config().mcp.clone() else {
         return Err(ApiError::not_found("Not Found"));
     };
     if may_be_rebound(request.headers(), &app.config().allow_origin) {

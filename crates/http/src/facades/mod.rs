@@ -1,4 +1,4 @@
-//! Routes of other facades: each is a service ([`Mounted`]) behind the origins, tokens and limits of this one.
+//! Routes of other facades: each is a service ([`MountedService`]) behind the origins, tokens and limits of this one.
 
 pub(crate) mod azure;
 pub(crate) mod e2b;
@@ -15,12 +15,12 @@ use tower::ServiceExt as _;
 use crate::app::App;
 use crate::auth::may_be_rebound;
 use crate::error::ApiError;
-use crate::mounted::{Mounted, OwnBody};
+use crate::mounted::{MountedService, OwnBody};
 
 /// Sends a request to a service, below whose prefix it came, on behalf of a principal.
 pub(crate) async fn forward(
     app: &App,
-    service: Mounted,
+    service: MountedService,
     prefix: &str,
     principal: Principal,
     request: Request,

@@ -11,5 +11,5 @@ pub(crate) mod policy;
 mod quirks;
 pub(crate) mod sessions;
 
-pub(crate) use channels::{Asked as AskedChannels, Sink, Source, attach as attach_of};
+pub(crate) use channels::{ChannelsUpgrade, Sink, Source, attach as attach_of};
 pub(crate) use models::kernel_id;

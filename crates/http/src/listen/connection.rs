@@ -17,7 +17,7 @@ use tokio::net::TcpStream;
 use tower::ServiceExt;
 
 use super::Peer;
-use super::lingering::{Lingering, Unread};
+use super::lingering::{LingeringStream, UnreadFlag};
 use crate::app::App;
 
 /// A request head of more bytes than this receives 431, and the connection is closed. One read may exceed it, up to
@@ -30,8 +30,8 @@ pub(crate) async fn serve(stream: TcpStream, peer: Peer, router: Router, app: Ap
     let Some(stream) = app.config().tls.accept(stream, &peer).await else {
         return;
     };
-    let unread = Unread::default();
-    let stream = Lingering::new(stream, unread.clone(), app.shutdown().clone());
+    let unread = UnreadFlag::default();
+    let stream = LingeringStream::new(stream, unread.clone(), app.shutdown().clone());
     let service = {
         let (peer, clients) = (peer.clone(), Arc::clone(app.engine().clients()));
         service_fn(move |request: hyper::Request<Incoming>| {
@@ -40,7 +40,7 @@ pub(crate) async fn serve(stream: TcpStream, peer: Peer, router: Router, app: Ap
             unread.set(!request.body().is_end_stream());
             let unread = unread.clone();
             let mut request = request.map(|body| {
-                Body::new(Counted {
+                Body::new(CountedBody {
                     body: Body::new(body),
                     count,
                     unread: Some(unread),
@@ -57,8 +57,8 @@ pub(crate) async fn serve(stream: TcpStream, peer: Peer, router: Router, app: Ap
             async move {
                 let response = respond(router, request).await;
                 let count = clients.http_out.clone();
-                Ok::<_, Infallible>(response.map(|body| Answering {
-                    body: Counted {
+                Ok::<_, Infallible>(response.map(|body| ResponseBody {
+                    body: CountedBody {
                         body,
                         count,
                         unread: None,
@@ -95,12 +95,12 @@ pub(crate) async fn serve(stream: TcpStream, peer: Peer, router: Router, app: Ap
 }
 
 /// The body of an answer; while it is sent the connection is not idle.
-struct Answering<B> {
+struct ResponseBody<B> {
     body: B,
     _peer: Peer,
 }
 
-impl<B: HttpBody + Unpin> HttpBody for Answering<B> {
+impl<B: HttpBody + Unpin> HttpBody for ResponseBody<B> {
     type Data = B::Data;
     type Error = B::Error;
 
@@ -121,14 +121,14 @@ impl<B: HttpBody + Unpin> HttpBody for Answering<B> {
 }
 
 /// A body whose bytes are counted.
-struct Counted {
+struct CountedBody {
     body: Body,
     count: Counter,
     /// A mark that the body of a request has come to its end.
-    unread: Option<Unread>,
+    unread: Option<UnreadFlag>,
 }
 
-impl HttpBody for Counted {
+impl HttpBody for CountedBody {
     type Data = Bytes;
     type Error = axum::Error;
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 use parking_lot::Mutex;
 
 use super::peer::{Inner, Peer};
-use crate::auth::Known;
+use crate::auth::ValidTokens;
 
 /// All connections that showed a right token, by owner and in the order in which they did.
 #[derive(Debug, Default)]
@@ -53,7 +53,7 @@ impl Holders {
 
     /// Ends the connections whose latest request showed what does not count any more, streams and sockets among them.
     /// How many.
-    pub(crate) fn end_revoked(&self, tokens: &Known) -> usize {
+    pub(crate) fn end_revoked(&self, tokens: &ValidTokens) -> usize {
         self.end(|peer| peer.is_revoked(tokens))
     }
 

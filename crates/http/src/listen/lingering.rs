@@ -25,9 +25,9 @@ const BUFFER: usize = 16 << 10;
 
 /// True if the latest request of a connection has a body that was not read to its end.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Unread(Arc<AtomicBool>);
+pub(super) struct UnreadFlag(Arc<AtomicBool>);
 
-impl Unread {
+impl UnreadFlag {
     pub(super) fn set(&self, unread: bool) {
         self.0.store(unread, Ordering::Relaxed);
     }
@@ -35,9 +35,9 @@ impl Unread {
 
 /// A stream whose end waits for the rest of a body.
 #[derive(Debug)]
-pub(crate) struct Lingering<S> {
+pub(crate) struct LingeringStream<S> {
     stream: S,
-    unread: Unread,
+    unread: UnreadFlag,
     stopping: CancellationToken,
     rest: Option<Rest>,
 }
@@ -50,9 +50,9 @@ struct Rest {
     stopped: Pin<Box<WaitForCancellationFutureOwned>>,
 }
 
-impl<S> Lingering<S> {
+impl<S> LingeringStream<S> {
     /// `stopping`: the gateway stops, and nothing is waited for.
-    pub(super) fn new(stream: S, unread: Unread, stopping: CancellationToken) -> Self {
+    pub(super) fn new(stream: S, unread: UnreadFlag, stopping: CancellationToken) -> Self {
         Self {
             stream,
             unread,
@@ -66,14 +66,14 @@ impl<S> Lingering<S> {
     }
 }
 
-impl<S> From<S> for Lingering<S> {
+impl<S> From<S> for LingeringStream<S> {
     /// A stream whose end waits for nothing.
     fn from(stream: S) -> Self {
-        Self::new(stream, Unread::default(), CancellationToken::new())
+        Self::new(stream, UnreadFlag::default(), CancellationToken::new())
     }
 }
 
-impl<S: AsyncRead + Unpin> Lingering<S> {
+impl<S: AsyncRead + Unpin> LingeringStream<S> {
     fn poll_rest(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let Some(rest) = &mut self.rest else {
             return Poll::Ready(());
@@ -100,7 +100,7 @@ impl<S: AsyncRead + Unpin> Lingering<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Lingering<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for LingeringStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -110,7 +110,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Lingering<S> {
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Lingering<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for LingeringStream<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -163,9 +163,9 @@ mod tests {
         stopping: &CancellationToken,
     ) -> (tokio::task::JoinHandle<Duration>, DuplexStream) {
         let (near, far) = duplex(1 << 20);
-        let flag = Unread::default();
+        let flag = UnreadFlag::default();
         flag.set(unread);
-        let mut near = Lingering::new(near, flag, stopping.clone());
+        let mut near = LingeringStream::new(near, flag, stopping.clone());
         let start = Instant::now();
         let task = tokio::spawn(async move {
             near.shutdown().await.unwrap();

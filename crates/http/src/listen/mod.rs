@@ -9,7 +9,7 @@ mod serve;
 mod waiting;
 
 pub(crate) use holders::Holders;
-pub(crate) use lingering::Lingering;
+pub(crate) use lingering::LingeringStream;
 pub(crate) use peer::{Peer, until_ended};
 pub use secure::Tls;
 pub use serve::{Listeners, Peers, ServeError, serve};

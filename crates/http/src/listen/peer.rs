@@ -10,8 +10,8 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::CancellationToken;
 
 use super::holders::Holders;
-use super::waiting::Waiting;
-use crate::auth::{Known, Shown};
+use super::waiting::WaitingConnections;
+use crate::auth::{ShownCredential, ValidTokens};
 
 /// Clones of a peer while there is no request: those of the connection, of the service that gives it to requests, and
 /// of the caller that counts.
@@ -28,12 +28,12 @@ pub(super) struct Inner {
     admitted: AtomicBool,
     place: u64,
     evicted: CancellationToken,
-    waiting: Arc<Waiting>,
+    waiting: Arc<WaitingConnections>,
     holders: Arc<Holders>,
     /// The owner, once the connection is admitted.
     owner: OnceLock<String>,
     /// The principal of the latest request, and its credential.
-    shown: Mutex<Option<(Principal, Shown)>>,
+    shown: Mutex<Option<(Principal, ShownCredential)>>,
     /// The place in the budget, once the connection is admitted.
     held: Mutex<Option<Held>>,
     _permit: OwnedSemaphorePermit,
@@ -44,7 +44,7 @@ impl Peer {
     pub(super) fn new(
         address: SocketAddr,
         permit: OwnedSemaphorePermit,
-        waiting: &Arc<Waiting>,
+        waiting: &Arc<WaitingConnections>,
         holders: &Arc<Holders>,
     ) -> Self {
         let (place, evicted) = waiting.enter();
@@ -100,7 +100,7 @@ impl Peer {
     }
 
     /// Notes the principal of a request, and its credential.
-    pub(crate) fn showed(&self, principal: &Principal, shown: Shown) {
+    pub(crate) fn showed(&self, principal: &Principal, shown: ShownCredential) {
         *self.0.shown.lock() = Some((principal.clone(), shown));
     }
 
@@ -128,11 +128,11 @@ impl Inner {
 
     pub(super) fn is_signed(&self, sign_in: &[u8; 32]) -> bool {
         let shown = self.shown.lock();
-        matches!(&*shown, Some((_, Shown::SignIn { secret, .. })) if secret == sign_in)
+        matches!(&*shown, Some((_, ShownCredential::SignIn { secret, .. })) if secret == sign_in)
     }
 
     /// Checks whether the credential of the latest request is not valid any more.
-    pub(super) fn is_revoked(&self, tokens: &Known) -> bool {
+    pub(super) fn is_revoked(&self, tokens: &ValidTokens) -> bool {
         let shown = self.shown.lock();
         shown
             .as_ref()

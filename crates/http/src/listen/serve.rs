@@ -14,11 +14,11 @@ use tokio_util::task::TaskTracker;
 
 use super::connection;
 use super::peer::Peer;
-use super::waiting::Waiting;
+use super::waiting::WaitingConnections;
 use crate::auth::Tokens;
 use crate::config::{ConfigError, HttpConfig};
 use crate::relay;
-use crate::router::{Served, app_and_router};
+use crate::router::{Services, app_and_router};
 
 /// The reason why serving did not start or had to stop.
 #[derive(Debug, Error)]
@@ -67,7 +67,7 @@ pub async fn serve(
     config: HttpConfig,
     shutdown: CancellationToken,
 ) -> Result<(), ServeError> {
-    let Served {
+    let Services {
         app,
         clients: router,
         peers: inside,
@@ -85,7 +85,7 @@ pub async fn serve(
         .max_connections()
         .saturating_add(app.config().max_waiting);
     let permits = Arc::new(Semaphore::new(most.saturating_add(1).min(Semaphore::MAX_PERMITS)));
-    let waiting = Arc::new(Waiting::new(
+    let waiting = Arc::new(WaitingConnections::new(
         app.config().max_waiting,
         Arc::clone(app.engine().clients()),
     ));
@@ -165,10 +165,10 @@ async fn changed(new_tokens: &mut Option<watch::Receiver<Tokens>>) -> Tokens {
     std::future::pending().await
 }
 
-type Accepted = (TcpStream, std::net::SocketAddr, tokio::sync::OwnedSemaphorePermit);
+type AcceptedConnection = (TcpStream, std::net::SocketAddr, tokio::sync::OwnedSemaphorePermit);
 
 /// The next connection, once there is room for it.
-async fn accept(listener: &TcpListener, permits: &Arc<Semaphore>) -> Option<Accepted> {
+async fn accept(listener: &TcpListener, permits: &Arc<Semaphore>) -> Option<AcceptedConnection> {
     let permit = permits.clone().acquire_owned().await.ok()?;
     match listener.accept().await {
         Ok((stream, address)) => Some((stream, address, permit)),

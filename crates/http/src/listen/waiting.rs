@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 /// The waiting connections, oldest first.
 #[derive(Debug)]
-pub(crate) struct Waiting {
+pub(crate) struct WaitingConnections {
     max: usize,
     clients: Arc<Clients>,
     inner: Mutex<Inner>,
@@ -22,7 +22,7 @@ struct Inner {
     connections: BTreeMap<u64, CancellationToken>,
 }
 
-impl Waiting {
+impl WaitingConnections {
     /// At most `max` connections wait.
     pub(crate) fn new(max: usize, clients: Arc<Clients>) -> Self {
         Self {
@@ -59,7 +59,7 @@ mod tests {
 
     #[test]
     fn the_oldest_gives_way() {
-        let waiting = Waiting::new(2, Arc::clone(himalia_engine::Metrics::new().clients()));
+        let waiting = WaitingConnections::new(2, Arc::clone(himalia_engine::Metrics::new().clients()));
         let (first, a) = waiting.enter();
         let (_, b) = waiting.enter();
         waiting.leave(first);

@@ -23,18 +23,18 @@ pub(crate) trait Answer {
 }
 
 /// A handler whose parts and answers describe themselves; `Parts` are its arguments.
-pub(crate) trait Described<Parts> {
+pub(crate) trait DescribedHandler<Parts> {
     fn describe(operation: &mut Operation<'_>);
 }
 
 /// Adds what a handler takes and answers with.
-pub(crate) fn describe<Parts, H: Described<Parts>>(_: &H, operation: &mut Operation<'_>) {
+pub(crate) fn describe<Parts, H: DescribedHandler<Parts>>(_: &H, operation: &mut Operation<'_>) {
     H::describe(operation);
 }
 
 macro_rules! described {
     ($($part:ident)*) => {
-        impl<H, F, A, $($part),*> Described<($($part,)*)> for H
+        impl<H, F, A, $($part),*> DescribedHandler<($($part,)*)> for H
         where
             H: Fn($($part),*) -> F,
             F: Future<Output = Result<A, ApiError>>,

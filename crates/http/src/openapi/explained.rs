@@ -28,7 +28,7 @@ impl Retry {
 
 /// One code.
 #[derive(Debug)]
-pub(crate) struct Explained {
+pub(crate) struct CodeExplanation {
     /// The chapter of the page.
     area: &'static str,
     code: &'static str,
@@ -40,7 +40,7 @@ pub(crate) struct Explained {
 
 macro_rules! explained {
     ($($area:literal: $($code:ident $retry:ident $meaning:literal $cause:literal $remedy:literal;)*)*) => {
-        &[$($(Explained {
+        &[$($(CodeExplanation {
             area: $area,
             code: stringify!($code),
             retry: Retry::$retry,
@@ -52,7 +52,7 @@ macro_rules! explained {
 }
 
 /// All codes, in the order of the page.
-const EXPLAINED: &[Explained] = explained! {
+const EXPLAINED: &[CodeExplanation] = explained! {
 "Requests":
 bad_request No "A member, parameter or header of the request is invalid."
     "`field` names it, and `detail` the expected value. Unknown members are refused, too."
@@ -355,11 +355,11 @@ provider_unreachable No "The identity provider cannot be reached."
 };
 
 /// The row of a code; `None`: of no code that operations are described with.
-pub(crate) fn explained(code: &str) -> Option<&'static Explained> {
+pub(crate) fn explained(code: &str) -> Option<&'static CodeExplanation> {
     EXPLAINED.iter().find(|row| row.code == code)
 }
 
-impl Explained {
+impl CodeExplanation {
     /// Checks whether a problem with this code may be retryable, or not.
     pub(crate) fn may_be(&self, retryable: bool) -> bool {
         match self.retry {

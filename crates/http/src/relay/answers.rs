@@ -5,7 +5,7 @@ use axum::response::Response;
 use himalia_cluster::Location;
 use himalia_engine::{Principal, PromptId, Sought};
 
-use super::peers::{Relayed, not_here};
+use super::peers::{RelayedPrincipal, not_here};
 use super::replay::{Relay, forward, replayable};
 use crate::app::App;
 use crate::error::ApiError;
@@ -21,8 +21,8 @@ pub(crate) async fn answer_elsewhere(
     let Some(cluster) = app.cluster().cloned() else {
         return Ok(None);
     };
-    let sought = ResourceRef::Kernel(id.kernel);
-    let relayed = message.extensions().get::<Relayed>().is_some();
+    let sought = Sought::Kernel(id.kernel);
+    let relayed = message.extensions().get::<RelayedPrincipal>().is_some();
     match cluster.locate(principal, &sought, relayed).await? {
         Some(Location::At(_) | Location::Lost { .. }) => {}
         None | Some(Location::Here) => return Ok(None),

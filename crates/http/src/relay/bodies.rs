@@ -14,7 +14,7 @@ use crate::error::ApiError;
 
 /// The objects that a body is about.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct About {
+pub(super) struct BodyObjects {
     /// The objects that the body names; the first that exists is used.
     pub(super) sought: Vec<Sought>,
     /// The session that is started if none of the objects exists.
@@ -27,9 +27,13 @@ pub(super) struct About {
 
 /// Reads the objects that the body of a request is about. Returns the request unchanged. An invalid body names nothing: the handler returns
 /// the error.
-pub(super) async fn read(app: &App, kind: BodyKind, request: Request) -> Result<(About, Request), ApiError> {
+pub(super) async fn read(
+    app: &App,
+    kind: BodyKind,
+    request: Request,
+) -> Result<(BodyObjects, Request), ApiError> {
     if kind == BodyKind::Mcp && may_be_rebound(request.headers(), &app.config().allow_origin) {
-        return Ok((About::default(), request));
+        return Ok((BodyObjects::default(), request));
     }
     let (parts, load) = request.into_parts();
     let bytes = body::whole(app, &parts.headers, load).await?;
@@ -59,9 +63,9 @@ struct Kernel {
 }
 
 /// A new Jupyter session is where that of its document is, or the kernel that it names.
-fn of_jupyter(bytes: &[u8]) -> About {
+fn of_jupyter(bytes: &[u8]) -> BodyObjects {
     let Ok(body) = serde_json::from_slice::<JupyterSession>(bytes) else {
-        return About::default();
+        return BodyObjects::default();
     };
     let path = body.path.or_else(|| body.notebook?.path);
     let (id, name) = body
@@ -71,9 +75,9 @@ fn of_jupyter(bytes: &[u8]) -> About {
         template: name,
         origin: Origin::Jupyter,
     });
-    let kernel = id.and_then(|id| id.parse().ok()).map(ResourceRef::Kernel);
-    let path = path.map(ResourceRef::JupyterPath);
-    About {
+    let kernel = id.and_then(|id| id.parse().ok()).map(Sought::Kernel);
+    let path = path.map(Sought::JupyterPath);
+    BodyObjects {
         sought: path.into_iter().chain(kernel).collect(),
         start,
         lists: false,
@@ -110,9 +114,9 @@ struct Arguments {
 }
 
 /// A tool, or a resource, is where its session or execution is.
-fn of_mcp(bytes: &[u8]) -> About {
+fn of_mcp(bytes: &[u8]) -> BodyObjects {
     let Ok(Call { params: Some(params) }) = serde_json::from_slice(bytes) else {
-        return About::default();
+        return BodyObjects::default();
     };
     let (mut start, mut lists, mut key) = (None, false, None);
     let mut all = Vec::new();
@@ -142,7 +146,7 @@ fn of_mcp(bytes: &[u8]) -> About {
         Some(ResourceRef::Session(rest.split('/').next()?.to_owned()))
     });
     all.extend(session);
-    About {
+    BodyObjects {
         sought: all,
         start,
         lists,
@@ -178,14 +182,14 @@ mod tests {
         let key = None;
         assert_eq!(
             of_jupyter(body),
-            About {
+            BodyObjects {
                 sought,
                 start,
                 lists,
                 key
             }
         );
-        assert_eq!(of_jupyter(b"[1]"), About::default());
+        assert_eq!(of_jupyter(b"[1]"), BodyObjects::default());
     }
 
     #[test]

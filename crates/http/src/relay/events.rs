@@ -70,7 +70,7 @@ pub(super) async fn open_socket(
     sought: Sought,
     mut request: Request,
 ) -> Result<Response, ApiError> {
-    let asked = push::Asked::new(&mut request)?;
+    let asked = push::EventsUpgrade::new(&mut request)?;
     let headers = request.headers_mut();
     for name in OF_THE_HANDSHAKE {
         headers.remove(name);

@@ -7,7 +7,7 @@ use axum::response::{IntoResponse, Response};
 use himalia_cluster::{Cluster, Location, Repeatable};
 use himalia_engine::{Principal, Sought, name_of_key};
 
-use super::peers::Relayed;
+use super::peers::RelayedPrincipal;
 use super::replay::{Relay, forward, replayable};
 use super::served_at::{BodyKind, MergedList, PathParameter, RequestHead, ServedAt, Target};
 use super::start_body::StartBody;
@@ -22,7 +22,7 @@ use crate::ws::Handshake;
 /// The replica that serves one request.
 enum Decision {
     Here,
-    Owner(Owned),
+    Owner(OwnedObject),
     Body(BodyKind),
     Start(StartBody),
     All(MergedList),
@@ -30,7 +30,7 @@ enum Decision {
 }
 
 /// The object of a request that its owner serves.
-struct Owned {
+struct OwnedObject {
     sought: Sought,
     absent: Absent,
     /// The response is a stream of events, which continues at the next owner.
@@ -52,7 +52,7 @@ enum Absent {
 
 impl Decision {
     fn new(route: &Route, head: &RequestHead<'_>) -> Self {
-        let owned = |sought, absent| Owned {
+        let owned = |sought, absent| OwnedObject {
             sought,
             absent,
             follows: matches!(route.served_at, ServedAt::Events(_)),
@@ -85,7 +85,7 @@ pub(crate) async fn relay(State(app): State<App>, request: Request, next: Next) 
     let Some(cluster) = app.cluster().cloned() else {
         return next.run(request).await;
     };
-    let relayed = request.extensions().get::<Relayed>().is_some();
+    let relayed = request.extensions().get::<RelayedPrincipal>().is_some();
     let caller = request.extensions().get::<Caller>().cloned();
     let route = request.extensions().get::<&'static Route>().copied();
     let (Some(Caller(principal)), Some(route)) = (caller, route) else {
@@ -105,7 +105,7 @@ pub(crate) async fn relay(State(app): State<App>, request: Request, next: Next) 
         headers: request.headers(),
     };
     let served = match Decision::new(route, &head) {
-        Decision::Owner(Owned { sought, .. }) if relayed => {
+        Decision::Owner(OwnedObject { sought, .. }) if relayed => {
             check_owner(&cluster, &principal, &sought, request, next).await
         }
         // The peer has decided.
@@ -181,11 +181,11 @@ async fn at_owner(
     app: &App,
     cluster: &Cluster,
     principal: &Principal,
-    owned: Owned,
+    owned: OwnedObject,
     request: Request,
     next: Next,
 ) -> Result<Response, ApiError> {
-    let Owned {
+    let OwnedObject {
         sought,
         absent,
         follows,
@@ -229,7 +229,7 @@ async fn at_key(
     let Some(sought) = sought else {
         return starts::begin(app, cluster, principal, StartBody::Session, request, next).await;
     };
-    let owned = Owned {
+    let owned = OwnedObject {
         sought,
         absent: Absent::Start(StartBody::Session),
         follows: false,

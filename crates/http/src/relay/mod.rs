@@ -35,7 +35,7 @@ use himalia_engine::EngineError;
 
 pub(crate) use answers::answer_elsewhere;
 pub(crate) use layer::relay;
-pub(crate) use peers::{Relayed, inside, service};
+pub(crate) use peers::{RelayedPrincipal, inside, service};
 pub(crate) use served_at::{BodyKind, MergedList, PathParameter, RequestHead, ServedAt, Target};
 pub(crate) use start_body::StartBody;
 

@@ -25,7 +25,7 @@ use crate::{caught, render, traced};
 /// The principal of a request that a peer relayed, or that this replica serves for a client that it has relayed before.
 /// In the extensions of the request; only this module puts it there.
 #[derive(Clone, Debug)]
-pub(crate) struct Relayed(pub(crate) Principal);
+pub(crate) struct RelayedPrincipal(pub(crate) Principal);
 
 /// 421: another replica has what the request is about. It was not handled.
 pub(super) fn not_here() -> Response {
@@ -78,7 +78,7 @@ async fn respond(app: App, inside: Router, mut request: Request) -> Response {
         Some(span) => principal.traced(span.context()),
         None => principal,
     };
-    request.extensions_mut().insert(Relayed(principal));
+    request.extensions_mut().insert(RelayedPrincipal(principal));
     let reads = request.method().is_safe();
     let mut response = match inside.oneshot(request).instrument(log).await {
         Ok(response) => response,

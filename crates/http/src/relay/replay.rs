@@ -8,7 +8,7 @@ use himalia_cluster::{Cluster, ForwardOutcome, Repeatable, ReplayableRequest, Re
 use himalia_engine::{Principal, Sought};
 use himalia_relay::HEADER;
 
-use super::peers::Relayed;
+use super::peers::RelayedPrincipal;
 use crate::app::App;
 use crate::body;
 use crate::error::ApiError;
@@ -82,7 +82,7 @@ pub(super) async fn replayable(app: &App, request: Request) -> Result<Replayable
 pub(super) fn for_own_routes(request: &ReplayableRequest, principal: &Principal) -> Request {
     let mut own = request.without_extensions();
     let extensions = own.extensions_mut();
-    extensions.insert(Relayed(principal.clone()));
+    extensions.insert(RelayedPrincipal(principal.clone()));
     if let Some(id) = request.extensions.get::<RequestId>() {
         extensions.insert(id.clone());
     }

@@ -15,7 +15,7 @@ use himalia_engine::{Engine, HeldKernel, Principal, Search, Sought, name_of_key}
 use http_body_util::BodyExt as _;
 use serde::Deserialize;
 
-use super::peers::Relayed;
+use super::peers::RelayedPrincipal;
 use super::replay::{received, replayable};
 use super::start_body::{Start, StartBody};
 use crate::app::App;
@@ -114,7 +114,7 @@ pub(super) async fn anywhere(
 /// Holds a kernel for a start that a peer has received: 200 with its name, or 204 if none is ready.
 pub(crate) async fn hold(
     State(app): State<App>,
-    Extension(Relayed(principal)): Extension<Relayed>,
+    Extension(RelayedPrincipal(principal)): Extension<RelayedPrincipal>,
     request: Request,
 ) -> Result<Response, ApiError> {
     let (parts, body) = request.into_parts();

@@ -31,10 +31,10 @@ pub(crate) enum WriteHalf {
 
 /// One connection, as both of its halves have it. The lock is held for no longer than one call of the system.
 #[derive(Clone, Debug)]
-pub(crate) struct Tls(Arc<Shared>);
+pub(crate) struct Tls(Arc<SharedSocket>);
 
 #[derive(Debug)]
-struct Shared {
+struct SharedSocket {
     tcp: TcpStream,
     records: Mutex<Records>,
 }
@@ -42,7 +42,7 @@ struct Shared {
 /// Splits a connection whose handshake is complete.
 pub(super) fn split(tcp: TcpStream, session: ServerConnection) -> (ReadHalf, WriteHalf) {
     let records = Mutex::new(Records::new(session));
-    let tls = Tls(Arc::new(Shared { tcp, records }));
+    let tls = Tls(Arc::new(SharedSocket { tcp, records }));
     (ReadHalf::Tls(tls.clone()), WriteHalf::Tls(tls))
 }
 
@@ -61,7 +61,7 @@ impl AsyncRead for ReadHalf {
 
 impl Tls {
     fn poll_read(&self, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let Shared { tcp, records } = &*self.0;
+        let SharedSocket { tcp, records } = &*self.0;
         loop {
             let read = records.lock().read(buffer.initialize_unfilled());
             match read {

@@ -113,8 +113,8 @@ impl Records {
     }
 
     fn collect(&mut self) {
-        struct Into<'a>(&'a mut BytesMut);
-        impl io::Write for Into<'_> {
+        struct BufferWriter<'a>(&'a mut BytesMut);
+        impl io::Write for BufferWriter<'_> {
             fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
                 self.0.extend_from_slice(bytes);
                 Ok(bytes.len())
@@ -125,7 +125,11 @@ impl Records {
         }
         while self.session.wants_write() {
             // Memory takes all.
-            if self.session.write_tls(&mut Into(&mut self.waiting)).is_err() {
+            if self
+                .session
+                .write_tls(&mut BufferWriter(&mut self.waiting))
+                .is_err()
+            {
                 return;
             }
         }

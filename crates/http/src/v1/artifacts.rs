@@ -48,7 +48,7 @@ struct ListedArtifact {
 /// A query for artifacts.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Wanted {
+pub(crate) struct ListArtifactsQuery {
     /// A kernel of the session; default: the first one.
     kernel: Option<String>,
     /// Only artifacts of this media type.
@@ -67,7 +67,7 @@ pub(crate) async fn list(
     State(app): State<App>,
     Caller(principal): Caller,
     Path(id): Path<String>,
-    Parameters(wanted): Parameters<Wanted>,
+    Parameters(wanted): Parameters<ListArtifactsQuery>,
 ) -> Result<Fresh<Artifacts>, ApiError> {
     let kernel = kernel_id(&app, &principal, &id, wanted.kernel.as_deref())?;
     let all = app.engine().artifacts(&principal, kernel).await;

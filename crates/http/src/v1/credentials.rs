@@ -20,7 +20,7 @@ use crate::error::ApiError;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "NewCredential")]
-pub(crate) struct Requested {
+pub(crate) struct SetCredentialRequest {
     /// `header`, `query`, `bearer`, `basic`, `aws_sigv4` or `oauth2`.
     kind: String,
     /// The only hosts that it is sent to: `api.example.org`, `*.example.org` for the names below it, `api.example.org:8443`, or
@@ -153,7 +153,7 @@ pub(crate) struct Credentials {
 /// A query for credentials.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Wanted {
+pub(crate) struct ListCredentialsQuery {
     /// Only those of this tenant, or `operator`.
     tenant: Option<String>,
     /// The `next` of the page before.
@@ -168,7 +168,7 @@ const LIST: char = 'c';
 /// The owner of a credential that is deleted.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Owned {
+pub(crate) struct CredentialOwnerQuery {
     /// A tenant of the configuration. Default: that of the caller. Only the operator may name another one.
     tenant: Option<String>,
 }
@@ -178,7 +178,7 @@ pub(crate) async fn set(
     State(app): State<App>,
     Caller(principal): Caller,
     Path(name): Path<String>,
-    Members(requested): Members<Requested>,
+    Members(requested): Members<SetCredentialRequest>,
 ) -> Result<Json<Credential>, ApiError> {
     let new = NewCredential {
         tenant: requested.tenant,
@@ -217,7 +217,7 @@ pub(crate) async fn set(
 pub(crate) async fn list(
     State(app): State<App>,
     Caller(principal): Caller,
-    Parameters(wanted): Parameters<Wanted>,
+    Parameters(wanted): Parameters<ListCredentialsQuery>,
 ) -> Result<Json<Credentials>, ApiError> {
     let all = app
         .engine()
@@ -235,7 +235,7 @@ pub(crate) async fn delete(
     State(app): State<App>,
     Caller(principal): Caller,
     Path(name): Path<String>,
-    Parameters(owned): Parameters<Owned>,
+    Parameters(owned): Parameters<CredentialOwnerQuery>,
 ) -> Result<Empty<204>, ApiError> {
     app.engine()
         .delete_credential(&principal, &name, owned.tenant.as_deref())
@@ -269,7 +269,7 @@ pub(crate) struct BegunGrant {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "GrantAnswer")]
-pub(crate) struct Answered {
+pub(crate) struct FinishGrantRequest {
     /// As it came.
     state: String,
     /// Good once, for tokens.
@@ -305,7 +305,7 @@ pub(crate) async fn begin_grant(
 pub(crate) async fn finish_grant(
     State(app): State<App>,
     Caller(principal): Caller,
-    Members(answered): Members<Answered>,
+    Members(answered): Members<FinishGrantRequest>,
 ) -> Result<Json<Credential>, ApiError> {
     let answer = GrantAnswer {
         state: answered.state,
@@ -323,7 +323,7 @@ pub(crate) async fn end_grant(
     State(app): State<App>,
     Caller(principal): Caller,
     Path(name): Path<String>,
-    Parameters(owned): Parameters<Owned>,
+    Parameters(owned): Parameters<CredentialOwnerQuery>,
 ) -> Result<Empty<204>, ApiError> {
     app.engine()
         .end_grant(&principal, &name, owned.tenant.as_deref())

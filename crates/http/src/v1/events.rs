@@ -16,7 +16,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::answers::{self, Either};
-use super::input::{After, Parameters};
+use super::input::{LastEventId, Parameters};
 use super::kernels::kernel_id;
 use super::push::{Socket, Upgrade};
 use super::record::Record;
@@ -30,7 +30,7 @@ use crate::openapi::{Answer, Operation};
 /// The begin and the content of a stream.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Wanted {
+pub(crate) struct StreamEventsQuery {
     /// A kernel of the session; default: the first one.
     kernel: Option<String>,
     /// Continue after this number; 0 for all records.
@@ -74,8 +74,8 @@ pub(crate) async fn stream(
     State(app): State<App>,
     Caller(principal): Caller,
     Path(id): Path<String>,
-    After(last): After,
-    Parameters(wanted): Parameters<Wanted>,
+    LastEventId(last): LastEventId,
+    Parameters(wanted): Parameters<StreamEventsQuery>,
     Upgrade(asked): Upgrade,
 ) -> Result<Either<Log, Socket>, ApiError> {
     let kernel = kernel_id(&app, &principal, &id, wanted.kernel.as_deref())?;
@@ -96,7 +96,7 @@ pub(crate) async fn stream(
         kernel,
         feed,
         buffers,
-        waiting: sse::Waiting::of(&app),
+        waiting: sse::StreamWait::of(&app),
         ended: false,
     };
     let body = stream::unfold(events, Events::chunk);
@@ -128,7 +128,7 @@ struct Events {
     kernel: KernelId,
     feed: EventFeed,
     buffers: bool,
-    waiting: sse::Waiting,
+    waiting: sse::StreamWait,
     ended: bool,
 }
 

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::answers::{Either, Empty, FileContent, Fresh, Tar, With};
 use super::file_bodies::{self, receive};
-use super::input::{Archive, Cursor, File, Nothing, Parameters, Whole};
+use super::input::{Archive, Cursor, File, NoParameters, Parameters, Whole};
 use super::sessions::{first_kernel, of_session};
 use crate::app::App;
 use crate::auth::Caller;
@@ -80,7 +80,7 @@ impl From<FileKind> for Kind {
 /// A query for files.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Wanted {
+pub(crate) struct ListFilesQuery {
     /// A directory; default: the work directory.
     #[serde(default)]
     path: String,
@@ -131,9 +131,9 @@ pub(crate) async fn list(
     State(app): State<App>,
     Caller(principal): Caller,
     Path(id): Path<String>,
-    Parameters(wanted): Parameters<Wanted>,
+    Parameters(wanted): Parameters<ListFilesQuery>,
 ) -> Result<Fresh<Listing>, ApiError> {
-    let Wanted {
+    let ListFilesQuery {
         path,
         depth,
         cursor,
@@ -188,7 +188,7 @@ pub(crate) async fn show(
     State(app): State<App>,
     Caller(principal): Caller,
     Path((id, path)): Path<(String, String)>,
-    Parameters(Nothing {}): Parameters<Nothing>,
+    Parameters(NoParameters {}): Parameters<NoParameters>,
     headers: HeaderMap,
 ) -> Result<FileContent, ApiError> {
     let range: Option<ByteRange> = file_bodies::range(&headers);
@@ -208,7 +208,7 @@ pub(crate) async fn put(
     State(app): State<App>,
     Caller(principal): Caller,
     Path((id, path)): Path<(String, String)>,
-    Parameters(Nothing {}): Parameters<Nothing>,
+    Parameters(NoParameters {}): Parameters<NoParameters>,
     File(body): File,
 ) -> Result<Either<With<201, WrittenFile>, Json<WrittenFile>>, ApiError> {
     let kernel = first_kernel(&app, &principal, &id)?;

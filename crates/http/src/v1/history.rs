@@ -41,8 +41,7 @@ const LIST: char = 'h';
 
 /// A page of what was run, in the order in which the kernel came to it or backwards.
 #[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "HistoryPage")]
-pub(crate) struct Shown {
+pub(crate) struct HistoryPage {
     #[serde(flatten)]
     page: History,
     /// The cursor of the next page; null at the end.
@@ -79,7 +78,7 @@ impl PagePosition {
     }
 
     /// The page in its order.
-    fn shown(self, mut page: History) -> Shown {
+    fn shown(self, mut page: History) -> HistoryPage {
         let first = page.omitted + page.offset;
         let end = first + page.history.len() as u64;
         // Without an order, the latest ones have older ones only.
@@ -91,7 +90,7 @@ impl PagePosition {
         if self.order == Some(Order::Desc) {
             page.history.reverse();
         }
-        Shown {
+        HistoryPage {
             page,
             next: next.map(|key| Cursor::<LIST>::write(&key)),
         }
@@ -109,7 +108,7 @@ pub(crate) async fn list(
         cursor,
         limit,
     }): Parameters<Page>,
-) -> Result<Made<Shown>, ApiError> {
+) -> Result<Made<HistoryPage>, ApiError> {
     let place = PagePosition::of(order, cursor)?;
     let kernel = kernel_id(&app, &principal, &id, kernel.as_deref())?;
     let found = app

@@ -87,7 +87,7 @@ pub(crate) struct Kernels {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "NewKernel")]
-pub(crate) struct Wanted {
+pub(crate) struct CreateKernelRequest {
     /// Default: that of the first kernel. Its program must exist in the session's sandbox.
     kernelspec: Option<String>,
     /// The first directory, relative to that of the session or absolute; default: that of the session.
@@ -149,7 +149,7 @@ pub(crate) async fn create(
     State(app): State<App>,
     Caller(principal): Caller,
     Path(id): Path<String>,
-    Members(wanted): Members<Wanted>,
+    Members(wanted): Members<CreateKernelRequest>,
 ) -> Result<Created<SessionKernel>, ApiError> {
     variables::check("env", &wanted.env)?;
     variables::check("secrets", &wanted.secrets)?;

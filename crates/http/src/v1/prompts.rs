@@ -69,7 +69,7 @@ fn is_zero(turn: &u32) -> bool {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "WantedPrompts")]
-pub(crate) struct Wanted {
+pub(crate) struct ListOpenPromptsQuery {
     /// The `next` of the page before.
     cursor: Option<Cursor<LIST>>,
     /// Prompts of a page; default 1,000.
@@ -96,7 +96,7 @@ pub(crate) fn key_of(next: &str) -> Option<String> {
 
 /// The number of prompts that a query of the list wants.
 pub(crate) fn page_size(uri: &Uri) -> usize {
-    let wanted = parameters::<Wanted>(uri).ok();
+    let wanted = parameters::<ListOpenPromptsQuery>(uri).ok();
     limit(wanted.and_then(|wanted| wanted.limit), PAGE_MOST)
 }
 
@@ -114,7 +114,7 @@ fn place(key: &str) -> Option<PromptPlace> {
 pub(crate) async fn open(
     State(app): State<App>,
     Caller(principal): Caller,
-    Parameters(wanted): Parameters<Wanted>,
+    Parameters(wanted): Parameters<ListOpenPromptsQuery>,
 ) -> Result<Made<OpenPrompts>, ApiError> {
     let after = wanted.cursor.map(|Cursor(key)| {
         let place = place(&key);
@@ -148,7 +148,7 @@ pub(crate) async fn open(
 /// A query for the prompts of a kernel.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Which {
+pub(crate) struct ListPromptsQuery {
     /// A kernel of the session; default: the first one.
     kernel: Option<String>,
     /// List those only that wait for an answer.
@@ -161,7 +161,7 @@ pub(crate) async fn list(
     State(app): State<App>,
     Caller(principal): Caller,
     Path(id): Path<String>,
-    Parameters(Which { kernel, open }): Parameters<Which>,
+    Parameters(ListPromptsQuery { kernel, open }): Parameters<ListPromptsQuery>,
 ) -> Result<Json<Prompts>, ApiError> {
     let kernel = kernel_id(&app, &principal, &id, kernel.as_deref())?;
     let listed = app.engine().prompts(&principal, kernel).await;
@@ -229,7 +229,7 @@ pub(crate) async fn show(
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "PromptAnswer")]
-pub(crate) struct Given {
+pub(crate) struct AnswerPromptRequest {
     /// One of the options, if the prompt has some.
     value: Text<0, MAX_ANSWER_BYTES>,
 }
@@ -239,7 +239,7 @@ pub(crate) async fn answer(
     State(app): State<App>,
     Caller(principal): Caller,
     Path(id): Path<String>,
-    Members(Given { value: Text(value) }): Members<Given>,
+    Members(AnswerPromptRequest { value: Text(value) }): Members<AnswerPromptRequest>,
 ) -> Result<Json<PromptInfo>, ApiError> {
     let name = prompt_name(&id)?;
     let answered = app.engine().answer(&principal, &name, value);

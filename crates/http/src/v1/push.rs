@@ -21,7 +21,7 @@ use crate::error::ApiError;
 use crate::listen::{self, Peer};
 use crate::openapi::{Answer, Operation, Part, codes};
 use crate::socket::WriteHalf;
-use crate::ws::{Close, Handshake, Incoming, Outbox, Reader, Upgraded, closing_handshake};
+use crate::ws::{Close, Handshake, IncomingMessage, Outbox, Reader, UpgradedSocket, closing_handshake};
 
 /// Bytes of one message of the client, which is refused all the same.
 const MESSAGE_BYTES: usize = 64 << 10;
@@ -36,11 +36,11 @@ pub(crate) trait Source: Send + 'static {
 
 /// A valid request for a WebSocket in place of a stream.
 #[derive(Debug)]
-pub(crate) struct Upgrade(pub(super) Option<Asked>);
+pub(crate) struct Upgrade(pub(super) Option<EventsUpgrade>);
 
 /// A WebSocket that is asked for.
 #[derive(Debug)]
-pub(crate) struct Asked {
+pub(crate) struct EventsUpgrade {
     handshake: Handshake,
     /// Held as long as the socket, so that it counts as a connection.
     peer: Option<Peer>,
@@ -53,7 +53,7 @@ impl FromRequest<App> for Upgrade {
         if !Handshake::is_asked(request.headers()) {
             return Ok(Self(None));
         }
-        Asked::new(&mut request).map(|asked| Self(Some(asked)))
+        EventsUpgrade::new(&mut request).map(|asked| Self(Some(asked)))
     }
 }
 
@@ -80,7 +80,7 @@ impl Answer for Socket {
     }
 }
 
-impl Asked {
+impl EventsUpgrade {
     /// Checks a request for a WebSocket.
     pub(crate) fn new(request: &mut Request) -> Result<Self, ApiError> {
         let handshake = Handshake::new(request)?;
@@ -126,7 +126,12 @@ enum End {
     Ours(Close),
 }
 
-async fn push(socket: Upgraded, mut source: impl Source, patience: Patience, shutdown: CancellationToken) {
+async fn push(
+    socket: UpgradedSocket,
+    mut source: impl Source,
+    patience: Patience,
+    shutdown: CancellationToken,
+) {
     let (reading, writing) = socket.stream.into_split();
     let mut reader = Reader::new(reading, &socket.early, MESSAGE_BYTES);
     let mut outbox = Outbox::default();
@@ -190,13 +195,13 @@ async fn push(socket: Upgraded, mut source: impl Source, patience: Patience, shu
 }
 
 /// Handles a message of the client.
-fn received(incoming: Result<Incoming, Close>, outbox: &mut Outbox) -> Option<End> {
+fn received(incoming: Result<IncomingMessage, Close>, outbox: &mut Outbox) -> Option<End> {
     match incoming {
-        Ok(Incoming::Ping(payload)) => outbox.pong(payload),
-        Ok(Incoming::Pong) => {}
-        Ok(Incoming::Close(payload)) => return Some(End::Theirs(payload)),
-        Ok(Incoming::End) => return Some(End::Gone),
-        Ok(Incoming::Text(_) | Incoming::Binary(_)) => {
+        Ok(IncomingMessage::Ping(payload)) => outbox.pong(payload),
+        Ok(IncomingMessage::Pong) => {}
+        Ok(IncomingMessage::Close(payload)) => return Some(End::Theirs(payload)),
+        Ok(IncomingMessage::End) => return Some(End::Gone),
+        Ok(IncomingMessage::Text(_) | IncomingMessage::Binary(_)) => {
             return Some(End::Ours(Close::unsupported(
                 "this WebSocket accepts no messages",
             )));

@@ -16,7 +16,7 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, Error, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
-use super::input::{Hyphenated, Text, Whole};
+use super::input::{HyphenatedId, Text, Whole};
 use super::models::{Limits, UnresponsiveKernel};
 use crate::error::ApiError;
 use crate::variables;
@@ -188,10 +188,10 @@ where
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
-impl NewSession<Hyphenated> {
+impl NewSession<HyphenatedId> {
     /// For the engine.
     pub(super) fn read(self) -> Result<StartSession, ApiError> {
-        let id = self.id.map(|Hyphenated(id)| id);
+        let id = self.id.map(|HyphenatedId(id)| id);
         self.with(id)
     }
 }

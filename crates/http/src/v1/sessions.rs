@@ -15,7 +15,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use super::answers::{Created, Either, Empty, Fresh, Replayed, Tagged};
 use super::input::{
-    Cursor, Hyphenated, Key, Limit, Members, PAGE_MOST, Parameters, key_of, limit, page, parameters,
+    Cursor, HyphenatedId, Key, Limit, Members, PAGE_MOST, Parameters, key_of, limit, page, parameters,
 };
 use super::models::SandboxUsage;
 use super::session_json::{NewSession, NoId, Seconds, Session, WantedNetwork, or_empty, seconds};
@@ -52,7 +52,7 @@ struct ListedSession {
 /// A query for sessions.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Wanted {
+pub(crate) struct ListSessionsQuery {
     /// `name=value`, or `name` for any value. Several must all be there.
     #[serde(default)]
     label: Vec<String>,
@@ -99,7 +99,7 @@ pub(crate) fn next_of(key: &str) -> String {
 
 /// The number of sessions that a query of the list requests.
 pub(crate) fn page_size(uri: &Uri) -> usize {
-    let wanted = parameters::<Wanted>(uri).ok();
+    let wanted = parameters::<ListSessionsQuery>(uri).ok();
     limit(wanted.and_then(|wanted| wanted.limit), PAGE_MOST)
 }
 
@@ -108,7 +108,7 @@ pub(crate) fn page_size(uri: &Uri) -> usize {
 pub(crate) async fn list(
     State(app): State<App>,
     Caller(principal): Caller,
-    Parameters(wanted): Parameters<Wanted>,
+    Parameters(wanted): Parameters<ListSessionsQuery>,
     headers: HeaderMap,
 ) -> Result<Tagged<SessionPage>, ApiError> {
     let ended = wanted.ended;
@@ -176,7 +176,7 @@ pub(crate) async fn create(
     State(app): State<App>,
     Caller(principal): Caller,
     Key(header): Key,
-    Members(wanted): Members<NewSession<Hyphenated>>,
+    Members(wanted): Members<NewSession<HyphenatedId>>,
 ) -> Result<Either<Created<Session>, Replayed<Session>>, ApiError> {
     let mut start = wanted.read()?;
     start.key = key_of(start.key, header)?;

@@ -49,7 +49,7 @@ impl SkillFile {
         let bad = |reason: &str| ApiError::bad_field("files", format!("{path}: {reason}"));
         match (self.text, self.base64) {
             (Some(text), None) => Ok(text.into_bytes()),
-            (None, Some(text)) => STANDARD.decode(text).map_err(|_| bad("base64 is none")),
+            (None, Some(text)) => STANDARD.decode(text).map_err(|_| bad("is not valid base64")),
             _ => Err(bad("expected text or base64")),
         }
     }

@@ -40,12 +40,12 @@ pub(super) fn growing(
 }
 
 /// The longest silence of a stream, and the gateway's end.
-pub(super) struct Waiting {
+pub(super) struct StreamWait {
     keep_alive: Duration,
     shutdown: CancellationToken,
 }
 
-impl Waiting {
+impl StreamWait {
     pub(super) fn of(app: &App) -> Self {
         Self {
             keep_alive: app.config().sse_keep_alive,

@@ -176,7 +176,7 @@ impl Template {
 /// A page of the list.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Wanted {
+pub(crate) struct ListTemplatesQuery {
     /// The `next` of the page before.
     cursor: Option<Cursor<LIST>>,
     /// Templates of a page; default 1,000.
@@ -190,7 +190,7 @@ const LIST: char = 'm';
 pub(crate) async fn list(
     State(app): State<App>,
     Caller(principal): Caller,
-    Parameters(wanted): Parameters<Wanted>,
+    Parameters(wanted): Parameters<ListTemplatesQuery>,
     headers: HeaderMap,
 ) -> Result<Tagged<TemplatePage>, ApiError> {
     let (mut templates, specs) = all(&app, &principal).await?;

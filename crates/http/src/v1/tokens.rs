@@ -20,7 +20,7 @@ use crate::error::ApiError;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "NewToken")]
-pub(crate) struct Requested {
+pub(crate) struct CreateTokenRequest {
     /// Name of the caller that its holder is, as executions and the audit log show it.
     #[schemars(extend("pattern" = "^[A-Za-z0-9._-]+$", "maxLength" = MAX_PRINCIPAL_CHARS))]
     caller: String,
@@ -73,8 +73,7 @@ impl From<AccessToken> for Token {
 
 /// A new access token.
 #[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "CreatedToken")]
-pub(crate) struct Made {
+pub(crate) struct CreatedToken {
     /// The text that clients send. It is shown once and stored as a hash.
     token: String,
     #[serde(flatten)]
@@ -93,7 +92,7 @@ pub(crate) struct Tokens {
 /// A query for access tokens.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Wanted {
+pub(crate) struct ListTokensQuery {
     /// Only tokens of this caller.
     caller: Option<String>,
     /// The `next` of the page before.
@@ -104,8 +103,7 @@ pub(crate) struct Wanted {
 
 /// A revoked token.
 #[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "RevokedToken")]
-pub(crate) struct Revoked {
+pub(crate) struct RevokedToken {
     /// The number of workflow runs that were cancelled because the token had started them.
     stopped: usize,
     /// The ids of these runs.
@@ -120,8 +118,8 @@ const LIST: char = 't';
 pub(crate) async fn create(
     State(app): State<App>,
     Caller(principal): Caller,
-    Members(requested): Members<Requested>,
-) -> Result<ShownOnce<With<201, Made>>, ApiError> {
+    Members(requested): Members<CreateTokenRequest>,
+) -> Result<ShownOnce<With<201, CreatedToken>>, ApiError> {
     let new = NewToken {
         tenant: requested.tenant,
         caller: requested.caller,
@@ -130,7 +128,7 @@ pub(crate) async fn create(
         lifetime: requested.expires_in_s.map(seconds),
     };
     let (made, token) = app.engine().create_token(&principal, new).await?;
-    Ok(ShownOnce(With(Made {
+    Ok(ShownOnce(With(CreatedToken {
         token,
         shown: made.into(),
     })))
@@ -140,7 +138,7 @@ pub(crate) async fn create(
 pub(crate) async fn list(
     State(app): State<App>,
     Caller(principal): Caller,
-    Parameters(wanted): Parameters<Wanted>,
+    Parameters(wanted): Parameters<ListTokensQuery>,
 ) -> Result<Json<Tokens>, ApiError> {
     let tokens = app.engine().tokens(&principal)?.into_iter().map(Token::from);
     let is_wanted = |token: &Token| {
@@ -166,9 +164,9 @@ pub(crate) async fn revoke(
     State(app): State<App>,
     Caller(principal): Caller,
     Path(id): Path<String>,
-) -> Result<Json<Revoked>, ApiError> {
+) -> Result<Json<RevokedToken>, ApiError> {
     let revoked = by_id(id, async |id| app.engine().revoke_token(&principal, id).await).await?;
-    Ok(Json(Revoked {
+    Ok(Json(RevokedToken {
         stopped: revoked.workflow_runs.len(),
         stopped_runs: revoked.workflow_runs,
     }))

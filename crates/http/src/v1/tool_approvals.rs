@@ -16,7 +16,7 @@ use crate::error::ApiError;
 /// A tool that is called without a question, in sessions of one template that one caller starts.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "ToolApproval")]
-pub(crate) struct Shown {
+pub(crate) struct ToolApprovalView {
     #[schemars(extend("format" = "uuid"))]
     id: String,
     /// The tenant of the sessions, or `operator`.
@@ -34,7 +34,7 @@ pub(crate) struct Shown {
     approved: String,
 }
 
-impl From<ToolApproval> for Shown {
+impl From<ToolApproval> for ToolApprovalView {
     fn from(approval: ToolApproval) -> Self {
         let at = u64::try_from(approval.approved_micros).unwrap_or(0);
         Self {
@@ -53,7 +53,7 @@ impl From<ToolApproval> for Shown {
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "ToolApprovalPage")]
 pub(crate) struct Approvals {
-    approvals: Vec<Shown>,
+    approvals: Vec<ToolApprovalView>,
     /// The cursor of the next page; null at the end.
     next: Option<String>,
 }
@@ -61,7 +61,7 @@ pub(crate) struct Approvals {
 /// A query for approvals.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Wanted {
+pub(crate) struct ListToolApprovalsQuery {
     /// The `next` of the page before.
     cursor: Option<Cursor<LIST>>,
     /// Approvals of a page; default 1,000.
@@ -75,11 +75,11 @@ const LIST: char = 'j';
 pub(crate) async fn list(
     State(app): State<App>,
     Caller(principal): Caller,
-    Parameters(wanted): Parameters<Wanted>,
+    Parameters(wanted): Parameters<ListToolApprovalsQuery>,
 ) -> Result<Json<Approvals>, ApiError> {
     let all = app.engine().tool_approvals(&principal).await?;
-    let key = |one: &Shown| format!("{}/{} {} {}", one.owner, one.caller, one.template, one.tool);
-    let mut all: Vec<Shown> = all.into_iter().map(Shown::from).collect();
+    let key = |one: &ToolApprovalView| format!("{}/{} {} {}", one.owner, one.caller, one.template, one.tool);
+    let mut all: Vec<ToolApprovalView> = all.into_iter().map(ToolApprovalView::from).collect();
     all.sort_by_cached_key(key);
     let (approvals, next) = page(all, wanted.cursor.as_ref(), limit(wanted.limit, PAGE_MOST), key);
     Ok(Json(Approvals { approvals, next }))

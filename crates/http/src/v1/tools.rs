@@ -20,7 +20,7 @@ const FOUND: usize = 10;
 /// A search for tools.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Wanted {
+pub(crate) struct SearchToolsQuery {
     /// A server; default: all.
     server: Option<String>,
     /// Words of names, descriptions and parameters; default: the first tools.
@@ -62,7 +62,7 @@ pub(crate) async fn search(
     State(app): State<App>,
     Caller(principal): Caller,
     Path(id): Path<String>,
-    Parameters(wanted): Parameters<Wanted>,
+    Parameters(wanted): Parameters<SearchToolsQuery>,
 ) -> Result<Fresh<FoundTools>, ApiError> {
     let kernel = kernel_id(&app, &principal, &id, None)?;
     let limit = wanted

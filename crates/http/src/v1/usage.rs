@@ -15,20 +15,21 @@ use crate::error::ApiError;
 /// The owner of the usage.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Whose {
+pub(crate) struct UsageOwnerQuery {
     /// A tenant of the configuration, for the operator. Default: that of the token.
     tenant: Option<String>,
 }
 
 /// An amount that is used, and its limit.
 #[derive(Debug, Serialize, JsonSchema)]
-struct Used {
+#[schemars(rename = "Used")]
+struct UsedAmount {
     used: u64,
     /// Null: no limit of its own.
     limit: Option<u64>,
 }
 
-impl From<Amounts> for Used {
+impl From<Amounts> for UsedAmount {
     fn from(Amounts { used, limit }: Amounts) -> Self {
         Self { used, limit }
     }
@@ -95,21 +96,21 @@ pub(crate) struct Usage {
     #[schemars(extend("format" = "date-time"))]
     resets: String,
     /// Kernels, of all replicas.
-    kernels: Used,
+    kernels: UsedAmount,
     /// Processor time of sandboxes today, milliseconds, of all replicas.
-    cpu_ms: Used,
+    cpu_ms: UsedAmount,
     /// Bytes of sandboxes to and from the network today, of all replicas.
-    network_bytes: Used,
+    network_bytes: UsedAmount,
     /// Bytes of these connections to hosts.
     network_sent_bytes: u64,
     /// Bytes of these connections from hosts.
     network_received_bytes: u64,
     /// Connections of sandboxes to the network now.
-    network_connections: Used,
+    network_connections: UsedAmount,
     /// Calls of tools by code and models today, of all replicas.
-    tool_calls: Used,
+    tool_calls: UsedAmount,
     /// Tokens that models have read and written for code today, of all replicas.
-    model_tokens: Used,
+    model_tokens: UsedAmount,
     /// Tokens that the models have read.
     model_input_tokens: u64,
     /// Tokens that the models have written.
@@ -117,15 +118,15 @@ pub(crate) struct Usage {
     /// The costs of the calls.
     model_spend: UsedSpend,
     /// Characters that tools of MCP have returned today, of all replicas.
-    returned_chars: Used,
+    returned_chars: UsedAmount,
     /// Memory of sandboxes now.
-    sandbox_memory_bytes: Used,
+    sandbox_memory_bytes: UsedAmount,
     disk_bytes: Disk,
-    connections: Used,
+    connections: UsedAmount,
     /// Clients of events and of kernels.
-    streams: Used,
+    streams: UsedAmount,
     /// Large responses in memory.
-    buffered_bytes: Used,
+    buffered_bytes: UsedAmount,
     /// Null: no limit.
     requests_per_second: Option<u64>,
     /// Null: no limit.
@@ -178,7 +179,7 @@ impl From<OwnerUsage> for Usage {
 pub(crate) async fn show(
     State(app): State<App>,
     Caller(principal): Caller,
-    Parameters(Whose { tenant }): Parameters<Whose>,
+    Parameters(UsageOwnerQuery { tenant }): Parameters<UsageOwnerQuery>,
 ) -> Result<Fresh<Usage>, ApiError> {
     let usage = app.engine().usage(&principal, tenant.as_deref()).await?;
     Ok(Fresh(usage.into()))

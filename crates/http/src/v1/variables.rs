@@ -46,7 +46,7 @@ pub(crate) struct ListedVariables {
 /// A query for variables.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Wanted {
+pub(crate) struct ListVariablesQuery {
     /// A kernel of the session; default: the first one.
     kernel: Option<String>,
     /// The `next` of the page before.
@@ -110,7 +110,7 @@ pub(crate) async fn list(
     State(app): State<App>,
     Caller(principal): Caller,
     Path(id): Path<String>,
-    Parameters(wanted): Parameters<Wanted>,
+    Parameters(wanted): Parameters<ListVariablesQuery>,
 ) -> Result<KernelMade<Fresh<ListedVariables>>, ApiError> {
     let offset = match wanted.cursor {
         None => 0,

@@ -50,7 +50,7 @@ pub(crate) async fn sign_in(
         peer.admit(app.engine(), principal)?;
     }
     let secret = app.sign_ins().sign_in(&mark, now).map_err(|error| {
-        tracing::error!(%error, "no randomness");
+        tracing::error!(%error, "the random number generator failed");
         ApiError::internal("making a sign-in")
     })?;
     Ok(done(&app, &headers, &secret))

@@ -14,9 +14,9 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpListener;
 
-use super::{Handshake, Incoming, Outbox, Reader, Upgraded, closing_handshake};
+use super::{Handshake, IncomingMessage, Outbox, Reader, UpgradedSocket, closing_handshake};
 use crate::error::ApiError;
-use crate::listen::Lingering;
+use crate::listen::LingeringStream;
 use crate::socket::Stream;
 
 /// As much as a kernel's clients may send.
@@ -31,7 +31,7 @@ pub async fn serve_echo(listener: TcpListener) -> io::Result<()> {
         let service = service_fn(|request: hyper::Request<Received>| async {
             Ok::<_, Infallible>(upgrade(request.map(Body::new)).into_response())
         });
-        let stream = TokioIo::new(Lingering::from(Stream::Plain(stream)));
+        let stream = TokioIo::new(LingeringStream::from(Stream::Plain(stream)));
         let connection = http1::Builder::new().serve_connection(stream, service);
         tokio::spawn(connection.with_upgrades());
     }
@@ -47,21 +47,21 @@ fn upgrade(mut request: Request) -> Result<Response, ApiError> {
     Ok(response)
 }
 
-async fn echo(socket: Upgraded) {
+async fn echo(socket: UpgradedSocket) {
     let (reading, writing) = socket.stream.into_split();
     let mut reader = Reader::new(reading, &socket.early, MESSAGE_BYTES);
     let mut outbox = Outbox::default();
     let ours = loop {
         match reader.next().await {
-            Ok(Incoming::Text(text)) => drop(outbox.text(text)),
-            Ok(Incoming::Binary(bytes)) => drop(outbox.binary(bytes)),
-            Ok(Incoming::Ping(payload)) => outbox.pong(payload),
-            Ok(Incoming::Pong) => {}
-            Ok(Incoming::Close(payload)) => {
+            Ok(IncomingMessage::Text(text)) => drop(outbox.text(text)),
+            Ok(IncomingMessage::Binary(bytes)) => drop(outbox.binary(bytes)),
+            Ok(IncomingMessage::Ping(payload)) => outbox.pong(payload),
+            Ok(IncomingMessage::Pong) => {}
+            Ok(IncomingMessage::Close(payload)) => {
                 outbox.close_back(payload);
                 break false;
             }
-            Ok(Incoming::End) => return,
+            Ok(IncomingMessage::End) => return,
             Err(close) => {
                 outbox.close(&close);
                 break true;

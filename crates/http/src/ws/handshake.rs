@@ -10,7 +10,7 @@ use hyper_util::rt::TokioIo;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
 use crate::error::ApiError;
-use crate::listen::Lingering;
+use crate::listen::LingeringStream;
 use crate::socket::Stream;
 
 /// A request that may become a WebSocket. Until it is accepted, it can be refused with any status.
@@ -23,7 +23,7 @@ pub(crate) struct Handshake {
 
 /// The socket after the upgrade.
 #[derive(Debug)]
-pub(crate) struct Upgraded {
+pub(crate) struct UpgradedSocket {
     pub(crate) stream: Stream,
     /// Bytes that were received together with the request.
     pub(crate) early: bytes::Bytes,
@@ -84,7 +84,7 @@ impl Handshake {
     pub(crate) fn accept(
         self,
         protocol: Option<&'static str>,
-    ) -> (Response, impl Future<Output = Option<Upgraded>> + Send) {
+    ) -> (Response, impl Future<Output = Option<UpgradedSocket>> + Send) {
         let mut response = StatusCode::SWITCHING_PROTOCOLS.into_response();
         let headers = response.headers_mut();
         headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
@@ -96,8 +96,8 @@ impl Handshake {
         let upgrade = self.upgrade;
         let socket = async move {
             let upgraded = upgrade.await.ok()?;
-            let parts = upgraded.downcast::<TokioIo<Lingering<Stream>>>().ok()?;
-            Some(Upgraded {
+            let parts = upgraded.downcast::<TokioIo<LingeringStream<Stream>>>().ok()?;
+            Some(UpgradedSocket {
                 stream: parts.io.into_inner().into_inner(),
                 early: parts.read_buf,
             })

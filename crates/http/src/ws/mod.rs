@@ -26,6 +26,6 @@ pub(crate) use close::Close;
 pub(crate) use closing::{CLOSING_TIME, closing_handshake};
 #[cfg(any(test, feature = "echo"))]
 pub use echo::serve_echo;
-pub(crate) use handshake::{Handshake, Upgraded};
+pub(crate) use handshake::{Handshake, UpgradedSocket};
 pub(crate) use outbox::Outbox;
-pub(crate) use reader::{Incoming, Reader};
+pub(crate) use reader::{IncomingMessage, Reader};

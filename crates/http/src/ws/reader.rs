@@ -24,7 +24,7 @@ const CONTROL_TIME: Duration = Duration::from_secs(10);
 
 /// A message from the peer.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Incoming {
+pub(crate) enum IncomingMessage {
     /// Checked UTF-8.
     Text(Bytes),
     Binary(Bytes),
@@ -95,9 +95,9 @@ impl<R: AsyncRead + Unpin> Reader<R> {
         }
     }
 
-    /// The next message. Cancel-safe. After [`Incoming::Close`] and [`Incoming::End`] nothing more may be read, after
+    /// The next message. Cancel-safe. After [`IncomingMessage::Close`] and [`IncomingMessage::End`] nothing more may be read, after
     /// an error only [`Reader::drain`].
-    pub(crate) async fn next(&mut self) -> Result<Incoming, Close> {
+    pub(crate) async fn next(&mut self) -> Result<IncomingMessage, Close> {
         // Many messages may have come in one read: other tasks run between them.
         consume_budget().await;
         loop {
@@ -111,7 +111,7 @@ impl<R: AsyncRead + Unpin> Reader<R> {
             }
             self.make_room();
             match self.io.read_buf(&mut self.buffer).await {
-                Ok(0) | Err(_) => return Ok(Incoming::End),
+                Ok(0) | Err(_) => return Ok(IncomingMessage::End),
                 Ok(_) => {}
             }
         }
@@ -126,7 +126,7 @@ impl<R: AsyncRead + Unpin> Reader<R> {
     /// arrives of it.
     pub(crate) async fn drain(&mut self) {
         while !self.refused {
-            if let Ok(Incoming::Close(_) | Incoming::End) = self.next().await {
+            if let Ok(IncomingMessage::Close(_) | IncomingMessage::End) = self.next().await {
                 return;
             }
         }
@@ -157,7 +157,7 @@ impl<R: AsyncRead + Unpin> Reader<R> {
     }
 
     /// A message out of what has been received.
-    fn buffered(&mut self) -> Result<Option<Incoming>, Close> {
+    fn buffered(&mut self) -> Result<Option<IncomingMessage>, Close> {
         loop {
             let header = match self.current {
                 Some(header) => header,
@@ -208,7 +208,7 @@ impl<R: AsyncRead + Unpin> Reader<R> {
         Close::too_big(format!("message is larger than {} bytes", self.max))
     }
 
-    fn take(&mut self, header: Header, payload: BytesMut) -> Result<Option<Incoming>, Close> {
+    fn take(&mut self, header: Header, payload: BytesMut) -> Result<Option<IncomingMessage>, Close> {
         let data = match header.opcode {
             OpCode::Control(control) => return self.control(control, payload.freeze()).map(Some),
             OpCode::Data(data) => data,
@@ -227,16 +227,16 @@ impl<R: AsyncRead + Unpin> Reader<R> {
         Ok(None)
     }
 
-    fn control(&mut self, control: Control, payload: Bytes) -> Result<Incoming, Close> {
+    fn control(&mut self, control: Control, payload: Bytes) -> Result<IncomingMessage, Close> {
         match control {
             Control::Close => closing(payload),
             Control::Ping => {
                 self.controls.one_more(Instant::now())?;
-                Ok(Incoming::Ping(payload))
+                Ok(IncomingMessage::Ping(payload))
             }
             Control::Pong => {
                 self.controls.one_more(Instant::now())?;
-                Ok(Incoming::Pong)
+                Ok(IncomingMessage::Pong)
             }
             Control::Reserved(_) => Err(Close::protocol("unknown opcode")),
         }
@@ -244,19 +244,19 @@ impl<R: AsyncRead + Unpin> Reader<R> {
 }
 
 /// `data` is what the first fragment was.
-fn whole(data: Data, payload: Bytes) -> Result<Incoming, Close> {
+fn whole(data: Data, payload: Bytes) -> Result<IncomingMessage, Close> {
     match data {
-        Data::Binary => Ok(Incoming::Binary(payload)),
-        Data::Text if std::str::from_utf8(&payload).is_ok() => Ok(Incoming::Text(payload)),
+        Data::Binary => Ok(IncomingMessage::Binary(payload)),
+        Data::Text if std::str::from_utf8(&payload).is_ok() => Ok(IncomingMessage::Text(payload)),
         Data::Text => Err(Close::invalid("text is not UTF-8")),
         Data::Continue | Data::Reserved(_) => Err(Close::protocol("unknown opcode")),
     }
 }
 
 /// RFC 6455 §5.5.1 and §7.4: nothing, or a code that may be sent and a text.
-fn closing(payload: Bytes) -> Result<Incoming, Close> {
+fn closing(payload: Bytes) -> Result<IncomingMessage, Close> {
     let code = match payload.first_chunk::<2>() {
-        None if payload.is_empty() => return Ok(Incoming::Close(payload)),
+        None if payload.is_empty() => return Ok(IncomingMessage::Close(payload)),
         None => return Err(Close::protocol("close frame of one byte")),
         Some(code) => u16::from_be_bytes(*code),
     };
@@ -266,7 +266,7 @@ fn closing(payload: Bytes) -> Result<Incoming, Close> {
     if std::str::from_utf8(payload.get(2..).unwrap_or_default()).is_err() {
         return Err(Close::invalid("close reason is not UTF-8"));
     }
-    Ok(Incoming::Close(payload))
+    Ok(IncomingMessage::Close(payload))
 }
 
 #[cfg(test)]
@@ -287,12 +287,15 @@ mod tests {
         out
     }
 
-    async fn read_all(bytes: &[u8], max: usize) -> Vec<Result<Incoming, Close>> {
+    async fn read_all(bytes: &[u8], max: usize) -> Vec<Result<IncomingMessage, Close>> {
         let mut reader = Reader::new(bytes, b"", max);
         let mut out = Vec::new();
         loop {
             let next = reader.next().await;
-            let end = matches!(next, Err(_) | Ok(Incoming::End | Incoming::Close(_)));
+            let end = matches!(
+                next,
+                Err(_) | Ok(IncomingMessage::End | IncomingMessage::Close(_))
+            );
             out.push(next);
             if end {
                 return out;
@@ -311,9 +314,9 @@ mod tests {
         assert_eq!(
             all,
             [
-                Ok(Incoming::Ping(Bytes::from_static(b"?"))),
-                Ok(Incoming::Text(Bytes::from_static(b"hello"))),
-                Ok(Incoming::Close(Bytes::new())),
+                Ok(IncomingMessage::Ping(Bytes::from_static(b"?"))),
+                Ok(IncomingMessage::Text(Bytes::from_static(b"hello"))),
+                Ok(IncomingMessage::Close(Bytes::new())),
             ]
         );
     }
@@ -330,7 +333,7 @@ mod tests {
         let mut taken = 0;
         let end = loop {
             match reader.next().await {
-                Ok(Incoming::Ping(_) | Incoming::Pong) => taken += 1,
+                Ok(IncomingMessage::Ping(_) | IncomingMessage::Pong) => taken += 1,
                 other => break other,
             }
         };
@@ -362,7 +365,7 @@ mod tests {
             bytes.extend(frame(0x82, b"x"));
         }
         let mut reader = Reader::new(&b""[..], &bytes, 100);
-        let reading = async { while reader.next().await != Ok(Incoming::End) {} };
+        let reading = async { while reader.next().await != Ok(IncomingMessage::End) {} };
         let turns = async {
             let mut turns = 0;
             loop {
@@ -386,14 +389,14 @@ mod tests {
         let mut reader = Reader::new(&bytes[5..], &bytes[..5], 100);
         assert_eq!(
             reader.next().await,
-            Ok(Incoming::Binary(Bytes::from_static(b"abc")))
+            Ok(IncomingMessage::Binary(Bytes::from_static(b"abc")))
         );
-        assert_eq!(reader.next().await, Ok(Incoming::End));
+        assert_eq!(reader.next().await, Ok(IncomingMessage::End));
     }
 
     #[tokio::test]
     async fn refusals() {
-        let code = |mut all: Vec<Result<Incoming, Close>>| all.pop().unwrap().unwrap_err().code;
+        let code = |mut all: Vec<Result<IncomingMessage, Close>>| all.pop().unwrap().unwrap_err().code;
         let mut two_starts = frame(0x01, b"a");
         two_starts.extend(frame(0x81, b"b"));
         let mut grows = frame(0x02, &[0; 60]);
@@ -425,7 +428,7 @@ mod tests {
     async fn an_announced_length_allocates_little() {
         let bytes = [0x82, 0xff, 0, 0, 0, 0, 4, 0, 0, 0, 1, 2, 3, 4, 9];
         let mut reader = Reader::new(&bytes[..], b"", 64 << 20);
-        assert_eq!(reader.next().await, Ok(Incoming::End));
+        assert_eq!(reader.next().await, Ok(IncomingMessage::End));
         assert!(reader.buffer.capacity() <= 2 * AHEAD_BYTES);
     }
 }

@@ -13,7 +13,7 @@ use futures_util::future::BoxFuture;
 use himalia_engine::{
     Drain, Engine, EngineConfig, EngineError, PoolConfig, PoolStatus, Principal, ResourceRef, Template,
 };
-use himalia_http::{Cluster, Directory, HttpConfig, Listeners, Location, Mounted, Peers, serve};
+use himalia_http::{Cluster, Directory, HttpConfig, Listeners, Location, MountedService, Peers, serve};
 use himalia_relay::{Authority, Peer, Pool};
 use himalia_sandbox::{LocalConfig, LocalProvisioner};
 use himalia_testkit::binaries;
@@ -281,7 +281,7 @@ async fn replica(name: &str, pool: Option<u32>, authority: &Authority, board: &B
         engine: engine.clone(),
     };
     let mut http = HttpConfig::new(TOKEN);
-    http.mcp = Some(Mounted::new(service_fn(panics)));
+    http.mcp = Some(MountedService::new(service_fn(panics)));
     http.cluster = Some(Cluster::new(Arc::new(view), pool.clone()));
     let clients = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = clients.local_addr().unwrap();

@@ -12,7 +12,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD_NO_PAD;
 use common::{Gateway, TOKEN};
 use himalia_engine::{Principal, TenantLimits};
-use himalia_http::{E2b, HttpConfig, Mounted, SandboxTokens, Token};
+use himalia_http::{E2b, HttpConfig, MountedService, SandboxTokens, Token};
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 use tower::service_fn;
@@ -36,7 +36,7 @@ async fn echo(request: Request<Body>) -> Result<Response<Body>, Infallible> {
 
 fn serve_e2b(config: &mut HttpConfig) {
     config.e2b = Some(E2b {
-        service: Mounted::new(service_fn(echo)),
+        service: MountedService::new(service_fn(echo)),
         tokens: SandboxTokens::new(b"secret"),
     });
 }

@@ -9,7 +9,7 @@ use axum::body::{Body, to_bytes};
 use axum::http::{Request, Response};
 use common::{Gateway, Reply, TOKEN};
 use himalia_engine::Principal;
-use himalia_http::Mounted;
+use himalia_http::MountedService;
 use himalia_testkit::patience::within;
 use tokio::io::AsyncWriteExt as _;
 use tower::service_fn;
@@ -38,7 +38,7 @@ async fn calm(request: Request<Body>) -> Result<Response<Body>, Infallible> {
 #[tokio::test]
 async fn it_gets_who_calls_and_answers_in_its_own_words() {
     let gateway = Gateway::with(|config| {
-        config.mcp = Some(Mounted::new(service_fn(echo)));
+        config.mcp = Some(MountedService::new(service_fn(echo)));
         config.body_bytes = 1000;
     })
     .await;
@@ -62,7 +62,7 @@ async fn it_gets_who_calls_and_answers_in_its_own_words() {
 
 #[tokio::test]
 async fn a_service_that_panics_is_answered_and_the_connection_stays() {
-    let gateway = Gateway::with(|config| config.mcp = Some(Mounted::new(service_fn(calm)))).await;
+    let gateway = Gateway::with(|config| config.mcp = Some(MountedService::new(service_fn(calm)))).await;
     let mut stream = gateway.connect().await;
     for (more, status) in [("", 500), ("", 500), ("x-calm: yes\r\n", 400)] {
         let head = format!(

@@ -8,7 +8,7 @@ use himalia_wire::v1::Frame;
 use himalia_wire::{Channel, Error, Limits, legacy, v1};
 
 use crate::jupyter::quirks::Quirks;
-use crate::ws::{Close, Incoming, Outbox};
+use crate::ws::{Close, IncomingMessage, Outbox};
 
 /// The encoding of messages on a connection.
 #[derive(Clone, Debug)]
@@ -39,9 +39,11 @@ impl Framing {
 
     /// Checks a client's message; v1 frames stay as they are, byte for byte. `limits` are those for the message, so that it is
     /// refused before anything is parsed.
-    pub(super) fn decode(&self, incoming: &Incoming, limits: &Limits) -> Result<Frame, Refusal> {
+    pub(super) fn decode(&self, incoming: &IncomingMessage, limits: &Limits) -> Result<Frame, Refusal> {
         let frame = match (self, incoming) {
-            (Self::V1, Incoming::Binary(bytes)) => Frame::parse(bytes.clone(), limits).map_err(refusal)?,
+            (Self::V1, IncomingMessage::Binary(bytes)) => {
+                Frame::parse(bytes.clone(), limits).map_err(refusal)?
+            }
             (Self::V1, _) => {
                 return Err(Refusal::Close(Close::unsupported(
                     "this subprotocol has binary messages only",
@@ -49,8 +51,8 @@ impl Framing {
             }
             (Self::Legacy(_), incoming) => {
                 let (channel, parts) = match incoming {
-                    Incoming::Text(text) => legacy::decode_text(text, limits),
-                    Incoming::Binary(frame) => legacy::decode_binary(frame, limits),
+                    IncomingMessage::Text(text) => legacy::decode_text(text, limits),
+                    IncomingMessage::Binary(frame) => legacy::decode_binary(frame, limits),
                     _ => return Err(Refusal::Drop("not a message")),
                 }
                 .map_err(refusal)?;
@@ -114,7 +116,7 @@ mod tests {
         Framing::Legacy(Quirks::of("", true, false))
     }
 
-    fn code(framing: &Framing, incoming: &Incoming) -> u16 {
+    fn code(framing: &Framing, incoming: &IncomingMessage) -> u16 {
         match framing.decode(incoming, &Limits::CLIENT) {
             Err(Refusal::Close(close)) => close.code,
             other => panic!("{other:?}"),
@@ -125,7 +127,7 @@ mod tests {
     fn v1_frames_pass_unchanged() {
         let frame = v1::encode(Channel::Control, &parts());
         let passed = Framing::V1
-            .decode(&Incoming::Binary(frame.clone()), &Limits::CLIENT)
+            .decode(&IncomingMessage::Binary(frame.clone()), &Limits::CLIENT)
             .unwrap();
         assert_eq!(
             (passed.channel(), passed.bytes().as_ptr()),
@@ -137,7 +139,7 @@ mod tests {
     fn legacy_text_becomes_v1() {
         let text = legacy::encode_text(Channel::Shell, &parts()).unwrap();
         let frame = legacy()
-            .decode(&Incoming::Text(text.into()), &Limits::CLIENT)
+            .decode(&IncomingMessage::Text(text.into()), &Limits::CLIENT)
             .unwrap();
         assert_eq!(frame.channel(), Channel::Shell);
         assert_eq!(
@@ -150,26 +152,35 @@ mod tests {
     fn refusals_have_their_codes() {
         let frame = v1::encode(Channel::Shell, &parts());
         assert_eq!(
-            code(&Framing::V1, &Incoming::Text(Bytes::from_static(b"{}"))),
+            code(&Framing::V1, &IncomingMessage::Text(Bytes::from_static(b"{}"))),
             1003
         );
         assert_eq!(
-            code(&Framing::V1, &Incoming::Binary(frame.slice(..frame.len() - 1))),
+            code(
+                &Framing::V1,
+                &IncomingMessage::Binary(frame.slice(..frame.len() - 1))
+            ),
             1007
         );
         assert_eq!(
-            code(&legacy(), &Incoming::Text(Bytes::from_static(b"{\"header\""))),
+            code(
+                &legacy(),
+                &IncomingMessage::Text(Bytes::from_static(b"{\"header\""))
+            ),
             1007
         );
         assert_eq!(
-            code(&legacy(), &Incoming::Binary(Bytes::from_static(b"\0\0\0\x02\0"))),
+            code(
+                &legacy(),
+                &IncomingMessage::Binary(Bytes::from_static(b"\0\0\0\x02\0"))
+            ),
             1007
         );
         let tight = Limits {
             message_bytes: 1,
             ..Limits::CLIENT
         };
-        match Framing::V1.decode(&Incoming::Binary(frame), &tight) {
+        match Framing::V1.decode(&IncomingMessage::Binary(frame), &tight) {
             Err(Refusal::Close(close)) => assert_eq!(close.code, 1009),
             other => panic!("{other:?}"),
         }
@@ -178,10 +189,10 @@ mod tests {
     #[test]
     fn channels_that_are_not_a_clients() {
         let frame = v1::encode(Channel::Iopub, &parts());
-        let refused = Framing::V1.decode(&Incoming::Binary(frame), &Limits::CLIENT);
+        let refused = Framing::V1.decode(&IncomingMessage::Binary(frame), &Limits::CLIENT);
         assert_eq!(refused, Err(Refusal::Drop("clients cannot send on iopub")));
         let text = br#"{"channel":"x","header":{},"parent_header":{},"metadata":{},"content":{}}"#;
-        let refused = legacy().decode(&Incoming::Text(Bytes::from_static(text)), &Limits::CLIENT);
+        let refused = legacy().decode(&IncomingMessage::Text(Bytes::from_static(text)), &Limits::CLIENT);
         assert_eq!(refused, Err(Refusal::Drop("unknown channel")));
     }
 }

@@ -51,7 +51,7 @@ pub(crate) async fn open(
 ) -> Result<Response, ApiError> {
     let kernel = kernel_id(&id)?;
     app.engine().kernel(&principal, kernel)?;
-    let asked = Asked::new(&mut request)?;
+    let asked = ChannelsUpgrade::new(&mut request)?;
     let attach = asked.attach.clone();
     let Attachment { requests, feed } = app.engine().attach(&principal, kernel, attach).await?;
     Ok(asked.serve(&app, kernel, feed, requests))
@@ -59,7 +59,7 @@ pub(crate) async fn open(
 
 /// A WebSocket that is asked for, rightly.
 #[derive(Debug)]
-pub(crate) struct Asked {
+pub(crate) struct ChannelsUpgrade {
     pub(crate) attach: Attach,
     handshake: Handshake,
     framing: Framing,
@@ -67,7 +67,7 @@ pub(crate) struct Asked {
     peer: Option<Peer>,
 }
 
-impl Asked {
+impl ChannelsUpgrade {
     pub(crate) fn new(request: &mut Request) -> Result<Self, ApiError> {
         let handshake = Handshake::new(request)?;
         let attach = attach(request.uri())?;

@@ -12,8 +12,8 @@ use tokio::sync::mpsc;
 
 use super::framing::{Framing, Refusal};
 use super::session::End;
-use super::transmit::Outgoing;
-use crate::ws::{Close, Incoming, Reader};
+use super::transmit::OutgoingMessage;
+use crate::ws::{Close, IncomingMessage, Reader};
 
 /// The target of requests. A seam for tests; [`himalia_engine::Requests`] is the real one.
 pub(crate) trait Sink: Send + Sync {
@@ -53,12 +53,12 @@ pub(super) struct Receive<'a, R, S> {
     pub(super) framing: Framing,
     pub(super) limits: Limits,
     pub(super) signs: &'a Signs,
-    pub(super) out: mpsc::Sender<Outgoing>,
+    pub(super) out: mpsc::Sender<OutgoingMessage>,
     pub(super) clients: &'a Clients,
 }
 
 /// A request and what became of it.
-type Sent = (Frame, Result<(), EngineError>);
+type SendResult = (Frame, Result<(), EngineError>);
 
 impl<R: AsyncRead + Unpin, S: Sink> Receive<'_, R, S> {
     /// Until the connection has to end.
@@ -88,18 +88,18 @@ impl<R: AsyncRead + Unpin, S: Sink> Receive<'_, R, S> {
             };
             self.signs.alive.store(true, Ordering::Relaxed);
             let message = match incoming {
-                Ok(message @ (Incoming::Text(_) | Incoming::Binary(_))) => message,
-                Ok(Incoming::Ping(payload)) => {
+                Ok(message @ (IncomingMessage::Text(_) | IncomingMessage::Binary(_))) => message,
+                Ok(IncomingMessage::Ping(payload)) => {
                     // A full queue means that an earlier pong is on its way, which answers this ping too.
-                    let _ = self.out.try_send(Outgoing::Pong(payload));
+                    let _ = self.out.try_send(OutgoingMessage::Pong(payload));
                     continue;
                 }
-                Ok(Incoming::Pong) => continue,
-                Ok(Incoming::Close(payload)) => return End::PeerClosed(payload),
-                Ok(Incoming::End) => return End::PeerGone,
+                Ok(IncomingMessage::Pong) => continue,
+                Ok(IncomingMessage::Close(payload)) => return End::PeerClosed(payload),
+                Ok(IncomingMessage::End) => return End::PeerGone,
                 Err(close) => return End::Close(close),
             };
-            if let Incoming::Text(bytes) | Incoming::Binary(bytes) = &message {
+            if let IncomingMessage::Text(bytes) | IncomingMessage::Binary(bytes) = &message {
                 self.clients.websocket_in.inc_by(bytes.len() as u64);
             }
             match self.framing.decode(&message, &self.limits) {
@@ -129,19 +129,19 @@ impl<R: AsyncRead + Unpin, S: Sink> Receive<'_, R, S> {
                 tracing::warn!(kernel = %self.kernel, %channel, %error, "a client's message was not sent");
                 let parent = frame.share(frame.header());
                 let text = format!("himalia: a message was not sent to the kernel: {error}\n");
-                let _ = self.out.try_send(Outgoing::Notice { parent, text });
+                let _ = self.out.try_send(OutgoingMessage::Notice { parent, text });
                 None
             }
         }
     }
 }
 
-async fn send(requests: &impl Sink, frame: Frame) -> Sent {
+async fn send(requests: &impl Sink, frame: Frame) -> SendResult {
     let sent = requests.send(frame.clone()).await;
     (frame, sent)
 }
 
-async fn completed(sending: Pin<&mut Option<impl Future<Output = Sent>>>) -> Sent {
+async fn completed(sending: Pin<&mut Option<impl Future<Output = SendResult>>>) -> SendResult {
     match sending.as_pin_mut() {
         Some(sending) => sending.await,
         None => std::future::pending().await,

@@ -17,7 +17,7 @@ use super::positions::Positions;
 use super::receive::{Receive, Signs, Sink};
 use super::transmit::{Source, Transmit, settle};
 use crate::app::App;
-use crate::ws::{self, Close, Outbox, Reader, Upgraded};
+use crate::ws::{self, Close, Outbox, Reader, UpgradedSocket};
 
 /// The reason of the end of a connection.
 #[derive(Debug, PartialEq, Eq)]
@@ -71,7 +71,7 @@ impl Session {
     }
 
     /// Serves until the connection ends. The position is kept before the feed is let go.
-    pub(super) async fn run(self, socket: Upgraded, feed: impl Source, requests: impl Sink) {
+    pub(super) async fn run(self, socket: UpgradedSocket, feed: impl Source, requests: impl Sink) {
         let kernel = self.kernel;
         let (reading, writing) = socket.stream.into_split();
         let mut reader = Reader::new(

@@ -25,7 +25,7 @@ use super::session::Session;
 use super::transmit::Source;
 use crate::jupyter::quirks::Quirks;
 use crate::socket::Stream;
-use crate::ws::{Close, Upgraded};
+use crate::ws::{Close, UpgradedSocket};
 
 /// A log that a test feeds; remembers how far the client got.
 struct Log {
@@ -113,7 +113,7 @@ impl Setup {
             sent: sender,
             shell: shell.clone(),
         };
-        let socket = Upgraded {
+        let socket = UpgradedSocket {
             stream: Stream::Plain(stream),
             early: Bytes::new(),
         };

@@ -47,7 +47,7 @@ impl Source for Feed {
 
 /// A message of the other direction that is to be sent.
 #[derive(Debug)]
-pub(super) enum Outgoing {
+pub(super) enum OutgoingMessage {
     /// The answer to a ping.
     Pong(Bytes),
     /// A line on the client's standard error, below the request with this header (empty: none).
@@ -86,7 +86,7 @@ impl<F: Source> Transmit<F> {
         &mut self,
         signs: &Signs,
         shutdown: &CancellationToken,
-        mut asked: mpsc::Receiver<Outgoing>,
+        mut asked: mpsc::Receiver<OutgoingMessage>,
     ) -> End {
         let mut shutdown = pin!(shutdown.cancelled());
         let mut ping = interval_at(Instant::now() + self.ping_interval, self.ping_interval);
@@ -160,7 +160,7 @@ impl<F: Source> Transmit<F> {
         for delivery in batch {
             match self.framing.put(&mut self.outbox, delivery) {
                 Some(end) => self.positions.mark(end, delivery.seq),
-                None => self.put(Outgoing::Notice {
+                None => self.put(OutgoingMessage::Notice {
                     parent: Bytes::new(),
                     text: "himalia: a message of the kernel is not valid JSON and was left out\n".into(),
                 }),
@@ -168,10 +168,10 @@ impl<F: Source> Transmit<F> {
         }
     }
 
-    fn put(&mut self, outgoing: Outgoing) {
+    fn put(&mut self, outgoing: OutgoingMessage) {
         match outgoing {
-            Outgoing::Pong(payload) => self.outbox.pong(payload),
-            Outgoing::Notice { parent, text } => {
+            OutgoingMessage::Pong(payload) => self.outbox.pong(payload),
+            OutgoingMessage::Notice { parent, text } => {
                 let parent = (!parent.is_empty()).then_some(&parent[..]);
                 let parts = build::stream(&self.feed.kernel_session(), parent, "stderr", &text);
                 let frame = v1::encode(Channel::Iopub, &parts);

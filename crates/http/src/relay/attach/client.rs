@@ -12,10 +12,10 @@ use himalia_wire::v1::Frame;
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, watch};
 
-use super::link::{Attached, Attaching, Link};
+use super::link::{AttachRequest, AttachResponse, Link};
 use crate::app::App;
 use crate::error::ApiError;
-use crate::jupyter::{AskedChannels, Sink, Source};
+use crate::jupyter::{ChannelsUpgrade, Sink, Source};
 use crate::relay::Routes;
 
 /// Serves the channels of a kernel of another replica.
@@ -26,8 +26,8 @@ pub(crate) async fn open(
     kernel: KernelId,
     mut request: Request,
 ) -> Result<Response, ApiError> {
-    let asked = AskedChannels::new(&mut request)?;
-    let attaching = Attaching {
+    let asked = ChannelsUpgrade::new(&mut request)?;
+    let attaching = AttachRequest {
         cluster: cluster.clone(),
         principal: principal.clone(),
         kernel,
@@ -35,10 +35,10 @@ pub(crate) async fn open(
         routes: request.extensions().get::<Routes>().cloned(),
     };
     let upstream = match attaching.attach(asked.attach.after).await? {
-        Attached::Upstream(upstream) => upstream,
-        Attached::Refused(refused) => return Ok(refused),
+        AttachResponse::Upstream(upstream) => upstream,
+        AttachResponse::Refused(refused) => return Ok(refused),
     };
-    let shared = Arc::new(Shared::default());
+    let shared = Arc::new(SharedState::default());
     let (deliver, deliveries) = mpsc::channel(1);
     let (ask, asking) = mpsc::channel(1);
     let (acknowledge, acknowledged) = watch::channel(0);
@@ -62,7 +62,7 @@ pub(crate) async fn open(
 
 /// The shared state of the WebSocket and its link.
 #[derive(Debug, Default)]
-pub(super) struct Shared {
+pub(super) struct SharedState {
     pub(super) kernel_session: Mutex<String>,
     /// The headers of requests that no owner has accepted yet, by number.
     pub(super) open: Mutex<BTreeMap<u64, Bytes>>,
@@ -72,7 +72,7 @@ pub(super) struct Shared {
 struct RemoteFeed {
     deliveries: mpsc::Receiver<Result<Vec<Delivery>, FeedClosed>>,
     acknowledge: watch::Sender<u64>,
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
 }
 
 impl Source for RemoteFeed {

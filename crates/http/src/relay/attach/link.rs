@@ -19,11 +19,11 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep, timeout};
 use tower::ServiceExt as _;
 
-use super::client::Shared;
+use super::client::SharedState;
 use super::owner::next;
 use crate::error::ApiError;
 use crate::prefix::encode_segment;
-use crate::relay::Relayed;
+use crate::relay::RelayedPrincipal;
 use crate::relay::Routes;
 use crate::relay::replay::received;
 use crate::ws;
@@ -32,7 +32,7 @@ use crate::ws;
 const BATCH: usize = 64;
 
 /// The channels of a client, and the way to ask an owner for them.
-pub(super) struct Attaching {
+pub(super) struct AttachRequest {
     pub(super) cluster: Cluster,
     pub(super) principal: Principal,
     pub(super) kernel: KernelId,
@@ -48,14 +48,14 @@ pub(super) struct Upstream {
 }
 
 /// The answer of an owner.
-pub(super) enum Attached {
+pub(super) enum AttachResponse {
     Upstream(Upstream),
     Refused(Response),
 }
 
-impl Attaching {
+impl AttachRequest {
     /// Asks the owner, for as long as the cluster has patience. The response of an owner that refuses is for the client.
-    pub(super) async fn attach(&self, after: Option<u64>) -> Result<Attached, ApiError> {
+    pub(super) async fn attach(&self, after: Option<u64>) -> Result<AttachResponse, ApiError> {
         let caller = principal_text(&self.principal)?;
         let sought = Sought::Kernel(self.kernel);
         let start = Instant::now();
@@ -89,10 +89,12 @@ impl Attaching {
     }
 
     /// This replica has become the owner: the same stream, without a network.
-    async fn attach_here(&self, after: Option<u64>) -> Attached {
+    async fn attach_here(&self, after: Option<u64>) -> AttachResponse {
         let (sender, body) = outgoing();
         let mut request = self.request(after, body);
-        request.extensions_mut().insert(Relayed(self.principal.clone()));
+        request
+            .extensions_mut()
+            .insert(RelayedPrincipal(self.principal.clone()));
         let response = match &self.routes {
             Some(Routes(routes)) => match routes.clone().oneshot(request).await {
                 Ok(response) => response,
@@ -118,12 +120,12 @@ impl Attaching {
     }
 }
 
-fn accepted(sender: mpsc::Sender<Bytes>, response: Response) -> Attached {
+fn accepted(sender: mpsc::Sender<Bytes>, response: Response) -> AttachResponse {
     if response.status() == StatusCode::OK {
         let body = response.into_body();
-        Attached::Upstream(Upstream { sender, body })
+        AttachResponse::Upstream(Upstream { sender, body })
     } else {
-        Attached::Refused(response)
+        AttachResponse::Refused(response)
     }
 }
 
@@ -150,9 +152,9 @@ enum End {
 
 /// Owns the stream to the owner; ends with the WebSocket.
 pub(super) struct Link {
-    pub(super) attaching: Attaching,
-    pub(super) shared: Arc<Shared>,
-    pub(super) deliveries: mpsc::Sender<Result<Vec<Delivery>, FeedClosed>>,
+    pub(super) attaching: AttachRequest,
+    pub(super) shared: Arc<SharedState>,
+    pub(super) deliveries: mpsc::Sender<Result<Vec<Delivery>, Closed>>,
     pub(super) requests: mpsc::Receiver<Frame>,
     pub(super) acknowledged: watch::Receiver<u64>,
     /// The last message that was handed on.
@@ -179,7 +181,7 @@ impl Link {
     async fn serve(&mut self, upstream: Upstream) -> End {
         let Upstream { sender, mut body } = upstream;
         let (shared, last) = (Arc::clone(&self.shared), &mut self.last);
-        let mut writing = Writing {
+        let mut writing = OwnerWriter {
             sender,
             requests: &mut self.requests,
             acknowledged: &mut self.acknowledged,
@@ -227,13 +229,13 @@ impl Link {
             () = self.deliveries.closed() => return Err(FeedClosed::Draining),
         };
         match attached {
-            Ok(Attached::Upstream(upstream)) => Ok(upstream),
-            Ok(Attached::Refused(refused))
+            Ok(AttachResponse::Upstream(upstream)) => Ok(upstream),
+            Ok(AttachResponse::Refused(refused))
                 if matches!(refused.status(), StatusCode::NOT_FOUND | StatusCode::GONE) =>
             {
                 Err(FeedClosed::KernelGone)
             }
-            Ok(Attached::Refused(_)) | Err(_) => Err(FeedClosed::Draining),
+            Ok(AttachResponse::Refused(_)) | Err(_) => Err(Closed::Draining),
         }
     }
 
@@ -262,16 +264,16 @@ fn delivery(seq: u64, channel: Channel, frame: Bytes) -> Delivery {
 }
 
 /// From the client to the owner.
-struct Writing<'a> {
+struct OwnerWriter<'a> {
     sender: mpsc::Sender<Bytes>,
     requests: &'a mut mpsc::Receiver<Frame>,
     acknowledged: &'a mut watch::Receiver<u64>,
-    shared: &'a Shared,
+    shared: &'a SharedState,
     number: u64,
     feed_is_gone: bool,
 }
 
-impl Writing<'_> {
+impl OwnerWriter<'_> {
     /// Until the client is gone: its feed first, and its requests when it has answered a close.
     async fn run(&mut self) {
         loop {
@@ -307,7 +309,7 @@ struct Reading<'a> {
     body: &'a mut Body,
     decoder: StreamDecoder,
     deliveries: &'a mpsc::Sender<Result<Vec<Delivery>, Closed>>,
-    shared: &'a Shared,
+    shared: &'a SharedState,
     last: &'a mut u64,
 }
 

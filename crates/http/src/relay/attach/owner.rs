@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use crate::app::App;
 use crate::error::ApiError;
 use crate::jupyter::{attach_of, kernel_id};
-use crate::relay::{Relayed, peers};
+use crate::relay::{RelayedPrincipal, peers};
 use crate::ws;
 
 /// Shell messages that wait while the kernel's lane is full: as for a client of this replica.
@@ -35,7 +35,7 @@ const PIECE_BYTES: usize = 64 << 10;
 /// Attaches the client of a peer. The body of the request is what it sends, that of the response what it gets.
 pub(crate) async fn serve(
     State(app): State<App>,
-    Extension(Relayed(principal)): Extension<Relayed>,
+    Extension(RelayedPrincipal(principal)): Extension<RelayedPrincipal>,
     id: Path<String>,
     request: Request,
 ) -> Result<Response, ApiError> {
@@ -117,7 +117,7 @@ struct Receive {
     acknowledged: watch::Sender<u64>,
 }
 
-type Sent = (u64, Frame, Result<(), EngineError>);
+type SendResult = (u64, Frame, Result<(), EngineError>);
 
 impl Receive {
     /// Until the stream ends. Shell messages wait for room; others pass them.
@@ -194,12 +194,12 @@ pub(super) async fn next(
     }
 }
 
-async fn send(requests: &Requests, number: u64, frame: Frame) -> Sent {
+async fn send(requests: &Requests, number: u64, frame: Frame) -> SendResult {
     let sent = requests.send(frame.clone()).await;
     (number, frame, sent)
 }
 
-async fn completed(sending: Pin<&mut Option<impl Future<Output = Sent>>>) -> Sent {
+async fn completed(sending: Pin<&mut Option<impl Future<Output = SendResult>>>) -> SendResult {
     match sending.as_pin_mut() {
         Some(sending) => sending.await,
         None => std::future::pending().await,
@@ -207,7 +207,7 @@ async fn completed(sending: Pin<&mut Option<impl Future<Output = Sent>>>) -> Sen
 }
 
 /// Reports the result of a request. A kernel that is gone is reported in the other direction.
-async fn judge(notes: &mpsc::Sender<Note>, (number, frame, sent): Sent) {
+async fn judge(notes: &mpsc::Sender<Note>, (number, frame, sent): SendResult) {
     if let Err(error) = &sent
         && !error.is_absent()
     {

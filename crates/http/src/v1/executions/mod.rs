@@ -21,7 +21,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::answers::{Either, Empty, Made, PlainText, Tagged, With};
-use super::input::{After, Client, Cursor, Key, Members, Parameters, Text, Wait, Whole, limit, page};
+use super::input::{Client, Cursor, Key, LastEventId, Members, Parameters, Text, Wait, Whole, limit, page};
 use super::kernels::kernel_id;
 use super::push::{Socket, Upgrade};
 use super::sessions::of_session;
@@ -30,11 +30,11 @@ use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::openapi::{Answer, Operation};
 use images::WithStatus;
+use request::{ExecuteRequest, NewExecution, Patience, WAIT};
 pub(super) use request::{Form, WAIT_MOST};
-use request::{NewExecution, Patience, Requested, WAIT};
+use stream::EventStream;
 pub(super) use stream::Framing;
-use stream::Growing;
-use taken::Taken;
+use taken::AcceptedExecution;
 
 pub(crate) use session_stream::all as session_events;
 
@@ -73,7 +73,7 @@ pub(in crate::v1) enum Order {
 /// A query for executions.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Wanted {
+pub(crate) struct ListExecutionsQuery {
     /// A kernel of the session; default: the first one.
     kernel: Option<String>,
     /// Only executions with this status, or with one of several.
@@ -104,9 +104,9 @@ pub(crate) async fn create(
     Key(key): Key,
     Client(client): Client,
     Members(wanted): Members<NewExecution>,
-) -> Result<Taken, ApiError> {
+) -> Result<AcceptedExecution, ApiError> {
     let form = Form::of(&headers);
-    let Requested {
+    let ExecuteRequest {
         execute,
         background,
         wait,
@@ -136,7 +136,7 @@ pub(crate) async fn create(
             }
         }
     };
-    Ok(Taken {
+    Ok(AcceptedExecution {
         location: app.url(&format!("/v1/executions/{}", taken.id)),
         repeated: taken.repeated,
         answer,
@@ -210,7 +210,7 @@ pub(crate) async fn list(
     State(app): State<App>,
     Caller(principal): Caller,
     Path(id): Path<String>,
-    Parameters(wanted): Parameters<Wanted>,
+    Parameters(wanted): Parameters<ListExecutionsQuery>,
     headers: HeaderMap,
 ) -> Result<Tagged<Executions>, ApiError> {
     let kernel = kernel_id(&app, &principal, &id, wanted.kernel.as_deref())?;
@@ -239,7 +239,7 @@ pub(crate) async fn list(
 /// A result with its provenance.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Execution")]
-pub(crate) struct Shown {
+pub(crate) struct ExecutionView {
     #[serde(flatten)]
     result: ExecutionResult,
     provenance: Provenance,
@@ -251,7 +251,7 @@ pub(crate) struct Shown {
 /// The wait for an execution, and the content of the response.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Looked {
+pub(crate) struct GetExecutionQuery {
     /// Seconds that the response waits for the end, or for a prompt; default 0.
     wait_s: Option<Wait<WAIT_MOST>>,
     /// Bytes of images that the response contains in base64; larger ones are addresses. Default 0.
@@ -266,12 +266,12 @@ pub(crate) async fn show(
     State(app): State<App>,
     Caller(principal): Caller,
     Path(id): Path<String>,
-    Parameters(Looked {
+    Parameters(GetExecutionQuery {
         wait_s,
         image_bytes,
         image_pixels,
-    }): Parameters<Looked>,
-) -> Result<Made<Shown>, ApiError> {
+    }): Parameters<GetExecutionQuery>,
+) -> Result<Made<ExecutionView>, ApiError> {
     let id = execution_id(&id)?;
     if let Some(Wait(wait)) = wait_s.filter(|Wait(wait)| !wait.is_zero()) {
         let mut feed = app.engine().watch_execution(&principal, id).await?;
@@ -283,7 +283,7 @@ pub(crate) async fn show(
         bytes: image_bytes.map_or(0, |Whole(bytes)| bytes),
         pixels: image_pixels.map(|Whole(pixels)| pixels),
     };
-    let shown = |result| Shown {
+    let shown = |result| ExecutionView {
         result,
         provenance,
         returned_chars: app.engine().returned_about(&principal, id),
@@ -350,7 +350,7 @@ pub(crate) async fn output(
     })))
 }
 
-/// The begin of a stream.
+/// The position at which a stream starts.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Begin {
@@ -364,11 +364,11 @@ pub(crate) async fn events(
     State(app): State<App>,
     Caller(principal): Caller,
     Path(id): Path<String>,
-    After(last): After,
+    LastEventId(last): LastEventId,
     Parameters(Begin { after }): Parameters<Begin>,
     headers: HeaderMap,
     Upgrade(asked): Upgrade,
-) -> Result<Either<Growing, Socket>, ApiError> {
+) -> Result<Either<EventStream, Socket>, ApiError> {
     let id = execution_id(&id)?;
     let feed = app
         .engine()
@@ -386,7 +386,8 @@ pub(crate) async fn events(
 
 /// The result of an interrupt.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct Stopping {
+#[schemars(rename = "Stopping")]
+pub(crate) struct InterruptResult {
     /// False if the execution has already ended.
     stopping: bool,
 }
@@ -396,19 +397,18 @@ pub(crate) async fn interrupt(
     State(app): State<App>,
     Caller(principal): Caller,
     Path(id): Path<String>,
-) -> Result<With<202, Stopping>, ApiError> {
+) -> Result<With<202, InterruptResult>, ApiError> {
     let stopping = app
         .engine()
         .interrupt_execution(&principal, execution_id(&id)?)
         .await?;
-    Ok(With(Stopping { stopping }))
+    Ok(With(InterruptResult { stopping }))
 }
 
 /// The answer to the prompt of an execution.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(rename = "ExecutionInput")]
-pub(crate) struct Typed {
+pub(crate) struct ExecutionInput {
     value: Text<0, MAX_INPUT_BYTES>,
 }
 
@@ -417,7 +417,7 @@ pub(crate) async fn input(
     State(app): State<App>,
     Caller(principal): Caller,
     Path(id): Path<String>,
-    Members(Typed { value: Text(value) }): Members<Typed>,
+    Members(ExecutionInput { value: Text(value) }): Members<ExecutionInput>,
 ) -> Result<Empty<202>, ApiError> {
     let id = execution_id(&id)?;
     app.engine().answer_execution(&principal, id, value).await?;

@@ -26,7 +26,7 @@ pub(in crate::v1) const WAIT_MOST: u64 = 600;
 
 /// An execution, and how long it is waited for.
 #[derive(Debug)]
-pub(super) struct Requested {
+pub(super) struct ExecuteRequest {
     pub(super) execute: Execute,
     /// It is answered at once, whatever the form of the answer.
     pub(super) background: bool,
@@ -126,7 +126,7 @@ pub(crate) struct NewExecution {
 
 impl NewExecution {
     /// For the engine. `header` is the idempotency key of the header.
-    pub(super) fn read(self, header: Option<String>) -> Result<Requested, ApiError> {
+    pub(super) fn read(self, header: Option<String>) -> Result<ExecuteRequest, ApiError> {
         variables::check("env", &self.env)?;
         let plain = Execute::default();
         let background = self.background.unwrap_or(false);
@@ -170,7 +170,7 @@ impl NewExecution {
             cwd: self.cwd.map(|Text(cwd)| cwd),
             metadata: self.metadata,
         };
-        Ok(Requested {
+        Ok(ExecuteRequest {
             images: images::Bounds {
                 bytes: self.image_bytes.map_or(0, |Whole(bytes)| bytes),
                 pixels: self.image_pixels.map(|Whole(pixels)| pixels),
@@ -189,7 +189,7 @@ mod tests {
     use crate::v1::input::members;
     use axum::http::HeaderValue;
 
-    fn requested(body: &str, headers: &[(&'static str, &'static str)]) -> Result<Requested, ApiError> {
+    fn requested(body: &str, headers: &[(&'static str, &'static str)]) -> Result<ExecuteRequest, ApiError> {
         let named = |wanted| {
             headers
                 .iter()

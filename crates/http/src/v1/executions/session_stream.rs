@@ -18,15 +18,15 @@ use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::openapi::{Answer, Operation};
 use crate::v1::answers::{Either, Events, Lines};
-use crate::v1::input::{After, Parameters};
+use crate::v1::input::{LastEventId, Parameters};
 use crate::v1::kernels::kernel_id;
 use crate::v1::push::{self, Socket, Upgrade};
 use crate::v1::sessions::of_session;
 
-/// The begin of the stream.
+/// The position at which the stream starts.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Wanted {
+pub(crate) struct StreamExecutionsQuery {
     /// A kernel of the session; default: the first one.
     kernel: Option<String>,
     /// Continue after this number; 0 for all that is kept. Default: what comes from now on.
@@ -35,15 +35,15 @@ pub(crate) struct Wanted {
 
 /// A body of events.
 #[derive(Debug)]
-pub(crate) struct Growing(Either<Events, Lines>);
+pub(crate) struct SessionEventStream(Either<Events, Lines>);
 
-impl IntoResponse for Growing {
+impl IntoResponse for SessionEventStream {
     fn into_response(self) -> Response {
         self.0.into_response()
     }
 }
 
-impl Answer for Growing {
+impl Answer for SessionEventStream {
     fn describe(operation: &mut Operation<'_>) {
         stream::describe::<Event<'_>>(operation);
     }
@@ -72,10 +72,10 @@ fn json(one: &SessionEvent) -> String {
     serde_json::to_string(&data).unwrap_or_default()
 }
 
-struct All(SessionFeed);
+struct SessionSource(SessionFeed);
 
-impl stream::Source for All {
-    async fn next(&mut self, framing: Framing) -> Result<Option<Bytes>, FeedClosed> {
+impl stream::Source for SessionSource {
+    async fn next(&mut self, framing: Framing) -> Result<Option<Bytes>, Closed> {
         let text = |events: Vec<SessionEvent>| {
             let mut out = Vec::new();
             for one in &events {
@@ -87,8 +87,8 @@ impl stream::Source for All {
     }
 }
 
-impl push::Source for All {
-    async fn next(&mut self) -> Result<Option<Vec<Bytes>>, FeedClosed> {
+impl push::Source for SessionSource {
+    async fn next(&mut self) -> Result<Option<Vec<Bytes>>, Closed> {
         let all = |events: Vec<SessionEvent>| events.iter().map(|one| Bytes::from(json(one))).collect();
         self.0.next_as(all).await.map(Some)
     }
@@ -99,18 +99,18 @@ pub(crate) async fn all(
     State(app): State<App>,
     Caller(principal): Caller,
     Path(id): Path<String>,
-    After(last): After,
-    Parameters(Wanted { kernel, after }): Parameters<Wanted>,
+    LastEventId(last): LastEventId,
+    Parameters(StreamExecutionsQuery { kernel, after }): Parameters<StreamExecutionsQuery>,
     headers: HeaderMap,
     Upgrade(asked): Upgrade,
-) -> Result<Either<Growing, Socket>, ApiError> {
+) -> Result<Either<SessionEventStream, Socket>, ApiError> {
     let kernel = kernel_id(&app, &principal, &id, kernel.as_deref())?;
     let feed = app
         .engine()
         .follow_executions(&principal, kernel, last.or(after))
         .map_err(|error| of_session(error, &id))?;
     if let Some(asked) = asked {
-        return Ok(Either::Other(asked.serve(&app, All(feed))));
+        return Ok(Either::Other(asked.serve(&app, SessionSource(feed))));
     }
     let framing = match Form::of(&headers) {
         Form::Events(framing) => framing,
@@ -121,6 +121,6 @@ pub(crate) async fn all(
         Framing::Sse => format!("id: {}\n\n", feed.start()),
         Framing::Ndjson => String::new(),
     };
-    let body = stream::body(&app, All(feed), framing, first.into());
-    Ok(Either::One(Growing(body)))
+    let body = stream::body(&app, SessionSource(feed), framing, first.into());
+    Ok(Either::One(SessionEventStream(body)))
 }

@@ -33,9 +33,9 @@ pub(in crate::v1) enum Framing {
 
 /// A body of events.
 #[derive(Debug)]
-pub(crate) struct Growing(Either<ServerSent, Lines>);
+pub(crate) struct EventStream(Either<ServerSent, Lines>);
 
-impl IntoResponse for Growing {
+impl IntoResponse for EventStream {
     fn into_response(self) -> Response {
         self.0.into_response()
     }
@@ -55,7 +55,7 @@ impl Framing {
     }
 }
 
-impl Answer for Growing {
+impl Answer for EventStream {
     fn describe(operation: &mut Operation<'_>) {
         describe::<Event<'_>>(operation);
     }
@@ -101,8 +101,8 @@ impl<'a> Event<'a> {
 }
 
 /// A reply whose body is the events, until the execution has ended, the client leaves or the gateway stops.
-pub(super) fn of(app: &App, id: ExecutionId, feed: ExecutionFeed, framing: Framing) -> Growing {
-    Growing(body(app, Messages { id, feed }, framing, Bytes::new()))
+pub(super) fn of(app: &App, id: ExecutionId, feed: ExecutionFeed, framing: Framing) -> EventStream {
+    EventStream(body(app, Messages { id, feed }, framing, Bytes::new()))
 }
 
 /// A reply whose body is `first` and then what a source gives.
@@ -116,7 +116,7 @@ pub(in crate::v1) fn body(
         first: Some(first).filter(|first| !first.is_empty()),
         source,
         framing,
-        waiting: sse::Waiting::of(app),
+        waiting: sse::StreamWait::of(app),
         ended: false,
     };
     let body = stream::unfold(events, Events::chunk);
@@ -161,7 +161,7 @@ struct Events<S> {
     first: Option<Bytes>,
     source: S,
     framing: Framing,
-    waiting: sse::Waiting,
+    waiting: sse::StreamWait,
     ended: bool,
 }
 

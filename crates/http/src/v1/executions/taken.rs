@@ -4,20 +4,20 @@ use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 
 use super::SoFar;
-use super::stream::Growing;
+use super::stream::EventStream;
 use crate::openapi::{Answer, Operation};
 use crate::v1::answers::Either;
 
 /// The result or the events of an accepted execution, and its address.
 #[derive(Debug)]
-pub(crate) struct Taken {
+pub(crate) struct AcceptedExecution {
     pub(super) location: String,
     /// It was there already, under the same idempotency key.
     pub(super) repeated: bool,
-    pub(super) answer: Either<SoFar, Growing>,
+    pub(super) answer: Either<SoFar, EventStream>,
 }
 
-impl IntoResponse for Taken {
+impl IntoResponse for AcceptedExecution {
     fn into_response(self) -> Response {
         let mut response = self.answer.into_response();
         let headers = response.headers_mut();
@@ -31,10 +31,10 @@ impl IntoResponse for Taken {
     }
 }
 
-impl Answer for Taken {
+impl Answer for AcceptedExecution {
     fn describe(operation: &mut Operation<'_>) {
         SoFar::describe(operation);
-        Growing::describe(operation);
+        EventStream::describe(operation);
         for status in [200, 202] {
             operation.header(status, "Location", "Address of the execution.");
             operation.header(

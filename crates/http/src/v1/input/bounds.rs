@@ -106,9 +106,9 @@ impl<const MAX: u64> JsonSchema for Wait<MAX> {
 
 /// An id with its hyphens, as it is shown.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Hyphenated(pub(in crate::v1) KernelId);
+pub(crate) struct HyphenatedId(pub(in crate::v1) KernelId);
 
-impl<'de> Deserialize<'de> for Hyphenated {
+impl<'de> Deserialize<'de> for HyphenatedId {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
         let id = text.parse().map_err(|_| D::Error::custom("not a UUID"))?;
@@ -116,7 +116,7 @@ impl<'de> Deserialize<'de> for Hyphenated {
     }
 }
 
-impl JsonSchema for Hyphenated {
+impl JsonSchema for HyphenatedId {
     fn inline_schema() -> bool {
         true
     }

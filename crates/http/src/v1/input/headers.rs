@@ -11,9 +11,9 @@ use crate::openapi::{Operation, Part};
 
 /// `Last-Event-ID`, which browsers send by themselves when they reconnect.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct After(pub(in crate::v1) Option<u64>);
+pub(crate) struct LastEventId(pub(in crate::v1) Option<u64>);
 
-impl<S: Sync> FromRequestParts<S> for After {
+impl<S: Sync> FromRequestParts<S> for LastEventId {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
@@ -27,7 +27,7 @@ impl<S: Sync> FromRequestParts<S> for After {
     }
 }
 
-impl Part for After {
+impl Part for LastEventId {
     fn describe(operation: &mut Operation<'_>) {
         let schema = json!({
             "type": "integer", "minimum": 0, "description": "Continue after this number; takes precedence over `after`.",

@@ -76,7 +76,7 @@ pub(crate) fn parse<T: DeserializeOwned>(uri: &Uri) -> Result<T, ApiError> {
     let Ok(Query(pairs)) = Query::<Vec<(String, String)>>::try_from_uri(uri) else {
         return Err(ApiError::bad_request("the query cannot be decoded"));
     };
-    let mut values: BTreeMap<String, Given> = BTreeMap::new();
+    let mut values: BTreeMap<String, ParameterValues> = BTreeMap::new();
     for (name, value) in pairs {
         if name != "token" {
             values.entry(name).or_default().0.push(value);
@@ -102,9 +102,9 @@ pub(crate) fn parse<T: DeserializeOwned>(uri: &Uri) -> Result<T, ApiError> {
 
 /// All values of one parameter.
 #[derive(Clone, Debug, Default)]
-struct Given(Vec<String>);
+struct ParameterValues(Vec<String>);
 
-impl Given {
+impl ParameterValues {
     fn only<E: Error>(mut self) -> Result<String, E> {
         match (self.0.pop(), self.0.is_empty()) {
             (Some(value), true) => Ok(value),
@@ -113,18 +113,18 @@ impl Given {
     }
 }
 
-impl IntoDeserializer<'_> for Given {
-    type Deserializer = Typed;
+impl IntoDeserializer<'_> for ParameterValues {
+    type Deserializer = ParameterReader;
 
-    fn into_deserializer(self) -> Typed {
-        Typed(self)
+    fn into_deserializer(self) -> ParameterReader {
+        ParameterReader(self)
     }
 }
 
 /// Reads a parameter as what its type is.
-struct Typed(Given);
+struct ParameterReader(ParameterValues);
 
-impl<'de> Deserializer<'de> for Typed {
+impl<'de> Deserializer<'de> for ParameterReader {
     type Error = serde::de::value::Error;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Self::Error> {
@@ -158,7 +158,7 @@ impl<'de> Deserializer<'de> for Typed {
     }
 
     fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Self::Error> {
-        let each = self.0.0.into_iter().map(|value| Given(vec![value]));
+        let each = self.0.0.into_iter().map(|value| ParameterValues(vec![value]));
         visitor.visit_seq(SeqDeserializer::new(each))
     }
 
@@ -188,7 +188,7 @@ impl<'de> Deserializer<'de> for Typed {
 /// A query without parameters.
 #[derive(Debug, serde::Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Nothing {}
+pub(crate) struct NoParameters {}
 
 #[cfg(test)]
 mod tests {

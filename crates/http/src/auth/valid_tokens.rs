@@ -5,18 +5,18 @@ use std::sync::Arc;
 use himalia_engine::{IssuedTokens, Principal, issued_mark, issued_of_mark};
 
 use super::token::hash;
-use super::tokens::{Shown, Tokens};
+use super::tokens::{ShownCredential, Tokens};
 
 /// The principals of all tokens, at one moment.
 #[derive(Clone, Debug)]
-pub(crate) struct Known {
+pub(crate) struct ValidTokens {
     configured: Arc<Tokens>,
     issued: Arc<IssuedTokens>,
     /// Microseconds since 1970.
     now: i64,
 }
 
-impl Known {
+impl ValidTokens {
     pub(crate) fn new(configured: Arc<Tokens>, issued: Arc<IssuedTokens>, now: i64) -> Self {
         Self {
             configured,
@@ -37,18 +37,19 @@ impl Known {
 
     /// The token or sign-in of a request, for the audit log. It reveals nothing of the secret. A token that was made at run time has its
     /// id.
-    pub(crate) fn credential(&self, shown: &Shown) -> String {
-        let (Shown::Token(hash) | Shown::SignIn { secret: hash, .. } | Shown::Sandbox { secret: hash, .. }) =
-            shown;
+    pub(crate) fn credential(&self, shown: &ShownCredential) -> String {
+        let (ShownCredential::Token(hash)
+        | ShownCredential::SignIn { secret: hash, .. }
+        | ShownCredential::Sandbox { secret: hash, .. }) = shown;
         let issued = self.issued.find(hash, self.now);
         issued.map_or_else(|| shown.credential(), |(id, _)| format!("token:{id}"))
     }
 
     /// Checks whether a connection that showed this for this principal may continue.
-    pub(crate) fn still(&self, shown: &Shown, principal: &Principal) -> bool {
+    pub(crate) fn still(&self, shown: &ShownCredential, principal: &Principal) -> bool {
         let now = match shown {
-            Shown::Token(hash) => self.hashed(hash),
-            Shown::SignIn { mark, .. } | Shown::Sandbox { mark, .. } => self.marked(mark),
+            ShownCredential::Token(hash) => self.hashed(hash),
+            ShownCredential::SignIn { mark, .. } | ShownCredential::Sandbox { mark, .. } => self.marked(mark),
         };
         now == Some(principal)
     }
@@ -68,13 +69,15 @@ impl Known {
     }
 
     /// The mark of what was shown.
-    pub(crate) fn mark_of(&self, shown: &Shown) -> Option<String> {
+    pub(crate) fn mark_of(&self, shown: &ShownCredential) -> Option<String> {
         match shown {
-            Shown::Token(hash) => {
+            ShownCredential::Token(hash) => {
                 let issued = || Some(issued_mark(self.issued.find(hash, self.now)?.0));
                 self.configured.mark_hashed(hash).or_else(issued)
             }
-            Shown::SignIn { mark, .. } | Shown::Sandbox { mark, .. } => Some(mark.clone()),
+            ShownCredential::SignIn { mark, .. } | ShownCredential::Sandbox { mark, .. } => {
+                Some(mark.clone())
+            }
         }
     }
 
@@ -125,13 +128,13 @@ mod tests {
             let mark = before.mark(text.as_bytes()).unwrap();
             let secret = [0; 32];
             [
-                Shown::Token(hash(text.as_bytes())),
-                Shown::SignIn { secret, mark },
+                ShownCredential::Token(hash(text.as_bytes())),
+                ShownCredential::SignIn { secret, mark },
             ]
         };
         now.add(Token::new("ada's"), ada()).unwrap();
         now.add(Token::new("bob's"), ada().read_only()).unwrap();
-        let known = |tokens: &Tokens| Known::new(Arc::new(tokens.clone()), Arc::default(), 0);
+        let known = |tokens: &Tokens| ValidTokens::new(Arc::new(tokens.clone()), Arc::default(), 0);
         let bob = Principal::of_tenant("acme", "bob").unwrap();
         let operator = Principal::operator();
         for (text, who, still) in [
