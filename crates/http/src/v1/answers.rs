@@ -20,12 +20,12 @@ use crate::openapi::{Answer, Operation};
 
 /// 201 with `Location`.
 #[derive(Debug)]
-pub(crate) struct Created<T> {
+pub(crate) struct CreatedResponse<T> {
     location: String,
     made: T,
 }
 
-impl<T> Created<T> {
+impl<T> CreatedResponse<T> {
     /// At this path below the base URL.
     pub(crate) fn at(app: &App, path: &str, made: T) -> Self {
         Self {
@@ -35,7 +35,7 @@ impl<T> Created<T> {
     }
 }
 
-impl<T: Serialize> IntoResponse for Created<T> {
+impl<T: Serialize> IntoResponse for CreatedResponse<T> {
     fn into_response(self) -> Response {
         let mut response = (StatusCode::CREATED, Json(self.made)).into_response();
         if let Ok(location) = HeaderValue::from_str(&self.location) {
@@ -45,7 +45,7 @@ impl<T: Serialize> IntoResponse for Created<T> {
     }
 }
 
-impl<T: JsonSchema> Answer for Created<T> {
+impl<T: JsonSchema> Answer for CreatedResponse<T> {
     fn describe(operation: &mut Operation<'_>) {
         let schema = operation.schemas.written::<T>();
         operation.answer(201, "Created", "application/json", &schema);
@@ -74,9 +74,9 @@ impl<R: Answer> Answer for ShownOnce<R> {
 
 /// The result of an earlier request with the same idempotency key.
 #[derive(Debug)]
-pub(crate) struct Replayed<T>(pub(crate) T);
+pub(crate) struct ReplayedResponse<T>(pub(crate) T);
 
-impl<T: Serialize> IntoResponse for Replayed<T> {
+impl<T: Serialize> IntoResponse for ReplayedResponse<T> {
     fn into_response(self) -> Response {
         let mut response = Json(self.0).into_response();
         let yes = HeaderValue::from_static("true");
@@ -85,7 +85,7 @@ impl<T: Serialize> IntoResponse for Replayed<T> {
     }
 }
 
-impl<T: JsonSchema> Answer for Replayed<T> {
+impl<T: JsonSchema> Answer for ReplayedResponse<T> {
     fn describe(operation: &mut Operation<'_>) {
         Json::<T>::describe(operation);
         let text = "`true`: an earlier request with the same key has started it.";
@@ -95,16 +95,16 @@ impl<T: JsonSchema> Answer for Replayed<T> {
 
 /// A JSON answer with another status than 200.
 #[derive(Debug)]
-pub(crate) struct With<const STATUS: u16, T>(pub(crate) T);
+pub(crate) struct JsonWithStatus<const STATUS: u16, T>(pub(crate) T);
 
-impl<const STATUS: u16, T: Serialize> IntoResponse for With<STATUS, T> {
+impl<const STATUS: u16, T: Serialize> IntoResponse for JsonWithStatus<STATUS, T> {
     fn into_response(self) -> Response {
         let status = StatusCode::from_u16(STATUS).unwrap_or(StatusCode::OK);
         (status, Json(self.0)).into_response()
     }
 }
 
-impl<const STATUS: u16, T: JsonSchema> Answer for With<STATUS, T> {
+impl<const STATUS: u16, T: JsonSchema> Answer for JsonWithStatus<STATUS, T> {
     fn describe(operation: &mut Operation<'_>) {
         let schema = operation.schemas.written::<T>();
         let text = match STATUS {
@@ -137,9 +137,9 @@ impl<const STATUS: u16> Answer for Empty<STATUS> {
 
 /// JSON that is already serialised, so that a turn for this work ends before the response is sent.
 #[derive(Debug)]
-pub(crate) struct Made<T>(Response, PhantomData<fn() -> T>);
+pub(crate) struct SerializedJson<T>(Response, PhantomData<fn() -> T>);
 
-impl<T: Serialize> Made<T> {
+impl<T: Serialize> SerializedJson<T> {
     pub(crate) fn json(value: &T) -> Result<Self, ApiError> {
         Ok(Self::of(etag::body(value)?.into()))
     }
@@ -157,13 +157,13 @@ impl<T: Serialize> Made<T> {
     }
 }
 
-impl<T> IntoResponse for Made<T> {
+impl<T> IntoResponse for SerializedJson<T> {
     fn into_response(self) -> Response {
         self.0
     }
 }
 
-impl<T: JsonSchema> Answer for Made<T> {
+impl<T: JsonSchema> Answer for SerializedJson<T> {
     fn describe(operation: &mut Operation<'_>) {
         Json::<T>::describe(operation);
     }
@@ -171,22 +171,22 @@ impl<T: JsonSchema> Answer for Made<T> {
 
 /// JSON that can be revalidated: 200, or 304 for a caller that has it.
 #[derive(Debug)]
-pub(crate) struct Tagged<T>(Response, PhantomData<fn() -> T>);
+pub(crate) struct TaggedJson<T>(Response, PhantomData<fn() -> T>);
 
-impl<T: Serialize> Tagged<T> {
+impl<T: Serialize> TaggedJson<T> {
     /// For a request with these headers.
     pub(crate) fn json(request: &HeaderMap, value: &T) -> Result<Self, ApiError> {
         Ok(Self(etag::json(request, value)?, PhantomData))
     }
 }
 
-impl<T> IntoResponse for Tagged<T> {
+impl<T> IntoResponse for TaggedJson<T> {
     fn into_response(self) -> Response {
         self.0
     }
 }
 
-impl<T: JsonSchema> Answer for Tagged<T> {
+impl<T: JsonSchema> Answer for TaggedJson<T> {
     fn describe(operation: &mut Operation<'_>) {
         let schema = operation.schemas.written::<T>();
         let what = operation.schemas.what::<T>();
@@ -260,12 +260,12 @@ fn in_parts(operation: &mut Operation<'_>) {
 
 /// One of two answers.
 #[derive(Debug)]
-pub(crate) enum Either<A, B> {
+pub(crate) enum EitherResponse<A, B> {
     One(A),
     Other(B),
 }
 
-impl<A: IntoResponse, B: IntoResponse> IntoResponse for Either<A, B> {
+impl<A: IntoResponse, B: IntoResponse> IntoResponse for EitherResponse<A, B> {
     fn into_response(self) -> Response {
         match self {
             Self::One(one) => one.into_response(),
@@ -274,7 +274,7 @@ impl<A: IntoResponse, B: IntoResponse> IntoResponse for Either<A, B> {
     }
 }
 
-impl<A: Answer, B: Answer> Answer for Either<A, B> {
+impl<A: Answer, B: Answer> Answer for EitherResponse<A, B> {
     fn describe(operation: &mut Operation<'_>) {
         A::describe(operation);
         B::describe(operation);

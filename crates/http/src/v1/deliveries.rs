@@ -6,7 +6,7 @@ use himalia_engine::{DeliveriesOf, DeliveryAttempt, DeliveryInfo, DeliveryState}
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::answers::With;
+use super::answers::JsonWithStatus;
 use super::input::{Cursor, Limit, PAGE_MOST, Parameters, limit, page};
 use super::schedules::date;
 use crate::app::App;
@@ -120,6 +120,8 @@ pub(crate) async fn retry(
     State(app): State<App>,
     Caller(principal): Caller,
     Path(id): Path<String>,
-) -> Result<With<202, Delivery>, ApiError> {
-    Ok(With(app.engine().redeliver(&principal, &id).await?.into()))
+) -> Result<JsonWithStatus<202, Delivery>, ApiError> {
+    Ok(JsonWithStatus(
+        app.engine().redeliver(&principal, &id).await?.into(),
+    ))
 }

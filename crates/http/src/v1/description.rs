@@ -4,7 +4,7 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use serde_json::Value;
 
-use super::answers::Tagged;
+use super::answers::TaggedJson;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::error::ApiError;
@@ -14,6 +14,6 @@ pub(crate) async fn show(
     State(app): State<App>,
     _: Caller,
     headers: HeaderMap,
-) -> Result<Tagged<Value>, ApiError> {
-    Tagged::json(&headers, app.description())
+) -> Result<TaggedJson<Value>, ApiError> {
+    TaggedJson::json(&headers, app.description())
 }

@@ -15,7 +15,7 @@ use himalia_engine::{Event, EventFeed, FeedClosed, KernelId};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::answers::{self, Either};
+use super::answers::{self, EitherResponse};
 use super::input::{LastEventId, Parameters};
 use super::kernels::kernel_id;
 use super::push::{Socket, Upgrade};
@@ -77,13 +77,13 @@ pub(crate) async fn stream(
     LastEventId(last): LastEventId,
     Parameters(wanted): Parameters<StreamEventsQuery>,
     Upgrade(asked): Upgrade,
-) -> Result<Either<Log, Socket>, ApiError> {
+) -> Result<EitherResponse<Log, Socket>, ApiError> {
     let kernel = kernel_id(&app, &principal, &id, wanted.kernel.as_deref())?;
     let buffers = wanted.buffers == Buffers::Base64;
     let feed = app.engine().events(&principal, kernel, last.or(wanted.after));
     let feed = feed.map_err(|error| of_session(error, &id))?;
     if let Some(asked) = asked {
-        return Ok(Either::Other(asked.serve(
+        return Ok(EitherResponse::Other(asked.serve(
             &app,
             Records {
                 kernel,
@@ -101,7 +101,7 @@ pub(crate) async fn stream(
     };
     let body = stream::unfold(events, Events::chunk);
     let body = sse::growing("text/event-stream", body);
-    Ok(Either::One(Log(answers::Events(body))))
+    Ok(EitherResponse::One(Log(answers::Events(body))))
 }
 
 /// The records for a WebSocket.

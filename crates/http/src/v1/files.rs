@@ -9,7 +9,7 @@ use himalia_wire::build::timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::answers::{Either, Empty, FileContent, Fresh, Tar, With};
+use super::answers::{EitherResponse, Empty, FileContent, Fresh, JsonWithStatus, Tar};
 use super::file_bodies::{self, receive};
 use super::input::{Archive, Cursor, File, NoParameters, Parameters, Whole};
 use super::sessions::{first_kernel, of_session};
@@ -210,16 +210,16 @@ pub(crate) async fn put(
     Path((id, path)): Path<(String, String)>,
     Parameters(NoParameters {}): Parameters<NoParameters>,
     File(body): File,
-) -> Result<Either<With<201, WrittenFile>, Json<WrittenFile>>, ApiError> {
+) -> Result<EitherResponse<JsonWithStatus<201, WrittenFile>, Json<WrittenFile>>, ApiError> {
     let kernel = first_kernel(&app, &principal, &id)?;
     let upload = app.engine().write_file(&principal, kernel, &path).await;
     let upload = upload.map_err(|error| of_session(error, &id))?;
     let written = receive(&app, body, upload).await?;
     let bytes = written.bytes;
     Ok(if written.created {
-        Either::One(With(WrittenFile { path, bytes }))
+        EitherResponse::One(JsonWithStatus(WrittenFile { path, bytes }))
     } else {
-        Either::Other(Json(WrittenFile { path, bytes }))
+        EitherResponse::Other(Json(WrittenFile { path, bytes }))
     })
 }
 

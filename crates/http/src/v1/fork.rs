@@ -7,7 +7,7 @@ use himalia_engine::{ForkFiles, ForkKernel, ForkPolicy, MAX_BRANCHES, MAX_LABELS
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::answers::{Either, With};
+use super::answers::{EitherResponse, JsonWithStatus};
 use super::input::{Members, Whole};
 use super::session_json::{Session, or_empty};
 use super::sessions::{first_kernel, of_session};
@@ -94,7 +94,7 @@ pub(crate) async fn fork(
     Caller(principal): Caller,
     Path(id): Path<String>,
     Members(wanted): Members<NewBranches>,
-) -> Result<Either<With<201, Branches>, With<207, SomeBranches>>, ApiError> {
+) -> Result<EitherResponse<JsonWithStatus<201, Branches>, JsonWithStatus<207, SomeBranches>>, ApiError> {
     let wanted = wanted.read()?;
     let kernel = first_kernel(&app, &principal, &id)?;
     let made = app.engine().fork_kernel(&principal, kernel, wanted).await;
@@ -106,11 +106,14 @@ pub(crate) async fn fork(
         }
     }
     match failure {
-        None => Ok(Either::One(With(Branches { branches }))),
+        None => Ok(EitherResponse::One(JsonWithStatus(Branches { branches }))),
         Some(error) if branches.is_empty() => Err(error),
         Some(error) => {
             let error = Problem::from(&error);
-            Ok(Either::Other(With(SomeBranches { branches, error })))
+            Ok(EitherResponse::Other(JsonWithStatus(SomeBranches {
+                branches,
+                error,
+            })))
         }
     }
 }

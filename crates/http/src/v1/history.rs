@@ -8,7 +8,7 @@ use himalia_engine::{History, HistoryPosition, MAX_HISTORY_PAGE};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::answers::{Made, Notebook, Script};
+use super::answers::{Notebook, Script, SerializedJson};
 use super::content_headers::set_kernel_made;
 use super::executions::Order;
 use super::input::{Cursor, Parameters, Whole};
@@ -108,7 +108,7 @@ pub(crate) async fn list(
         cursor,
         limit,
     }): Parameters<Page>,
-) -> Result<Made<HistoryPage>, ApiError> {
+) -> Result<SerializedJson<HistoryPage>, ApiError> {
     let place = PagePosition::of(order, cursor)?;
     let kernel = kernel_id(&app, &principal, &id, kernel.as_deref())?;
     let found = app
@@ -123,7 +123,7 @@ pub(crate) async fn list(
     let found = found.map_err(|error| of_session(error, &id))?;
     let bytes = found.about_bytes();
     let held = app.engine().hold_memory(&principal, bytes as u64)?;
-    let made = || Made::held(&place.shown(found), held);
+    let made = || SerializedJson::held(&place.shown(found), held);
     app.engine().answer_in_turn(&principal, bytes, made).await?
 }
 

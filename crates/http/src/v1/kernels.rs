@@ -12,7 +12,7 @@ use himalia_wire::build::timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::answers::{Created, Empty, Tagged};
+use super::answers::{CreatedResponse, Empty, TaggedJson};
 use super::input::{Cursor, Limit, Members, PAGE_MOST, Parameters, Text, limit, page};
 use super::models::UnresponsiveKernel;
 use super::session_json::or_empty;
@@ -130,7 +130,7 @@ pub(crate) async fn list(
     Path(id): Path<String>,
     Parameters(wanted): Parameters<KernelPage>,
     headers: HeaderMap,
-) -> Result<Tagged<Kernels>, ApiError> {
+) -> Result<TaggedJson<Kernels>, ApiError> {
     let mut kernels = all(&app, &principal, &id)?;
     let key =
         |kernel: &SessionKernel| format!("{} {} {}", u8::from(!kernel.first), kernel.created, kernel.id);
@@ -141,7 +141,7 @@ pub(crate) async fn list(
         limit(wanted.limit, PAGE_MOST),
         key,
     );
-    Tagged::json(&headers, &Kernels { kernels, next })
+    TaggedJson::json(&headers, &Kernels { kernels, next })
 }
 
 /// `POST /v1/sessions/{id}/kernels`: 201 with the kernel when its process is up.
@@ -150,7 +150,7 @@ pub(crate) async fn create(
     Caller(principal): Caller,
     Path(id): Path<String>,
     Members(wanted): Members<CreateKernelRequest>,
-) -> Result<Created<SessionKernel>, ApiError> {
+) -> Result<CreatedResponse<SessionKernel>, ApiError> {
     variables::check("env", &wanted.env)?;
     variables::check("secrets", &wanted.secrets)?;
     let new = NewKernel {
@@ -163,7 +163,7 @@ pub(crate) async fn create(
     let made = app.engine().start_session_kernel(&principal, session, new).await;
     let kernel = SessionKernel::of(session, made.map_err(|error| of_session(error, &id))?);
     let path = format!("/v1/sessions/{session}/kernels/{}", kernel.id);
-    Ok(Created::at(&app, &path, kernel))
+    Ok(CreatedResponse::at(&app, &path, kernel))
 }
 
 /// `GET /v1/sessions/{id}/kernels/{kernel}`.
@@ -172,8 +172,8 @@ pub(crate) async fn show(
     Caller(principal): Caller,
     Path((id, kernel)): Path<(String, String)>,
     headers: HeaderMap,
-) -> Result<Tagged<SessionKernel>, ApiError> {
-    Tagged::json(&headers, &one(&app, &principal, &id, &kernel)?)
+) -> Result<TaggedJson<SessionKernel>, ApiError> {
+    TaggedJson::json(&headers, &one(&app, &principal, &id, &kernel)?)
 }
 
 /// `DELETE /v1/sessions/{id}/kernels/{kernel}`: 204 when it is gone; 409 for the first one.

@@ -6,7 +6,7 @@ use himalia_engine::PoolStatus;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::answers::Tagged;
+use super::answers::TaggedJson;
 use super::input::{Cursor, Limit, PAGE_MOST, Parameters, limit, page};
 use super::models::Pool;
 use crate::app::App;
@@ -41,11 +41,11 @@ pub(crate) async fn list(
     Caller(principal): Caller,
     Parameters(wanted): Parameters<PoolPage>,
     headers: HeaderMap,
-) -> Result<Tagged<Pools>, ApiError> {
+) -> Result<TaggedJson<Pools>, ApiError> {
     let mut pools = app.engine().pools(&principal)?;
     pools.sort_by(|one, other| one.template.cmp(&other.template));
     let key = |pool: &PoolStatus| pool.template.clone();
     let (pools, next) = page(pools, wanted.cursor.as_ref(), limit(wanted.limit, PAGE_MOST), key);
     let pools = pools.into_iter().map(Pool::from).collect();
-    Tagged::json(&headers, &Pools { pools, next })
+    TaggedJson::json(&headers, &Pools { pools, next })
 }

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Map;
 use uuid::Uuid;
 
-use super::answers::{Empty, ShownOnce, With};
+use super::answers::{Empty, JsonWithStatus, ShownOnce};
 use super::deliveries::{Deliveries, ListedDeliveries, delivery_page};
 use super::input::{Cursor, Limit, Members, Parameters, Text};
 use super::schedules::date;
@@ -32,7 +32,7 @@ const KIND: TriggerKind = TriggerKind::Prompts;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "NewPromptWebhook")]
-pub(crate) struct Wanted {
+pub(crate) struct CreatePromptWebhookRequest {
     /// 1 to 64 lower-case letters, digits and hyphens; one of the tenant.
     #[schemars(extend("pattern" = "^[a-z0-9-]+$", "maxLength" = MAX_TRIGGER_NAME))]
     name: String,
@@ -71,8 +71,7 @@ impl From<TriggerInfo> for PromptWebhook {
 
 /// A new webhook of prompts.
 #[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "CreatedPromptWebhook")]
-pub(crate) struct Made {
+pub(crate) struct CreatedPromptWebhook {
     /// With which prompts are signed. It is shown once.
     secret: String,
     /// With which answers are signed. It is shown once.
@@ -85,8 +84,8 @@ pub(crate) struct Made {
 pub(crate) async fn create(
     State(app): State<App>,
     Caller(principal): Caller,
-    Members(wanted): Members<Wanted>,
-) -> Result<ShownOnce<With<201, Made>>, ApiError> {
+    Members(wanted): Members<CreatePromptWebhookRequest>,
+) -> Result<ShownOnce<JsonWithStatus<201, CreatedPromptWebhook>>, ApiError> {
     let new = NewTrigger {
         name: wanted.name,
         target: None,
@@ -98,7 +97,7 @@ pub(crate) async fn create(
         callback: Some(wanted.url.0),
     };
     let (made, secrets) = app.engine().create_trigger(&principal, KIND, new).await?;
-    Ok(ShownOnce(With(Made {
+    Ok(ShownOnce(JsonWithStatus(CreatedPromptWebhook {
         secret: secrets.outgoing.unwrap_or_default(),
         answer_secret: secrets.incoming.unwrap_or_default(),
         shown: made.into(),
@@ -117,7 +116,7 @@ pub(crate) struct Webhooks {
 /// A query for webhooks of prompts.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Listed {
+pub(crate) struct ListPromptWebhooksQuery {
     /// The `next` of the page before.
     cursor: Option<Cursor<LIST>>,
     /// Webhooks of a page; default 1,000.
@@ -131,7 +130,7 @@ const LIST: char = 'n';
 pub(crate) async fn list(
     State(app): State<App>,
     Caller(principal): Caller,
-    Parameters(wanted): Parameters<Listed>,
+    Parameters(wanted): Parameters<ListPromptWebhooksQuery>,
 ) -> Result<Json<Webhooks>, ApiError> {
     let wanted = (wanted.cursor.as_ref(), wanted.limit);
     let (webhooks, next) = trigger_page(&app, &principal, KIND, wanted, |info| Ok(info.into())).await?;
@@ -165,7 +164,7 @@ pub(crate) async fn deliveries(
 /// The body of an answer.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Given {
+struct SignedAnswer {
     /// The prompt that it answers, as the path has it.
     prompt: String,
     value: String,
@@ -215,7 +214,7 @@ async fn received(
     let Some(signer) = signer else {
         return Ok(None);
     };
-    let given: Given = serde_json::from_slice(&body).map_err(|_| {
+    let given: SignedAnswer = serde_json::from_slice(&body).map_err(|_| {
         EngineError::bad_request(
             "body",
             "expected {\"prompt\": \"...\", \"value\": \"...\"} as JSON",

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-use super::answers::{Made, With};
+use super::answers::{JsonWithStatus, SerializedJson};
 use super::input::{Cursor, Limit, Members, PAGE_MOST, Parameters, Text, Wait, limit, parameters};
 use super::kernels::kernel_id;
 use super::sessions::of_session;
@@ -115,7 +115,7 @@ pub(crate) async fn open(
     State(app): State<App>,
     Caller(principal): Caller,
     Parameters(wanted): Parameters<ListOpenPromptsQuery>,
-) -> Result<Made<OpenPrompts>, ApiError> {
+) -> Result<SerializedJson<OpenPrompts>, ApiError> {
     let after = wanted.cursor.map(|Cursor(key)| {
         let place = place(&key);
         place.ok_or_else(|| ApiError::bad_field("cursor", "is not the `next` of a page of this list"))
@@ -136,7 +136,7 @@ pub(crate) async fn open(
             .map(|ListedPrompt { prompt, turn }| OpenPrompt { prompt, turn })
             .collect();
         prompts.sort_by_cached_key(|one| (one.prompt.created, one.prompt.id.to_string()));
-        Made::json(&OpenPrompts {
+        SerializedJson::json(&OpenPrompts {
             prompts,
             next,
             unanswered: Vec::new(),
@@ -193,7 +193,7 @@ pub(crate) async fn create(
     Caller(principal): Caller,
     Path(id): Path<String>,
     Members(wanted): Members<NewPrompt>,
-) -> Result<With<201, PromptInfo>, ApiError> {
+) -> Result<JsonWithStatus<201, PromptInfo>, ApiError> {
     let kernel = kernel_id(&app, &principal, &id, wanted.kernel.as_deref())?;
     let ask = Ask {
         text: wanted.text.0,
@@ -202,7 +202,7 @@ pub(crate) async fn create(
         key: wanted.key,
     };
     let asked = app.engine().ask_person(&principal, kernel, ask).await;
-    Ok(With(asked.map_err(|error| of_session(error, &id))?))
+    Ok(JsonWithStatus(asked.map_err(|error| of_session(error, &id))?))
 }
 
 /// The time that a request may wait.

@@ -13,7 +13,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::answers::{Created, Empty, ShownOnce};
+use super::answers::{CreatedResponse, Empty, ShownOnce};
 use super::deliveries::{Deliveries, ListedDeliveries, delivery_page};
 use super::input::{Cursor, Limit, Members, Parameters, Text, Whole};
 use super::runs::ListedRun;
@@ -29,7 +29,7 @@ const KIND: TriggerKind = TriggerKind::Schedule;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "NewSchedule")]
-pub(crate) struct Wanted {
+pub(crate) struct CreateScheduleRequest {
     /// 1 to 64 lower-case letters, digits and hyphens; one of the tenant.
     #[schemars(extend("pattern" = "^[a-z0-9-]+$", "maxLength" = MAX_TRIGGER_NAME))]
     name: String,
@@ -58,8 +58,8 @@ pub(crate) struct Wanted {
     callback: Option<Text<1, MAX_CALLBACK_URL>>,
 }
 
-impl From<Wanted> for NewTrigger {
-    fn from(wanted: Wanted) -> Self {
+impl From<CreateScheduleRequest> for NewTrigger {
+    fn from(wanted: CreateScheduleRequest) -> Self {
         Self {
             name: wanted.name,
             target: Some(wanted.target),
@@ -82,7 +82,7 @@ impl From<Wanted> for NewTrigger {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "ScheduleChange")]
-pub(crate) struct Changed {
+pub(crate) struct ChangeScheduleRequest {
     cron: Option<Text<1, MAX_CRON_BYTES>>,
     time_zone: Option<String>,
     target: Option<RunTarget>,
@@ -95,8 +95,8 @@ pub(crate) struct Changed {
     enabled: Option<bool>,
 }
 
-impl From<Changed> for TriggerChange {
-    fn from(changed: Changed) -> Self {
+impl From<ChangeScheduleRequest> for TriggerChange {
+    fn from(changed: ChangeScheduleRequest) -> Self {
         Self {
             target: changed.target,
             inputs: changed.inputs,
@@ -181,8 +181,7 @@ pub(crate) fn date(micros: i64) -> String {
 
 /// A new schedule.
 #[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "CreatedSchedule")]
-pub(crate) struct Made {
+pub(crate) struct CreatedSchedule {
     /// With which results are signed that are posted to `callback`. It is shown once.
     callback_secret: Option<String>,
     #[serde(flatten)]
@@ -193,18 +192,18 @@ pub(crate) struct Made {
 pub(crate) async fn create(
     State(app): State<App>,
     Caller(principal): Caller,
-    Members(wanted): Members<Wanted>,
-) -> Result<ShownOnce<Created<Made>>, ApiError> {
+    Members(wanted): Members<CreateScheduleRequest>,
+) -> Result<ShownOnce<CreatedResponse<CreatedSchedule>>, ApiError> {
     let (made, secrets) = app
         .engine()
         .create_trigger(&principal, KIND, wanted.into())
         .await?;
     let path = format!("/v1/schedules/{}", made.id);
-    let made = Made {
+    let made = CreatedSchedule {
         callback_secret: secrets.outgoing,
         shown: Schedule::of(made)?,
     };
-    Ok(ShownOnce(Created::at(&app, &path, made)))
+    Ok(ShownOnce(CreatedResponse::at(&app, &path, made)))
 }
 
 /// A page of the list.
@@ -219,7 +218,7 @@ pub(crate) struct Schedules {
 /// A query for schedules.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Listed {
+pub(crate) struct ListSchedulesQuery {
     /// The `next` of the page before.
     cursor: Option<Cursor<LIST>>,
     /// Schedules of a page; default 1,000.
@@ -233,7 +232,7 @@ const LIST: char = 'd';
 pub(crate) async fn list(
     State(app): State<App>,
     Caller(principal): Caller,
-    Parameters(wanted): Parameters<Listed>,
+    Parameters(wanted): Parameters<ListSchedulesQuery>,
 ) -> Result<Json<Schedules>, ApiError> {
     let wanted = (wanted.cursor.as_ref(), wanted.limit);
     let (schedules, next) = trigger_page(&app, &principal, KIND, wanted, Schedule::of).await?;
@@ -255,7 +254,7 @@ pub(crate) async fn change(
     State(app): State<App>,
     Caller(principal): Caller,
     Path(text): Path<String>,
-    Members(changed): Members<Changed>,
+    Members(changed): Members<ChangeScheduleRequest>,
 ) -> Result<Json<Schedule>, ApiError> {
     let engine = app.engine();
     let done = engine

@@ -13,7 +13,7 @@ use himalia_wire::build::timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::answers::{Created, Either, Empty, Fresh, Replayed, Tagged};
+use super::answers::{CreatedResponse, EitherResponse, Empty, Fresh, ReplayedResponse, TaggedJson};
 use super::input::{
     Cursor, HyphenatedId, Key, Limit, Members, PAGE_MOST, Parameters, key_of, limit, page, parameters,
 };
@@ -110,7 +110,7 @@ pub(crate) async fn list(
     Caller(principal): Caller,
     Parameters(wanted): Parameters<ListSessionsQuery>,
     headers: HeaderMap,
-) -> Result<Tagged<SessionPage>, ApiError> {
+) -> Result<TaggedJson<SessionPage>, ApiError> {
     let ended = wanted.ended;
     let has = |info: &SessionInfo, label: &String| match label.split_once('=') {
         Some((name, value)) => info.session.labels.get(name).is_some_and(|has| has == value),
@@ -143,7 +143,7 @@ pub(crate) async fn list(
         };
         let sessions = infos.into_iter().map(listed).collect();
         let unanswered = Vec::new();
-        Tagged::json(
+        TaggedJson::json(
             &headers,
             &SessionPage {
                 sessions,
@@ -177,7 +177,7 @@ pub(crate) async fn create(
     Caller(principal): Caller,
     Key(header): Key,
     Members(wanted): Members<NewSession<HyphenatedId>>,
-) -> Result<Either<Created<Session>, Replayed<Session>>, ApiError> {
+) -> Result<EitherResponse<CreatedResponse<Session>, ReplayedResponse<Session>>, ApiError> {
     let mut start = wanted.read()?;
     start.key = key_of(start.key, header)?;
     let (info, started) = match start.key {
@@ -187,9 +187,9 @@ pub(crate) async fn create(
     let path = format!("/v1/sessions/{}", info.kernel.id);
     let session = Session::from(info);
     Ok(if started {
-        Either::One(Created::at(&app, &path, session))
+        EitherResponse::One(CreatedResponse::at(&app, &path, session))
     } else {
-        Either::Other(Replayed(session))
+        EitherResponse::Other(ReplayedResponse(session))
     })
 }
 
@@ -199,11 +199,11 @@ pub(crate) async fn show(
     Caller(principal): Caller,
     Path(id): Path<String>,
     headers: HeaderMap,
-) -> Result<Tagged<Session>, ApiError> {
+) -> Result<TaggedJson<Session>, ApiError> {
     let info = app
         .engine()
         .session_info(&principal, first_kernel(&app, &principal, &id)?);
-    Tagged::json(
+    TaggedJson::json(
         &headers,
         &Session::from(info.map_err(|error| of_session(error, &id))?),
     )
@@ -240,7 +240,7 @@ pub(crate) async fn put(
     Caller(principal): Caller,
     Path(name): Path<String>,
     Members(wanted): Members<NewSession<NoId>>,
-) -> Result<Either<Created<Session>, Json<Session>>, ApiError> {
+) -> Result<EitherResponse<CreatedResponse<Session>, Json<Session>>, ApiError> {
     if wanted.name.as_ref().is_some_and(|told| *told != name) {
         return Err(ApiError::bad_field(
             "name",
@@ -256,9 +256,13 @@ pub(crate) async fn put(
     let (info, started) = app.engine().put_session(&principal, start).await?;
     let session = Session::from(info);
     Ok(if started {
-        Either::One(Created::at(&app, &format!("/v1/sessions/{name}"), session))
+        EitherResponse::One(CreatedResponse::at(
+            &app,
+            &format!("/v1/sessions/{name}"),
+            session,
+        ))
     } else {
-        Either::Other(Json(session))
+        EitherResponse::Other(Json(session))
     })
 }
 

@@ -11,7 +11,7 @@ use himalia_wire::build::timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::answers::{Created, Either, Empty};
+use super::answers::{CreatedResponse, EitherResponse, Empty};
 use super::input::{Cursor, Limit, Members, PAGE_MOST, Parameters, limit, page};
 use super::kernels::kernel_id;
 use super::sessions::of_session;
@@ -59,7 +59,7 @@ impl SkillFile {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "NewSkill")]
-pub(crate) struct Published {
+pub(crate) struct PublishSkillRequest {
     /// The manifest. Default: that of the files: `skill.json`, or the front matter of `SKILL.md`.
     manifest: Option<Manifest>,
     /// The files by their relative paths.
@@ -127,8 +127,8 @@ fn published(info: &SkillInfo) -> String {
 pub(crate) async fn publish(
     State(app): State<App>,
     Caller(principal): Caller,
-    Members(wanted): Members<Published>,
-) -> Result<Either<Created<ShownSkill>, Json<ShownSkill>>, ApiError> {
+    Members(wanted): Members<PublishSkillRequest>,
+) -> Result<EitherResponse<CreatedResponse<ShownSkill>, Json<ShownSkill>>, ApiError> {
     let mut files = SkillFiles::new();
     for (path, file) in wanted.files {
         let content = file.content(&path)?;
@@ -149,9 +149,9 @@ pub(crate) async fn publish(
     let shown = ShownSkill::of(&skill, Some(&info));
     Ok(if new {
         let path = format!("/v1/skills/{}?version={}", info.name, info.version);
-        Either::One(Created::at(&app, &path, shown))
+        EitherResponse::One(CreatedResponse::at(&app, &path, shown))
     } else {
-        Either::Other(Json(shown))
+        EitherResponse::Other(Json(shown))
     })
 }
 
@@ -167,7 +167,7 @@ pub(crate) struct Skills {
 /// A query for skills.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Wanted {
+pub(crate) struct ListSkillsQuery {
     /// The `next` of the page before.
     cursor: Option<Cursor<LIST>>,
     /// Skills of a page; default 1,000.
@@ -181,7 +181,7 @@ const LIST: char = 'l';
 pub(crate) async fn list(
     State(app): State<App>,
     Caller(principal): Caller,
-    Parameters(wanted): Parameters<Wanted>,
+    Parameters(wanted): Parameters<ListSkillsQuery>,
 ) -> Result<Json<Skills>, ApiError> {
     let mut all: Vec<ListedSkill> = Vec::new();
     for info in app.engine().skills(&principal, None).await? {

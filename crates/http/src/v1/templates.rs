@@ -9,7 +9,7 @@ use himalia_engine::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::answers::Tagged;
+use super::answers::TaggedJson;
 use super::input::{Cursor, Limit, PAGE_MOST, Parameters, limit, page};
 use crate::app::App;
 use crate::auth::Caller;
@@ -192,7 +192,7 @@ pub(crate) async fn list(
     Caller(principal): Caller,
     Parameters(wanted): Parameters<ListTemplatesQuery>,
     headers: HeaderMap,
-) -> Result<Tagged<TemplatePage>, ApiError> {
+) -> Result<TaggedJson<TemplatePage>, ApiError> {
     let (mut templates, specs) = all(&app, &principal).await?;
     templates.sort_by(|one, other| one.name.cmp(&other.name));
     let key = |template: &Template| template.name.clone();
@@ -203,7 +203,7 @@ pub(crate) async fn list(
         key,
     );
     let default = Some(specs.default).filter(|name| !name.is_empty());
-    Tagged::json(
+    TaggedJson::json(
         &headers,
         &TemplatePage {
             templates,

@@ -9,7 +9,7 @@ use himalia_wire::build::timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::answers::{ShownOnce, With};
+use super::answers::{JsonWithStatus, ShownOnce};
 use super::input::{Cursor, Limit, Members, PAGE_MOST, Parameters, by_id, limit, page};
 use super::session_json::{Seconds, seconds};
 use crate::app::App;
@@ -119,7 +119,7 @@ pub(crate) async fn create(
     State(app): State<App>,
     Caller(principal): Caller,
     Members(requested): Members<CreateTokenRequest>,
-) -> Result<ShownOnce<With<201, CreatedToken>>, ApiError> {
+) -> Result<ShownOnce<JsonWithStatus<201, CreatedToken>>, ApiError> {
     let new = NewToken {
         tenant: requested.tenant,
         caller: requested.caller,
@@ -128,7 +128,7 @@ pub(crate) async fn create(
         lifetime: requested.expires_in_s.map(seconds),
     };
     let (made, token) = app.engine().create_token(&principal, new).await?;
-    Ok(ShownOnce(With(CreatedToken {
+    Ok(ShownOnce(JsonWithStatus(CreatedToken {
         token,
         shown: made.into(),
     })))

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::answers::{Arrow, Either, Fresh, KernelMade};
+use super::answers::{Arrow, EitherResponse, Fresh, KernelMade};
 use super::content_headers;
 use super::input::{Cursor, Limit, PAGE_MOST, Parameters, Whole};
 use super::kernels::kernel_id;
@@ -141,15 +141,15 @@ pub(crate) async fn show(
     Path((id, name)): Path<(String, String)>,
     Parameters(mut part): Parameters<Part>,
     headers: HeaderMap,
-) -> Result<KernelMade<Either<Fresh<OneVariable>, Arrow>>, ApiError> {
+) -> Result<KernelMade<EitherResponse<Fresh<OneVariable>, Arrow>>, ApiError> {
     let kernel = part.kernel.take();
     let wanted = read(part, &headers)?;
     let kernel = kernel_id(&app, &principal, &id, kernel.as_deref())?;
     let page = app.engine().variable(&principal, kernel, &name, &wanted).await;
     let page = page.map_err(|error| of_session(error, &id))?;
     Ok(KernelMade(match page.arrow.clone() {
-        None => Either::One(with_incarnation(page.content, page.incarnation)),
-        Some(stream) => Either::Other(Arrow(arrow(&page, stream))),
+        None => EitherResponse::One(with_incarnation(page.content, page.incarnation)),
+        Some(stream) => EitherResponse::Other(Arrow(arrow(&page, stream))),
     }))
 }
 

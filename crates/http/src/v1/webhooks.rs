@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use super::answers::{Empty, ShownOnce, With};
+use super::answers::{Empty, JsonWithStatus, ShownOnce};
 use super::deliveries::{Deliveries, ListedDeliveries, delivery_page};
 use super::input::{Cursor, Limit, Members, Parameters, Text, Whole};
 use super::runs::ListedRun;
@@ -34,7 +34,7 @@ const KIND: TriggerKind = TriggerKind::Webhook;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "NewWebhook")]
-pub(crate) struct Wanted {
+pub(crate) struct CreateWebhookRequest {
     /// 1 to 64 lower-case letters, digits and hyphens; one of the tenant.
     #[schemars(extend("pattern" = "^[a-z0-9-]+$", "maxLength" = MAX_TRIGGER_NAME))]
     name: String,
@@ -53,8 +53,8 @@ pub(crate) struct Wanted {
     callback: Option<Text<1, MAX_CALLBACK_URL>>,
 }
 
-impl From<Wanted> for NewTrigger {
-    fn from(wanted: Wanted) -> Self {
+impl From<CreateWebhookRequest> for NewTrigger {
+    fn from(wanted: CreateWebhookRequest) -> Self {
         Self {
             name: wanted.name,
             target: Some(wanted.target),
@@ -72,7 +72,7 @@ impl From<Wanted> for NewTrigger {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "WebhookChange")]
-pub(crate) struct Changed {
+pub(crate) struct ChangeWebhookRequest {
     target: Option<RunTarget>,
     inputs: Option<Map<String, Value>>,
     /// Empty: that of the skill, or the default kernelspec.
@@ -81,8 +81,8 @@ pub(crate) struct Changed {
     enabled: Option<bool>,
 }
 
-impl From<Changed> for TriggerChange {
-    fn from(changed: Changed) -> Self {
+impl From<ChangeWebhookRequest> for TriggerChange {
+    fn from(changed: ChangeWebhookRequest) -> Self {
         Self {
             target: changed.target,
             inputs: changed.inputs,
@@ -141,8 +141,7 @@ impl Webhook {
 
 /// A new webhook.
 #[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "CreatedWebhook")]
-pub(crate) struct Made {
+pub(crate) struct CreatedWebhook {
     /// With which senders sign. It is shown once.
     secret: String,
     /// With which results are signed that are posted to `callback`. It is shown once.
@@ -155,13 +154,13 @@ pub(crate) struct Made {
 pub(crate) async fn create(
     State(app): State<App>,
     Caller(principal): Caller,
-    Members(wanted): Members<Wanted>,
-) -> Result<ShownOnce<With<201, Made>>, ApiError> {
+    Members(wanted): Members<CreateWebhookRequest>,
+) -> Result<ShownOnce<JsonWithStatus<201, CreatedWebhook>>, ApiError> {
     let (made, secrets) = app
         .engine()
         .create_trigger(&principal, KIND, wanted.into())
         .await?;
-    Ok(ShownOnce(With(Made {
+    Ok(ShownOnce(JsonWithStatus(CreatedWebhook {
         secret: secrets.incoming.unwrap_or_default(),
         callback_secret: secrets.outgoing,
         shown: Webhook::of(&app, made)?,
@@ -180,7 +179,7 @@ pub(crate) struct Webhooks {
 /// A query for webhooks.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Listed {
+pub(crate) struct ListWebhooksQuery {
     /// The `next` of the page before.
     cursor: Option<Cursor<LIST>>,
     /// Webhooks of a page; default 1,000.
@@ -194,7 +193,7 @@ const LIST: char = 'b';
 pub(crate) async fn list(
     State(app): State<App>,
     Caller(principal): Caller,
-    Parameters(wanted): Parameters<Listed>,
+    Parameters(wanted): Parameters<ListWebhooksQuery>,
 ) -> Result<Json<Webhooks>, ApiError> {
     let wanted = (wanted.cursor.as_ref(), wanted.limit);
     let (webhooks, next) =
@@ -217,7 +216,7 @@ pub(crate) async fn change(
     State(app): State<App>,
     Caller(principal): Caller,
     Path(text): Path<String>,
-    Members(changed): Members<Changed>,
+    Members(changed): Members<ChangeWebhookRequest>,
 ) -> Result<Json<Webhook>, ApiError> {
     let engine = app.engine();
     let done = engine

@@ -7,7 +7,7 @@ use himalia_wire::build::timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::answers::{Created, Either, Empty};
+use super::answers::{CreatedResponse, EitherResponse, Empty};
 use super::input::{Cursor, Limit, Members, PAGE_MOST, Parameters, limit, page};
 use super::skills::{OfVersion, OfVersions};
 use crate::app::App;
@@ -80,14 +80,14 @@ pub(crate) async fn publish(
     State(app): State<App>,
     Caller(principal): Caller,
     Members(NewWorkflow { definition }): Members<NewWorkflow>,
-) -> Result<Either<Created<ShownWorkflow>, Json<ShownWorkflow>>, ApiError> {
+) -> Result<EitherResponse<CreatedResponse<ShownWorkflow>, Json<ShownWorkflow>>, ApiError> {
     let (info, workflow, new) = app.engine().publish_workflow(&principal, definition).await?;
     let shown = ShownWorkflow::of(&info, &workflow);
     Ok(if new {
         let path = format!("/v1/workflows/{}?version={}", info.name, info.version);
-        Either::One(Created::at(&app, &path, shown))
+        EitherResponse::One(CreatedResponse::at(&app, &path, shown))
     } else {
-        Either::Other(Json(shown))
+        EitherResponse::Other(Json(shown))
     })
 }
 
@@ -103,7 +103,7 @@ pub(crate) struct Workflows {
 /// A query for workflows.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Wanted {
+pub(crate) struct ListWorkflowsQuery {
     /// The `next` of the page before.
     cursor: Option<Cursor<LIST>>,
     /// Workflows of a page; default 1,000.
@@ -117,7 +117,7 @@ const LIST: char = 'w';
 pub(crate) async fn list(
     State(app): State<App>,
     Caller(principal): Caller,
-    Parameters(wanted): Parameters<Wanted>,
+    Parameters(wanted): Parameters<ListWorkflowsQuery>,
 ) -> Result<Json<Workflows>, ApiError> {
     let mut all: Vec<ListedWorkflow> = Vec::new();
     for info in app.engine().workflows(&principal).await? {

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::app::App;
 use crate::error::ApiError;
-use crate::v1::answers::Made;
+use crate::v1::answers::SerializedJson;
 
 /// Bytes of the images of one result, at most.
 pub(super) const MOST: u64 = 4 << 20;
@@ -35,7 +35,7 @@ pub(super) async fn answer<T: Serialize>(
     mut result: ExecutionResult,
     bounds: Bounds,
     shown: impl FnOnce(ExecutionResult) -> T,
-) -> Result<Made<T>, ApiError> {
+) -> Result<SerializedJson<T>, ApiError> {
     let engine = app.engine();
     let budget = bounds.bytes;
     // In memory they are there as content, as base64 and as JSON.
@@ -66,8 +66,8 @@ pub(super) async fn answer<T: Serialize>(
     let made = || {
         let shown = shown(result);
         match held {
-            Some(held) => Made::held(&shown, held),
-            None => Made::json(&shown),
+            Some(held) => SerializedJson::held(&shown, held),
+            None => SerializedJson::json(&shown),
         }
     };
     engine.answer_in_turn(principal, bytes, made).await?
@@ -127,7 +127,7 @@ async fn inline(
 
 /// JSON with another status than 200.
 #[derive(Debug)]
-pub(crate) struct WithStatus<T>(pub(super) StatusCode, pub(super) Made<T>);
+pub(crate) struct WithStatus<T>(pub(super) StatusCode, pub(super) SerializedJson<T>);
 
 impl<T> IntoResponse for WithStatus<T> {
     fn into_response(self) -> Response {

@@ -20,7 +20,7 @@ use himalia_engine::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::answers::{Either, Empty, Made, PlainText, Tagged, With};
+use super::answers::{EitherResponse, Empty, JsonWithStatus, PlainText, SerializedJson, TaggedJson};
 use super::input::{Client, Cursor, Key, LastEventId, Members, Parameters, Text, Wait, Whole, limit, page};
 use super::kernels::kernel_id;
 use super::push::{Socket, Upgrade};
@@ -120,7 +120,7 @@ pub(crate) async fn create(
     let answer = if background {
         let result = app.engine().execution(&principal, taken.id).await?;
         let made = images::answer(&app, &principal, result, bounds, |result| result).await?;
-        Either::One(SoFar(WithStatus(StatusCode::ACCEPTED, made)))
+        EitherResponse::One(SoFar(WithStatus(StatusCode::ACCEPTED, made)))
     } else {
         match form {
             Form::Json => {
@@ -128,11 +128,11 @@ pub(crate) async fn create(
                 let result = patient(&app, feed, wait).await?;
                 let status = status_of(&result);
                 let made = images::answer(&app, &principal, result, bounds, |result| result).await?;
-                Either::One(SoFar(WithStatus(status, made)))
+                EitherResponse::One(SoFar(WithStatus(status, made)))
             }
             Form::Events(framing) => {
                 let feed = app.engine().follow_execution(&principal, taken.id, None).await?;
-                Either::Other(stream::of(&app, taken.id, feed, framing))
+                EitherResponse::Other(stream::of(&app, taken.id, feed, framing))
             }
         }
     };
@@ -156,7 +156,7 @@ impl IntoResponse for SoFar {
 impl Answer for SoFar {
     fn describe(operation: &mut Operation<'_>) {
         Json::<ExecutionResult>::describe(operation);
-        With::<202, ExecutionResult>::describe(operation);
+        JsonWithStatus::<202, ExecutionResult>::describe(operation);
     }
 }
 
@@ -212,7 +212,7 @@ pub(crate) async fn list(
     Path(id): Path<String>,
     Parameters(wanted): Parameters<ListExecutionsQuery>,
     headers: HeaderMap,
-) -> Result<Tagged<Executions>, ApiError> {
+) -> Result<TaggedJson<Executions>, ApiError> {
     let kernel = kernel_id(&app, &principal, &id, wanted.kernel.as_deref())?;
     let executions = app.engine().executions(&principal, kernel).await;
     let mut executions = executions.map_err(|error| of_session(error, &id))?;
@@ -232,7 +232,7 @@ pub(crate) async fn list(
         key,
     );
     let bytes = executions.len() * BRIEF_BYTES;
-    let made = || Tagged::json(&headers, &Executions { executions, next });
+    let made = || TaggedJson::json(&headers, &Executions { executions, next });
     app.engine().answer_in_turn(&principal, bytes, made).await?
 }
 
@@ -271,7 +271,7 @@ pub(crate) async fn show(
         image_bytes,
         image_pixels,
     }): Parameters<GetExecutionQuery>,
-) -> Result<Made<ExecutionView>, ApiError> {
+) -> Result<SerializedJson<ExecutionView>, ApiError> {
     let id = execution_id(&id)?;
     if let Some(Wait(wait)) = wait_s.filter(|Wait(wait)| !wait.is_zero()) {
         let mut feed = app.engine().watch_execution(&principal, id).await?;
@@ -325,7 +325,7 @@ pub(crate) async fn output(
     Path(id): Path<String>,
     Parameters(Page { cursor, limit }): Parameters<Page>,
     headers: HeaderMap,
-) -> Result<Either<Json<OutputPart>, PlainText>, ApiError> {
+) -> Result<EitherResponse<Json<OutputPart>, PlainText>, ApiError> {
     let first = cursor.unwrap_or(0);
     if text::is_wanted(&headers) {
         if limit.is_some() {
@@ -333,7 +333,7 @@ pub(crate) async fn output(
         }
         let id = execution_id(&id)?;
         let text = app.engine().execution_text(&principal, id, first).await?;
-        return Ok(Either::Other(text::of(text)));
+        return Ok(EitherResponse::Other(text::of(text)));
     }
     let limit = super::input::limit(limit, PAGE_BYTES);
     let page = app
@@ -341,7 +341,7 @@ pub(crate) async fn output(
         .execution_output(&principal, execution_id(&id)?, first, limit)
         .await?;
     let is_last = page.complete && page.next >= page.bytes_total;
-    Ok(Either::One(Json(OutputPart {
+    Ok(EitherResponse::One(Json(OutputPart {
         text: page.text,
         offset: page.offset,
         next: (!is_last).then_some(page.next),
@@ -368,20 +368,22 @@ pub(crate) async fn events(
     Parameters(Begin { after }): Parameters<Begin>,
     headers: HeaderMap,
     Upgrade(asked): Upgrade,
-) -> Result<Either<EventStream, Socket>, ApiError> {
+) -> Result<EitherResponse<EventStream, Socket>, ApiError> {
     let id = execution_id(&id)?;
     let feed = app
         .engine()
         .follow_execution(&principal, id, last.or(after))
         .await?;
     if let Some(asked) = asked {
-        return Ok(Either::Other(asked.serve(&app, stream::Messages { id, feed })));
+        return Ok(EitherResponse::Other(
+            asked.serve(&app, stream::Messages { id, feed }),
+        ));
     }
     let framing = match Form::of(&headers) {
         Form::Events(framing) => framing,
         Form::Json => stream::Framing::Sse,
     };
-    Ok(Either::One(stream::of(&app, id, feed, framing)))
+    Ok(EitherResponse::One(stream::of(&app, id, feed, framing)))
 }
 
 /// The result of an interrupt.
@@ -397,12 +399,12 @@ pub(crate) async fn interrupt(
     State(app): State<App>,
     Caller(principal): Caller,
     Path(id): Path<String>,
-) -> Result<With<202, InterruptResult>, ApiError> {
+) -> Result<JsonWithStatus<202, InterruptResult>, ApiError> {
     let stopping = app
         .engine()
         .interrupt_execution(&principal, execution_id(&id)?)
         .await?;
-    Ok(With(InterruptResult { stopping }))
+    Ok(JsonWithStatus(InterruptResult { stopping }))
 }
 
 /// The answer to the prompt of an execution.

@@ -17,7 +17,7 @@ use crate::app::App;
 use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::openapi::{Answer, Operation};
-use crate::v1::answers::{Either, Events, Lines};
+use crate::v1::answers::{EitherResponse, Events, Lines};
 use crate::v1::input::{LastEventId, Parameters};
 use crate::v1::kernels::kernel_id;
 use crate::v1::push::{self, Socket, Upgrade};
@@ -35,7 +35,7 @@ pub(crate) struct StreamExecutionsQuery {
 
 /// A body of events.
 #[derive(Debug)]
-pub(crate) struct SessionEventStream(Either<Events, Lines>);
+pub(crate) struct SessionEventStream(EitherResponse<Events, Lines>);
 
 impl IntoResponse for SessionEventStream {
     fn into_response(self) -> Response {
@@ -103,14 +103,14 @@ pub(crate) async fn all(
     Parameters(StreamExecutionsQuery { kernel, after }): Parameters<StreamExecutionsQuery>,
     headers: HeaderMap,
     Upgrade(asked): Upgrade,
-) -> Result<Either<SessionEventStream, Socket>, ApiError> {
+) -> Result<EitherResponse<SessionEventStream, Socket>, ApiError> {
     let kernel = kernel_id(&app, &principal, &id, kernel.as_deref())?;
     let feed = app
         .engine()
         .follow_executions(&principal, kernel, last.or(after))
         .map_err(|error| of_session(error, &id))?;
     if let Some(asked) = asked {
-        return Ok(Either::Other(asked.serve(&app, SessionSource(feed))));
+        return Ok(EitherResponse::Other(asked.serve(&app, SessionSource(feed))));
     }
     let framing = match Form::of(&headers) {
         Form::Events(framing) => framing,
@@ -122,5 +122,5 @@ pub(crate) async fn all(
         Framing::Ndjson => String::new(),
     };
     let body = stream::body(&app, SessionSource(feed), framing, first.into());
-    Ok(Either::One(SessionEventStream(body)))
+    Ok(EitherResponse::One(SessionEventStream(body)))
 }

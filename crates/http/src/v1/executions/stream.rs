@@ -19,7 +19,7 @@ use serde_json::json;
 
 use crate::app::App;
 use crate::openapi::{Answer, Operation};
-use crate::v1::answers::{Either, Events as ServerSent, Lines};
+use crate::v1::answers::{EitherResponse, Events as ServerSent, Lines};
 use crate::v1::{push, sse};
 
 /// The encoding of events in a body.
@@ -33,7 +33,7 @@ pub(in crate::v1) enum Framing {
 
 /// A body of events.
 #[derive(Debug)]
-pub(crate) struct EventStream(Either<ServerSent, Lines>);
+pub(crate) struct EventStream(EitherResponse<ServerSent, Lines>);
 
 impl IntoResponse for EventStream {
     fn into_response(self) -> Response {
@@ -63,7 +63,7 @@ impl Answer for EventStream {
 
 /// A body of which each event is a `T`.
 pub(in crate::v1) fn describe<T: JsonSchema>(operation: &mut Operation<'_>) {
-    Either::<ServerSent, Lines>::describe(operation);
+    EitherResponse::<ServerSent, Lines>::describe(operation);
     let schema = operation.schemas.written::<T>();
     for media_type in ["text/event-stream", "application/x-ndjson"] {
         operation.of_each(200, media_type, &schema);
@@ -111,7 +111,7 @@ pub(in crate::v1) fn body(
     source: impl Source,
     framing: Framing,
     first: Bytes,
-) -> Either<ServerSent, Lines> {
+) -> EitherResponse<ServerSent, Lines> {
     let events = Events {
         first: Some(first).filter(|first| !first.is_empty()),
         source,
@@ -121,8 +121,8 @@ pub(in crate::v1) fn body(
     };
     let body = stream::unfold(events, Events::chunk);
     match framing {
-        Framing::Sse => Either::One(ServerSent(sse::growing("text/event-stream", body))),
-        Framing::Ndjson => Either::Other(Lines(sse::growing("application/x-ndjson", body))),
+        Framing::Sse => EitherResponse::One(ServerSent(sse::growing("text/event-stream", body))),
+        Framing::Ndjson => EitherResponse::Other(Lines(sse::growing("application/x-ndjson", body))),
     }
 }
 

@@ -6,7 +6,7 @@ use axum::response::{IntoResponse, Response};
 use super::SoFar;
 use super::stream::EventStream;
 use crate::openapi::{Answer, Operation};
-use crate::v1::answers::Either;
+use crate::v1::answers::EitherResponse;
 
 /// The result or the events of an accepted execution, and its address.
 #[derive(Debug)]
@@ -14,7 +14,7 @@ pub(crate) struct AcceptedExecution {
     pub(super) location: String,
     /// It was there already, under the same idempotency key.
     pub(super) repeated: bool,
-    pub(super) answer: Either<SoFar, EventStream>,
+    pub(super) answer: EitherResponse<SoFar, EventStream>,
 }
 
 impl IntoResponse for AcceptedExecution {

@@ -16,7 +16,7 @@ use crate::app::App;
 use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::openapi::{Answer, Operation};
-use crate::v1::answers::{Either, Events, Lines};
+use crate::v1::answers::{EitherResponse, Events, Lines};
 use crate::v1::executions::{Form, Framing, stream};
 
 /// The data of one event: the run as it is then.
@@ -43,7 +43,7 @@ impl From<RunView> for RunEvent {
 
 /// A body of events.
 #[derive(Debug)]
-pub(crate) struct EventStream(Either<Events, Lines>);
+pub(crate) struct EventStream(EitherResponse<Events, Lines>);
 
 impl IntoResponse for EventStream {
     fn into_response(self) -> Response {

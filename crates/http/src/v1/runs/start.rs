@@ -19,7 +19,7 @@ use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::openapi::{Answer, Operation};
 use crate::relay::{RequestHead, Target};
-use crate::v1::answers::With;
+use crate::v1::answers::JsonWithStatus;
 use crate::v1::executions::WAIT_MOST;
 use crate::v1::input::{Client, Key, Members, Text, Wait, Whole, key_of};
 
@@ -88,14 +88,14 @@ struct StartedBody {
 
 /// A run that was started: 202 while it continues, 200 when it has ended.
 #[derive(Debug)]
-pub(crate) struct Started {
+pub(crate) struct StartedRunResponse {
     location: String,
     /// It was there already, under the same idempotency key.
     repeated: bool,
     body: StartedBody,
 }
 
-impl Started {
+impl StartedRunResponse {
     /// After this time, or the end of the run.
     async fn after(
         app: &App,
@@ -128,7 +128,7 @@ pub(crate) fn target(request: &RequestHead<'_>) -> Target {
     })
 }
 
-impl IntoResponse for Started {
+impl IntoResponse for StartedRunResponse {
     fn into_response(self) -> Response {
         let status = if self.body.run.is_over() {
             StatusCode::OK
@@ -152,10 +152,10 @@ impl IntoResponse for Started {
     }
 }
 
-impl Answer for Started {
+impl Answer for StartedRunResponse {
     fn describe(operation: &mut Operation<'_>) {
-        With::<200, StartedBody>::describe(operation);
-        With::<202, StartedBody>::describe(operation);
+        JsonWithStatus::<200, StartedBody>::describe(operation);
+        JsonWithStatus::<202, StartedBody>::describe(operation);
         for status in [200, 202] {
             operation.header(status, "Location", "Address of the run.");
             operation.header(
@@ -175,7 +175,7 @@ pub(crate) async fn skill(
     Client(client): Client,
     Key(header): Key,
     Members(wanted): Members<NewSkillRun>,
-) -> Result<Started, ApiError> {
+) -> Result<StartedRunResponse, ApiError> {
     let run = RunSkill {
         version: wanted.version,
         template: wanted.template,
@@ -200,7 +200,7 @@ pub(crate) async fn skill(
         callback_secret,
     };
     let wait = wanted.wait_s.map_or(WAIT, |Wait(wait)| wait);
-    Started::after(&app, &principal, started, wait).await
+    StartedRunResponse::after(&app, &principal, started, wait).await
 }
 
 /// `POST /v1/workflows/{workflow}/runs`: a new run, or the one that was started with the same key.
@@ -210,7 +210,7 @@ pub(crate) async fn workflow(
     Path(name): Path<String>,
     Key(header): Key,
     Members(wanted): Members<NewWorkflowRun>,
-) -> Result<Started, ApiError> {
+) -> Result<StartedRunResponse, ApiError> {
     let start = StartRun {
         version: wanted.version,
         inputs: wanted.inputs,
@@ -219,7 +219,7 @@ pub(crate) async fn workflow(
     };
     let started = app.engine().run_workflow(&principal, &name, start).await?;
     let wait = wanted.wait_s.map_or(Duration::ZERO, |Wait(wait)| wait);
-    Started::after(&app, &principal, started, wait).await
+    StartedRunResponse::after(&app, &principal, started, wait).await
 }
 
 /// `POST /v1/schedules/{schedule}/runs`: a run now, or the one that was asked for with the same key.
@@ -229,7 +229,7 @@ pub(crate) async fn schedule(
     Path(text): Path<String>,
     Key(header): Key,
     Members(wanted): Members<NewScheduleRun>,
-) -> Result<Started, ApiError> {
+) -> Result<StartedRunResponse, ApiError> {
     let asked = AskedRun {
         key: key_of(wanted.idempotency_key, header)?,
         overlap: wanted.overlap,
@@ -238,5 +238,5 @@ pub(crate) async fn schedule(
         .engine()
         .run_trigger(&principal, TriggerKind::Schedule, &text, asked)
         .await?;
-    Started::after(&app, &principal, started, Duration::ZERO).await
+    StartedRunResponse::after(&app, &principal, started, Duration::ZERO).await
 }

@@ -190,7 +190,7 @@ pub(crate) async fn step(
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "StepAnswer")]
-pub(crate) struct Given {
+pub(crate) struct AnswerStepRequest {
     /// One of the options.
     value: Text<1, MAX_STEP_ANSWER_BYTES>,
 }
@@ -200,7 +200,7 @@ pub(crate) async fn answer(
     State(app): State<App>,
     Caller(principal): Caller,
     Path((id, step)): Path<(String, String)>,
-    Members(Given { value: Text(value) }): Members<Given>,
+    Members(AnswerStepRequest { value: Text(value) }): Members<AnswerStepRequest>,
 ) -> Result<Json<Run>, ApiError> {
     let answered = app.engine().answer_workflow_step(&principal, &id, &step, value);
     Ok(Json(answered.await?.into()))
