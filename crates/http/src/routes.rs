@@ -7,13 +7,13 @@ use axum::routing::{delete, get, patch, post, put};
 
 use crate::app::App;
 use crate::auth::Caller;
-use crate::facades::{azure, e2b, mcp, openai};
-use crate::jupyter::{about, channels, kernels, kernelspecs, me, sessions};
+use crate::facades::{azure, e2b, mcp, mcp_body, openai};
+use crate::jupyter::{about, channels, kernels, kernelspecs, me, merge, session_body, sessions};
 use crate::labels::RouteLabel;
 use crate::openapi::{codes, describe};
 use crate::relay::PathParameter::{Execution, JupyterSession, Kernel, Prompt, Run, Session};
 use crate::relay::ServedAt::{All, Body, Events, First, Head, Here, Owner, OwnerOrStart, Start};
-use crate::relay::{BodyKind, MergedList, StartBody};
+use crate::relay::StartBody;
 use crate::route::{Access, Route};
 use crate::{health, oidc, v1, viewer};
 
@@ -80,10 +80,10 @@ pub static ROUTES: &[Route] = &[
     route!(POST "/viewer/sign-out" Public, Here, "Sign a browser out", post(viewer::sign_out)),
     route!(GET "/api" Public, Here, "Version", get(about::version)),
     route!(GET "/api/spec.yaml" Token, Here, "This list", get(async |State(app): State<App>, _: Caller| about::spec(&app, ROUTES))),
-    route!(GET "/api/status" Token, All(MergedList::Status), "Counts and times of the caller's kernels", get(about::status)),
+    route!(GET "/api/status" Token, All(merge::STATUS), "Counts and times of the caller's kernels", get(about::status)),
     route!(GET "/api/me" Token, Here, "Who the caller is and what it may do", get(me::show)),
     route!(PATCH "/api/me" Token, Here, "Not supported (501)", patch(me::change)),
-    route!(GET "/api/kernels" Token, All(MergedList::Jupyter), "All kernels of the caller", get(kernels::list)),
+    route!(GET "/api/kernels" Token, All(merge::LISTS), "All kernels of the caller", get(kernels::list)),
     route!(POST "/api/kernels" Token, Start(StartBody::Kernel), "Start a kernel", post(kernels::start)),
     route!(GET "/api/kernels/{kernel_id}" Token, Owner(Kernel), "One kernel", get(kernels::show)),
     route!(DELETE "/api/kernels/{kernel_id}" Token, Owner(Kernel), "End a kernel", delete(kernels::shutdown)),
@@ -93,12 +93,12 @@ pub static ROUTES: &[Route] = &[
     route!(GET "/api/kernelspecs" Token, Here, "All kernelspecs", get(kernelspecs::list)),
     route!(GET "/api/kernelspecs/{name}" Token, Here, "One kernelspec", get(kernelspecs::show)),
     route!(GET "/kernelspecs/{name}/{file}" Token, Here, "A file of a kernelspec", get(kernelspecs::file)),
-    route!(GET "/api/sessions" Token, All(MergedList::Jupyter), "All sessions", get(sessions::list)),
-    route!(POST "/api/sessions" Token, Body(BodyKind::JupyterSession), "Make a session, or find the one with this path", post(sessions::create)),
+    route!(GET "/api/sessions" Token, All(merge::LISTS), "All sessions", get(sessions::list)),
+    route!(POST "/api/sessions" Token, Body(session_body::BODY), "Make a session, or find the one with this path", post(sessions::create)),
     route!(GET "/api/sessions/{session_id}" Token, Owner(JupyterSession), "One session", get(sessions::show)),
     route!(PATCH "/api/sessions/{session_id}" Token, Owner(JupyterSession), "Change a session", patch(sessions::change)),
     route!(DELETE "/api/sessions/{session_id}" Token, Owner(JupyterSession), "End a session and its kernel", delete(sessions::end)),
-    route!(V1 GET "/v1/sessions" list_sessions, All(MergedList::Sessions), "List sessions", get(v1::sessions::list), []),
+    route!(V1 GET "/v1/sessions" list_sessions, All(v1::session_pages::MERGED), "List sessions", get(v1::sessions::list), []),
     route!(V1 POST "/v1/sessions" create_session, Start(StartBody::Session), "Start a session", post(v1::sessions::create), [START]),
     route!(V1 GET "/v1/sessions/{session_id}" get_session, Owner(Session), "Get a session", get(v1::sessions::show), [RETENTION]),
     route!(V1 GET "/v1/sessions/{session_id}/usage" get_session_usage, Owner(Session), "Get the resource use of a session's sandbox", get(v1::sessions::usage), [KERNEL]),
@@ -143,7 +143,7 @@ pub static ROUTES: &[Route] = &[
     route!(V1 POST "/v1/executions/{execution_id}/input" answer_execution, Owner(Execution), "Answer the prompt of an execution", post(v1::executions::input), [LOG REMOVED KERNEL]),
     route!(V1 GET "/v1/sessions/{session_id}/prompts" list_prompts, Owner(Session), "List what a person is asked in a session", get(v1::prompts::list), [KERNEL]),
     route!(V1 POST "/v1/sessions/{session_id}/prompts" create_prompt, Owner(Session), "Ask a person on behalf of a session", post(v1::prompts::create), [KERNEL PROMPTS]),
-    route!(V1 GET "/v1/prompts" list_open_prompts, All(MergedList::Prompts), "List what waits for an answer of a person", get(v1::prompts::open), []),
+    route!(V1 GET "/v1/prompts" list_open_prompts, All(v1::prompt_pages::MERGED), "List what waits for an answer of a person", get(v1::prompts::open), []),
     route!(V1 GET "/v1/prompts/{prompt_id}" get_prompt, Owner(Prompt), "Get a prompt, or wait for its answer", get(v1::prompts::show), [KERNEL]),
     route!(V1 POST "/v1/prompts/{prompt_id}/answer" answer_prompt, Owner(Prompt), "Answer a prompt", post(v1::prompts::answer), [KERNEL]),
     route!(V1 GET "/v1/artifacts/{sha256}" get_artifact, First, "Get an image or another large value", get(v1::artifacts::show), [LOG RANGE]),
@@ -167,7 +167,7 @@ pub static ROUTES: &[Route] = &[
     route!(V1 GET "/v1/workflows/{workflow}" get_workflow, Here, "Get a workflow with its definition", get(v1::workflows::show), []),
     route!(V1 DELETE "/v1/workflows/{workflow}" delete_workflow, Here, "Delete a version of a workflow, or all", delete(v1::workflows::delete), []),
     route!(V1 POST "/v1/workflows/{workflow}/runs" run_workflow, Here, "Start a run of a workflow", post(v1::runs::start::workflow), [KEYED STORED]),
-    route!(V1 GET "/v1/runs" list_runs, All(MergedList::Runs), "List runs of skills and workflows", get(v1::runs::list), []),
+    route!(V1 GET "/v1/runs" list_runs, All(v1::runs::pages::MERGED), "List runs of skills and workflows", get(v1::runs::list), []),
     route!(V1 GET "/v1/runs/{run_id}" get_run, Owner(Run), "Get a run, or wait for its end", get(v1::runs::show), [LOG REMOVED]),
     route!(V1 POST "/v1/runs/{run_id}/cancel" cancel_run, Owner(Run), "End a run", post(v1::runs::cancel), [LOG REMOVED KERNEL CHANGE]),
     route!(V1 GET "/v1/runs/{run_id}/events" stream_run_events, Events(Run), "Stream the states of a run", get(v1::runs::events::stream_of), [LOG REMOVED]),
@@ -201,7 +201,7 @@ pub static ROUTES: &[Route] = &[
     route!(V1 GET "/v1/openapi.json" get_description, Here, "Get this description", get(v1::description::show), []),
     route!(V1 GET "/v1/pools" list_pools, Here, "List pools of started kernels", get(v1::pools::list), []),
     route!(V1 GET "/v1/sessions/{session_id}/events" stream_session_events, Events(Session), "Stream the log of a kernel", get(v1::events::stream), [LOG RETENTION]),
-    route!(POST "/mcp" Token, Body(BodyKind::Mcp), "Tools for agents (Model Context Protocol)", post(mcp::answer)),
+    route!(POST "/mcp" Token, Body(mcp_body::BODY), "Tools for agents (Model Context Protocol)", post(mcp::answer)),
     route!(GET "/azure/{*path}" Token, Head(azure::target), "Azure: look at files", get(azure::answer)),
     route!(POST "/azure/{*path}" Token, Head(azure::target), "Azure: run code, write files", post(azure::answer)),
     route!(DELETE "/azure/{*path}" Token, Head(azure::target), "Azure: remove files, end sessions", delete(azure::answer)),

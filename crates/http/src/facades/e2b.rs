@@ -8,6 +8,7 @@ use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 use axum::response::{IntoResponse as _, Response};
+use himalia_cluster::Part;
 use himalia_engine::{KernelId, Principal, Sought};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -22,10 +23,10 @@ use crate::auth::{Caller, SANDBOX_ID};
 use crate::error::ApiError;
 use crate::mounted::E2b;
 use crate::query;
-use crate::relay::{MergedList, RequestHead, Target};
+use crate::relay::{ListRequest, MergedList, RequestHead, Target, read_part};
 
 /// The header with the place where the next page of a list begins.
-pub(crate) const NEXT: HeaderName = HeaderName::from_static("x-next-token");
+const NEXT: HeaderName = HeaderName::from_static("x-next-token");
 /// Sandboxes on a page whose request names no limit.
 const LISTED: usize = 100;
 /// The prefix of the paths of this API.
@@ -48,7 +49,7 @@ pub(crate) async fn answer(
 pub(crate) fn target(request: &RequestHead<'_>) -> Target {
     let (method, path, headers) = (request.method, request.uri.path(), request.headers);
     if matches!(*method, Method::GET | Method::HEAD) && is_list(path) {
-        return Target::All(MergedList::Sandboxes);
+        return Target::All(SANDBOXES);
     }
     if let Some(key) = keyed(method, path, headers) {
         let sandbox = e2b_sandbox_of_key(request.principal, &key);
@@ -94,19 +95,29 @@ fn is_list(path: &str) -> bool {
     rest.strip_prefix("/v2").unwrap_or(rest) == "/sandboxes"
 }
 
+/// `GET /e2b/v2/sandboxes`: an array, in pages.
+const SANDBOXES: MergedList = MergedList {
+    complete: true,
+    merge: merge_parts,
+};
+
+fn merge_parts(request: &ListRequest<'_>, parts: &[Part], _: &[String]) -> Result<Response, ApiError> {
+    let parts = parts.iter();
+    merge(
+        request.uri,
+        parts.map(|part| (&*part.bytes, part.headers.contains_key(NEXT))),
+    )
+}
+
 /// Merges pages of the list of sandboxes. Each says whether more sandboxes follow. `uri` is the address of the request.
-pub(crate) fn merge<'a>(
-    uri: &Uri,
-    pages: impl Iterator<Item = (&'a [u8], bool)>,
-) -> Result<Response, ApiError> {
+fn merge<'a>(uri: &Uri, pages: impl Iterator<Item = (&'a [u8], bool)>) -> Result<Response, ApiError> {
     let (mut all, mut has_more) = (BTreeMap::new(), false);
     for (page, more) in pages {
         has_more |= more;
-        let read = || ApiError::internal("reading the list of a replica");
-        let page: Vec<&RawValue> = serde_json::from_slice(page).map_err(|_| read())?;
-        for sandbox in page {
-            // What has just moved is at two replicas.
-            all.insert(position(sandbox).ok_or_else(read)?, sandbox);
+        let invalid = || ApiError::internal("reading the list of a replica");
+        for sandbox in read_part::<Vec<&RawValue>>(page)? {
+            // A sandbox that has just moved is at two replicas.
+            all.insert(position(sandbox).ok_or_else(invalid)?, sandbox);
         }
     }
     let mut all: Vec<_> = all.into_iter().collect();
@@ -198,19 +209,20 @@ mod tests {
             })
         };
         let sandbox = e2b_sandbox_of_key(&principal, b"k");
+        let owner = |target| match target {
+            Target::Owner(sought) | Target::OwnerOrNew(sought) => Some(sought),
+            Target::Here | Target::All(_) => None,
+        };
         assert_eq!(
-            at(Method::POST, "/e2b/sandboxes"),
-            Target::OwnerOrNew(Sought::Kernel(sandbox))
+            owner(at(Method::POST, "/e2b/sandboxes")),
+            Some(Sought::Kernel(sandbox))
         );
+        assert!(matches!(at(Method::GET, "/e2b/v2/sandboxes"), Target::All(_)));
         assert_eq!(
-            at(Method::GET, "/e2b/v2/sandboxes"),
-            Target::All(MergedList::Sandboxes)
+            owner(at(Method::POST, "/e2b/sandboxes/a/fork")),
+            Some(Sought::Session("a".into()))
         );
-        assert_eq!(
-            at(Method::POST, "/e2b/sandboxes/a/fork"),
-            Target::Owner(Sought::Session("a".into()))
-        );
-        assert_eq!(at(Method::GET, "/e2b/templates"), Target::Here);
+        assert!(matches!(at(Method::GET, "/e2b/templates"), Target::Here));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 pub(crate) mod azure;
 pub(crate) mod e2b;
 pub(crate) mod mcp;
+pub(crate) mod mcp_body;
 pub(crate) mod openai;
 
 use axum::extract::Request;

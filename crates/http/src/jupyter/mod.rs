@@ -6,9 +6,11 @@ pub(crate) mod channels;
 pub(crate) mod kernels;
 pub(crate) mod kernelspecs;
 pub(crate) mod me;
+pub(crate) mod merge;
 mod models;
 pub(crate) mod policy;
 mod quirks;
+pub(crate) mod session_body;
 pub(crate) mod sessions;
 
 pub(crate) use channels::{ChannelsUpgrade, Sink, Source, attach as attach_of};

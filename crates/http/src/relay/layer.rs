@@ -7,9 +7,11 @@ use axum::response::{IntoResponse, Response};
 use himalia_cluster::{Cluster, Location, Repeatable};
 use himalia_engine::{Principal, Sought, name_of_key};
 
+use super::bodies::BodyReader;
+use super::merged_list::MergedList;
 use super::peers::RelayedPrincipal;
 use super::replay::{Relay, forward, replayable};
-use super::served_at::{BodyKind, MergedList, PathParameter, RequestHead, ServedAt, Target};
+use super::served_at::{PathParameter, RequestHead, ServedAt, Target};
 use super::start_body::StartBody;
 use super::starts::{self, Hold};
 use super::{attach, bodies, events, lists, peers, repeatable};
@@ -23,7 +25,7 @@ use crate::ws::Handshake;
 enum Decision {
     Here,
     Owner(OwnedObject),
-    Body(BodyKind),
+    Body(BodyReader),
     Start(StartBody),
     All(MergedList),
     First,
@@ -72,7 +74,7 @@ impl Decision {
                 Target::OwnerOrNew(sought) => Self::Owner(owned(sought, Absent::Create)),
                 Target::All(list) => Self::All(list),
             },
-            ServedAt::Body(kind) => Self::Body(kind),
+            ServedAt::Body(reader) => Self::Body(reader),
             ServedAt::Start(body) => Self::Start(body),
             ServedAt::All(list) => Self::All(list),
             ServedAt::First => Self::First,
@@ -114,7 +116,7 @@ pub(crate) async fn relay(State(app): State<App>, request: Request, next: Next) 
         Decision::Owner(owned) => at_owner(&app, &cluster, &principal, owned, request, next).await,
         Decision::Start(StartBody::Session) => at_key(&app, &cluster, &principal, request, next).await,
         Decision::Start(body) => starts::begin(&app, &cluster, &principal, body, request, next).await,
-        Decision::Body(kind) => at_body(&app, &cluster, &principal, kind, request, next).await,
+        Decision::Body(reader) => at_body(&app, &cluster, &principal, reader, request, next).await,
         Decision::All(list) => lists::merged(&app, &cluster, &principal, list, request, next).await,
         Decision::First => lists::first(&app, &cluster, &principal, request, next).await,
     };
@@ -147,11 +149,11 @@ async fn at_body(
     app: &App,
     cluster: &Cluster,
     principal: &Principal,
-    kind: BodyKind,
+    reader: BodyReader,
     request: Request,
     next: Next,
 ) -> Result<Response, ApiError> {
-    let (about, request) = bodies::read(app, kind, request).await?;
+    let (about, request) = bodies::read(app, reader, request).await?;
     if about.lists {
         return lists::with_peers(app, cluster, principal, request, next).await;
     }

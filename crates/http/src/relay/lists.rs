@@ -8,20 +8,18 @@ use axum::response::Response;
 use himalia_cluster::{Cluster, Part, ask_peers, first_with};
 use himalia_engine::{EngineError, PeerSessions, Principal};
 
-use super::merge::{merge, sessions_of};
+use super::merged_list::{ListRequest, MergedList};
 use super::replay::{received, replayable};
-use super::served_at::MergedList;
 use crate::app::App;
 use crate::error::ApiError;
+use crate::v1::session_pages::sessions_of;
 
 /// Bytes of the part of one replica.
 const PART_BYTES: usize = 64 << 20;
 /// The header with the replicas whose part is missing.
 const UNANSWERED: HeaderName = HeaderName::from_static("x-himalia-unanswered");
 
-/// Merges the lists of all replicas. If a replica does not respond, a header of `/v1/sessions`, `/v1/prompts`, `/v1/runs` and
-/// `/api/status` names it, and the first three lists name it too. Other lists are refused then, since Jupyter's clients take an absent
-/// kernel for culled.
+/// Merges the lists of all replicas. A header names the replicas that do not respond, unless the list has to be complete.
 pub(super) async fn merged(
     app: &App,
     cluster: &Cluster,
@@ -55,12 +53,16 @@ pub(super) async fn merged(
         bytes: body,
     }];
     all.extend(parts);
-    if matches!(list, MergedList::Jupyter | MergedList::Sandboxes) && !unanswered.is_empty() {
+    if list.complete && !unanswered.is_empty() {
         let reason = format!("replicas do not respond: {}", unanswered.join(", "));
         return Err(EngineError::unavailable(reason).into());
     }
     let bytes = all.iter().map(|part| part.bytes.len()).sum();
-    let made = || merge(list, (&client_headers, &uri), &all, &unanswered);
+    let client = ListRequest {
+        headers: &client_headers,
+        uri: &uri,
+    };
+    let made = || (list.merge)(&client, &all, &unanswered);
     let mut response = app.engine().answer_in_turn(principal, bytes, made).await??;
     if !unanswered.is_empty()
         && let Ok(names) = HeaderValue::from_str(&unanswered.join(", "))

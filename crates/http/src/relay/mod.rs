@@ -9,8 +9,8 @@
 //! * `events`: streams of events, which continue at the next owner
 //! * `answers`: signed answers to prompts, which a handler relays
 //! * `attach`: the channels of a kernel; the replica of the client has the WebSocket, and its owner the log
-//! * `lists`: lists of all replicas, and `merge`: their pages
-//! * `bodies`: objects that a body names
+//! * `lists`: requests that all replicas serve; the room of a list merges its pages (`merged_list`)
+//! * `bodies`: objects that a body names, which the room of the route reads
 //! * `starts`: starts that the pool of another replica serves
 //! * `repeatable`: requests that may be sent to the next owner after they were lost
 //! * `peers`: requests of other replicas. They are never relayed again
@@ -21,7 +21,7 @@ mod bodies;
 mod events;
 mod layer;
 mod lists;
-mod merge;
+mod merged_list;
 mod peers;
 mod repeatable;
 mod replay;
@@ -34,10 +34,14 @@ use himalia_cluster::RelayError;
 use himalia_engine::EngineError;
 
 pub(crate) use answers::answer_elsewhere;
+pub(crate) use bodies::{BodyObjects, BodyReader};
 pub(crate) use layer::relay;
+#[cfg(test)]
+pub(crate) use merged_list::testing;
+pub(crate) use merged_list::{ListRequest, ListedItem, MergedList, read_part, unique};
 pub(crate) use peers::{RelayedPrincipal, inside, service};
-pub(crate) use served_at::{BodyKind, MergedList, PathParameter, RequestHead, ServedAt, Target};
-pub(crate) use start_body::StartBody;
+pub(crate) use served_at::{PathParameter, RequestHead, ServedAt, Target, execution, prompt};
+pub(crate) use start_body::{Start, StartBody};
 
 use crate::error::ApiError;
 

@@ -3,6 +3,8 @@
 use axum::http::{HeaderMap, Method, Uri};
 use himalia_engine::{ExecutionId, KernelId, Principal, PromptId, Sought, uuid_of_run};
 
+use super::bodies::BodyReader;
+use super::merged_list::MergedList;
 use super::start_body::StartBody;
 use crate::prefix::decode;
 
@@ -20,7 +22,7 @@ pub(crate) enum ServedAt {
     /// The replica that this function finds from the address and the headers of a request.
     Head(fn(&RequestHead<'_>) -> Target),
     /// The owner of an object that the body names.
-    Body(BodyKind),
+    Body(BodyReader),
     /// Any replica: the request starts a session.
     Start(StartBody),
     /// All replicas. Their responses are merged into one.
@@ -51,7 +53,7 @@ pub(crate) struct RequestHead<'a> {
 }
 
 /// The replica that serves one request.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) enum Target {
     /// The replica that received it.
     Here,
@@ -61,32 +63,6 @@ pub(crate) enum Target {
     OwnerOrNew(Sought),
     /// All replicas.
     All(MergedList),
-}
-
-/// The format of a body that names an object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum BodyKind {
-    /// `POST /api/sessions`: `path`, `kernel.id`.
-    JupyterSession,
-    /// `POST /mcp`: the arguments of a tool, the address of a resource.
-    Mcp,
-}
-
-/// The format of a list that all replicas have a part of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum MergedList {
-    /// `GET /api/kernels`, `GET /api/sessions`: an array.
-    Jupyter,
-    /// `GET /api/status`: sums.
-    Status,
-    /// `GET /v1/sessions`: an object with an array.
-    Sessions,
-    /// `GET /v1/prompts`: an object with an array.
-    Prompts,
-    /// `GET /v1/runs`: an object with an array.
-    Runs,
-    /// `GET /e2b/v2/sandboxes`: an array, in pages.
-    Sandboxes,
 }
 
 impl PathParameter {
@@ -113,13 +89,13 @@ impl RequestHead<'_> {
 }
 
 /// An execution is at the owner of its kernel.
-pub(super) fn execution(id: &str) -> Option<Sought> {
+pub(crate) fn execution(id: &str) -> Option<Sought> {
     let id: ExecutionId = id.parse().ok()?;
     Some(ResourceRef::Kernel(id.kernel))
 }
 
 /// A prompt is at the owner of its kernel. `None` for a prompt of a workflow step, which all replicas have.
-pub(super) fn prompt(id: &str) -> Option<Sought> {
+pub(crate) fn prompt(id: &str) -> Option<Sought> {
     let id: PromptId = id.parse().ok()?;
     Some(ResourceRef::Kernel(id.kernel))
 }

@@ -15,10 +15,10 @@ pub(crate) enum StartBody {
 
 /// The members of a start that decide which pool serves it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Start {
+pub(crate) struct Start {
     /// Name of a template or a kernelspec.
-    pub(super) template: Option<String>,
-    pub(super) origin: Origin,
+    pub(crate) template: Option<String>,
+    pub(crate) origin: Origin,
 }
 
 #[derive(Deserialize)]

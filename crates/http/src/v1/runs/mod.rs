@@ -1,6 +1,7 @@
 //! `/v1/runs`: runs of skills and workflows, whatever has started them.
 
 pub(crate) mod events;
+pub(crate) mod pages;
 pub(crate) mod start;
 pub(crate) mod steps;
 
