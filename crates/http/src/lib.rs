@@ -4,7 +4,7 @@
 //! * [`serve`] accepts connections on a listener until its token is cancelled, then drains.
 //! * `routes` holds the one table of routes: `router` is built from it, and a test walks it to prove that nothing
 //!   but the short public list answers without a token.
-//! * `error` maps engine errors to status codes, in one place; `render` gives them the body of the client's API, and `problem` is
+//! * `engine_error` maps engine errors to status codes, in one place; `render` gives them the body of the client's API, and `problem` is
 //!   that of the native one.
 //! * `openapi` describes the native API, from the types of its handlers.
 //! * `mounted` is the service of another facade, and `facades` has the routes of each: MCP, Azure's dynamic sessions, `OpenAI`'s
@@ -24,6 +24,7 @@ mod auth;
 mod body;
 mod caught;
 mod config;
+mod engine_error;
 mod error;
 mod etag;
 mod facades;

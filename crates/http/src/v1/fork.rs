@@ -8,8 +8,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::answers::{EitherResponse, JsonWithStatus};
-use super::input::{Members, Whole};
-use super::session_json::{Session, or_empty};
+use super::input::{Members, Whole, or_empty};
+use super::session_json::Session;
 use super::sessions::{first_kernel, of_session};
 use crate::app::App;
 use crate::auth::Caller;

@@ -13,9 +13,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::answers::{CreatedResponse, Empty, TaggedJson};
-use super::input::{Cursor, Limit, Members, PAGE_MOST, Parameters, Text, limit, page};
+use super::input::{Cursor, Limit, Members, PAGE_MOST, Parameters, Text, limit, or_empty, page};
 use super::models::UnresponsiveKernel;
-use super::session_json::or_empty;
 use super::sessions::{of_session, session_id};
 use crate::app::App;
 use crate::auth::Caller;

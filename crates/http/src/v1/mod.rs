@@ -17,6 +17,7 @@ pub(crate) mod history;
 mod input;
 pub(crate) mod kernels;
 pub(crate) mod models;
+mod new_session;
 pub(crate) mod pools;
 pub(crate) mod prompt_pages;
 pub(crate) mod prompt_webhooks;

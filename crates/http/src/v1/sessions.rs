@@ -15,10 +15,12 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use super::answers::{CreatedResponse, EitherResponse, Empty, Fresh, ReplayedResponse, TaggedJson};
 use super::input::{
-    Cursor, HyphenatedId, Key, Limit, Members, PAGE_MOST, Parameters, key_of, limit, page, parameters,
+    Cursor, HyphenatedId, Key, Limit, Members, PAGE_MOST, Parameters, Seconds, key_of, limit, or_empty, page,
+    parameters, seconds,
 };
 use super::models::SandboxUsage;
-use super::session_json::{NewSession, NoId, Seconds, Session, WantedNetwork, or_empty, seconds};
+use super::new_session::{NewSession, NoId, WantedNetwork};
+use super::session_json::Session;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::error::ApiError;

@@ -10,8 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::answers::{JsonWithStatus, ShownOnce};
-use super::input::{Cursor, Limit, Members, PAGE_MOST, Parameters, by_id, limit, page};
-use super::session_json::{Seconds, seconds};
+use super::input::{Cursor, Limit, Members, PAGE_MOST, Parameters, Seconds, by_id, limit, page, seconds};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::error::ApiError;

@@ -15,8 +15,7 @@ use serde_json::{Map, Value};
 use super::images;
 use super::stream::Framing;
 use crate::error::ApiError;
-use crate::v1::input::{Text, Wait, Whole, key_of};
-use crate::v1::session_json::or_empty;
+use crate::v1::input::{Text, Wait, Whole, key_of, or_empty};
 use crate::variables;
 
 /// Time that a response waits for the end of an execution by default. The execution continues afterwards.

@@ -39,6 +39,17 @@ impl<const MIN: u64, const MAX: u64> JsonSchema for Whole<MIN, MAX> {
     }
 }
 
+/// Ten years.
+const LONGEST_S: u64 = 10 * 366 * 86_400;
+
+/// A time in seconds.
+pub(crate) type Seconds = Whole<1, LONGEST_S>;
+
+/// Converts a time in seconds.
+pub(crate) fn seconds(Whole(seconds): Seconds) -> Duration {
+    Duration::from_secs(seconds)
+}
+
 /// A text of `MIN` to `MAX` bytes. Described by its characters, of which there are no more than bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Text<const MIN: usize, const MAX: usize>(pub(in crate::v1) String);

@@ -2,7 +2,7 @@
 
 use axum::extract::{FromRequest, Request};
 use schemars::JsonSchema;
-use serde::de::DeserializeOwned;
+use serde::de::{Deserialize, DeserializeOwned, Deserializer};
 use serde_json::Value;
 
 use super::explain;
@@ -47,6 +47,15 @@ pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
         return Err(ApiError::bad_field("body", "expected an object"));
     }
     serde_path_to_error::deserialize(&value).map_err(|error| explain::of_body(&value, &error))
+}
+
+/// Reads null as the default, as an absent member.
+pub(crate) fn or_empty<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de> + Default,
+{
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
 #[cfg(test)]

@@ -9,12 +9,12 @@ mod paging;
 mod parameters;
 mod raw;
 
-pub(crate) use bounds::{HyphenatedId, Text, Wait, Whole};
+pub(crate) use bounds::{HyphenatedId, Seconds, Text, Wait, Whole, seconds};
 pub(crate) use headers::{Client, Key, LastEventId, key_of};
 pub(crate) use ids::by_id;
-pub(crate) use members::Members;
 #[cfg(test)]
 pub(crate) use members::parse as members;
+pub(crate) use members::{Members, or_empty};
 pub(crate) use paging::{Cursor, Limit, PAGE_MOST, limit, page};
 pub(crate) use parameters::parse as parameters;
 pub(crate) use parameters::{NoParameters, Parameters};
