@@ -44,3 +44,29 @@ impl Locations {
 fn key(principal: &Principal, sought: &ResourceRef) -> (String, ResourceRef) {
     (principal.owner().to_owned(), sought.clone())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_location_is_of_one_tenant_and_forgotten_with_its_replica() {
+        let ada = Principal::of_tenant("acme", "ada").unwrap();
+        let bob = Principal::of_tenant("acme", "bob").unwrap();
+        let eve = Principal::of_tenant("evil", "eve").unwrap();
+        let sought = Sought::Session("eda".into());
+        let peer = Peer {
+            replica: "r1".into(),
+            address: "10.0.0.1:1".into(),
+        };
+        let locations = Locations::default();
+        locations.set(&ada, &sought, peer.clone());
+        assert_eq!(locations.get(&bob, &sought), Some(peer.clone()));
+        assert_eq!(locations.get(&eve, &sought), None);
+        locations.forget(&peer.address);
+        assert_eq!(locations.get(&ada, &sought), None);
+        locations.set(&ada, &sought, peer);
+        locations.remove(&bob, &sought);
+        assert_eq!(locations.get(&ada, &sought), None);
+    }
+}

@@ -143,3 +143,40 @@ impl ReplayableRequest {
         self.with(self.body())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::BodyExt as _;
+
+    use super::*;
+
+    fn request(method: Method, body: RequestBody) -> ReplayableRequest {
+        let request = axum::http::Request::builder().method(method).uri("/a");
+        ReplayableRequest::new(request.body(()).unwrap().into_parts().0, body)
+    }
+
+    #[tokio::test]
+    async fn a_body_in_memory_is_sent_each_time() {
+        let request = request(Method::POST, RequestBody::Whole(Bytes::from_static(b"x")));
+        for _ in 0..2 {
+            let sent = request.for_handler().into_body().collect().await.unwrap();
+            assert_eq!(sent.to_bytes(), "x");
+            assert!(request.is_complete() && !request.is_repeatable());
+        }
+    }
+
+    #[tokio::test]
+    async fn a_streaming_body_is_sent_once() {
+        let mut request = request(Method::POST, RequestBody::streaming(Body::from("x")));
+        request.extensions.insert(Repeatable);
+        assert!(request.is_repeatable() && request.whole_body().is_none());
+        let sent = request.for_handler().into_body().collect().await.unwrap();
+        assert_eq!(sent.to_bytes(), "x");
+        assert!(!request.is_complete() && !request.is_repeatable());
+    }
+
+    #[test]
+    fn a_request_that_only_reads_is_repeatable() {
+        assert!(request(Method::GET, RequestBody::Whole(Bytes::new())).is_repeatable());
+    }
+}
