@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Time that another replica may need to take over the sessions of a replica whose lease has ended.
 const TAKE_OVER: Duration = Duration::from_secs(5);
 /// Pause before the next try.
-pub const RETRY_PAUSE: Duration = Duration::from_millis(100);
+pub(crate) const RETRY_PAUSE: Duration = Duration::from_millis(100);
 
 /// The replicas of which this gateway is one. Clones share connections and known locations.
 #[derive(Clone, Debug)]
@@ -79,7 +79,7 @@ impl Cluster {
     }
 
     /// Sends a request to a peer. `caller` is the principal as [`principal_text`] has it. The peer gets the context of the span.
-    pub async fn send(
+    pub(crate) async fn send(
         &self,
         peer: &Peer,
         principal: &Principal,
@@ -149,6 +149,6 @@ impl Cluster {
 }
 
 /// The principal as the statement of a relayed request has it.
-pub fn principal_text(principal: &Principal) -> Result<String, RelayError> {
+pub(crate) fn principal_text(principal: &Principal) -> Result<String, RelayError> {
     serde_json::to_string(principal).map_err(|_| RelayError::Principal)
 }

@@ -8,11 +8,12 @@
 //! * [`ask_peers`], [`first_with`]: one request to all other replicas
 //! * [`start_at_peer`]: starts that the pool of another replica serves
 //! * [`EventSplitter`]: streams of events that continue at the next owner
-//! * [`StreamItem`]: the stream between the replica of a client and the owner of its kernel
+//! * [`open_channels`], [`serve_channels`]: the channels of a kernel, for a client of another replica
 //! * [`cut_ended`]: connections to replicas whose lease has ended
 //!
 //! A request waits for an owner for at most [`Cluster::patience`].
 
+mod channels;
 mod cluster;
 mod directory;
 mod engine;
@@ -24,15 +25,17 @@ mod locations;
 mod peers;
 mod request;
 mod starts;
-mod stream;
 
-pub use cluster::{Cluster, RETRY_PAUSE, principal_text};
+pub use channels::{
+    AttachRequest, CHANNELS, Link, Refusal, RemoteChannels, RemoteFeed, RemoteRequests, open_channels,
+    serve_channels,
+};
+pub use cluster::Cluster;
 pub use directory::{Directory, Location};
 pub use error::RelayError;
 pub use events::{EventPart, EventSplitter, end_of, events_of, line};
 pub use forward::{ForwardOutcome, forward};
 pub use leases::cut_ended;
 pub use peers::{Part, ask_peers, first_with};
-pub use request::{Repeatable, ReplayableRequest, RequestBody};
+pub use request::{OwnRoutes, RelayedPrincipal, Repeatable, ReplayableRequest, RequestBody};
 pub use starts::{HELD_KERNELS, HoldRequest, start_at_peer};
-pub use stream::{BrokenStream, StreamDecoder, StreamItem};

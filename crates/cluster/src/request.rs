@@ -5,16 +5,27 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
+use axum::Router;
 use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::Request;
 use axum::http::request::Parts;
 use axum::http::{Extensions, HeaderMap, Method, Uri};
+use himalia_engine::Principal;
 use hyper::body::Frame;
 use parking_lot::Mutex;
 
 /// Marks a request that changes something and may be sent again, and its response. In their extensions.
 #[derive(Clone, Copy, Debug)]
 pub struct Repeatable;
+
+/// The principal of a request that a peer relayed, or that this replica serves for a client that it has relayed before. In the extensions of
+/// the request.
+#[derive(Clone, Debug)]
+pub struct RelayedPrincipal(pub Principal);
+
+/// The routes of this replica, in the extensions of each request, for streams that continue when it has become the owner.
+#[derive(Clone, Debug)]
+pub struct OwnRoutes(pub Router);
 
 /// A request that can be sent more than once, as long as nothing of its body is lost.
 #[derive(Debug)]

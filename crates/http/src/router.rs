@@ -5,7 +5,7 @@ use axum::handler::Handler;
 use axum::middleware;
 use axum::response::{IntoResponse, Response};
 use axum::{Router, routing};
-use himalia_cluster::Repeatable;
+use himalia_cluster::{OwnRoutes, Repeatable};
 use himalia_engine::Engine;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
@@ -19,7 +19,7 @@ use crate::identify::identify;
 use crate::jupyter::policy;
 use crate::openapi::openapi;
 use crate::prefix::{self, Target};
-use crate::relay::{self, Routes, relay};
+use crate::relay::{self, relay};
 use crate::{render, routes, unread};
 
 /// The facade as an axum router, for embedding. Without [`serve`](crate::serve) there is no limit on connections, no
@@ -89,7 +89,7 @@ async fn enter(State(entry): State<Entry>, mut request: Request) -> Response {
     }
     let reads = request.method().is_safe();
     if app.cluster().is_some() {
-        request.extensions_mut().insert(Routes(peers));
+        request.extensions_mut().insert(OwnRoutes(peers));
     }
     match prefix::resolve(&app.config().base_url, request.uri(), request.method()) {
         Target::Inside { uri, token } => {

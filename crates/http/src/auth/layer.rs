@@ -6,7 +6,8 @@ use axum::extract::{MatchedPath, Request, State};
 use axum::http::{Method, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use himalia_engine::{CallOrigin, Principal, TOKEN_PREFIX};
+use himalia_cluster::RelayedPrincipal;
+use himalia_engine::{Principal, TOKEN_PREFIX, Via};
 
 use super::audit::AuditedRequest;
 use super::caller::{Caller, wrong_token};
@@ -19,7 +20,6 @@ use super::tokens::ShownCredential;
 use crate::app::App;
 use crate::error::ApiError;
 use crate::listen::Peer;
-use crate::relay::RelayedPrincipal;
 use crate::request_id::RequestId;
 use crate::route::{Access, Route};
 use crate::routes;

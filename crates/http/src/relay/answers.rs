@@ -2,10 +2,10 @@
 
 use axum::extract::Request;
 use axum::response::Response;
-use himalia_cluster::Location;
+use himalia_cluster::{Location, RelayedPrincipal};
 use himalia_engine::{Principal, PromptId, Sought};
 
-use super::peers::{RelayedPrincipal, not_here};
+use super::peers::not_here;
 use super::replay::{Relay, forward, replayable};
 use crate::app::App;
 use crate::error::ApiError;

@@ -10,12 +10,13 @@ use axum::extract::Request;
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream;
-use himalia_cluster::{Cluster, EventPart, EventSplitter, ReplayableRequest, end_of, events_of, line};
+use himalia_cluster::{
+    Cluster, EventPart, EventSplitter, OwnRoutes, ReplayableRequest, end_of, events_of, line,
+};
 use himalia_engine::{Closed, Principal, Sought};
 use http_body_util::BodyExt as _;
 use tower::ServiceExt as _;
 
-use super::Routes;
 use super::replay::{Relay, for_own_routes, forward, replayable};
 use crate::app::App;
 use crate::error::ApiError;
@@ -94,7 +95,7 @@ pub(super) async fn open_socket(
 
 /// The response of this replica, which has become the owner.
 async fn serve_here(request: &ReplayableRequest, principal: &Principal) -> Response {
-    let Some(Routes(routes)) = request.extensions.get::<Routes>().cloned() else {
+    let Some(OwnRoutes(routes)) = request.extensions.get::<OwnRoutes>().cloned() else {
         return ApiError::internal("continuing a stream").into_response();
     };
     match routes.oneshot(for_own_routes(request, principal)).await {

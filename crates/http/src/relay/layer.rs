@@ -4,17 +4,16 @@ use axum::extract::{Request, State};
 use axum::http::{Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use himalia_cluster::{Cluster, Location, Repeatable};
+use himalia_cluster::{Cluster, Location, RelayedPrincipal, Repeatable};
 use himalia_engine::{Principal, Sought, name_of_key};
 
 use super::bodies::BodyReader;
 use super::merged_list::MergedList;
-use super::peers::RelayedPrincipal;
 use super::replay::{Relay, forward, replayable};
 use super::served_at::{PathParameter, RequestHead, ServedAt, Target};
 use super::start_body::StartBody;
 use super::starts::{self, Hold};
-use super::{attach, bodies, events, lists, peers, repeatable};
+use super::{bodies, channels, events, lists, peers, repeatable};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::error::ApiError;
@@ -191,7 +190,7 @@ async fn at_owner(
         sought,
         absent,
         follows,
-        channels,
+        channels: has_channels,
     } = owned;
     let is_websocket = Handshake::is_asked(request.headers());
     match cluster.locate(principal, &sought, false).await? {
@@ -214,7 +213,9 @@ async fn at_owner(
         return send(app, cluster, principal, sought, follows, request, next).await;
     }
     match sought {
-        Sought::Kernel(kernel) if channels => attach::open(app, cluster, principal, kernel, request).await,
+        Sought::Kernel(kernel) if has_channels => {
+            channels::open(app, cluster, principal, kernel, request).await
+        }
         sought => events::open_socket(app, cluster, principal, sought, request).await,
     }
 }

@@ -8,7 +8,7 @@
 //! * `replay`: requests that can be sent more than once, and their responses
 //! * `events`: streams of events, which continue at the next owner
 //! * `answers`: signed answers to prompts, which a handler relays
-//! * `attach`: the channels of a kernel; the replica of the client has the WebSocket, and its owner the log
+//! * `channels`: the channels of a kernel; the replica of the client has the WebSocket, and its owner the log
 //! * `lists`: requests that all replicas serve; the room of a list merges its pages (`merged_list`)
 //! * `bodies`: objects that a body names, which the room of the route reads
 //! * `starts`: starts that the pool of another replica serves
@@ -16,8 +16,8 @@
 //! * `peers`: requests of other replicas. They are never relayed again
 
 mod answers;
-mod attach;
 mod bodies;
+mod channels;
 mod events;
 mod layer;
 mod lists;
@@ -29,7 +29,6 @@ mod served_at;
 mod start_body;
 mod starts;
 
-use axum::Router;
 use himalia_cluster::RelayError;
 use himalia_engine::EngineError;
 
@@ -39,15 +38,11 @@ pub(crate) use layer::relay;
 #[cfg(test)]
 pub(crate) use merged_list::testing;
 pub(crate) use merged_list::{ListRequest, ListedItem, MergedList, read_part, unique};
-pub(crate) use peers::{RelayedPrincipal, inside, service};
+pub(crate) use peers::{inside, service};
 pub(crate) use served_at::{PathParameter, RequestHead, ServedAt, Target, execution, prompt};
 pub(crate) use start_body::{Start, StartBody};
 
 use crate::error::ApiError;
-
-/// The routes, in the extensions of each request, for streams that continue when this replica has become the owner.
-#[derive(Clone, Debug)]
-pub(crate) struct Routes(pub(crate) Router);
 
 impl From<RelayError> for ApiError {
     fn from(error: RelayError) -> Self {

@@ -8,24 +8,19 @@ use axum::middleware;
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use futures_util::future::BoxFuture;
-use himalia_cluster::{HELD_KERNELS, Repeatable};
+use himalia_cluster::{CHANNELS, HELD_KERNELS, RelayedPrincipal, Repeatable};
 use himalia_engine::Principal;
 use himalia_relay::{HEADER, Statement};
 use hyper::body::Incoming;
 use tower::ServiceExt as _;
 use tracing::Instrument as _;
 
-use super::{attach, not_an_owner, starts};
+use super::{channels, not_an_owner, starts};
 use crate::app::App;
 use crate::labels::{self, RouteLabel};
 use crate::mounted::OwnBody;
 use crate::request_id::RequestId;
 use crate::{caught, render, traced};
-
-/// The principal of a request that a peer relayed, or that this replica serves for a client that it has relayed before.
-/// In the extensions of the request; only this module puts it there.
-#[derive(Clone, Debug)]
-pub(crate) struct RelayedPrincipal(pub(crate) Principal);
 
 /// 421: another replica has what the request is about. It was not handled.
 pub(super) fn not_here() -> Response {
@@ -41,7 +36,7 @@ pub(super) fn not_here() -> Response {
 /// The routes for requests whose principal is known, and what only replicas ask for.
 pub(crate) fn inside(app: &App, routes: Router) -> Router {
     Router::new()
-        .route(attach::ROUTE, post(attach::serve))
+        .route(CHANNELS, post(channels::serve))
         .route(HELD_KERNELS, post(starts::hold))
         .with_state(app.clone())
         .fallback_service(routes)

@@ -4,11 +4,12 @@ use axum::body::{Body, HttpBody as _};
 use axum::extract::Request;
 use axum::http::{HeaderName, HeaderValue, Uri, Version, header};
 use axum::response::Response;
-use himalia_cluster::{Cluster, ForwardOutcome, Repeatable, ReplayableRequest, RequestBody};
+use himalia_cluster::{
+    Cluster, ForwardOutcome, RelayedPrincipal, Repeatable, ReplayableRequest, RequestBody,
+};
 use himalia_engine::{Principal, Sought};
 use himalia_relay::HEADER;
 
-use super::peers::RelayedPrincipal;
 use crate::app::App;
 use crate::body;
 use crate::error::ApiError;

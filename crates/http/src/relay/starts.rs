@@ -10,12 +10,11 @@ use axum::extract::{Extension, Request, State};
 use axum::http::{StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use himalia_cluster::{Cluster, HoldRequest, ReplayableRequest, start_at_peer};
+use himalia_cluster::{Cluster, HoldRequest, RelayedPrincipal, ReplayableRequest, start_at_peer};
 use himalia_engine::{Engine, HeldKernel, Principal, Search, Sought, name_of_key};
 use http_body_util::BodyExt as _;
 use serde::Deserialize;
 
-use super::peers::RelayedPrincipal;
 use super::replay::{received, replayable};
 use super::start_body::{Start, StartBody};
 use crate::app::App;

@@ -4,9 +4,11 @@
 //! 0  kind   1  u32 length of what follows   5  payload
 //! ```
 
+use axum::body::Body;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use himalia_engine::FeedClosed;
 use himalia_wire::Limits;
+use http_body_util::BodyExt as _;
 
 /// Bytes of kind and length.
 const HEAD: usize = 5;
@@ -15,7 +17,7 @@ const MOST: usize = Limits::KERNEL.message_bytes + (64 << 10);
 
 /// An item of the stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum StreamItem {
+pub(super) enum StreamItem {
     /// A message of the client.
     Request {
         /// The number in this stream.
@@ -42,7 +44,7 @@ pub enum StreamItem {
 
 /// The rest of the stream cannot be read.
 #[derive(Debug, PartialEq, Eq)]
-pub struct BrokenStream;
+pub(super) struct BrokenStream;
 
 const REQUEST: u8 = 1;
 const ACKNOWLEDGED: u8 = 2;
@@ -61,7 +63,7 @@ const REASONS: [Closed; 4] = [
 
 impl StreamItem {
     /// Appends the item.
-    pub fn write(&self, out: &mut BytesMut) {
+    pub(super) fn write(&self, out: &mut BytesMut) {
         let mut put = |kind: u8, number: Option<u64>, bytes: &[u8]| {
             let length = bytes.len() + number.map_or(0, |_| size_of::<u64>());
             out.reserve(HEAD + length);
@@ -90,7 +92,7 @@ impl StreamItem {
     }
 
     /// Encodes the item.
-    pub fn bytes(&self) -> Bytes {
+    pub(super) fn bytes(&self) -> Bytes {
         let mut out = BytesMut::new();
         self.write(&mut out);
         out.freeze()
@@ -123,16 +125,16 @@ impl StreamItem {
 
 /// Decodes a stream as it arrives.
 #[derive(Debug, Default)]
-pub struct StreamDecoder(BytesMut);
+pub(super) struct StreamDecoder(BytesMut);
 
 impl StreamDecoder {
     /// Adds bytes of the stream.
-    pub fn push(&mut self, data: &[u8]) {
+    pub(super) fn push(&mut self, data: &[u8]) {
         self.0.extend_from_slice(data);
     }
 
     /// Takes the next item, once it is complete.
-    pub fn take(&mut self) -> Result<Option<StreamItem>, BrokenStream> {
+    pub(super) fn take(&mut self) -> Result<Option<StreamItem>, BrokenStream> {
         let Some((head, rest)) = self.0.split_at_checked(HEAD) else {
             return Ok(None);
         };
@@ -150,6 +152,27 @@ impl StreamDecoder {
         let kind = *kind;
         self.0.advance(HEAD);
         StreamItem::read(kind, self.0.split_to(length).freeze()).map(Some)
+    }
+}
+
+/// Reads the next item of a body; `None` at its end. Cancel-safe.
+pub(super) async fn next_item(
+    body: &mut Body,
+    decoder: &mut StreamDecoder,
+) -> Result<Option<StreamItem>, BrokenStream> {
+    loop {
+        if let Some(item) = decoder.take()? {
+            return Ok(Some(item));
+        }
+        match body.frame().await {
+            Some(Ok(frame)) => {
+                if let Ok(data) = frame.into_data() {
+                    decoder.push(&data);
+                }
+            }
+            Some(Err(_)) => return Err(BrokenStream),
+            None => return Ok(None),
+        }
     }
 }
 

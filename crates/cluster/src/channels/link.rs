@@ -1,142 +1,31 @@
 //! The link of a WebSocket to the owner of its kernel.
 
-use std::convert::Infallible;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::body::{Body, Bytes};
 use axum::http::StatusCode;
-use axum::response::Response;
-use futures_util::stream;
-use himalia_cluster::{
-    Cluster, Location, RETRY_PAUSE, RelayError, StreamDecoder, StreamItem, principal_text,
-};
-use himalia_engine::{Closed, Delivery, KernelId, Principal, Sought};
-use himalia_relay::{HEADER, SendError};
+use himalia_engine::{Closed, Delivery};
 use himalia_wire::v1::{self, Frame};
 use himalia_wire::{Channel, Limits, build};
+use parking_lot::Mutex;
 use time::OffsetDateTime;
 use tokio::sync::{mpsc, watch};
-use tokio::time::{Instant, sleep, timeout};
-use tower::ServiceExt as _;
+use tokio::time::timeout;
 
-use super::client::SharedState;
-use super::owner::next;
-use crate::error::ApiError;
-use crate::prefix::encode_segment;
-use crate::relay::RelayedPrincipal;
-use crate::relay::Routes;
-use crate::relay::replay::received;
-use crate::ws;
+use super::LAST_TIME;
+use super::attach::{AttachRequest, AttachResponse, Upstream};
+use super::stream::{StreamDecoder, StreamItem, next_item};
 
 /// Messages that are handed on together.
 const BATCH: usize = 64;
 
-/// The channels of a client, and the way to ask an owner for them.
-pub(super) struct AttachRequest {
-    pub(super) cluster: Cluster,
-    pub(super) principal: Principal,
-    pub(super) kernel: KernelId,
-    pub(super) wire_session: String,
-    pub(super) routes: Option<Routes>,
-}
-
-/// The stream to and from an owner.
-pub(super) struct Upstream {
-    /// The stream to the owner. Its end is the end of the client.
-    sender: mpsc::Sender<Bytes>,
-    body: Body,
-}
-
-/// The answer of an owner.
-pub(super) enum AttachResponse {
-    Upstream(Upstream),
-    Refused(Response),
-}
-
-impl AttachRequest {
-    /// Asks the owner, for as long as the cluster has patience. The response of an owner that refuses is for the client.
-    pub(super) async fn attach(&self, after: Option<u64>) -> Result<AttachResponse, ApiError> {
-        let caller = principal_text(&self.principal)?;
-        let sought = Sought::Kernel(self.kernel);
-        let start = Instant::now();
-        let mut again = false;
-        loop {
-            let reason = match self.cluster.locate(&self.principal, &sought, again).await? {
-                None | Some(Location::Here) => return Ok(self.attach_here(after).await),
-                Some(Location::Lost { replica }) => format!("replica {replica} is gone"),
-                Some(Location::At(peer)) => {
-                    let (sender, body) = outgoing();
-                    let request = self.request(after, himalia_relay::body(body));
-                    match self.cluster.send(&peer, &self.principal, &caller, request).await {
-                        Ok(response) if response.headers().contains_key(HEADER) => {
-                            format!("replica {} does not have it", peer.replica)
-                        }
-                        Ok(response) => return Ok(accepted(sender, received(response))),
-                        // Attaching twice is as attaching once.
-                        Err(SendError::NotSent(reason) | SendError::Lost(reason)) => reason,
-                        Err(error) => return Err(RelayError::NoOwner(error.to_string()).into()),
-                    }
-                }
-            };
-            if start.elapsed() + RETRY_PAUSE >= self.cluster.patience() {
-                return Err(RelayError::NoOwner(reason).into());
-            }
-            if again {
-                sleep(RETRY_PAUSE).await;
-            }
-            again = true;
-        }
-    }
-
-    /// This replica has become the owner: the same stream, without a network.
-    async fn attach_here(&self, after: Option<u64>) -> AttachResponse {
-        let (sender, body) = outgoing();
-        let mut request = self.request(after, body);
-        request
-            .extensions_mut()
-            .insert(RelayedPrincipal(self.principal.clone()));
-        let response = match &self.routes {
-            Some(Routes(routes)) => match routes.clone().oneshot(request).await {
-                Ok(response) => response,
-                Err(never) => match never {},
-            },
-            None => axum::response::IntoResponse::into_response(ApiError::internal("continuing a socket")),
-        };
-        accepted(sender, response)
-    }
-
-    fn request<B>(&self, after: Option<u64>, body: B) -> axum::http::Request<B> {
-        let (kernel, session) = (self.kernel, encode_segment(&self.wire_session));
-        let mut target = format!("/relay/channels/{kernel}?session_id={session}");
-        if let Some(after) = after {
-            target = format!("{target}&after={after}");
-        }
-        let mut request = axum::http::Request::new(body);
-        *request.method_mut() = axum::http::Method::POST;
-        if let Ok(target) = target.parse() {
-            *request.uri_mut() = target;
-        }
-        request
-    }
-}
-
-fn accepted(sender: mpsc::Sender<Bytes>, response: Response) -> AttachResponse {
-    if response.status() == StatusCode::OK {
-        let body = response.into_body();
-        AttachResponse::Upstream(Upstream { sender, body })
-    } else {
-        AttachResponse::Refused(response)
-    }
-}
-
-/// A body that is written piece by piece.
-fn outgoing() -> (mpsc::Sender<Bytes>, Body) {
-    let (sender, receiver) = mpsc::channel(1);
-    let pieces = stream::unfold(receiver, async |mut pieces: mpsc::Receiver<Bytes>| {
-        let piece = pieces.recv().await?;
-        Some((Ok::<_, Infallible>(piece), pieces))
-    });
-    (sender, Body::from_stream(pieces))
+/// The shared state of the WebSocket and its link.
+#[derive(Debug, Default)]
+pub(super) struct SharedState {
+    pub(super) kernel_session: Mutex<String>,
+    /// The headers of requests that no owner has accepted yet, by number.
+    pub(super) open: Mutex<BTreeMap<u64, Bytes>>,
 }
 
 /// The end of the stream of one owner.
@@ -150,8 +39,16 @@ enum End {
     Closed(FeedClosed),
 }
 
-/// Owns the stream to the owner; ends with the WebSocket.
-pub(super) struct Link {
+/// The link of a WebSocket to the owner of its kernel. It ends with the WebSocket.
+#[derive(Debug)]
+pub struct Link {
+    pub(super) client: LinkedClient,
+    pub(super) upstream: Upstream,
+}
+
+/// The client's end of a link.
+#[derive(Debug)]
+pub(super) struct LinkedClient {
     pub(super) attaching: AttachRequest,
     pub(super) shared: Arc<SharedState>,
     pub(super) deliveries: mpsc::Sender<Result<Vec<Delivery>, Closed>>,
@@ -162,22 +59,29 @@ pub(super) struct Link {
 }
 
 impl Link {
-    pub(super) async fn run(mut self, mut upstream: Upstream) {
+    /// Serves the client until it is gone, or until its feed has ended.
+    pub async fn run(self) {
+        let Self {
+            mut client,
+            mut upstream,
+        } = self;
         loop {
-            match self.serve(upstream).await {
+            match client.serve(upstream).await {
                 End::ClientGone | End::Closed(_) => return,
-                End::Lost => match self.reattach().await {
+                End::Lost => match client.reattach().await {
                     Ok(next) => upstream = next,
                     Err(closed) => {
-                        let _ = self.deliveries.send(Err(closed)).await;
+                        let _ = client.deliveries.send(Err(closed)).await;
                         return;
                     }
                 },
             }
         }
     }
+}
 
-    /// Passes on in both directions, until the client or the owner is gone.
+impl LinkedClient {
+    /// Forwards in both directions, until the client or the owner is gone.
     async fn serve(&mut self, upstream: Upstream) -> End {
         let Upstream { sender, mut body } = upstream;
         let (shared, last) = (Arc::clone(&self.shared), &mut self.last);
@@ -214,12 +118,12 @@ impl Link {
             drop(writing);
             reading.drain().await;
         };
-        let _ = timeout(2 * ws::CLOSING_TIME, rest).await;
+        let _ = timeout(LAST_TIME, rest).await;
         end
     }
 
-    /// The next owner, from where the client is.
-    async fn reattach(&mut self) -> Result<Upstream, FeedClosed> {
+    /// Attaches the client to the next owner, from its position.
+    async fn reattach(&mut self) -> Result<Upstream, Closed> {
         let kernel = self.attaching.kernel;
         tracing::info!(%kernel, position = self.last, "a relayed client waits for the next owner of its kernel");
         self.tell_lost().await;
@@ -317,7 +221,7 @@ impl Reading<'_> {
     /// Until the owner ends the stream. A client that takes nothing stops it.
     async fn run(&mut self) -> End {
         loop {
-            let Ok(Some(mut item)) = next(self.body, &mut self.decoder).await else {
+            let Ok(Some(mut item)) = next_item(self.body, &mut self.decoder).await else {
                 return End::Lost;
             };
             let mut batch = Vec::new();
@@ -369,6 +273,6 @@ impl Reading<'_> {
 
     /// Until the owner has ended the stream too.
     async fn drain(&mut self) {
-        while let Ok(Some(_)) = next(self.body, &mut self.decoder).await {}
+        while let Ok(Some(_)) = next_item(self.body, &mut self.decoder).await {}
     }
 }

@@ -5,24 +5,17 @@ use std::convert::Infallible;
 use std::pin::{Pin, pin};
 
 use axum::body::{Body, Bytes};
-use axum::extract::{Extension, Path, Request, State};
-use axum::response::Response;
 use bytes::BytesMut;
 use futures_util::stream;
-use himalia_cluster::{BrokenStream, StreamDecoder, StreamItem};
-use himalia_engine::{Attachment, Closed, EngineError, Feed, Requests, Sought};
+use himalia_engine::{Attachment, Closed, EngineError, Feed, Requests};
 use himalia_wire::v1::{self, Frame};
 use himalia_wire::{Channel, Limits, build};
-use http_body_util::BodyExt as _;
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use crate::app::App;
-use crate::error::ApiError;
-use crate::jupyter::{attach_of, kernel_id};
-use crate::relay::{RelayedPrincipal, peers};
-use crate::ws;
+use super::LAST_TIME;
+use super::stream::{BrokenStream, StreamDecoder, StreamItem, next_item};
 
 /// Shell messages that wait while the kernel's lane is full: as for a client of this replica.
 const BACKLOG_MESSAGES: usize = 256;
@@ -32,32 +25,20 @@ const NOTES: usize = 32;
 /// Bytes of messages that are written together.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// Attaches the client of a peer. The body of the request is what it sends, that of the response what it gets.
-pub(crate) async fn serve(
-    State(app): State<App>,
-    Extension(RelayedPrincipal(principal)): Extension<RelayedPrincipal>,
-    id: Path<String>,
-    request: Request,
-) -> Result<Response, ApiError> {
-    let kernel = kernel_id(&id)?;
-    let attach = attach_of(request.uri())?;
-    let sought = ResourceRef::Kernel(kernel);
-    if let Some(cluster) = app.cluster()
-        && cluster.is_elsewhere(&principal, &sought).await?
-    {
-        return Ok(peers::not_here());
-    }
-    app.engine().kernel(&principal, kernel)?;
-    let Attachment { requests, feed } = app.engine().attach(&principal, kernel, attach).await?;
-    let (pieces, body) = mpsc::channel(1);
-    let limits = Limits {
-        message_bytes: app.config().message_bytes,
-        ..Limits::CLIENT
-    };
+/// Attaches the client of a peer. `body` is the body of its request. Returns the body of the response, and the task that serves the client
+/// until the stream ends.
+pub fn serve_channels(
+    attachment: Attachment,
+    body: Body,
+    limits: Limits,
+    shutdown: CancellationToken,
+) -> (Body, impl Future<Output = ()> + Send + 'static) {
+    let Attachment { requests, feed } = attachment;
+    let (pieces, written) = mpsc::channel(1);
     let (notes, noted) = mpsc::channel(NOTES);
     let (acknowledged, positions) = watch::channel(0);
     let receive = Receive {
-        body: request.into_body(),
+        body,
         decoder: StreamDecoder::default(),
         requests,
         limits,
@@ -70,14 +51,13 @@ pub(crate) async fn serve(
         positions,
         pieces,
         kernel_session: String::new(),
-        shutdown: app.shutdown().clone(),
+        shutdown,
     };
-    app.streams().spawn(run(receive, transmit));
-    let body = stream::unfold(body, async |mut body: mpsc::Receiver<Bytes>| {
-        let piece = body.recv().await?;
-        Some((Ok::<_, Infallible>(piece), body))
+    let body = stream::unfold(written, async |mut pieces: mpsc::Receiver<Bytes>| {
+        let piece = pieces.recv().await?;
+        Some((Ok::<_, Infallible>(piece), pieces))
     });
-    Ok(Response::new(Body::from_stream(body)))
+    (Body::from_stream(body), run(receive, transmit))
 }
 
 /// Until the peer has ended its stream. Its last acknowledgement counts before the feed is let go, which is what a newer
@@ -91,7 +71,7 @@ async fn run(receive: Receive, mut transmit: Transmit) {
             gone = transmit.run() => gone,
         };
         if !gone {
-            let _ = timeout(2 * ws::CLOSING_TIME, receiving).await;
+            let _ = timeout(LAST_TIME, receiving).await;
         }
     }
     transmit.settle();
@@ -144,10 +124,10 @@ impl Receive {
                 biased;
                 sent = completed(sending.as_mut()), if sending.is_some() => {
                     sending.set(None);
-                    judge(&notes, sent).await;
+                    report(&notes, sent).await;
                     continue;
                 }
-                item = next(&mut body, &mut decoder), if has_room => item,
+                item = next_item(&mut body, &mut decoder), if has_room => item,
             };
             match item {
                 Ok(Some(StreamItem::Acknowledged(seq))) => {
@@ -160,7 +140,7 @@ impl Receive {
                     }
                     Ok(frame) => {
                         let sent = send(&requests, number, frame).await;
-                        judge(&notes, sent).await;
+                        report(&notes, sent).await;
                     }
                     Err(error) => {
                         tracing::warn!(%error, "a peer relayed a message that cannot be read");
@@ -169,27 +149,6 @@ impl Receive {
                 },
                 Ok(Some(_) | None) | Err(BrokenStream) => return,
             }
-        }
-    }
-}
-
-/// The next item of a body; `None` at its end. Cancel-safe.
-pub(super) async fn next(
-    body: &mut Body,
-    decoder: &mut StreamDecoder,
-) -> Result<Option<StreamItem>, BrokenStream> {
-    loop {
-        if let Some(item) = decoder.take()? {
-            return Ok(Some(item));
-        }
-        match body.frame().await {
-            Some(Ok(frame)) => {
-                if let Ok(data) = frame.into_data() {
-                    decoder.push(&data);
-                }
-            }
-            Some(Err(_)) => return Err(BrokenStream),
-            None => return Ok(None),
         }
     }
 }
@@ -207,7 +166,7 @@ async fn completed(sending: Pin<&mut Option<impl Future<Output = SendResult>>>) 
 }
 
 /// Reports the result of a request. A kernel that is gone is reported in the other direction.
-async fn judge(notes: &mpsc::Sender<Note>, (number, frame, sent): SendResult) {
+async fn report(notes: &mpsc::Sender<Note>, (number, frame, sent): SendResult) {
     if let Err(error) = &sent
         && !error.is_absent()
     {
