@@ -205,9 +205,9 @@ pub(crate) fn revalidated(operation: &mut Operation<'_>, status: u16) {
 
 /// JSON of what is another one the moment after: never stored.
 #[derive(Debug)]
-pub(crate) struct Fresh<T>(pub(crate) T);
+pub(crate) struct NoStoreJson<T>(pub(crate) T);
 
-impl<T: Serialize> IntoResponse for Fresh<T> {
+impl<T: Serialize> IntoResponse for NoStoreJson<T> {
     fn into_response(self) -> Response {
         let mut response = Json(self.0).into_response();
         content_headers::no_store(response.headers_mut());
@@ -215,7 +215,7 @@ impl<T: Serialize> IntoResponse for Fresh<T> {
     }
 }
 
-impl<T: JsonSchema> Answer for Fresh<T> {
+impl<T: JsonSchema> Answer for NoStoreJson<T> {
     fn describe(operation: &mut Operation<'_>) {
         Json::<T>::describe(operation);
     }

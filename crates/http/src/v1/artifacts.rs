@@ -14,7 +14,7 @@ use crate::app::App;
 use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::etag;
-use crate::v1::answers::{Content, Fresh};
+use crate::v1::answers::{Content, NoStoreJson};
 use crate::v1::content_headers::set_type;
 use crate::v1::file_bodies;
 use crate::v1::input::{Cursor, Limit, PAGE_MOST, Parameters, limit, page};
@@ -26,8 +26,7 @@ const PIECE_BYTES: usize = 64 << 10;
 
 /// A page of the list.
 #[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "ArtifactPage")]
-pub(crate) struct Artifacts {
+pub(crate) struct ArtifactPage {
     artifacts: Vec<ListedArtifact>,
     /// The cursor of the next page; null at the end.
     next: Option<String>,
@@ -68,7 +67,7 @@ pub(crate) async fn list(
     Caller(principal): Caller,
     Path(id): Path<String>,
     Parameters(wanted): Parameters<ListArtifactsQuery>,
-) -> Result<Fresh<Artifacts>, ApiError> {
+) -> Result<NoStoreJson<ArtifactPage>, ApiError> {
     let kernel = kernel_id(&app, &principal, &id, wanted.kernel.as_deref())?;
     let all = app.engine().artifacts(&principal, kernel).await;
     let all = all.map_err(|error| of_session(error, &id))?.into_iter();
@@ -87,7 +86,7 @@ pub(crate) async fn list(
         bytes: one.size,
         modified: timestamp(one.modified.into()),
     });
-    Ok(Fresh(Artifacts {
+    Ok(NoStoreJson(ArtifactPage {
         artifacts: artifacts.collect(),
         next,
     }))

@@ -87,13 +87,12 @@ pub(crate) struct Credential {
     #[schemars(extend("format" = "date-time"))]
     set: Option<String>,
     /// For `oauth2`: the state of its tokens.
-    tokens: Option<Tokens>,
+    tokens: Option<CredentialTokens>,
 }
 
 /// The state of the tokens of a credential. No token is shown.
 #[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "CredentialTokens")]
-pub(crate) struct Tokens {
+pub(crate) struct CredentialTokens {
     /// `ready`, `grant_needed` or `ended`.
     state: &'static str,
     /// The reason why it is not `ready`, and the remedy.
@@ -110,7 +109,7 @@ pub(crate) struct Tokens {
     scope: Option<String>,
 }
 
-impl From<TokenInfo> for Tokens {
+impl From<TokenInfo> for CredentialTokens {
     fn from(info: TokenInfo) -> Self {
         Self {
             state: info.state.as_str(),
@@ -136,15 +135,14 @@ impl From<CredentialInfo> for Credential {
             definition: info.definition.into(),
             set_by: info.set_by,
             set: date(info.set_micros),
-            tokens: info.tokens.map(Tokens::from),
+            tokens: info.tokens.map(CredentialTokens::from),
         }
     }
 }
 
 /// A page of the list.
 #[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "CredentialPage")]
-pub(crate) struct Credentials {
+pub(crate) struct CredentialPage {
     credentials: Vec<Credential>,
     /// The cursor of the next page; null at the end.
     next: Option<String>,
@@ -218,7 +216,7 @@ pub(crate) async fn list(
     State(app): State<App>,
     Caller(principal): Caller,
     Parameters(wanted): Parameters<ListCredentialsQuery>,
-) -> Result<Json<Credentials>, ApiError> {
+) -> Result<Json<CredentialPage>, ApiError> {
     let all = app
         .engine()
         .credentials(&principal, wanted.tenant.as_deref())
@@ -227,7 +225,7 @@ pub(crate) async fn list(
     let mut all: Vec<Credential> = all.into_iter().map(Credential::from).collect();
     all.sort_by_cached_key(key);
     let (credentials, next) = page(all, wanted.cursor.as_ref(), limit(wanted.limit, PAGE_MOST), key);
-    Ok(Json(Credentials { credentials, next }))
+    Ok(Json(CredentialPage { credentials, next }))
 }
 
 /// `DELETE /v1/credentials/{credential}`: 204; the next request with it is refused.
@@ -247,7 +245,7 @@ pub(crate) async fn delete(
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "NewGrant")]
-pub(crate) struct RequestedGrant {
+pub(crate) struct BeginGrantRequest {
     /// `https://…/viewer/grant` of this gateway, or an address of the person's own machine, such as `http://127.0.0.1:41000/`. It has no query.
     redirect_uri: String,
     /// A tenant of the configuration. Default: that of the caller. Only the operator may name another one.
@@ -288,7 +286,7 @@ pub(crate) async fn begin_grant(
     State(app): State<App>,
     Caller(principal): Caller,
     Path(name): Path<String>,
-    Members(requested): Members<RequestedGrant>,
+    Members(requested): Members<BeginGrantRequest>,
 ) -> Result<Json<BegunGrant>, ApiError> {
     let tenant = requested.tenant.as_deref();
     let engine = app.engine();

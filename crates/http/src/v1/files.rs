@@ -9,7 +9,7 @@ use himalia_wire::build::timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::answers::{EitherResponse, Empty, FileContent, Fresh, JsonWithStatus, Tar};
+use super::answers::{EitherResponse, Empty, FileContent, JsonWithStatus, NoStoreJson, Tar};
 use super::file_bodies::{self, receive};
 use super::input::{Archive, Cursor, File, NoParameters, Parameters, Whole};
 use super::sessions::{first_kernel, of_session};
@@ -24,11 +24,10 @@ const LISTED: u32 = 1000;
 
 /// A listing of a directory.
 #[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "FilePage")]
-pub(crate) struct Listing {
+pub(crate) struct FilePage {
     path: String,
-    entries: Vec<Entry>,
-    total: Total,
+    entries: Vec<FileEntry>,
+    total: FileTotal,
     /// There are more entries than shown or examined.
     truncated: bool,
     /// The cursor of the next page; null at the end.
@@ -37,8 +36,7 @@ pub(crate) struct Listing {
 
 /// A file.
 #[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "FileEntry")]
-struct Entry {
+struct FileEntry {
     path: String,
     kind: Kind,
     bytes: u64,
@@ -48,8 +46,7 @@ struct Entry {
 
 /// The number of entries and bytes that were examined.
 #[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "FileTotal")]
-struct Total {
+struct FileTotal {
     entries: u64,
     bytes: u64,
 }
@@ -132,7 +129,7 @@ pub(crate) async fn list(
     Caller(principal): Caller,
     Path(id): Path<String>,
     Parameters(wanted): Parameters<ListFilesQuery>,
-) -> Result<Fresh<Listing>, ApiError> {
+) -> Result<NoStoreJson<FilePage>, ApiError> {
     let ListFilesQuery {
         path,
         depth,
@@ -161,20 +158,20 @@ pub(crate) async fn list(
         .list_files(&principal, kernel, &path, depth, limit, after.as_deref())
         .await;
     let found = found.map_err(|error| of_session(error, &id))?;
-    Ok(Fresh(listing(path, found)))
+    Ok(NoStoreJson(listing(path, found)))
 }
 
-fn listing(path: String, found: FileListing) -> Listing {
-    let entries = found.entries.into_iter().map(|entry| Entry {
+fn listing(path: String, found: FileListing) -> FilePage {
+    let entries = found.entries.into_iter().map(|entry| FileEntry {
         path: entry.path,
         kind: entry.kind.into(),
         bytes: entry.bytes,
         modified: timestamp(entry.modified),
     });
-    Listing {
+    FilePage {
         path,
         entries: entries.collect(),
-        total: Total {
+        total: FileTotal {
             entries: found.total_entries,
             bytes: found.total_bytes,
         },

@@ -12,7 +12,7 @@ use super::answers::{Notebook, Script, SerializedJson};
 use super::content_headers::set_kernel_made;
 use super::executions::Order;
 use super::input::{Cursor, Parameters, Whole};
-use super::kernels::{OfKernel, kernel_id};
+use super::kernels::{KernelQuery, kernel_id};
 use super::sessions::of_session;
 use crate::app::App;
 use crate::auth::Caller;
@@ -24,7 +24,7 @@ const PAGE: u64 = 100;
 /// A part of the history.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Page {
+pub(crate) struct ListHistoryQuery {
     /// A kernel of the session; default: the first one.
     kernel: Option<String>,
     /// The oldest or the newest first. Default: that of the cursor; without one, the latest entries as one page, the oldest first, and
@@ -102,12 +102,12 @@ pub(crate) async fn list(
     State(app): State<App>,
     Caller(principal): Caller,
     Path(id): Path<String>,
-    Parameters(Page {
+    Parameters(ListHistoryQuery {
         kernel,
         order,
         cursor,
         limit,
-    }): Parameters<Page>,
+    }): Parameters<ListHistoryQuery>,
 ) -> Result<SerializedJson<HistoryPage>, ApiError> {
     let place = PagePosition::of(order, cursor)?;
     let kernel = kernel_id(&app, &principal, &id, kernel.as_deref())?;
@@ -132,7 +132,7 @@ pub(crate) async fn notebook(
     State(app): State<App>,
     Caller(principal): Caller,
     Path(id): Path<String>,
-    Parameters(OfKernel { kernel }): Parameters<OfKernel>,
+    Parameters(KernelQuery { kernel }): Parameters<KernelQuery>,
 ) -> Result<Notebook, ApiError> {
     let kernel = kernel_id(&app, &principal, &id, kernel.as_deref())?;
     let found = app.engine().notebook(&principal, kernel).await;
@@ -149,7 +149,7 @@ pub(crate) async fn script(
     State(app): State<App>,
     Caller(principal): Caller,
     Path(id): Path<String>,
-    Parameters(OfKernel { kernel }): Parameters<OfKernel>,
+    Parameters(KernelQuery { kernel }): Parameters<KernelQuery>,
 ) -> Result<Script, ApiError> {
     let kernel = kernel_id(&app, &principal, &id, kernel.as_deref())?;
     let found = app.engine().script(&principal, kernel).await;

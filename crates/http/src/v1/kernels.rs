@@ -75,8 +75,7 @@ impl SessionKernel {
 
 /// A page of the list.
 #[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "KernelPage")]
-pub(crate) struct Kernels {
+pub(crate) struct KernelPage {
     kernels: Vec<SessionKernel>,
     /// The cursor of the next page; null at the end.
     next: Option<String>,
@@ -104,7 +103,7 @@ pub(crate) struct CreateKernelRequest {
 /// The kernel of a session that a request is for.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct OfKernel {
+pub(crate) struct KernelQuery {
     /// A kernel of the session; default: the first one.
     pub(super) kernel: Option<String>,
 }
@@ -112,7 +111,7 @@ pub(crate) struct OfKernel {
 /// A page of the list.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct KernelPage {
+pub(crate) struct ListKernelsQuery {
     /// The `next` of the page before.
     cursor: Option<Cursor<LIST>>,
     /// Kernels of a page; default 1,000.
@@ -127,9 +126,9 @@ pub(crate) async fn list(
     State(app): State<App>,
     Caller(principal): Caller,
     Path(id): Path<String>,
-    Parameters(wanted): Parameters<KernelPage>,
+    Parameters(wanted): Parameters<ListKernelsQuery>,
     headers: HeaderMap,
-) -> Result<TaggedJson<Kernels>, ApiError> {
+) -> Result<TaggedJson<KernelPage>, ApiError> {
     let mut kernels = all(&app, &principal, &id)?;
     let key =
         |kernel: &SessionKernel| format!("{} {} {}", u8::from(!kernel.first), kernel.created, kernel.id);
@@ -140,7 +139,7 @@ pub(crate) async fn list(
         limit(wanted.limit, PAGE_MOST),
         key,
     );
-    TaggedJson::json(&headers, &Kernels { kernels, next })
+    TaggedJson::json(&headers, &KernelPage { kernels, next })
 }
 
 /// `POST /v1/sessions/{id}/kernels`: 201 with the kernel when its process is up.

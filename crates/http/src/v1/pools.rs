@@ -15,8 +15,7 @@ use crate::error::ApiError;
 
 /// All pools, one for each template that has one.
 #[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "PoolPage")]
-pub(crate) struct Pools {
+pub(crate) struct PoolPage {
     pools: Vec<Pool>,
     /// The cursor of the next page; null at the end.
     next: Option<String>,
@@ -25,7 +24,7 @@ pub(crate) struct Pools {
 /// A page of the list.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct PoolPage {
+pub(crate) struct ListPoolsQuery {
     /// The `next` of the page before.
     cursor: Option<Cursor<LIST>>,
     /// Pools of a page; default 1,000.
@@ -39,13 +38,13 @@ const LIST: char = 'p';
 pub(crate) async fn list(
     State(app): State<App>,
     Caller(principal): Caller,
-    Parameters(wanted): Parameters<PoolPage>,
+    Parameters(wanted): Parameters<ListPoolsQuery>,
     headers: HeaderMap,
-) -> Result<TaggedJson<Pools>, ApiError> {
+) -> Result<TaggedJson<PoolPage>, ApiError> {
     let mut pools = app.engine().pools(&principal)?;
     pools.sort_by(|one, other| one.template.cmp(&other.template));
     let key = |pool: &PoolStatus| pool.template.clone();
     let (pools, next) = page(pools, wanted.cursor.as_ref(), limit(wanted.limit, PAGE_MOST), key);
     let pools = pools.into_iter().map(Pool::from).collect();
-    TaggedJson::json(&headers, &Pools { pools, next })
+    TaggedJson::json(&headers, &PoolPage { pools, next })
 }

@@ -38,8 +38,7 @@ pub(crate) struct Prompts {
 
 /// A page of what waits for an answer.
 #[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "OpenPromptPage")]
-pub(crate) struct OpenPrompts {
+pub(crate) struct OpenPromptPage {
     /// In the order in which they were asked.
     prompts: Vec<OpenPrompt>,
     /// The cursor of the next page; null at the end.
@@ -115,7 +114,7 @@ pub(crate) async fn open(
     State(app): State<App>,
     Caller(principal): Caller,
     Parameters(wanted): Parameters<ListOpenPromptsQuery>,
-) -> Result<SerializedJson<OpenPrompts>, ApiError> {
+) -> Result<SerializedJson<OpenPromptPage>, ApiError> {
     let after = wanted.cursor.map(|Cursor(key)| {
         let place = place(&key);
         place.ok_or_else(|| ApiError::bad_field("cursor", "is not the `next` of a page of this list"))
@@ -136,7 +135,7 @@ pub(crate) async fn open(
             .map(|ListedPrompt { prompt, turn }| OpenPrompt { prompt, turn })
             .collect();
         prompts.sort_by_cached_key(|one| (one.prompt.created, one.prompt.id.to_string()));
-        SerializedJson::json(&OpenPrompts {
+        SerializedJson::json(&OpenPromptPage {
             prompts,
             next,
             unanswered: Vec::new(),
@@ -208,7 +207,7 @@ pub(crate) async fn create(
 /// The time that a request may wait.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Patience {
+pub(crate) struct GetPromptQuery {
     /// Seconds to wait for the end of the prompt; default 0.
     wait_s: Option<Wait<WAIT_MOST>>,
 }
@@ -218,7 +217,7 @@ pub(crate) async fn show(
     State(app): State<App>,
     Caller(principal): Caller,
     Path(id): Path<String>,
-    Parameters(Patience { wait_s }): Parameters<Patience>,
+    Parameters(GetPromptQuery { wait_s }): Parameters<GetPromptQuery>,
 ) -> Result<Json<PromptInfo>, ApiError> {
     let wait = wait_s.map_or(Duration::ZERO, |Wait(wait)| wait);
     let found = app.engine().prompt(&principal, &prompt_name(&id)?, wait).await?;

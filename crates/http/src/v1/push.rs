@@ -92,7 +92,7 @@ impl EventsUpgrade {
     pub(crate) fn serve(self, app: &App, source: impl Source) -> Socket {
         let (response, socket) = self.handshake.accept(None);
         let config = app.config();
-        let patience = Patience {
+        let patience = StreamTimeouts {
             ping_interval: config.ping_interval,
             pong_timeout: config.pong_timeout,
             stall_timeout: config.stall_timeout,
@@ -108,7 +108,7 @@ impl EventsUpgrade {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Patience {
+struct StreamTimeouts {
     ping_interval: Duration,
     /// Without any sign of life.
     pong_timeout: Duration,
@@ -129,7 +129,7 @@ enum End {
 async fn push(
     socket: UpgradedSocket,
     mut source: impl Source,
-    patience: Patience,
+    patience: StreamTimeouts,
     shutdown: CancellationToken,
 ) {
     let (reading, writing) = socket.stream.into_split();
@@ -139,7 +139,7 @@ async fn push(
         let mut stopping = pin!(shutdown.cancelled());
         let mut ping = interval_at(Instant::now() + patience.ping_interval, patience.ping_interval);
         ping.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut signs = Signs::new();
+        let mut signs = Liveness::new();
         loop {
             let end = tokio::select! {
                 biased;
@@ -213,12 +213,12 @@ fn received(incoming: Result<IncomingMessage, Close>, outbox: &mut Outbox) -> Op
 
 /// Signs of life. A slow client answers pings late, but its TCP acknowledges.
 #[derive(Debug)]
-struct Signs {
+struct Liveness {
     last: Instant,
     acknowledged: u64,
 }
 
-impl Signs {
+impl Liveness {
     fn new() -> Self {
         Self {
             last: Instant::now(),

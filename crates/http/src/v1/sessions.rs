@@ -13,7 +13,7 @@ use himalia_wire::build::timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::answers::{CreatedResponse, EitherResponse, Empty, Fresh, ReplayedResponse, TaggedJson};
+use super::answers::{CreatedResponse, EitherResponse, Empty, NoStoreJson, ReplayedResponse, TaggedJson};
 use super::input::{
     Cursor, HyphenatedId, Key, Limit, Members, PAGE_MOST, Parameters, Seconds, key_of, limit, or_empty, page,
     parameters, seconds,
@@ -216,11 +216,11 @@ pub(crate) async fn usage(
     State(app): State<App>,
     Caller(principal): Caller,
     Path(id): Path<String>,
-) -> Result<Fresh<SandboxUsage>, ApiError> {
+) -> Result<NoStoreJson<SandboxUsage>, ApiError> {
     let session = session_id(&app, &principal, &id)?;
     let usage = app.engine().session_usage(&principal, session).await;
     let usage = usage.map_err(|error| of_session(error, &id))?;
-    Ok(Fresh(usage.into()))
+    Ok(NoStoreJson(usage.into()))
 }
 
 /// `DELETE /v1/sessions/{id}`: 204 when its kernel is gone. The sandbox ends with its last session.
@@ -272,7 +272,7 @@ pub(crate) async fn put(
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "SessionChange")]
-pub(crate) struct Change {
+pub(crate) struct ChangeSessionRequest {
     /// Labels with null are removed, others stay as they are.
     #[serde(default, deserialize_with = "or_empty")]
     #[schemars(
@@ -303,7 +303,7 @@ pub(crate) async fn change(
     State(app): State<App>,
     Caller(principal): Caller,
     Path(id): Path<String>,
-    Members(wanted): Members<Change>,
+    Members(wanted): Members<ChangeSessionRequest>,
 ) -> Result<Json<Session>, ApiError> {
     let session = session_id(&app, &principal, &id)?;
     let change = SessionChange {

@@ -81,8 +81,7 @@ pub(crate) struct CreatedToken {
 
 /// A page of the list.
 #[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "TokenPage")]
-pub(crate) struct Tokens {
+pub(crate) struct TokenPage {
     tokens: Vec<Token>,
     /// The cursor of the next page; null at the end.
     next: Option<String>,
@@ -138,7 +137,7 @@ pub(crate) async fn list(
     State(app): State<App>,
     Caller(principal): Caller,
     Parameters(wanted): Parameters<ListTokensQuery>,
-) -> Result<Json<Tokens>, ApiError> {
+) -> Result<Json<TokenPage>, ApiError> {
     let tokens = app.engine().tokens(&principal)?.into_iter().map(Token::from);
     let is_wanted = |token: &Token| {
         wanted
@@ -155,7 +154,7 @@ pub(crate) async fn list(
         limit(wanted.limit, PAGE_MOST),
         key,
     );
-    Ok(Json(Tokens { tokens, next }))
+    Ok(Json(TokenPage { tokens, next }))
 }
 
 /// `DELETE /v1/tokens/{token_id}`: 200 once it is refused; what it has open ends, and the workflow runs that it has started.

@@ -51,8 +51,7 @@ impl From<ToolApproval> for ToolApprovalView {
 
 /// A page of the list.
 #[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "ToolApprovalPage")]
-pub(crate) struct Approvals {
+pub(crate) struct ToolApprovalPage {
     approvals: Vec<ToolApprovalView>,
     /// The cursor of the next page; null at the end.
     next: Option<String>,
@@ -76,13 +75,13 @@ pub(crate) async fn list(
     State(app): State<App>,
     Caller(principal): Caller,
     Parameters(wanted): Parameters<ListToolApprovalsQuery>,
-) -> Result<Json<Approvals>, ApiError> {
+) -> Result<Json<ToolApprovalPage>, ApiError> {
     let all = app.engine().tool_approvals(&principal).await?;
     let key = |one: &ToolApprovalView| format!("{}/{} {} {}", one.owner, one.caller, one.template, one.tool);
     let mut all: Vec<ToolApprovalView> = all.into_iter().map(ToolApprovalView::from).collect();
     all.sort_by_cached_key(key);
     let (approvals, next) = page(all, wanted.cursor.as_ref(), limit(wanted.limit, PAGE_MOST), key);
-    Ok(Json(Approvals { approvals, next }))
+    Ok(Json(ToolApprovalPage { approvals, next }))
 }
 
 /// `DELETE /v1/tool-approvals/{approval_id}`: 204 once each call is asked for again.

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::answers::Fresh;
+use super::answers::NoStoreJson;
 use super::input::{Members, Parameters, Whole};
 use super::kernels::kernel_id;
 use super::sessions::of_session;
@@ -51,10 +51,10 @@ pub(crate) async fn servers(
     State(app): State<App>,
     Caller(principal): Caller,
     Path(id): Path<String>,
-) -> Result<Fresh<ApiServers>, ApiError> {
+) -> Result<NoStoreJson<ApiServers>, ApiError> {
     let kernel = kernel_id(&app, &principal, &id, None)?;
     let servers = app.engine().tool_servers(&principal, kernel).await;
-    Ok(Fresh(servers.map_err(|error| of_session(error, &id))?))
+    Ok(NoStoreJson(servers.map_err(|error| of_session(error, &id))?))
 }
 
 /// `GET /v1/sessions/{id}/tools`.
@@ -63,7 +63,7 @@ pub(crate) async fn search(
     Caller(principal): Caller,
     Path(id): Path<String>,
     Parameters(wanted): Parameters<SearchToolsQuery>,
-) -> Result<Fresh<FoundTools>, ApiError> {
+) -> Result<NoStoreJson<FoundTools>, ApiError> {
     let kernel = kernel_id(&app, &principal, &id, None)?;
     let limit = wanted
         .limit
@@ -74,7 +74,7 @@ pub(crate) async fn search(
         .engine()
         .search_tools(&principal, kernel, server, &query, limit)
         .await;
-    Ok(Fresh(found.map_err(|error| of_session(error, &id))?))
+    Ok(NoStoreJson(found.map_err(|error| of_session(error, &id))?))
 }
 
 /// `GET /v1/sessions/{id}/tools/{tool}`.
@@ -82,10 +82,10 @@ pub(crate) async fn show(
     State(app): State<App>,
     Caller(principal): Caller,
     Path((id, tool)): Path<(String, String)>,
-) -> Result<Fresh<ToolInfo>, ApiError> {
+) -> Result<NoStoreJson<ToolInfo>, ApiError> {
     let kernel = kernel_id(&app, &principal, &id, None)?;
     let info = app.engine().tool_info(&principal, kernel, &tool).await;
-    Ok(Fresh(info.map_err(|error| of_session(error, &id))?))
+    Ok(NoStoreJson(info.map_err(|error| of_session(error, &id))?))
 }
 
 /// `POST /v1/sessions/{id}/tools/calls`.
@@ -94,7 +94,7 @@ pub(crate) async fn call(
     Caller(principal): Caller,
     Path(id): Path<String>,
     Members(call): Members<NewCall>,
-) -> Result<Fresh<ToolReply>, ApiError> {
+) -> Result<NoStoreJson<ToolReply>, ApiError> {
     let kernel = kernel_id(&app, &principal, &id, None)?;
     let call = CallTool {
         tool: call.tool,
@@ -105,5 +105,5 @@ pub(crate) async fn call(
         line: None,
     };
     let reply = app.engine().call_tool(&principal, kernel, call).await;
-    Ok(Fresh(reply.map_err(|error| of_session(error, &id))?))
+    Ok(NoStoreJson(reply.map_err(|error| of_session(error, &id))?))
 }

@@ -6,7 +6,7 @@ use himalia_wire::build::timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::answers::Fresh;
+use super::answers::NoStoreJson;
 use super::input::Parameters;
 use crate::app::App;
 use crate::auth::Caller;
@@ -64,7 +64,8 @@ struct Disk {
 
 /// The usage of one caller, now and today.
 #[derive(Debug, Serialize, JsonSchema)]
-struct OfCaller {
+#[schemars(rename = "OfCaller")]
+struct CallerUsageView {
     caller: String,
     executions: u64,
     execution_ms: u64,
@@ -74,7 +75,7 @@ struct OfCaller {
     buffered_bytes: u64,
 }
 
-impl From<CallerUsage> for OfCaller {
+impl From<CallerUsage> for CallerUsageView {
     fn from(usage: CallerUsage) -> Self {
         Self {
             caller: usage.caller,
@@ -136,7 +137,7 @@ pub(crate) struct Usage {
     /// The duration of the executions.
     execution_ms: u64,
     /// All callers for the scope `admin` and the operator, otherwise the one that asks.
-    callers: Vec<OfCaller>,
+    callers: Vec<CallerUsageView>,
 }
 
 impl From<OwnerUsage> for Usage {
@@ -170,7 +171,7 @@ impl From<OwnerUsage> for Usage {
             starts_per_second: usage.starts_per_second,
             executions: usage.executions,
             execution_ms: usage.execution_ms,
-            callers: usage.callers.into_iter().map(OfCaller::from).collect(),
+            callers: usage.callers.into_iter().map(CallerUsageView::from).collect(),
         }
     }
 }
@@ -180,7 +181,7 @@ pub(crate) async fn show(
     State(app): State<App>,
     Caller(principal): Caller,
     Parameters(UsageOwnerQuery { tenant }): Parameters<UsageOwnerQuery>,
-) -> Result<Fresh<Usage>, ApiError> {
+) -> Result<NoStoreJson<Usage>, ApiError> {
     let usage = app.engine().usage(&principal, tenant.as_deref()).await?;
-    Ok(Fresh(usage.into()))
+    Ok(NoStoreJson(usage.into()))
 }

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::answers::{Arrow, EitherResponse, Fresh, KernelMade};
+use super::answers::{Arrow, EitherResponse, KernelMade, NoStoreJson};
 use super::content_headers;
 use super::input::{Cursor, Limit, PAGE_MOST, Parameters, Whole};
 use super::kernels::kernel_id;
@@ -79,7 +79,7 @@ impl JsonSchema for OneVariable {
 /// The part of a variable, and its form.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Part {
+pub(crate) struct GetVariableQuery {
     /// A kernel of the session; default: the first one.
     kernel: Option<String>,
     offset: Option<u64>,
@@ -111,7 +111,7 @@ pub(crate) async fn list(
     Caller(principal): Caller,
     Path(id): Path<String>,
     Parameters(wanted): Parameters<ListVariablesQuery>,
-) -> Result<KernelMade<Fresh<ListedVariables>>, ApiError> {
+) -> Result<KernelMade<NoStoreJson<ListedVariables>>, ApiError> {
     let offset = match wanted.cursor {
         None => 0,
         Some(Cursor(text)) => text
@@ -122,7 +122,7 @@ pub(crate) async fn list(
     let kernel = kernel_id(&app, &principal, &id, wanted.kernel.as_deref())?;
     let reply = app.engine().variables(&principal, kernel, offset, limit).await;
     let reply = reply.map_err(|error| of_session(error, &id))?;
-    Ok(KernelMade(Fresh(ListedVariables {
+    Ok(KernelMade(NoStoreJson(ListedVariables {
         variables: reply.variables,
         next: reply.next.map(|next| Cursor::<LIST>::write(&next.to_string())),
         total: reply.total,
@@ -139,9 +139,9 @@ pub(crate) async fn show(
     State(app): State<App>,
     Caller(principal): Caller,
     Path((id, name)): Path<(String, String)>,
-    Parameters(mut part): Parameters<Part>,
+    Parameters(mut part): Parameters<GetVariableQuery>,
     headers: HeaderMap,
-) -> Result<KernelMade<EitherResponse<Fresh<OneVariable>, Arrow>>, ApiError> {
+) -> Result<KernelMade<EitherResponse<NoStoreJson<OneVariable>, Arrow>>, ApiError> {
     let kernel = part.kernel.take();
     let wanted = read(part, &headers)?;
     let kernel = kernel_id(&app, &principal, &id, kernel.as_deref())?;
@@ -154,9 +154,9 @@ pub(crate) async fn show(
 }
 
 /// The gateway's incarnation replaces one from the kernel.
-fn with_incarnation(mut content: Map<String, Value>, incarnation: u32) -> Fresh<OneVariable> {
+fn with_incarnation(mut content: Map<String, Value>, incarnation: u32) -> NoStoreJson<OneVariable> {
     content.remove("incarnation");
-    Fresh(OneVariable { content, incarnation })
+    NoStoreJson(OneVariable { content, incarnation })
 }
 
 fn arrow(page: &VariablePage, stream: bytes::Bytes) -> Response {
@@ -178,7 +178,7 @@ fn arrow(page: &VariablePage, stream: bytes::Bytes) -> Response {
     response
 }
 
-fn read(part: Part, headers: &HeaderMap) -> Result<VariableQuery, ApiError> {
+fn read(part: GetVariableQuery, headers: &HeaderMap) -> Result<VariableQuery, ApiError> {
     let descending = part.descending;
     let sort = part.sort.map(|by| VariableSort { by, descending });
     if descending && sort.is_none() {

@@ -37,7 +37,7 @@ const LOGGED_DROPS: u64 = 5;
 
 /// The shared state of the two directions of a connection.
 #[derive(Debug, Default)]
-pub(super) struct Signs {
+pub(super) struct Liveness {
     /// Something was received since the last look.
     pub(super) alive: AtomicBool,
     /// The socket is not being read, so silence says nothing.
@@ -52,7 +52,7 @@ pub(super) struct Receive<'a, R, S> {
     pub(super) requests: &'a S,
     pub(super) framing: Framing,
     pub(super) limits: Limits,
-    pub(super) signs: &'a Signs,
+    pub(super) signs: &'a Liveness,
     pub(super) out: mpsc::Sender<OutgoingMessage>,
     pub(super) clients: &'a Clients,
 }

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::framing::Framing;
 use super::positions::Positions;
-use super::receive::{Receive, Signs, Sink};
+use super::receive::{Liveness, Receive, Sink};
 use super::transmit::{Source, Transmit, settle};
 use crate::app::App;
 use crate::ws::{self, Close, Outbox, Reader, UpgradedSocket};
@@ -91,7 +91,7 @@ impl Session {
             clients: Arc::clone(&self.clients),
             counted: 0,
         };
-        let signs = Signs::default();
+        let signs = Liveness::default();
         let (out, asked) = mpsc::channel(ASKED);
         let receive = Receive {
             kernel,

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::framing::Framing;
 use super::positions::Positions;
-use super::receive::Signs;
+use super::receive::Liveness;
 use super::session::End;
 use crate::socket::WriteHalf;
 use crate::ws::{Close, Outbox};
@@ -84,7 +84,7 @@ impl<F: Source> Transmit<F> {
     /// Until the connection has to end. Messages that the feed has handed out are in the outbox when this is cancelled.
     pub(super) async fn run(
         &mut self,
-        signs: &Signs,
+        signs: &Liveness,
         shutdown: &CancellationToken,
         mut asked: mpsc::Receiver<OutgoingMessage>,
     ) -> End {

@@ -30,7 +30,7 @@ use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::openapi::{Answer, Operation};
 use images::WithStatus;
-use request::{ExecuteRequest, NewExecution, Patience, WAIT};
+use request::{ExecuteRequest, NewExecution, ResponseTiming, WAIT};
 pub(super) use request::{Form, WAIT_MOST};
 use stream::EventStream;
 pub(super) use stream::Framing;
@@ -52,8 +52,7 @@ const LIST: char = 'e';
 
 /// A page of the list.
 #[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "ExecutionPage")]
-pub(crate) struct Executions {
+pub(crate) struct ExecutionPage {
     executions: Vec<ExecutionBrief>,
     /// The cursor of the next page; null at the end.
     next: Option<String>,
@@ -120,7 +119,7 @@ pub(crate) async fn create(
     let answer = if background {
         let result = app.engine().execution(&principal, taken.id).await?;
         let made = images::answer(&app, &principal, result, bounds, |result| result).await?;
-        EitherResponse::One(SoFar(WithStatus(StatusCode::ACCEPTED, made)))
+        EitherResponse::One(CurrentResult(WithStatus(StatusCode::ACCEPTED, made)))
     } else {
         match form {
             Form::Json => {
@@ -128,7 +127,7 @@ pub(crate) async fn create(
                 let result = patient(&app, feed, wait).await?;
                 let status = status_of(&result);
                 let made = images::answer(&app, &principal, result, bounds, |result| result).await?;
-                EitherResponse::One(SoFar(WithStatus(status, made)))
+                EitherResponse::One(CurrentResult(WithStatus(status, made)))
             }
             Form::Events(framing) => {
                 let feed = app.engine().follow_execution(&principal, taken.id, None).await?;
@@ -145,15 +144,15 @@ pub(crate) async fn create(
 
 /// A result with 200 when the execution has ended, and else with 202.
 #[derive(Debug)]
-pub(crate) struct SoFar(WithStatus<ExecutionResult>);
+pub(crate) struct CurrentResult(WithStatus<ExecutionResult>);
 
-impl IntoResponse for SoFar {
+impl IntoResponse for CurrentResult {
     fn into_response(self) -> Response {
         self.0.into_response()
     }
 }
 
-impl Answer for SoFar {
+impl Answer for CurrentResult {
     fn describe(operation: &mut Operation<'_>) {
         Json::<ExecutionResult>::describe(operation);
         JsonWithStatus::<202, ExecutionResult>::describe(operation);
@@ -161,10 +160,14 @@ impl Answer for SoFar {
 }
 
 /// Waits as a new execution is waited for. The result is as of then.
-async fn patient(app: &App, mut feed: ExecutionFeed, wait: Patience) -> Result<ExecutionResult, ApiError> {
+async fn patient(
+    app: &App,
+    mut feed: ExecutionFeed,
+    wait: ResponseTiming,
+) -> Result<ExecutionResult, ApiError> {
     match wait {
-        Patience::Exact(wait) => waited(app, &mut feed, WaitUntil::Settled, wait).await,
-        Patience::Usual { queued } => {
+        ResponseTiming::Exact(wait) => waited(app, &mut feed, Until::Settled, wait).await,
+        ResponseTiming::Usual { queued } => {
             let since = Instant::now();
             let result = waited(app, &mut feed, WaitUntil::Begun, queued).await?;
             if result.status == ExecutionStatus::Queued {
@@ -212,7 +215,7 @@ pub(crate) async fn list(
     Path(id): Path<String>,
     Parameters(wanted): Parameters<ListExecutionsQuery>,
     headers: HeaderMap,
-) -> Result<TaggedJson<Executions>, ApiError> {
+) -> Result<TaggedJson<ExecutionPage>, ApiError> {
     let kernel = kernel_id(&app, &principal, &id, wanted.kernel.as_deref())?;
     let executions = app.engine().executions(&principal, kernel).await;
     let mut executions = executions.map_err(|error| of_session(error, &id))?;
@@ -232,7 +235,7 @@ pub(crate) async fn list(
         key,
     );
     let bytes = executions.len() * BRIEF_BYTES;
-    let made = || TaggedJson::json(&headers, &Executions { executions, next });
+    let made = || TaggedJson::json(&headers, &ExecutionPage { executions, next });
     app.engine().answer_in_turn(&principal, bytes, made).await?
 }
 
@@ -310,7 +313,7 @@ pub(crate) struct OutputPart {
 /// A part of the text of an execution.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Page {
+pub(crate) struct GetOutputQuery {
     /// The `next` of the page before: the first byte. Default 0.
     cursor: Option<u64>,
     /// Maximum number of bytes; default 65,536.
@@ -323,7 +326,7 @@ pub(crate) async fn output(
     State(app): State<App>,
     Caller(principal): Caller,
     Path(id): Path<String>,
-    Parameters(Page { cursor, limit }): Parameters<Page>,
+    Parameters(GetOutputQuery { cursor, limit }): Parameters<GetOutputQuery>,
     headers: HeaderMap,
 ) -> Result<EitherResponse<Json<OutputPart>, PlainText>, ApiError> {
     let first = cursor.unwrap_or(0);
@@ -353,7 +356,7 @@ pub(crate) async fn output(
 /// The position at which a stream starts.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Begin {
+pub(crate) struct StreamExecutionQuery {
     /// Continue after this number.
     after: Option<u64>,
 }
@@ -365,7 +368,7 @@ pub(crate) async fn events(
     Caller(principal): Caller,
     Path(id): Path<String>,
     LastEventId(last): LastEventId,
-    Parameters(Begin { after }): Parameters<Begin>,
+    Parameters(StreamExecutionQuery { after }): Parameters<StreamExecutionQuery>,
     headers: HeaderMap,
     Upgrade(asked): Upgrade,
 ) -> Result<EitherResponse<EventStream, Socket>, ApiError> {

@@ -30,7 +30,7 @@ pub(super) struct ExecuteRequest {
     /// It is answered at once, whatever the form of the answer.
     pub(super) background: bool,
     /// Time that one JSON response waits.
-    pub(super) wait: Patience,
+    pub(super) wait: ResponseTiming,
     /// Images in one JSON answer.
     pub(super) images: images::Bounds,
     /// Absent: the first one.
@@ -39,7 +39,7 @@ pub(super) struct ExecuteRequest {
 
 /// The time that a response waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Patience {
+pub(super) enum ResponseTiming {
     /// As its caller says.
     Exact(Duration),
     /// The caller does not say it: [`WAIT`], and so long for the beginning.
@@ -140,9 +140,9 @@ impl NewExecution {
             Some(Wait(wait)) if background && !wait.is_zero() => {
                 return Err(ApiError::bad_field("wait_s", "must be 0 with background"));
             }
-            Some(Wait(wait)) => Patience::Exact(wait),
-            None if background => Patience::Exact(Duration::ZERO),
-            None => Patience::Usual {
+            Some(Wait(wait)) => ResponseTiming::Exact(wait),
+            None if background => ResponseTiming::Exact(Duration::ZERO),
+            None => ResponseTiming::Usual {
                 queued: timeout.map_or(WAIT, |limit| limit.saturating_add(STOP_TIME).min(WAIT)),
             },
         };
@@ -204,7 +204,7 @@ mod tests {
         let plain = requested(r#"{"code": "x"}"#);
         assert_eq!(
             (plain.execute.timeout, plain.wait),
-            (None, Patience::Usual { queued: WAIT })
+            (None, ResponseTiming::Usual { queued: WAIT })
         );
         for (body, wait) in [
             (r#"{"code": "x", "background": true}"#, Duration::ZERO),
@@ -215,7 +215,7 @@ mod tests {
             let other = requested(body);
             assert_eq!(
                 (other.wait, other.execute),
-                (Patience::Exact(wait), plain.execute.clone())
+                (ResponseTiming::Exact(wait), plain.execute.clone())
             );
         }
         let pictures = requested(r#"{"code": "x", "image_bytes": 5}"#);
@@ -232,7 +232,7 @@ mod tests {
             ),
             (r#"{"code": "x", "timeout_s": 3600}"#, WAIT),
         ] {
-            assert_eq!(requested(body).wait, Patience::Usual { queued });
+            assert_eq!(requested(body).wait, ResponseTiming::Usual { queued });
         }
     }
 
