@@ -47,7 +47,7 @@ mod router;
 mod routes;
 mod socket;
 mod traced;
-mod unread;
+mod unread_body;
 mod v1;
 mod variables;
 mod viewer;

@@ -20,7 +20,7 @@ use crate::jupyter::policy;
 use crate::openapi::openapi;
 use crate::prefix::{self, Target};
 use crate::relay::{self, relay};
-use crate::{render, routes, unread};
+use crate::{render, routes, unread_body};
 
 /// The facade as an axum router, for embedding. Without [`serve`](crate::serve) there is no limit on connections, no
 /// header timeout, and WebSocket handshakes are refused, since they need the raw socket.
@@ -62,7 +62,7 @@ pub(crate) fn app_and_router(
     let router = Router::new()
         .fallback_service(entry)
         .layer(middleware::from_fn(caught::panics))
-        .layer(middleware::from_fn(unread::read_rest))
+        .layer(middleware::from_fn(unread_body::read_rest))
         .layer(middleware::from_fn(render::errors))
         .layer(middleware::from_fn_with_state(app.clone(), cors))
         .layer(middleware::from_fn_with_state(app.clone(), identify));

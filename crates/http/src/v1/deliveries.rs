@@ -70,8 +70,7 @@ impl From<DeliveryInfo> for Delivery {
 
 /// A page of deliveries.
 #[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "DeliveryPage")]
-pub(crate) struct Deliveries {
+pub(crate) struct DeliveryPage {
     deliveries: Vec<Delivery>,
     /// The cursor of the next page; null at the end.
     next: Option<String>,
@@ -80,7 +79,7 @@ pub(crate) struct Deliveries {
 /// A query for deliveries.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct ListedDeliveries {
+pub(crate) struct ListDeliveriesQuery {
     /// The `next` of the page before.
     cursor: Option<Cursor<LIST>>,
     /// Deliveries of a page; default 1,000.
@@ -91,11 +90,11 @@ pub(crate) struct ListedDeliveries {
 const LIST: char = 'i';
 
 /// A page of deliveries, the latest first.
-pub(crate) fn delivery_page(mut all: Vec<DeliveryInfo>, wanted: &ListedDeliveries) -> Deliveries {
+pub(crate) fn delivery_page(mut all: Vec<DeliveryInfo>, wanted: &ListDeliveriesQuery) -> DeliveryPage {
     let key = |one: &DeliveryInfo| format!("{:020} {}", i64::MAX - one.created_micros, one.id);
     all.sort_by_cached_key(key);
     let (found, next) = page(all, wanted.cursor.as_ref(), limit(wanted.limit, PAGE_MOST), key);
-    Deliveries {
+    DeliveryPage {
         deliveries: found.into_iter().map(Delivery::from).collect(),
         next,
     }
@@ -106,8 +105,8 @@ pub(crate) async fn of_run(
     State(app): State<App>,
     Caller(principal): Caller,
     Path(run): Path<String>,
-    Parameters(wanted): Parameters<ListedDeliveries>,
-) -> Result<Json<Deliveries>, ApiError> {
+    Parameters(wanted): Parameters<ListDeliveriesQuery>,
+) -> Result<Json<DeliveryPage>, ApiError> {
     let all = app
         .engine()
         .deliveries(&principal, DeliveriesOf::Run, &run)

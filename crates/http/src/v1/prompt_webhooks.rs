@@ -14,7 +14,7 @@ use serde_json::Map;
 use uuid::Uuid;
 
 use super::answers::{Empty, JsonWithStatus, ShownOnce};
-use super::deliveries::{Deliveries, ListedDeliveries, delivery_page};
+use super::deliveries::{DeliveryPage, ListDeliveriesQuery, delivery_page};
 use super::input::{Cursor, Limit, Members, Parameters, Text};
 use super::schedules::date;
 use super::triggers::trigger_page;
@@ -106,8 +106,7 @@ pub(crate) async fn create(
 
 /// A page of the list.
 #[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "PromptWebhookPage")]
-pub(crate) struct Webhooks {
+pub(crate) struct PromptWebhookPage {
     webhooks: Vec<PromptWebhook>,
     /// The cursor of the next page; null at the end.
     next: Option<String>,
@@ -131,10 +130,10 @@ pub(crate) async fn list(
     State(app): State<App>,
     Caller(principal): Caller,
     Parameters(wanted): Parameters<ListPromptWebhooksQuery>,
-) -> Result<Json<Webhooks>, ApiError> {
+) -> Result<Json<PromptWebhookPage>, ApiError> {
     let wanted = (wanted.cursor.as_ref(), wanted.limit);
     let (webhooks, next) = trigger_page(&app, &principal, KIND, wanted, |info| Ok(info.into())).await?;
-    Ok(Json(Webhooks { webhooks, next }))
+    Ok(Json(PromptWebhookPage { webhooks, next }))
 }
 
 /// `DELETE /v1/prompt-webhooks/{prompt_webhook}`: 204. Nothing more is posted, and no answer is taken.
@@ -152,8 +151,8 @@ pub(crate) async fn deliveries(
     State(app): State<App>,
     Caller(principal): Caller,
     Path(text): Path<String>,
-    Parameters(wanted): Parameters<ListedDeliveries>,
-) -> Result<Json<Deliveries>, ApiError> {
+    Parameters(wanted): Parameters<ListDeliveriesQuery>,
+) -> Result<Json<DeliveryPage>, ApiError> {
     let all = app
         .engine()
         .deliveries(&principal, DeliveriesOf::Trigger(KIND), &text)

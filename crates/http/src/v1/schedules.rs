@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::answers::{CreatedResponse, Empty, ShownOnce};
-use super::deliveries::{Deliveries, ListedDeliveries, delivery_page};
+use super::deliveries::{DeliveryPage, ListDeliveriesQuery, delivery_page};
 use super::input::{Cursor, Limit, Members, Parameters, Text, Whole};
 use super::runs::ListedRun;
 use super::runs::start::TIMEOUT_MOST;
@@ -208,8 +208,7 @@ pub(crate) async fn create(
 
 /// A page of the list.
 #[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "SchedulePage")]
-pub(crate) struct Schedules {
+pub(crate) struct SchedulePage {
     schedules: Vec<Schedule>,
     /// The cursor of the next page; null at the end.
     next: Option<String>,
@@ -233,10 +232,10 @@ pub(crate) async fn list(
     State(app): State<App>,
     Caller(principal): Caller,
     Parameters(wanted): Parameters<ListSchedulesQuery>,
-) -> Result<Json<Schedules>, ApiError> {
+) -> Result<Json<SchedulePage>, ApiError> {
     let wanted = (wanted.cursor.as_ref(), wanted.limit);
     let (schedules, next) = trigger_page(&app, &principal, KIND, wanted, Schedule::of).await?;
-    Ok(Json(Schedules { schedules, next }))
+    Ok(Json(SchedulePage { schedules, next }))
 }
 
 /// `GET /v1/schedules/{schedule}`.
@@ -278,8 +277,8 @@ pub(crate) async fn deliveries(
     State(app): State<App>,
     Caller(principal): Caller,
     Path(text): Path<String>,
-    Parameters(wanted): Parameters<ListedDeliveries>,
-) -> Result<Json<Deliveries>, ApiError> {
+    Parameters(wanted): Parameters<ListDeliveriesQuery>,
+) -> Result<Json<DeliveryPage>, ApiError> {
     let all = app
         .engine()
         .deliveries(&principal, DeliveriesOf::Trigger(KIND), &text)

@@ -157,8 +157,7 @@ pub(crate) async fn publish(
 
 /// A page of the list.
 #[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "SkillPage")]
-pub(crate) struct Skills {
+pub(crate) struct SkillPage {
     skills: Vec<ListedSkill>,
     /// The cursor of the next page; null at the end.
     next: Option<String>,
@@ -182,7 +181,7 @@ pub(crate) async fn list(
     State(app): State<App>,
     Caller(principal): Caller,
     Parameters(wanted): Parameters<ListSkillsQuery>,
-) -> Result<Json<Skills>, ApiError> {
+) -> Result<Json<SkillPage>, ApiError> {
     let mut all: Vec<ListedSkill> = Vec::new();
     for info in app.engine().skills(&principal, None).await? {
         match all.last_mut() {
@@ -205,13 +204,13 @@ pub(crate) async fn list(
     }
     let key = |one: &ListedSkill| one.name.clone();
     let (skills, next) = page(all, wanted.cursor.as_ref(), limit(wanted.limit, PAGE_MOST), key);
-    Ok(Json(Skills { skills, next }))
+    Ok(Json(SkillPage { skills, next }))
 }
 
 /// The version of a skill.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct OfVersion {
+pub(crate) struct VersionQuery {
     /// Default: the latest one.
     pub(crate) version: Option<String>,
 }
@@ -219,7 +218,7 @@ pub(crate) struct OfVersion {
 /// The versions of a skill.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct OfVersions {
+pub(crate) struct DeleteVersionsQuery {
     /// Default: all of them.
     pub(crate) version: Option<String>,
 }
@@ -229,7 +228,7 @@ pub(crate) async fn show(
     State(app): State<App>,
     Caller(principal): Caller,
     Path(name): Path<String>,
-    Parameters(wanted): Parameters<OfVersion>,
+    Parameters(wanted): Parameters<VersionQuery>,
 ) -> Result<Json<ShownSkill>, ApiError> {
     let found = app
         .engine()
@@ -244,7 +243,7 @@ pub(crate) async fn delete(
     State(app): State<App>,
     Caller(principal): Caller,
     Path(name): Path<String>,
-    Parameters(wanted): Parameters<OfVersions>,
+    Parameters(wanted): Parameters<DeleteVersionsQuery>,
 ) -> Result<Empty<204>, ApiError> {
     app.engine()
         .delete_skill(&principal, &name, wanted.version.as_deref())

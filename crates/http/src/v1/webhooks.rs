@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::answers::{Empty, JsonWithStatus, ShownOnce};
-use super::deliveries::{Deliveries, ListedDeliveries, delivery_page};
+use super::deliveries::{DeliveryPage, ListDeliveriesQuery, delivery_page};
 use super::input::{Cursor, Limit, Members, Parameters, Text, Whole};
 use super::runs::ListedRun;
 use super::runs::start::TIMEOUT_MOST;
@@ -169,8 +169,7 @@ pub(crate) async fn create(
 
 /// A page of the list.
 #[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "WebhookPage")]
-pub(crate) struct Webhooks {
+pub(crate) struct WebhookPage {
     webhooks: Vec<Webhook>,
     /// The cursor of the next page; null at the end.
     next: Option<String>,
@@ -194,11 +193,11 @@ pub(crate) async fn list(
     State(app): State<App>,
     Caller(principal): Caller,
     Parameters(wanted): Parameters<ListWebhooksQuery>,
-) -> Result<Json<Webhooks>, ApiError> {
+) -> Result<Json<WebhookPage>, ApiError> {
     let wanted = (wanted.cursor.as_ref(), wanted.limit);
     let (webhooks, next) =
         trigger_page(&app, &principal, KIND, wanted, |info| Webhook::of(&app, info)).await?;
-    Ok(Json(Webhooks { webhooks, next }))
+    Ok(Json(WebhookPage { webhooks, next }))
 }
 
 /// `GET /v1/webhooks/{webhook}`.
@@ -240,8 +239,8 @@ pub(crate) async fn deliveries(
     State(app): State<App>,
     Caller(principal): Caller,
     Path(text): Path<String>,
-    Parameters(wanted): Parameters<ListedDeliveries>,
-) -> Result<Json<Deliveries>, ApiError> {
+    Parameters(wanted): Parameters<ListDeliveriesQuery>,
+) -> Result<Json<DeliveryPage>, ApiError> {
     let all = app
         .engine()
         .deliveries(&principal, DeliveriesOf::Trigger(KIND), &text)

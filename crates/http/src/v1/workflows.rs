@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::answers::{CreatedResponse, EitherResponse, Empty};
 use super::input::{Cursor, Limit, Members, PAGE_MOST, Parameters, limit, page};
-use super::skills::{OfVersion, OfVersions};
+use super::skills::{DeleteVersionsQuery, VersionQuery};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::error::ApiError;
@@ -93,8 +93,7 @@ pub(crate) async fn publish(
 
 /// A page of the list.
 #[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "WorkflowPage")]
-pub(crate) struct Workflows {
+pub(crate) struct WorkflowPage {
     workflows: Vec<ListedWorkflow>,
     /// The cursor of the next page; null at the end.
     next: Option<String>,
@@ -118,7 +117,7 @@ pub(crate) async fn list(
     State(app): State<App>,
     Caller(principal): Caller,
     Parameters(wanted): Parameters<ListWorkflowsQuery>,
-) -> Result<Json<Workflows>, ApiError> {
+) -> Result<Json<WorkflowPage>, ApiError> {
     let mut all: Vec<ListedWorkflow> = Vec::new();
     for info in app.engine().workflows(&principal).await? {
         match all.last_mut() {
@@ -136,7 +135,7 @@ pub(crate) async fn list(
     }
     let key = |one: &ListedWorkflow| one.name.clone();
     let (workflows, next) = page(all, wanted.cursor.as_ref(), limit(wanted.limit, PAGE_MOST), key);
-    Ok(Json(Workflows { workflows, next }))
+    Ok(Json(WorkflowPage { workflows, next }))
 }
 
 /// `GET /v1/workflows/{workflow}?version=`: with its definition.
@@ -144,7 +143,7 @@ pub(crate) async fn show(
     State(app): State<App>,
     Caller(principal): Caller,
     Path(name): Path<String>,
-    Parameters(wanted): Parameters<OfVersion>,
+    Parameters(wanted): Parameters<VersionQuery>,
 ) -> Result<Json<ShownWorkflow>, ApiError> {
     let found = app
         .engine()
@@ -158,7 +157,7 @@ pub(crate) async fn delete(
     State(app): State<App>,
     Caller(principal): Caller,
     Path(name): Path<String>,
-    Parameters(wanted): Parameters<OfVersions>,
+    Parameters(wanted): Parameters<DeleteVersionsQuery>,
 ) -> Result<Empty<204>, ApiError> {
     app.engine()
         .delete_workflow(&principal, &name, wanted.version.as_deref())

@@ -1,10 +1,10 @@
 //! `/v1/sessions/{id}/executions`, `/v1/executions`: code that runs once, and its result at any later time.
 
+mod accepted;
 mod images;
 mod request;
 mod session_stream;
 pub(super) mod stream;
-mod taken;
 mod text;
 
 use std::time::{Duration, Instant};
@@ -29,12 +29,12 @@ use crate::app::App;
 use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::openapi::{Answer, Operation};
+use accepted::AcceptedExecution;
 use images::WithStatus;
 use request::{ExecuteRequest, NewExecution, ResponseTiming, WAIT};
 pub(super) use request::{Form, WAIT_MOST};
 use stream::EventStream;
 pub(super) use stream::Framing;
-use taken::AcceptedExecution;
 
 pub(crate) use session_stream::all as session_events;
 

@@ -169,7 +169,7 @@ impl From<StepView> for ShownStep {
 /// The item of a step.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct OfItem {
+pub(crate) struct StepItemQuery {
     /// For a step with a list, the item whose inputs and outputs are shown; default 0.
     item: Option<Whole<0, ITEM_MOST>>,
 }
@@ -179,7 +179,7 @@ pub(crate) async fn step(
     State(app): State<App>,
     Caller(principal): Caller,
     Path((id, step)): Path<(String, String)>,
-    Parameters(OfItem { item }): Parameters<OfItem>,
+    Parameters(StepItemQuery { item }): Parameters<StepItemQuery>,
 ) -> Result<Json<ShownStep>, ApiError> {
     let item = item.map_or(0, |Whole(item)| u32::try_from(item).unwrap_or(u32::MAX - 1));
     let found = app.engine().workflow_step(&principal, &id, &step, item).await?;

@@ -3,7 +3,7 @@
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 
-use super::SoFar;
+use super::CurrentResult;
 use super::stream::EventStream;
 use crate::openapi::{Answer, Operation};
 use crate::v1::answers::EitherResponse;
@@ -14,7 +14,7 @@ pub(crate) struct AcceptedExecution {
     pub(super) location: String,
     /// It was there already, under the same idempotency key.
     pub(super) repeated: bool,
-    pub(super) answer: EitherResponse<SoFar, EventStream>,
+    pub(super) answer: EitherResponse<CurrentResult, EventStream>,
 }
 
 impl IntoResponse for AcceptedExecution {
@@ -33,7 +33,7 @@ impl IntoResponse for AcceptedExecution {
 
 impl Answer for AcceptedExecution {
     fn describe(operation: &mut Operation<'_>) {
-        SoFar::describe(operation);
+        CurrentResult::describe(operation);
         EventStream::describe(operation);
         for status in [200, 202] {
             operation.header(status, "Location", "Address of the execution.");
