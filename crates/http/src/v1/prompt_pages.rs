@@ -16,7 +16,7 @@ pub(crate) const MERGED: MergedList = MergedList {
     merge,
 };
 
-/// The format of `OpenPrompts` in `prompts`.
+/// The format of `OpenPromptPage` in `prompts`.
 #[derive(Serialize, Deserialize)]
 struct PromptList<'a> {
     #[serde(borrow)]
