@@ -10,13 +10,16 @@ use serde_json::value::RawValue;
 
 use crate::error::ApiError;
 
+/// Merges the parts of all replicas. The last argument has the names of the replicas that did not respond.
+pub(crate) type MergeParts = fn(&ListRequest<'_>, &[Part], &[String]) -> Result<Response, ApiError>;
+
 /// A list that all replicas have a part of.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MergedList {
     /// If a replica does not respond, the request fails. Otherwise a header of the response names the replica.
     pub(crate) complete: bool,
-    /// Merges the parts of all replicas. The last argument has the names of the replicas that did not respond.
-    pub(crate) merge: fn(&ListRequest<'_>, &[Part], &[String]) -> Result<Response, ApiError>,
+    /// Merges the parts.
+    pub(crate) merge: MergeParts,
 }
 
 /// The request of a client for a list.
