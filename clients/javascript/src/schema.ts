@@ -11,7 +11,7 @@ export interface AccessToken {
   /** Null: it does not expire. */
   expires: string | null;
   id: string;
-  /** The tenant of its owner, or `operator`. */
+  /** Tenant, or `operator`. */
   owner: string;
   scope: Scope;
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::{HeaderValue, Request};
-use himalia_engine::{EngineError, Principal, Sought, SpanKind, Traces};
+use himalia_engine::{EngineError, Principal, ResourceRef, SpanKind, Traces};
 use himalia_relay::{Body, Peer, Pool, Response, SendError};
 
 use crate::directory::{Directory, Location};
@@ -115,7 +115,7 @@ impl Cluster {
     pub async fn locate(
         &self,
         principal: &Principal,
-        sought: &Sought,
+        sought: &ResourceRef,
         again: bool,
     ) -> Result<Option<Location>, EngineError> {
         if self.directory.has(principal, sought) {
@@ -133,7 +133,11 @@ impl Cluster {
     }
 
     /// Returns whether another replica owns the object. Known locations of others are not used.
-    pub async fn is_elsewhere(&self, principal: &Principal, sought: &Sought) -> Result<bool, EngineError> {
+    pub async fn is_elsewhere(
+        &self,
+        principal: &Principal,
+        sought: &ResourceRef,
+    ) -> Result<bool, EngineError> {
         if self.directory.has(principal, sought) {
             return Ok(false);
         }

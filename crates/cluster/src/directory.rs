@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 
 use futures_util::future::BoxFuture;
-use himalia_engine::{EngineError, Principal, Sought};
+use himalia_engine::{EngineError, Principal, ResourceRef};
 use himalia_relay::Peer;
 
 /// The owner of an object.
@@ -23,13 +23,13 @@ pub enum Location {
 /// Finds owners and replicas.
 pub trait Directory: Debug + Send + Sync + 'static {
     /// Returns whether this replica owns the object, as far as that is known without a wait.
-    fn has(&self, principal: &Principal, sought: &Sought) -> bool;
+    fn has(&self, principal: &Principal, sought: &ResourceRef) -> bool;
 
     /// Finds the owner of an object. `None` if the principal sees no such object.
     fn find<'a>(
         &'a self,
         principal: &'a Principal,
-        sought: &'a Sought,
+        sought: &'a ResourceRef,
     ) -> BoxFuture<'a, Result<Option<Location>, EngineError>>;
 
     /// Lists other replicas that have started kernels of a template's pool, as far as is known: at most `most`, those with the most

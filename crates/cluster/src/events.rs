@@ -1,7 +1,7 @@
 //! Splits streams of server-sent events, so that a client gets complete events of one owner after the other.
 
 use bytes::{Bytes, BytesMut};
-use himalia_engine::Closed;
+use himalia_engine::FeedClosed;
 
 /// A larger event is taken in parts.
 const WHOLE_BYTES: usize = 1 << 20;
@@ -71,7 +71,7 @@ impl EventSplitter {
             let event = self.buffer.get(end..at).unwrap_or_default();
             if let Some(TornEvent { id }) = self.torn.take() {
                 self.last = id.or(self.last.take());
-            } else if matches!(end_of(event), Some(Closed::Draining)) {
+            } else if matches!(end_of(event), Some(FeedClosed::Draining)) {
                 self.stops = true;
                 break;
             } else if let Some(id) = line(event, b"id: ") {
@@ -131,20 +131,20 @@ pub fn line<'a>(event: &'a [u8], begin: &[u8]) -> Option<&'a [u8]> {
 }
 
 /// The reason of the end of a stream, if this is its last event.
-pub fn end_of(event: &[u8]) -> Option<Closed> {
+pub fn end_of(event: &[u8]) -> Option<FeedClosed> {
     if line(event, b"event: ") != Some(b"end") {
         return None;
     }
     let data = line(event, b"data: ").unwrap_or_default();
     let says = |reason: &str| data.windows(reason.len()).any(|part| part == reason.as_bytes());
     Some(if says("draining") {
-        Closed::Draining
+        FeedClosed::Draining
     } else if says("kernel_gone") {
-        Closed::KernelGone
+        FeedClosed::KernelGone
     } else if says("replaced") {
-        Closed::Replaced
+        FeedClosed::Replaced
     } else {
-        Closed::Storage
+        FeedClosed::Storage
     })
 }
 

@@ -1,7 +1,7 @@
 //! One request to the owner of its object.
 
 use axum::extract::Request;
-use himalia_engine::{Principal, Sought};
+use himalia_engine::{Principal, ResourceRef};
 use himalia_relay::{HEADER, Response, SendError};
 use tokio::time::{Instant, sleep};
 
@@ -27,7 +27,7 @@ pub enum ForwardOutcome {
 pub async fn forward(
     cluster: &Cluster,
     principal: &Principal,
-    sought: &Sought,
+    sought: &ResourceRef,
     request: &ReplayableRequest,
 ) -> Result<ForwardOutcome, RelayError> {
     let caller = principal_text(principal)?;

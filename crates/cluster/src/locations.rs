@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use himalia_engine::{Principal, Sought};
+use himalia_engine::{Principal, ResourceRef};
 use himalia_relay::Peer;
 use parking_lot::Mutex;
 
@@ -14,16 +14,16 @@ const MOST: usize = 20_000;
 
 /// Locations by tenant and object, so that no tenant learns from the requests of another one.
 #[derive(Debug, Default)]
-pub(crate) struct Locations(Mutex<HashMap<(String, Sought), (Instant, Peer)>>);
+pub(crate) struct Locations(Mutex<HashMap<(String, ResourceRef), (Instant, Peer)>>);
 
 impl Locations {
-    pub(crate) fn get(&self, principal: &Principal, sought: &Sought) -> Option<Peer> {
+    pub(crate) fn get(&self, principal: &Principal, sought: &ResourceRef) -> Option<Peer> {
         let locations = self.0.lock();
         let (at, peer) = locations.get(&key(principal, sought))?;
         (at.elapsed() < BELIEVED).then(|| peer.clone())
     }
 
-    pub(crate) fn set(&self, principal: &Principal, sought: &Sought, peer: Peer) {
+    pub(crate) fn set(&self, principal: &Principal, sought: &ResourceRef, peer: Peer) {
         let mut locations = self.0.lock();
         if locations.len() >= MOST {
             locations.clear();
@@ -31,7 +31,7 @@ impl Locations {
         locations.insert(key(principal, sought), (Instant::now(), peer));
     }
 
-    pub(crate) fn remove(&self, principal: &Principal, sought: &Sought) {
+    pub(crate) fn remove(&self, principal: &Principal, sought: &ResourceRef) {
         self.0.lock().remove(&key(principal, sought));
     }
 
@@ -54,7 +54,7 @@ mod tests {
         let ada = Principal::of_tenant("acme", "ada").unwrap();
         let bob = Principal::of_tenant("acme", "bob").unwrap();
         let eve = Principal::of_tenant("evil", "eve").unwrap();
-        let sought = Sought::Session("eda".into());
+        let sought = ResourceRef::Session("eda".into());
         let peer = Peer {
             replica: "r1".into(),
             address: "10.0.0.1:1".into(),

@@ -7,7 +7,7 @@ use axum::body::{Body, Bytes};
 use axum::http::{Method, Request, StatusCode};
 use axum::response::Response;
 use futures_util::stream;
-use himalia_engine::{KernelId, Principal, Sought};
+use himalia_engine::{KernelId, Principal, ResourceRef};
 use himalia_relay::{HEADER, SendError};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
@@ -70,7 +70,7 @@ impl AttachRequest {
     /// Asks the owner, for [`Cluster::patience`].
     pub(super) async fn attach(&self, after: Option<u64>) -> Result<AttachResponse, RelayError> {
         let caller = principal_text(&self.principal)?;
-        let sought = Sought::Kernel(self.kernel);
+        let sought = ResourceRef::Kernel(self.kernel);
         let start = Instant::now();
         let mut again = false;
         loop {

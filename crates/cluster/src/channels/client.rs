@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use himalia_engine::{Closed, Delivery, EngineError};
+use himalia_engine::{Delivery, EngineError, FeedClosed};
 use himalia_wire::v1::Frame;
 use tokio::sync::{mpsc, watch};
 
@@ -55,15 +55,15 @@ pub async fn open_channels(
 /// The feed of another replica. Positions count when they have reached the owner.
 #[derive(Debug)]
 pub struct RemoteFeed {
-    deliveries: mpsc::Receiver<Result<Vec<Delivery>, Closed>>,
+    deliveries: mpsc::Receiver<Result<Vec<Delivery>, FeedClosed>>,
     acknowledge: watch::Sender<u64>,
     shared: Arc<SharedState>,
 }
 
 impl RemoteFeed {
     /// Waits for messages, as [`himalia_engine::Feed::next`].
-    pub async fn next(&mut self) -> Result<Vec<Delivery>, Closed> {
-        self.deliveries.recv().await.unwrap_or(Err(Closed::Draining))
+    pub async fn next(&mut self) -> Result<Vec<Delivery>, FeedClosed> {
+        self.deliveries.recv().await.unwrap_or(Err(FeedClosed::Draining))
     }
 
     /// Notes the position of the client, as [`himalia_engine::Feed::acknowledge`].

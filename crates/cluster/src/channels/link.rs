@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use axum::body::{Body, Bytes};
 use axum::http::StatusCode;
-use himalia_engine::{Closed, Delivery};
+use himalia_engine::{Delivery, FeedClosed};
 use himalia_wire::v1::{self, Frame};
 use himalia_wire::{Channel, Limits, build};
 use parking_lot::Mutex;
@@ -51,7 +51,7 @@ pub struct Link {
 pub(super) struct LinkedClient {
     pub(super) attaching: AttachRequest,
     pub(super) shared: Arc<SharedState>,
-    pub(super) deliveries: mpsc::Sender<Result<Vec<Delivery>, Closed>>,
+    pub(super) deliveries: mpsc::Sender<Result<Vec<Delivery>, FeedClosed>>,
     pub(super) requests: mpsc::Receiver<Frame>,
     pub(super) acknowledged: watch::Receiver<u64>,
     /// The last message that was handed on.
@@ -123,7 +123,7 @@ impl LinkedClient {
     }
 
     /// Attaches the client to the next owner, from its position.
-    async fn reattach(&mut self) -> Result<Upstream, Closed> {
+    async fn reattach(&mut self) -> Result<Upstream, FeedClosed> {
         let kernel = self.attaching.kernel;
         tracing::info!(%kernel, position = self.last, "a relayed client waits for the next owner of its kernel");
         self.tell_lost().await;
@@ -139,7 +139,7 @@ impl LinkedClient {
             {
                 Err(FeedClosed::KernelGone)
             }
-            Ok(AttachResponse::Refused(_)) | Err(_) => Err(Closed::Draining),
+            Ok(AttachResponse::Refused(_)) | Err(_) => Err(FeedClosed::Draining),
         }
     }
 
@@ -212,7 +212,7 @@ impl OwnerWriter<'_> {
 struct Reading<'a> {
     body: &'a mut Body,
     decoder: StreamDecoder,
-    deliveries: &'a mpsc::Sender<Result<Vec<Delivery>, Closed>>,
+    deliveries: &'a mpsc::Sender<Result<Vec<Delivery>, FeedClosed>>,
     shared: &'a SharedState,
     last: &'a mut u64,
 }

@@ -7,7 +7,7 @@ use std::pin::{Pin, pin};
 use axum::body::{Body, Bytes};
 use bytes::BytesMut;
 use futures_util::stream;
-use himalia_engine::{Attachment, Closed, EngineError, Feed, Requests};
+use himalia_engine::{Attachment, EngineError, Feed, FeedClosed, Requests};
 use himalia_wire::v1::{self, Frame};
 use himalia_wire::{Channel, Limits, build};
 use tokio::sync::{mpsc, watch};

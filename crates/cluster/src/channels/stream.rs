@@ -39,7 +39,7 @@ pub(super) enum StreamItem {
     /// The session id of the kernel's own messages.
     KernelSession(Bytes),
     /// The feed has ended, for this reason.
-    Closed(Closed),
+    Closed(FeedClosed),
 }
 
 /// The rest of the stream cannot be read.
@@ -54,11 +54,11 @@ const KERNEL_SESSION: u8 = 5;
 const CLOSED: u8 = 6;
 
 /// The reasons of an end, by number.
-const REASONS: [Closed; 4] = [
-    Closed::KernelGone,
-    Closed::Draining,
-    Closed::Replaced,
-    Closed::Storage,
+const REASONS: [FeedClosed; 4] = [
+    FeedClosed::KernelGone,
+    FeedClosed::Draining,
+    FeedClosed::Replaced,
+    FeedClosed::Storage,
 ];
 
 impl StreamItem {

@@ -7,7 +7,7 @@ use axum::http::{Method, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use himalia_cluster::RelayedPrincipal;
-use himalia_engine::{Principal, TOKEN_PREFIX, Via};
+use himalia_engine::{CallOrigin, Principal, TOKEN_PREFIX};
 
 use super::audit::AuditedRequest;
 use super::caller::{Caller, wrong_token};

@@ -3,7 +3,7 @@
 use axum::extract::{Request, State};
 use axum::http::Uri;
 use axum::response::Response;
-use himalia_engine::Sought;
+use himalia_engine::ResourceRef;
 use sha2::{Digest, Sha256};
 
 use super::forward;
@@ -44,7 +44,9 @@ pub(crate) async fn answer(
 /// The owner of the session of a request. The first request for an identifier starts its session.
 pub(crate) fn target(request: &RequestHead<'_>) -> Target {
     let session = session(request.uri);
-    session.map_or(Target::Here, |name| Target::OwnerOrNew(Sought::Session(name)))
+    session.map_or(Target::Here, |name| {
+        Target::OwnerOrNew(ResourceRef::Session(name))
+    })
 }
 
 /// The name of the session that a request is for.

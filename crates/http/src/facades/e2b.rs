@@ -9,7 +9,7 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 use axum::response::{IntoResponse as _, Response};
 use himalia_cluster::Part;
-use himalia_engine::{KernelId, Principal, Sought};
+use himalia_engine::{KernelId, Principal, ResourceRef};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
@@ -53,10 +53,10 @@ pub(crate) fn target(request: &RequestHead<'_>) -> Target {
     }
     if let Some(key) = keyed(method, path, headers) {
         let sandbox = e2b_sandbox_of_key(request.principal, &key);
-        return Target::OwnerOrNew(Sought::Kernel(sandbox));
+        return Target::OwnerOrNew(ResourceRef::Kernel(sandbox));
     }
     let sandbox = sandbox(path, headers);
-    sandbox.map_or(Target::Here, |id| Target::Owner(Sought::Session(id)))
+    sandbox.map_or(Target::Here, |id| Target::Owner(ResourceRef::Session(id)))
 }
 
 /// The sandbox that a request names in its path or its header.
@@ -215,12 +215,12 @@ mod tests {
         };
         assert_eq!(
             owner(at(Method::POST, "/e2b/sandboxes")),
-            Some(Sought::Kernel(sandbox))
+            Some(ResourceRef::Kernel(sandbox))
         );
         assert!(matches!(at(Method::GET, "/e2b/v2/sandboxes"), Target::All(_)));
         assert_eq!(
             owner(at(Method::POST, "/e2b/sandboxes/a/fork")),
-            Some(Sought::Session("a".into()))
+            Some(ResourceRef::Session("a".into()))
         );
         assert!(matches!(at(Method::GET, "/e2b/templates"), Target::Here));
     }

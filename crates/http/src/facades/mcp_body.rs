@@ -1,6 +1,6 @@
 //! The body of `POST /mcp`, as far as it decides which replica serves the request: the arguments of a tool, the address of a resource.
 
-use himalia_engine::{Origin, Sought};
+use himalia_engine::{Origin, ResourceRef};
 use serde::Deserialize;
 
 use crate::relay::{BodyObjects, BodyReader, Start, execution, prompt};
@@ -57,10 +57,10 @@ fn read(bytes: &[u8]) -> BodyObjects {
                 .flatten()
                 .filter_map(|id| execution(&id).or_else(|| prompt(&id))),
         );
-        all.extend(arguments.session.map(Sought::Session));
+        all.extend(arguments.session.map(ResourceRef::Session));
         if creates {
             key = arguments.idempotency_key.filter(|_| arguments.name.is_none());
-            all.extend(arguments.name.map(Sought::Session));
+            all.extend(arguments.name.map(ResourceRef::Session));
             start = of_sessions.then_some(Start {
                 template: arguments.template,
                 origin: Origin::V1,
@@ -69,7 +69,7 @@ fn read(bytes: &[u8]) -> BodyObjects {
     }
     let session = params.uri.and_then(|uri| {
         let rest = uri.strip_prefix("himalia://sessions/")?;
-        Some(Sought::Session(rest.split('/').next()?.to_owned()))
+        Some(ResourceRef::Session(rest.split('/').next()?.to_owned()))
     });
     all.extend(session);
     BodyObjects {
@@ -86,13 +86,13 @@ mod tests {
 
     const ID: &str = "11111111-2222-3333-4444-555555555555";
 
-    fn session(text: &str) -> Sought {
-        Sought::Session(text.into())
+    fn session(text: &str) -> ResourceRef {
+        ResourceRef::Session(text.into())
     }
 
     #[test]
     fn calls_of_tools_name_sessions_and_executions() {
-        let kernel = Sought::Kernel(ID.parse().unwrap());
+        let kernel = ResourceRef::Kernel(ID.parse().unwrap());
         let execution = format!("exe_{}_7", ID.replace('-', ""));
         for (body, wanted) in [
             (

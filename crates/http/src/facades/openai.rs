@@ -2,7 +2,7 @@
 
 use axum::extract::{Request, State};
 use axum::response::Response;
-use himalia_engine::Sought;
+use himalia_engine::ResourceRef;
 
 use super::forward;
 use crate::app::App;
@@ -30,7 +30,7 @@ pub(crate) async fn answer(
 /// The owner of the session of a request. A request that names no container is served where it arrives.
 pub(crate) fn target(request: &RequestHead<'_>) -> Target {
     let session = session(request.uri.path());
-    session.map_or(Target::Here, |id| Target::Owner(Sought::Session(id)))
+    session.map_or(Target::Here, |id| Target::Owner(ResourceRef::Session(id)))
 }
 
 /// The id of the session that a request is for.

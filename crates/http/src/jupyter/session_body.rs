@@ -1,6 +1,6 @@
 //! The body of `POST /api/sessions`, as far as it decides which replica serves the request: `path`, `kernel.id`.
 
-use himalia_engine::{Origin, Sought};
+use himalia_engine::{Origin, ResourceRef};
 use serde::Deserialize;
 
 use crate::relay::{BodyObjects, BodyReader, Start};
@@ -42,8 +42,8 @@ fn read(bytes: &[u8]) -> BodyObjects {
         template: name,
         origin: Origin::Jupyter,
     });
-    let kernel = id.and_then(|id| id.parse().ok()).map(Sought::Kernel);
-    let path = path.map(Sought::JupyterPath);
+    let kernel = id.and_then(|id| id.parse().ok()).map(ResourceRef::Kernel);
+    let path = path.map(ResourceRef::JupyterPath);
     BodyObjects {
         sought: path.into_iter().chain(kernel).collect(),
         start,
@@ -61,10 +61,10 @@ mod tests {
     #[test]
     fn jupyter_sessions_have_a_path_and_perhaps_a_kernel() {
         let body = format!(r#"{{"path": "a.ipynb", "type": "notebook", "kernel": {{"id": "{ID}"}}}}"#);
-        let path = Sought::JupyterPath("a.ipynb".into());
+        let path = ResourceRef::JupyterPath("a.ipynb".into());
         assert_eq!(
             read(body.as_bytes()).sought,
-            [path.clone(), Sought::Kernel(ID.parse().unwrap())]
+            [path.clone(), ResourceRef::Kernel(ID.parse().unwrap())]
         );
         let body = br#"{"notebook": {"path": "a.ipynb"}, "kernel": {"name": "warm"}}"#;
         let start = Some(Start {

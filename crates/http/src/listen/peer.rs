@@ -35,7 +35,7 @@ pub(super) struct Inner {
     /// The principal of the latest request, and its credential.
     shown: Mutex<Option<(Principal, ShownCredential)>>,
     /// The place in the budget, once the connection is admitted.
-    held: Mutex<Option<Held>>,
+    held: Mutex<Option<HeldShare>>,
     _permit: OwnedSemaphorePermit,
 }
 

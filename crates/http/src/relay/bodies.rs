@@ -2,7 +2,7 @@
 
 use axum::body::Body;
 use axum::extract::Request;
-use himalia_engine::Sought;
+use himalia_engine::ResourceRef;
 
 use super::start_body::Start;
 use crate::app::App;
@@ -23,7 +23,7 @@ pub(crate) struct BodyReader {
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct BodyObjects {
     /// The objects that the body names; the first that exists is used.
-    pub(crate) sought: Vec<Sought>,
+    pub(crate) sought: Vec<ResourceRef>,
     /// The session that is started if none of the objects exists.
     pub(crate) start: Option<Start>,
     /// It lists the sessions of all replicas.

@@ -6,7 +6,7 @@ use himalia_cluster::{
     AttachRequest, Cluster, OwnRoutes, Refusal, RelayedPrincipal, RemoteChannels, RemoteFeed, RemoteRequests,
     open_channels, serve_channels,
 };
-use himalia_engine::{Closed, Delivery, EngineError, KernelId, Principal, Sought};
+use himalia_engine::{Delivery, EngineError, FeedClosed, KernelId, Principal, ResourceRef};
 use himalia_wire::Limits;
 use himalia_wire::v1::Frame;
 
@@ -55,7 +55,7 @@ pub(super) async fn serve(
 ) -> Result<Response, ApiError> {
     let kernel = kernel_id(&id)?;
     let attach = attach_of(request.uri())?;
-    let sought = Sought::Kernel(kernel);
+    let sought = ResourceRef::Kernel(kernel);
     if let Some(cluster) = app.cluster()
         && cluster.is_elsewhere(&principal, &sought).await?
     {
@@ -73,7 +73,7 @@ pub(super) async fn serve(
 }
 
 impl Source for RemoteFeed {
-    async fn next(&mut self) -> Result<Vec<Delivery>, Closed> {
+    async fn next(&mut self) -> Result<Vec<Delivery>, FeedClosed> {
         Self::next(self).await
     }
 

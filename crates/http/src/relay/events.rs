@@ -13,7 +13,7 @@ use futures_util::stream;
 use himalia_cluster::{
     Cluster, EventPart, EventSplitter, OwnRoutes, ReplayableRequest, end_of, events_of, line,
 };
-use himalia_engine::{Closed, Principal, Sought};
+use himalia_engine::{FeedClosed, Principal, ResourceRef};
 use http_body_util::BodyExt as _;
 use tower::ServiceExt as _;
 
@@ -38,7 +38,7 @@ const OF_THE_HANDSHAKE: [HeaderName; 6] = [
 pub(super) fn continued(
     cluster: &Cluster,
     principal: &Principal,
-    sought: Sought,
+    sought: ResourceRef,
     request: ReplayableRequest,
     response: Response,
 ) -> Response {
@@ -68,7 +68,7 @@ pub(super) async fn open_socket(
     app: &App,
     cluster: &Cluster,
     principal: &Principal,
-    sought: Sought,
+    sought: ResourceRef,
     mut request: Request,
 ) -> Result<Response, ApiError> {
     let asked = push::EventsUpgrade::new(&mut request)?;
@@ -109,13 +109,13 @@ enum Next {
     Bytes(Bytes),
     /// The stream has ended.
     End,
-    Closed(Closed),
+    Closed(FeedClosed),
 }
 
 struct Follow {
     cluster: Cluster,
     principal: Principal,
-    sought: Sought,
+    sought: ResourceRef,
     request: ReplayableRequest,
     body: Body,
     events: EventSplitter,
@@ -130,7 +130,7 @@ impl Follow {
     fn new(
         cluster: &Cluster,
         principal: &Principal,
-        sought: Sought,
+        sought: ResourceRef,
         request: ReplayableRequest,
         body: Body,
     ) -> Self {
@@ -161,7 +161,7 @@ impl Follow {
             match self.events.take() {
                 Some(EventPart::Events(bytes)) => return Next::Bytes(bytes),
                 // This replica stops: there is no next owner to be asked from here.
-                Some(EventPart::Stops) if self.is_here => return Next::Closed(Closed::Draining),
+                Some(EventPart::Stops) if self.is_here => return Next::Closed(FeedClosed::Draining),
                 Some(EventPart::Stops) => {
                     self.lost = true;
                     continue;
@@ -178,7 +178,7 @@ impl Follow {
                 Some(Err(_)) | None => {
                     if self.events.is_torn() {
                         // The client has a part of an event: it has to come back itself.
-                        return Next::Closed(Closed::Draining);
+                        return Next::Closed(FeedClosed::Draining);
                     }
                     self.lost = true;
                 }
@@ -200,7 +200,7 @@ impl Follow {
         let response = match served {
             Ok(Relay::Response(response)) => response,
             Ok(Relay::Here(_)) => serve_here(&self.request, &self.principal).await,
-            Err(_) => return Some(Next::Closed(Closed::Draining)),
+            Err(_) => return Some(Next::Closed(FeedClosed::Draining)),
         };
         match response.status() {
             StatusCode::OK => {
@@ -208,14 +208,14 @@ impl Follow {
                 self.lost = false;
                 None
             }
-            StatusCode::NOT_FOUND | StatusCode::GONE => Some(Next::Closed(Closed::KernelGone)),
-            _ => Some(Next::Closed(Closed::Draining)),
+            StatusCode::NOT_FOUND | StatusCode::GONE => Some(Next::Closed(FeedClosed::KernelGone)),
+            _ => Some(Next::Closed(FeedClosed::Draining)),
         }
     }
 }
 
 impl push::Source for Follow {
-    async fn next(&mut self) -> Result<Option<Vec<Bytes>>, Closed> {
+    async fn next(&mut self) -> Result<Option<Vec<Bytes>>, FeedClosed> {
         loop {
             match Self::next(self).await {
                 Next::End => return Ok(None),

@@ -5,7 +5,7 @@ use axum::http::{Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use himalia_cluster::{Cluster, Location, RelayedPrincipal, Repeatable};
-use himalia_engine::{Principal, Sought, name_of_key};
+use himalia_engine::{Principal, ResourceRef, name_of_key};
 
 use super::bodies::BodyReader;
 use super::merged_list::MergedList;
@@ -32,7 +32,7 @@ enum Decision {
 
 /// The object of a request that its owner serves.
 struct OwnedObject {
-    sought: Sought,
+    sought: ResourceRef,
     absent: Absent,
     /// The response is a stream of events, which continues at the next owner.
     follows: bool,
@@ -213,7 +213,7 @@ async fn at_owner(
         return send(app, cluster, principal, sought, follows, request, next).await;
     }
     match sought {
-        Sought::Kernel(kernel) if has_channels => {
+        ResourceRef::Kernel(kernel) if has_channels => {
             channels::open(app, cluster, principal, kernel, request).await
         }
         sought => events::open_socket(app, cluster, principal, sought, request).await,
@@ -279,7 +279,7 @@ async fn send(
     app: &App,
     cluster: &Cluster,
     principal: &Principal,
-    sought: Sought,
+    sought: ResourceRef,
     follows: bool,
     request: Request,
     next: Next,

@@ -7,7 +7,7 @@ use axum::response::Response;
 use himalia_cluster::{
     Cluster, ForwardOutcome, RelayedPrincipal, Repeatable, ReplayableRequest, RequestBody,
 };
-use himalia_engine::{Principal, Sought};
+use himalia_engine::{Principal, ResourceRef};
 use himalia_relay::HEADER;
 
 use crate::app::App;
@@ -35,7 +35,7 @@ pub(super) enum Relay {
 pub(super) async fn forward(
     cluster: &Cluster,
     principal: &Principal,
-    sought: &Sought,
+    sought: &ResourceRef,
     request: &ReplayableRequest,
 ) -> Result<Relay, ApiError> {
     Ok(

@@ -1,7 +1,7 @@
 //! The column of the table of routes that says which replica serves a request.
 
 use axum::http::{HeaderMap, Method, Uri};
-use himalia_engine::{ExecutionId, KernelId, Principal, PromptId, Sought, uuid_of_run};
+use himalia_engine::{ExecutionId, KernelId, Principal, PromptId, ResourceRef, uuid_of_run};
 
 use super::bodies::BodyReader;
 use super::merged_list::MergedList;
@@ -58,22 +58,22 @@ pub(crate) enum Target {
     /// The replica that received it.
     Here,
     /// The owner of an object.
-    Owner(Sought),
+    Owner(ResourceRef),
     /// The owner of an object. If there is none, the handler of this replica creates it.
-    OwnerOrNew(Sought),
+    OwnerOrNew(ResourceRef),
     /// All replicas.
     All(MergedList),
 }
 
 impl PathParameter {
     /// Reads the first parameter of the path. `None` if it is not an id of this kind: the handler returns the error.
-    pub(super) fn read(self, pattern: &str, path: &str) -> Option<Sought> {
+    pub(super) fn read(self, pattern: &str, path: &str) -> Option<ResourceRef> {
         let position = pattern.split('/').position(|segment| segment.starts_with('{'))?;
         let text = String::from_utf8(decode(path.split('/').nth(position)?)).ok()?;
         match self {
-            Self::Kernel => text.parse().ok().map(Sought::Kernel),
-            Self::JupyterSession => text.parse().ok().map(Sought::JupyterSession),
-            Self::Session => Some(Sought::Session(text)),
+            Self::Kernel => text.parse().ok().map(ResourceRef::Kernel),
+            Self::JupyterSession => text.parse().ok().map(ResourceRef::JupyterSession),
+            Self::Session => Some(ResourceRef::Session(text)),
             Self::Execution => execution(&text),
             Self::Prompt => prompt(&text),
             Self::Run => run(&text),
@@ -89,20 +89,20 @@ impl RequestHead<'_> {
 }
 
 /// An execution is at the owner of its kernel.
-pub(crate) fn execution(id: &str) -> Option<Sought> {
+pub(crate) fn execution(id: &str) -> Option<ResourceRef> {
     let id: ExecutionId = id.parse().ok()?;
     Some(ResourceRef::Kernel(id.kernel))
 }
 
 /// A prompt is at the owner of its kernel. `None` for a prompt of a workflow step, which all replicas have.
-pub(crate) fn prompt(id: &str) -> Option<Sought> {
+pub(crate) fn prompt(id: &str) -> Option<ResourceRef> {
     let id: PromptId = id.parse().ok()?;
     Some(ResourceRef::Kernel(id.kernel))
 }
 
 /// A run of a skill is at the owner of its session. `None` for other runs, whose rows all replicas have.
-fn run(id: &str) -> Option<Sought> {
-    uuid_of_run(id).map(|id| Sought::Kernel(KernelId(id)))
+fn run(id: &str) -> Option<ResourceRef> {
+    uuid_of_run(id).map(|id| ResourceRef::Kernel(KernelId(id)))
 }
 
 #[cfg(test)]
@@ -113,14 +113,14 @@ mod tests {
 
     #[test]
     fn the_first_parameter_names_the_object() {
-        let kernel = Some(Sought::Kernel(ID.parse().unwrap()));
+        let kernel = Some(ResourceRef::Kernel(ID.parse().unwrap()));
         let hex = ID.replace('-', "");
         assert_eq!(
             PathParameter::Session.read(
                 "/v1/sessions/{session_id}/files/{*path}",
                 "/v1/sessions/my%20eda/files/a/b"
             ),
-            Some(Sought::Session("my eda".into()))
+            Some(ResourceRef::Session("my eda".into()))
         );
         let channels = "/api/kernels/{kernel_id}/channels";
         assert_eq!(

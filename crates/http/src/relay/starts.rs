@@ -11,7 +11,7 @@ use axum::http::{StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use himalia_cluster::{Cluster, HoldRequest, RelayedPrincipal, ReplayableRequest, start_at_peer};
-use himalia_engine::{Engine, HeldKernel, Principal, Search, Sought, name_of_key};
+use himalia_engine::{Engine, HeldKernel, Principal, ResourceRef, Search, name_of_key};
 use http_body_util::BodyExt as _;
 use serde::Deserialize;
 
@@ -27,7 +27,7 @@ pub(super) async fn keyed(
     app: &App,
     principal: &Principal,
     request: Request,
-) -> Result<(Option<Sought>, Request), ApiError> {
+) -> Result<(Option<ResourceRef>, Request), ApiError> {
     #[derive(Default, Deserialize)]
     struct Members {
         name: Option<String>,
@@ -41,7 +41,7 @@ pub(super) async fn keyed(
     let key = members.idempotency_key.or(header);
     let name = key.map(|key| members.name.unwrap_or_else(|| name_of_key(principal, &key)));
     Ok((
-        name.map(Sought::Session),
+        name.map(ResourceRef::Session),
         Request::from_parts(parts, Body::from(bytes)),
     ))
 }

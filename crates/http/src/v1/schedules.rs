@@ -48,7 +48,7 @@ pub(crate) struct CreateScheduleRequest {
     timeout_s: Option<Whole<1, TIMEOUT_MOST>>,
     /// The handling of due times that no gateway saw within a minute; default `run_once`.
     #[serde(default)]
-    missed: Missed,
+    missed: MissedPolicy,
     /// The handling of a due time while an earlier run is in progress; default `skip`.
     #[serde(default)]
     overlap: Overlap,

@@ -82,7 +82,7 @@ pub(crate) fn end(closed: &FeedClosed) -> Bytes {
 }
 
 /// The reason of the end of a stream, as a stable word.
-pub(super) fn end_reason(closed: &Closed) -> &'static str {
+pub(super) fn end_reason(closed: &FeedClosed) -> &'static str {
     match closed {
         FeedClosed::KernelGone => "kernel_gone",
         FeedClosed::Draining => "draining",

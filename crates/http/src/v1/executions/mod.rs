@@ -166,7 +166,7 @@ async fn patient(
     wait: ResponseTiming,
 ) -> Result<ExecutionResult, ApiError> {
     match wait {
-        ResponseTiming::Exact(wait) => waited(app, &mut feed, Until::Settled, wait).await,
+        ResponseTiming::Exact(wait) => waited(app, &mut feed, WaitUntil::Settled, wait).await,
         ResponseTiming::Usual { queued } => {
             let since = Instant::now();
             let result = waited(app, &mut feed, WaitUntil::Begun, queued).await?;

@@ -75,7 +75,7 @@ fn json(one: &SessionEvent) -> String {
 struct SessionSource(SessionFeed);
 
 impl stream::Source for SessionSource {
-    async fn next(&mut self, framing: Framing) -> Result<Option<Bytes>, Closed> {
+    async fn next(&mut self, framing: Framing) -> Result<Option<Bytes>, FeedClosed> {
         let text = |events: Vec<SessionEvent>| {
             let mut out = Vec::new();
             for one in &events {
@@ -88,7 +88,7 @@ impl stream::Source for SessionSource {
 }
 
 impl push::Source for SessionSource {
-    async fn next(&mut self) -> Result<Option<Vec<Bytes>>, Closed> {
+    async fn next(&mut self) -> Result<Option<Vec<Bytes>>, FeedClosed> {
         let all = |events: Vec<SessionEvent>| events.iter().map(|one| Bytes::from(json(one))).collect();
         self.0.next_as(all).await.map(Some)
     }

@@ -6,8 +6,8 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use himalia_engine::{
-    AskedRun, BegunRun, CallbackSecret, MAX_CALLBACK_URL, Overlap, Principal, RunSkill, RunUntil, Sought,
-    StartRun, StartedRun, TriggerKind, id_of_run, name_of_run,
+    AskedRun, BegunRun, CallbackSecret, MAX_CALLBACK_URL, Overlap, Principal, ResourceRef, RunSkill,
+    RunUntil, StartRun, StartedRun, TriggerKind, id_of_run, name_of_run,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -124,7 +124,7 @@ impl StartedRunResponse {
 pub(crate) fn target(request: &RequestHead<'_>) -> Target {
     let key = request.idempotency_key();
     key.map_or(Target::Here, |key| {
-        Target::OwnerOrNew(Sought::Run(name_of_run(request.principal, key)))
+        Target::OwnerOrNew(ResourceRef::Run(name_of_run(request.principal, key)))
     })
 }
 
