@@ -11,7 +11,7 @@ export interface AccessToken {
   /** Null: it does not expire. */
   expires: string | null;
   id: string;
-  /** Tenant, or `operator`. */
+  /** The tenant of its owner, or `operator`. */
   owner: string;
   scope: Scope;
 }
@@ -170,7 +170,7 @@ export interface CreatedSchedule {
   inputs: { [name: string]: unknown };
   /** The latest run. */
   last_run: ListedRun | null;
-  missed: Missed;
+  missed: MissedPolicy;
   name: string;
   /** When it is due next; null: it is not. */
   next: string | null;
@@ -231,48 +231,51 @@ export interface CreatedWebhook {
 
 /** A credential, without its secret. */
 export interface Credential {
-  /** For `aws_sigv4`: the id of the key. */
+  /** For `aws_sigv4`: id of the access key. */
   access_key?: string | null | undefined;
-  /** For `oauth2`: the page where a person consents, if the authorization server publishes no metadata. */
+  /** For `oauth2`: authorization page, if the authorization server has no metadata. */
   authorization_url?: string | null | undefined;
   /** The host behind the internal name, one of `hosts`. Default: the first one that is no pattern. */
   base_url?: string | null | undefined;
-  /** For `oauth2`: the id of this gateway with the authorization server. Without one, `authorization_code` registers the gateway there. */
+  /** For `oauth2`: client id of this gateway. If it is missing, `authorization_code` registers the gateway as a client. */
   client_id?: string | null | undefined;
-  /** Of `oauth2`: `client_credentials`, `authorization_code` or `refresh_token`. */
+  /** For `oauth2`: `client_credentials`, `authorization_code` or `refresh_token`. */
   grant?: string | null | undefined;
-  /** For `header`: the name of the header. */
+  /** For `header`: name of the header. */
   header?: string | null | undefined;
   /** Hosts that it is sent to: `api.example.org`, `*.example.org`, `api.example.org:8443`, or `http://…` for plain text. */
   hosts: string[];
-  /** For `oauth2`: the authorization server, whose addresses are read from its metadata. */
+  /** For `oauth2`: issuer of the tokens. The endpoints are read from its metadata. */
   issuer?: string | null | undefined;
   /** `header`, `query`, `bearer`, `basic`, `aws_sigv4` or `oauth2`. */
   kind: string;
   name: string;
   /** The tenant of its owner, or `operator`. */
   owner: string;
-  /** For `query`: the name of the parameter. */
+  /** For `query`: name of the parameter. */
   parameter?: string | null | undefined;
-  /** For `header`: the text before the value. */
+  /** For `header`: text before the secret. */
   prefix?: string | null | undefined;
-  /** For `aws_sigv4`. Default: that of the request's own signature. */
+  /** For `aws_sigv4`: region. Default: the region of the original signature. */
   region?: string | null | undefined;
-  /** Of `oauth2`: the URL of what the tokens are for, such as an MCP server. Without `issuer`, it says which authorization server to use, for `authorization_code` without `client_secret` alone. */
+  /**
+   * For `oauth2`: URL of the resource, for example an MCP server. Without `issuer`, the metadata of the resource names the authorization
+   * server. This works only for `authorization_code` without `client_secret`.
+   */
   resource?: string | null | undefined;
-  /** For `oauth2`: the requested scopes, separated by spaces. */
+  /** For `oauth2`: scopes, separated by spaces. */
   scope?: string | null | undefined;
-  /** For `aws_sigv4`. Default: that of the request's own signature. */
+  /** For `aws_sigv4`: service. Default: the service of the original signature. */
   service?: string | null | undefined;
   /** When it was set last; null: it is in the configuration. */
   set: string | null;
   /** The caller that set it last; null: it is in the configuration. */
   set_by: string | null;
-  /** For `oauth2`: the token endpoint, if the authorization server publishes no metadata. */
+  /** For `oauth2`: token endpoint, if the authorization server has no metadata. */
   token_url?: string | null | undefined;
   /** For `oauth2`: the state of its tokens. */
   tokens: CredentialTokens | null;
-  /** For `basic`: the user. */
+  /** For `basic`: user name. */
   user?: string | null | undefined;
 }
 
@@ -455,7 +458,7 @@ export interface Execution {
   /** Progress of the execution. */
   status: ExecutionStatus;
   /** The execution that ignores interrupts: this one, or the one that it waits for. */
-  stuck?: Stuck | null | undefined;
+  stuck?: StuckExecution | null | undefined;
   /** Printed text, as a terminal shows it: head and tail within the budget. */
   text: string;
   /** Size of the text, if a part of it is left out. */
@@ -523,7 +526,7 @@ export type ExecutionEvent = ({
   reason: StopReason;
 } | {
   event: "detached";
-} | Stuck & {
+} | StuckExecution & {
   event: "stuck";
 } | {
   event: "gap";
@@ -551,7 +554,7 @@ export interface ExecutionKernel {
   /** Counts processes. Another number than that of the execution before: the variables are gone. */
   incarnation: number;
   /** The process before, and the reason of its end. Only in the first execution in a new process. */
-  replaced: Replaced | null;
+  replaced: ReplacedExecution | null;
 }
 
 /** A page of the list. */
@@ -626,7 +629,7 @@ export interface ExecutionResult {
   /** Progress of the execution. */
   status: ExecutionStatus;
   /** The execution that ignores interrupts: this one, or the one that it waits for. */
-  stuck?: Stuck | null | undefined;
+  stuck?: StuckExecution | null | undefined;
   /** Printed text, as a terminal shows it: head and tail within the budget. */
   text: string;
   /** Size of the text, if a part of it is left out. */
@@ -1154,7 +1157,7 @@ export interface LostVariables {
  * - `skip`: Missed due times are skipped.
  * - `run_once`: The latest one is made up for, if it is not more than a week ago.
  */
-export type Missed = "skip" | "run_once";
+export type MissedPolicy = "skip" | "run_once";
 
 /** The spelling of a rule. */
 export type NetworkRule = string | FullNetworkRule;
@@ -1514,19 +1517,19 @@ export interface NewSkill {
   } };
   /** The manifest. Default: that of the files: `skill.json`, or the front matter of `SKILL.md`. */
   manifest?: {
-    /** What it does and when to use it, for people and models; at most 1,024 characters. */
+    /** Purpose and use, for people and models; at most 1,024 characters. */
     description: string;
     /** The digest of the environment that it needs: of the lock file or the image. It does not run in another one. */
     environment?: string | null | undefined;
     /** JSON Schema of the inputs, an object: the arguments of `main`. Code has one. */
     inputs?: unknown | undefined;
-    /** What it is. */
+    /** Kind of the skill. */
     kind: "instructions" | "code";
     /** Models that a run may ask, by their names. It has those of them that template and caller have too. */
     models?: string[] | undefined;
     /** 1 to 64 lower-case letters, digits and hyphens; it begins with a letter and does not end with a hyphen. */
     name: string;
-    /** What it needs of the network. A run reaches what is both here and in the template. */
+    /** Hosts that the skill needs. A run reaches hosts that are both here and in the template. */
     network?: (string | {
       /** `example.org`, `*.example.org` for the names below it, or `*` for every name. */
       host: string;
@@ -1547,7 +1550,7 @@ export interface NewSkill {
       error?: string | null | undefined;
       /** The inputs. */
       inputs?: { [name: string]: unknown } | undefined;
-      /** What it shows. */
+      /** Title of the test case. */
       name: string;
       /** The outputs that it has then. Without them, any that fit the schema. */
       outputs?: unknown | undefined;
@@ -1620,36 +1623,39 @@ export interface NewWebhook {
 export interface NewWorkflow {
   /** The definition of the workflow. */
   definition: {
-    /** What it does and when to use it, for people and models; at most 1,024 characters. */
+    /** Purpose and use, for people and models; at most 1,024 characters. */
     description: string;
     /** JSON Schema of the inputs of a run, an object. */
     inputs: unknown;
     /** 1 to 64 lower-case letters, digits and hyphens; it begins with a letter and does not end with a hyphen. */
     name: string;
-    /** What a run returns, by name. */
+    /** Outputs of a run, by name. */
     outputs?: { [name: string]: {
       from: string;
     } | {
       value: unknown;
     } } | undefined;
-    /** Its steps, at most 100. A step begins when all that it is wired to, or comes after, has succeeded; others run side by side. */
+    /**
+     * Steps, at most 100. A step begins when all steps to which it is wired, or after which it comes, have succeeded; other steps run in
+     * parallel.
+     */
     steps: ({
       /** Ids of steps that it comes after without a wire. */
       after?: string[] | undefined;
-      /** What a person is asked, in place of a skill. Its outputs are `answer`, one of the options, and `by`, who gave it. */
+      /** Question to a person, instead of a skill. The outputs are `answer`, one of the options, and `by`, the person. */
       approval?: {
         /** The answers that can be chosen, 2 to 16. */
         options?: string[] | undefined;
         /** The answers with which the run continues; any other ends it. Default: the first option. */
         proceed?: string[] | undefined;
-        /** What the person reads; at most 4,000 characters. */
+        /** Text for the person; at most 4,000 characters. */
         text: string;
         /** Seconds to wait for an answer, at most 30 days. Default: 7 days. */
         timeout_s?: number | undefined;
       } | null | undefined;
       /** 1 to 64 lower-case letters, digits, hyphens and `_`; one of the workflow. */
       id: string;
-      /** What the skill gets, or what the person is shown, by name. */
+      /** Inputs of the skill, or values that the person sees, by name. */
       inputs?: { [name: string]: {
         from: string;
       } | {
@@ -1663,12 +1669,12 @@ export interface NewWorkflow {
         } | {
           value: unknown;
         };
-        /** How many run at a time. */
+        /** Number of items that run at the same time. */
         parallel?: number | undefined;
       } | null | undefined;
       /** Tries again after a failure. Without it a failure ends the run. */
       retries?: {
-        /** How many attempts follow the first one. */
+        /** Number of attempts after the first one. */
         limit: number;
         /** Seconds before the first of them. Before each other one it is twice as long as before the last, at most an hour. */
         wait_s?: number | undefined;
@@ -1677,7 +1683,7 @@ export interface NewWorkflow {
       skill?: {
         /** The address of its content. */
         digest?: string | null | undefined;
-        /** Its name. */
+        /** Name of the skill. */
         name: string;
         /**
          * A version, or a range of versions of which the latest is taken when the workflow is published: `1.2.0`, `^1.2`, `>=1, <3`. Default:
@@ -1832,7 +1838,7 @@ export interface Output {
   /** Head of a frame or series, from kernels that send it: `{shape, columns, columns_total, index, rows}`, or a reference to it. */
   table?: TableOrArtifact | null | undefined;
   /** Size of a text that is shown in part. */
-  truncated?: Truncated | null | undefined;
+  truncated?: TruncatedText | null | undefined;
 }
 
 /** A representation of an output: text or JSON as the kernel made it, or where the content is. */
@@ -2101,7 +2107,7 @@ export interface QuotaLoss {
 }
 
 /** The process before the one that an execution runs in. */
-export interface Replaced {
+export interface ReplacedExecution {
   /** Reason of its end, if that is known. */
   cause: string | null;
   /** Number of the process. Variables of executions in it are gone. */
@@ -2330,7 +2336,7 @@ export interface Schedule {
   inputs: { [name: string]: unknown };
   /** The latest run. */
   last_run: ListedRun | null;
-  missed: Missed;
+  missed: MissedPolicy;
   name: string;
   /** When it is due next; null: it is not. */
   next: string | null;
@@ -2385,7 +2391,7 @@ export interface SchemaViolation {
 }
 
 /**
- * What a token is good for. A scope includes those before it.
+ * Permission of a token. A scope includes those before it.
  * - `read`: See what there is, and change nothing.
  * - `execute`: Run code, and start, change and end sessions.
  * - `admin`: Manage access tokens; for the operator, also what all tenants share.
@@ -2505,7 +2511,7 @@ export type SessionExecutionEvent = ({
   reason: StopReason;
 } | {
   event: "detached";
-} | Stuck & {
+} | StuckExecution & {
   event: "stuck";
 } | {
   event: "gap";
@@ -2748,7 +2754,7 @@ export interface StepAnswer {
 
 /**
  * The state of a step or an attempt.
- * - `pending`: What it needs has not succeeded yet.
+ * - `pending`: A step that it needs has not succeeded yet.
  * - `skipped`: It did not begin before the run ended.
  * - `delayed`: It is tried again later.
  * - `running`: The skill runs.
@@ -2773,7 +2779,7 @@ export interface Stopping {
 }
 
 /** An execution that ignores interrupts. */
-export interface Stuck {
+export interface StuckExecution {
   /** Id of the execution. */
   execution: ExecutionId;
   /** Command that stops it. */
@@ -2966,7 +2972,7 @@ export interface ToolReply {
 }
 
 /** Size of a text, and of its shown part. */
-export interface Truncated {
+export interface TruncatedText {
   /** UTF-8 bytes of it that are shown. */
   bytes_shown: number;
   /** UTF-8 bytes of the whole. */
@@ -3246,7 +3252,10 @@ export interface WorkflowDefinition {
   name: string;
   /** Outputs of a run, by name. */
   outputs?: { [name: string]: WorkflowValue } | undefined;
-  /** Steps, at most 100. A step begins when all steps to which it is wired, or after which it comes, have succeeded; other steps run in parallel. */
+  /**
+   * Steps, at most 100. A step begins when all steps to which it is wired, or after which it comes, have succeeded; other steps run in
+   * parallel.
+   */
   steps: WorkflowStep[];
   /** A semantic version: `1.2.0`. */
   version: string;
