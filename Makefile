@@ -160,7 +160,7 @@ test-rust: check-rust-tests nextest ## unit, property, simulator and system test
 	cargo build --locked --workspace --bins --tests
 	cargo nextest run --locked --workspace --retries $(RERUNS)
 	# The system tests of sessions once more, with shims that listen for the gateway.
-	HIMALIA_TEST_TRANSPORT=tls cargo nextest run --locked --workspace --retries $(RERUNS) -E 'package(himalia-engine) & binary(suite)'
+	HIMALIA_TEST_TRANSPORT=tls cargo nextest run --locked --workspace --retries $(RERUNS) -E '(package(himalia-engine) | package(himalia-runs)) & binary(suite)'
 	cargo test --locked --workspace --doc --quiet
 
 .PHONY: test-python
@@ -352,7 +352,7 @@ simulate: check-rust ## the kernel core under SCHEDULES (1,000,000) random sched
 .PHONY: metrics
 metrics: ## the tables of metrics and commands in docs/operate/operations.md, from the code
 	HIMALIA_WRITE_METRICS=1 cargo test --locked -p himalia-metrics the_table
-	HIMALIA_WRITE_METRICS=1 cargo test --locked -p himalia-engine --test suite the_table
+	HIMALIA_WRITE_METRICS=1 cargo test --locked -p himalia-runs --test suite the_table
 
 .PHONY: settings
 settings: ## the table of settings in docs/configuration.md, from the code

@@ -23,7 +23,7 @@ BOUNDS = {
     "cli": 3,
     "connect": 4,
     "egress": 4,
-    "engine": 2,
+    "engine": 1,
     "himalia": 3,
     "http": 5,
     "jail": 1,

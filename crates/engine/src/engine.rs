@@ -1,7 +1,7 @@
 //! The public interface: each command or query of the engine, one entry of the list below.
 //!
-//! [`Commands`] is private to this crate, so that no command can be reached but through a method that the macro makes of its entry,
-//! and that method notes the call in the audit log ([`crate::audit`]).
+//! [`Commands`] is private to this crate, so that no command can be reached but through a method that the macro makes of its entry
+//! ([`commands!`](crate::commands)), and that method notes the call in the audit log ([`crate::audit`]).
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -27,19 +27,14 @@ use himalia_session::{
     StartedGrant,
 };
 use himalia_shim_protocol::RunProcess;
-use himalia_skills::{Draft, Skill};
-use himalia_workflows::{Definition, Workflow};
 use uuid::Uuid;
 
 use crate::api::{
-    AskedRun, BegunRun, Commands, DeliveriesOf, DeliveryInfo, Drain, NewCredential, NewSecrets, NewTrigger,
-    PromptPage, PromptPlace, RevokedToken, RunFeed, RunFilter, RunPage, RunSkill, RunUntil, RunView,
-    SessionUsage, SkillInfo, StartRun, StartedRun, StepView, ToolApproval, TriggerChange, TriggerInfo,
-    TriggerKind, WorkflowInfo,
+    Commands, Drain, LatestPrompt, LoggedKernel, NamedSession, NewCredential, PromptPage, PromptPlace,
+    RevokedToken, SessionUsage, ToolApproval,
 };
-use crate::audit::{Audit, Effect, Subject};
-use crate::cost::{CommandRow, Cost};
-use crate::traced::Traced;
+use crate::audit::{Audit, Subject};
+use crate::commands;
 
 /// The engine. Clones are cheap and name the same engine.
 #[derive(Clone)]
@@ -73,59 +68,9 @@ impl Engine {
     }
 }
 
-/// Makes of each entry a method of [`Engine`], which calls the one of [`Commands`] with the same name and notes that, and a row of
-/// [`COMMANDS`]. An entry is: the effect of the command, its [`Cost`], its name, its arguments after the principal, its result, its subject,
-/// and, for one that makes a kernel, which one it made.
-macro_rules! commands {
-    (
-        asynchronous {$(
-            $(#[doc = $text:literal])*
-            $effect:ident($($cost:ident),+) $name:ident($($argument:ident: $kind:ty),*) -> $result:ty, $subject:expr $(, $made:expr)?;
-        )*}
-        immediate {$(
-            $(#[doc = $now_text:literal])*
-            $now_effect:ident($($now_cost:ident),+) $now_name:ident($($now_argument:ident: $now_kind:ty),*) -> $now_result:ty, $now_subject:expr;
-        )*}
-    ) => {
-        /// Every command and query, with its effect and its cost.
-        pub const COMMANDS: &[CommandRow] = &[
-            $(CommandRow { name: stringify!($name), effect: Effect::$effect, costs: &[$(Cost::$cost),+] },)*
-            $(CommandRow { name: stringify!($now_name), effect: Effect::$now_effect, costs: &[$(Cost::$now_cost),+] },)*
-        ];
-
-        impl Engine {
-            $(
-                $(#[doc = $text])*
-                pub async fn $name(&self, principal: &Principal $(, $argument: $kind)*) -> Result<$result, EngineError> {
-                    let subject = $subject;
-                    let call = self.audit.call(stringify!($name), Effect::$effect, principal, subject);
-                    let traced = Traced::begin(self, concat!("himalia.", stringify!($name)), Effect::$effect, principal, subject);
-                    let principal = traced.as_ref().map_or(principal, Traced::principal);
-                    let result = self.commands.$name(principal $(, $argument)*).await;
-                    let made: Option<fn(&$result) -> Option<KernelId>> = commands!(@made $($made)?);
-                    if let Some(traced) = traced {
-                        traced.end(&result);
-                    }
-                    call.end(&result, made);
-                    result
-                }
-            )*
-            $(
-                $(#[doc = $now_text])*
-                pub fn $now_name(&self, principal: &Principal $(, $now_argument: $now_kind)*) -> Result<$now_result, EngineError> {
-                    let call = self.audit.call(stringify!($now_name), Effect::$now_effect, principal, $now_subject);
-                    let result = self.commands.$now_name(principal $(, $now_argument)*);
-                    call.end(&result, None);
-                    result
-                }
-            )*
-        }
-    };
-    (@made) => { None };
-    (@made $made:expr) => { Some($made) };
-}
-
 commands! {
+    /// Every command and query of the engine, with its effect and its cost.
+    impl Engine;
     asynchronous {
         /// Removes what is left of sessions that are over for too long, and what belongs to no session, and gives the room in the
         /// database back; with `dry_run` it only says what that is. The gateway does the same by itself every ten minutes, a
@@ -269,6 +214,10 @@ commands! {
         Content(Kernel) complete(kernel: KernelId, code: &str, cursor: Option<u64>) -> Completion, Subject::Kernel(kernel);
         /// What is known of the object at a place in the code, as [`Engine::complete`]. `detail`: 0, or 1 for its source too.
         Content(Kernel) inspect(kernel: KernelId, code: &str, cursor: Option<u64>, detail: u8) -> Inspection, Subject::Kernel(kernel);
+        /// Starts the session of a run that a crate above the engine keeps, as [`Engine::start_session`], with the id or the name that this
+        /// crate chose; returns whether it was started now. With [`StartSession::once`], a session that had the same key and has ended is
+        /// [`EngineError::NameEnded`].
+        Change(Start, Disk) start_run_session(start: StartSession) -> (SessionInfo, bool), Subject::Gateway, |made| Some(made.0.kernel.id);
         /// Starts a kernel as [`Engine::start_kernel`] does, and tells what is around it.
         Change(Start, Disk) start_session(start: StartSession) -> SessionInfo, Subject::Gateway, |made| Some(made.kernel.id);
         /// The session of this name (`start.session_name`), which is started if there is none; whether it was. With a key, the session
@@ -346,66 +295,6 @@ commands! {
         Change(Rows) delete_credential(name: &str, tenant: Option<&str>) -> (), Subject::Credential(name);
         /// The credentials of the principal's tenant, or for the operator all, without their values.
         Look(Rows) credentials(tenant: Option<&str>) -> Vec<CredentialInfo>, Subject::Gateway;
-        /// Adds a version of a skill to those of the principal's tenant; whether it is new. The same version with the same content is there
-        /// once. [`EngineError::Conflict`] for one that is there with another content, or when there are too many.
-        Change(Disk) publish_skill(skill: &Skill) -> (SkillInfo, bool), Subject::Skill(&skill.manifest().name);
-        /// Deletes a version of a skill, or all of them; how many. Runs that began continue, and their outputs are not checked any more.
-        Change(Rows) delete_skill(name: &str, version: Option<&str>) -> usize, Subject::Skill(name);
-        /// Runs a code skill as an execution in a new session, which ends with it. Inputs that do not fit its schema:
-        /// [`EngineError::BadRequest`] on `inputs`. It has no more rights than both the principal's session of that template and what the
-        /// skill says that it needs.
-        Change(Turn, Start, Disk) run_skill(name: &str, wanted: RunSkill) -> BegunRun, Subject::Skill(name), |made| Some(made.session.kernel.id);
-        /// Runs of the tenant's skills and workflows, the latest first.
-        Look(Rows, Log, Turn) runs(filter: RunFilter) -> RunPage, Subject::Gateway;
-        /// A run of a skill or a workflow, when that has happened which is waited for, or after this time. The outputs of a skill are checked
-        /// against its schema.
-        Look(Rows, Log, Turn) run(id: &str, wait: Duration, until: RunUntil) -> RunView, Subject::Run(id);
-        /// The states that a run goes through, from the present one on.
-        Look(Stream) follow_run(id: &str) -> RunFeed, Subject::Run(id);
-        /// Ends a run, and what of it runs. It may continue for a moment after this. Nothing changes if it has ended.
-        /// [`EngineError::Conflict`] for a run that has not begun.
-        Change(Rows, Turn) cancel_run(id: &str) -> RunView, Subject::Run(id);
-        /// A skill, not published, made of code in the history of a session, by the numbers that entries of the history have.
-        Content(Log, Turn) draft_skill(kernel: KernelId, cells: &[u64], wanted: Draft) -> Skill, Subject::Kernel(kernel);
-        /// A version of a skill, or its latest one, with its files.
-        Content(Rows) skill(name: &str, version: Option<&str>) -> (SkillInfo, Skill), Subject::Skill(name);
-        /// All versions of the tenant's skills, or of one, by name, the latest version first.
-        Look(Rows) skills(name: Option<&str>) -> Vec<SkillInfo>, Subject::Gateway;
-        /// Adds a version of a workflow to those of the principal's tenant, with the versions of its skills as they are now; whether it is
-        /// new. What is wrong with it: [`EngineError::BadRequest`]. [`EngineError::Conflict`] for a version that is there with another
-        /// content, or when there are too many.
-        Change(Turn, Disk) publish_workflow(definition: Definition) -> (WorkflowInfo, Workflow, bool), Subject::Gateway;
-        /// A version of a workflow, or its latest one.
-        Content(Rows) workflow(name: &str, version: Option<&str>) -> (WorkflowInfo, Workflow), Subject::Workflow(name);
-        /// All versions of the tenant's workflows, by name, the latest version first.
-        Look(Rows) workflows() -> Vec<WorkflowInfo>, Subject::Gateway;
-        /// Deletes a version of a workflow, or all of them; how many. Runs that began continue.
-        Change(Rows) delete_workflow(name: &str, version: Option<&str>) -> usize, Subject::Workflow(name);
-        /// Starts a run of a workflow, or finds the one that has its key ([`EngineError::KeyReused`] if that was another start). Once this
-        /// returns, the run continues across ends of gateways, with the rights of the principal. Inputs that do not fit:
-        /// [`EngineError::BadRequest`] on `inputs`. [`EngineError::OverBudget`] when as many runs are in progress as may be.
-        Change(Turn, Disk) run_workflow(name: &str, wanted: StartRun) -> StartedRun, Subject::Workflow(name);
-        /// A step of a run with all its attempts; of a step with a list also what this item got and returned.
-        Look(Rows, Turn) workflow_step(id: &str, step: &str, item: u32) -> StepView, Subject::Run(id);
-        /// Answers a step that waits for a person, once: [`EngineError::Conflict`] if it does not wait. Needs the scope `admin`: a caller who
-        /// runs code may not approve what that code does.
-        Change(Rows, Turn) answer_workflow_step(id: &str, step: &str, value: String) -> RunView, Subject::Run(id);
-        /// Adds a trigger, which starts runs as its maker. [`EngineError::Conflict`] if there is one of this name, or too many.
-        Change(Turn, Disk) create_trigger(kind: TriggerKind, new: NewTrigger) -> (TriggerInfo, NewSecrets), Subject::Gateway;
-        /// Changes a trigger, by its id or name. Unless it is only switched off, it runs as who changes it from now on.
-        Change(Turn, Disk) change_trigger(kind: TriggerKind, trigger: &str, change: TriggerChange) -> TriggerInfo, Subject::Trigger(trigger);
-        /// Deletes a trigger with the records of its runs. What runs continues.
-        Change(Rows) delete_trigger(kind: TriggerKind, trigger: &str) -> (), Subject::Trigger(trigger);
-        /// Starts a run of a trigger, whenever it is due.
-        Change(Rows, Disk) run_trigger(kind: TriggerKind, trigger: &str, asked: AskedRun) -> StartedRun, Subject::Trigger(trigger);
-        /// Tries a delivery again that has ended, or at once one that waits.
-        Change(Rows) redeliver(delivery: &str) -> DeliveryInfo, Subject::Trigger(delivery);
-        /// The latest deliveries of results of runs of a trigger, or of one run, the latest first.
-        Look(Rows) deliveries(of: DeliveriesOf, trigger: &str) -> Vec<DeliveryInfo>, Subject::Trigger(trigger);
-        /// The triggers of this kind that the principal sees, by owner and name, each with its latest run.
-        Look(Rows) triggers(kind: TriggerKind) -> Vec<TriggerInfo>, Subject::Gateway;
-        /// One trigger, with its latest run.
-        Look(Rows) trigger(kind: TriggerKind, trigger: &str) -> TriggerInfo, Subject::Trigger(trigger);
     }
     immediate {
         /// What each tenant and the operator use now, and what they were refused, by their names. For the operator.
@@ -416,6 +305,15 @@ commands! {
         /// All kernels that the principal may see, in order of their start. Never paged: a Jupyter client takes an
         /// absent kernel for culled.
         Look(Memory) kernels() -> Vec<KernelModel>, Subject::Gateway;
+        /// The session that an earlier start of this name has made, whether it lives or has ended ([`StartSession::once`]).
+        /// [`EngineError::KeyReused`] if that was another start.
+        Look(Memory) session_started_once(name: &str, start: &StartSession) -> Option<KernelId>, Subject::Gateway;
+        /// The session of the principal's tenant that has this name, or the latest one that had it and whose log is kept.
+        Look(Memory) session_named(name: &str) -> Option<NamedSession>, Subject::Gateway;
+        /// The owner and the kernelspec of a kernel whose log can be read, also of one that has ended.
+        Look(Memory) logged_kernel(kernel: KernelId) -> LoggedKernel, Subject::Kernel(kernel);
+        /// The latest prompt of each kernel that the principal sees. Clients do not call it, and it is no activity.
+        Look(Memory) latest_prompts() -> Vec<LatestPrompt>, Subject::Gateway;
         /// One kernel.
         Look(Memory) kernel(id: KernelId) -> KernelModel, Subject::Kernel(id);
         /// What becomes of all executions of a kernel, after the record `after` or from now on.

@@ -9,24 +9,26 @@
 mod access;
 mod api;
 mod audit;
+mod call;
 mod cost;
 mod engine;
 mod jupyter_sessions;
+mod list;
+mod open;
+mod pooled;
+mod prompt_turns;
+mod services;
+mod shares;
 mod tokens;
 mod traced;
+mod workflow_runs;
 
 pub use api::{
-    About, AnswerSigner, AskedRun, BegunRun, CallbackSecret, DeliveriesOf, DeliveryAttempt, DeliveryInfo,
-    DeliveryState, Drain, ListedPrompt, MAX_CALLBACK_URL, MAX_CALLBACKS, MAX_DELIVERIES, MAX_INPUT_BYTES,
-    MAX_OPEN_CALLBACKS, MAX_OPEN_RUNS, MAX_RUN_PAGE, MAX_RUNS, MAX_RUNS_IN_PROGRESS, MAX_SKILL_VERSIONS,
-    MAX_SKILLS_BYTES, MAX_TOOL_APPROVALS, MAX_TRIGGER_NAME, MAX_TRIGGERS, MAX_WEBHOOK_BYTES,
-    MAX_WORKFLOW_VERSIONS, MAX_WORKFLOWS_BYTES, NewCredential, NewSecrets, NewTrigger, PROMPT_PAGE_BYTES,
-    PromptPage, PromptPlace, RevokedToken, RunError, RunFeed, RunFilter, RunInfo, RunKind, RunOrigin,
-    RunOriginKind, RunPage, RunPlace, RunSkill, RunState, RunTarget, RunUntil, RunView, Runnable, Search,
-    SessionUsage, SkillInfo, SkillStep, StartRun, StartedRun, StepState, StepView, Times, ToolApproval,
-    TriggerChange, TriggerInfo, TriggerKind, WebhookMessage, WorkflowInfo, id_of_run, uuid_of_run,
+    Drain, LatestPrompt, ListedPrompt, LoggedKernel, MAX_INPUT_BYTES, MAX_TOOL_APPROVALS, NamedSession,
+    NewCredential, PROMPT_PAGE_BYTES, PromptPage, PromptPlace, RevokedToken, SessionUsage, ToolApproval,
 };
-pub use audit::{Audit, AuditRecord, AuditSink, AuditTarget, Door, Effect};
+pub use audit::{Audit, AuditRecord, AuditSink, AuditTarget, Door, Effect, Subject};
+pub use call::{CallNames, CommandCall};
 pub use cost::{CommandRow, Cost};
 pub use engine::{COMMANDS, Engine};
 pub use himalia_budget::{BudgetUse, HeldShare};
@@ -67,7 +69,6 @@ pub use himalia_model::{
     UsualSizes, from_micros, panic_text, usual_shm,
 };
 pub use himalia_sandbox::inside::{DATA_DIR, WORK_DIR};
-pub use himalia_schedules::{MAX_CRON_BYTES, MIN_INTERVAL_S, MissedPolicy, Overlap};
 pub use himalia_session::{
     ByteRange, CredentialValue, FileDownload, FileInfo, FileKind, FileListing, FileUpload, GivenSecrets,
     GrantAnswer, ListedFile, MAX_LISTED, MAX_NAME_CHARS, MAX_PROCESSES, MAX_SESSION_KERNELS,
@@ -79,20 +80,16 @@ pub use himalia_session::{
 pub use himalia_shim_protocol::{
     BRANCHES, ProcessExit, ProcessOrder, ProcessSource, RunProcess, TerminalSize,
 };
-pub use himalia_skills::{
-    Draft, Files as SkillFiles, Invalid as InvalidSkill, Kind as SkillKind, Manifest, SKILL_FILE, Skill,
-    TestCase, Violation,
-};
 pub use himalia_store::{copy_database, detach_sandboxes};
 pub use himalia_traces::{Span, SpanKind, Traces};
-pub use himalia_workflows::{
-    Approval, Attempt, AttemptStatus, Definition as WorkflowDefinition, Failure as StepFailure,
-    MAX_ANSWER_BYTES as MAX_STEP_ANSWER_BYTES, SkillRef, Workflow,
-};
+pub use pooled::Search;
+pub use services::Services;
+pub use shares::About;
 pub use tokens::{
     IssuedTokens, MAX_DESCRIPTION_CHARS, MAX_SIGN_INS, MAX_SIGN_INS_OF_PERSON, MAX_TOKEN_LIFETIME,
     MAX_TOKENS, MAX_TOKENS_OF_OWNER, TOKEN_PREFIX, issued_mark, issued_of_mark,
 };
+pub use workflow_runs::WorkflowRuns;
 // What facades say and show of sandboxes.
 pub use himalia_kernel::{
     Language, LostVariables, OnTimeout, ReplacedExecution, STOP_TIME, SandboxLoss, StopReason,

@@ -8,12 +8,12 @@ use crate::audit::{Effect, Subject};
 
 /// A command that is traced.
 #[derive(Debug)]
-pub(crate) struct Traced {
+pub(crate) struct CommandSpan {
     span: Span,
     principal: Principal,
 }
 
-impl Traced {
+impl CommandSpan {
     /// A command begins. `None` unless it changes something and its call is in a trace: those that only look are not worth a span.
     pub(crate) fn begin(
         engine: &Engine,

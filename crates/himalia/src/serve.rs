@@ -9,6 +9,7 @@ use anyhow::Context as _;
 use himalia_cli::address::Address;
 use himalia_engine::{Drain, Engine, EngineConfig, Principal};
 use himalia_http::{AllowedOrigins, HttpConfig, Listeners, MountedService, Tokens, Viewer};
+use himalia_runs::Runs;
 use himalia_sandbox::Isolation;
 use rustix::process::{Resource, getrlimit, setrlimit};
 use tokio::net::TcpListener;
@@ -82,7 +83,8 @@ async fn serve(config: Config, said: GivenSettings) -> anyhow::Result<ExitCode> 
     let engine = Box::pin(Engine::open(settings, chosen.provisioners)).await?;
     let telemetry = Telemetry::new(&config);
     let audit = telemetry.audit(&config, &engine).context("audit_log")?;
-    let engine = engine.with_audit(audit);
+    let runs = Runs::open(engine.with_audit(audit));
+    let engine = runs.engine().clone();
     let traces = telemetry.export_traces(&engine);
     let shutdown = CancellationToken::new();
     let sign_in_code = viewer::sign_in_code()?;
@@ -103,7 +105,7 @@ async fn serve(config: Config, said: GivenSettings) -> anyhow::Result<ExitCode> 
         azure: facades::azure(&config, &engine)?,
         openai: facades::openai(&config, &engine)?,
         mcp: Some(MountedService::new(himalia_mcp::service(
-            engine.clone(),
+            runs.clone(),
             shutdown.clone(),
         ))),
         viewer: Viewer::new(viewer::FILES),
@@ -114,7 +116,7 @@ async fn serve(config: Config, said: GivenSettings) -> anyhow::Result<ExitCode> 
         tls: certificate.as_ref().map(Certificate::tls).unwrap_or_default(),
         ..http_config(&config, &token, tokens)
     };
-    let http = himalia_http::serve(listeners, engine.clone(), http_config, shutdown.clone());
+    let http = himalia_http::serve(listeners, runs, http_config, shutdown.clone());
     let mut http = tokio::spawn(http);
     if !config.tenants.callers.is_empty() && chosen.levels.contains(&Isolation::None) {
         tracing::warn!(

@@ -5,6 +5,7 @@ use std::time::SystemTime;
 
 use himalia_cluster::Cluster;
 use himalia_engine::{Engine, IssuedTokens};
+use himalia_runs::Runs;
 use parking_lot::RwLock;
 use serde_json::Value;
 use tokio::sync::watch;
@@ -21,7 +22,7 @@ pub(crate) struct App(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    engine: Engine,
+    runs: Runs,
     config: HttpConfig,
     tokens: RwLock<Arc<Tokens>>,
     issued: watch::Receiver<Arc<IssuedTokens>>,
@@ -37,12 +38,13 @@ struct Inner {
 impl App {
     /// Validates the configuration. `describe` makes the description of the API from the base URL.
     pub(crate) fn new(
-        engine: Engine,
+        runs: Runs,
         config: HttpConfig,
         shutdown: CancellationToken,
         describe: fn(&str) -> Value,
     ) -> Result<Self, ConfigError> {
         let mut config = config.validated()?;
+        let engine = runs.engine();
         let traces = engine.traces();
         config.cluster = config.cluster.map(|cluster| cluster.traced(traces.clone()));
         let sign_ins = SignIns::new(
@@ -54,7 +56,7 @@ impl App {
         let issued = engine.issued_tokens();
         let tokens = RwLock::new(Arc::new(config.tokens.clone()));
         Ok(Self(Arc::new(Inner {
-            engine,
+            runs,
             config,
             tokens,
             issued,
@@ -69,7 +71,11 @@ impl App {
     }
 
     pub(crate) fn engine(&self) -> &Engine {
-        &self.0.engine
+        self.0.runs.engine()
+    }
+
+    pub(crate) fn runs(&self) -> &Runs {
+        &self.0.runs
     }
 
     pub(crate) fn config(&self) -> &HttpConfig {
@@ -85,7 +91,7 @@ impl App {
     pub(crate) fn tokens(&self) -> ValidTokens {
         let configured = Arc::clone(&self.0.tokens.read());
         let issued = Arc::clone(&self.0.issued.borrow());
-        ValidTokens::new(configured, issued, self.0.engine.now_micros())
+        ValidTokens::new(configured, issued, self.engine().now_micros())
     }
 
     /// From now on these count in the place of those of the configuration.
@@ -98,7 +104,7 @@ impl App {
     pub(crate) fn end_revoked(&self) {
         let ended = self.0.holders.end_revoked(&self.tokens());
         for _ in 0..ended {
-            self.0.engine.clients().ended("revoked");
+            self.engine().clients().ended("revoked");
         }
         tracing::info!(
             connections = ended,

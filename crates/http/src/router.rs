@@ -6,7 +6,7 @@ use axum::middleware;
 use axum::response::{IntoResponse, Response};
 use axum::{Router, routing};
 use himalia_cluster::{OwnRoutes, Repeatable};
-use himalia_engine::Engine;
+use himalia_runs::Runs;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
@@ -24,12 +24,8 @@ use crate::{render, routes, unread_body};
 
 /// The facade as an axum router, for embedding. Without [`serve`](crate::serve) there is no limit on connections, no
 /// header timeout, and WebSocket handshakes are refused, since they need the raw socket.
-pub fn router(
-    engine: Engine,
-    config: HttpConfig,
-    shutdown: CancellationToken,
-) -> Result<Router, ConfigError> {
-    Ok(app_and_router(engine, config, shutdown)?.clients)
+pub fn router(runs: Runs, config: HttpConfig, shutdown: CancellationToken) -> Result<Router, ConfigError> {
+    Ok(app_and_router(runs, config, shutdown)?.clients)
 }
 
 /// The state, and the services over it.
@@ -42,11 +38,11 @@ pub(crate) struct Services {
 }
 
 pub(crate) fn app_and_router(
-    engine: Engine,
+    runs: Runs,
     config: HttpConfig,
     shutdown: CancellationToken,
 ) -> Result<Services, ConfigError> {
-    let app = App::new(engine, config, shutdown, openapi)?;
+    let app = App::new(runs, config, shutdown, openapi)?;
     let routes = routes::router()
         .fallback(|| async { ApiError::not_found("Not Found") })
         .method_not_allowed_fallback(|| async { ApiError::method_not_allowed() })

@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 use himalia_engine::{
     About, Engine, ExecutionId, KernelId, PeerSessions, Principal, Span, SpanKind, TraceContext,
 };
+use himalia_runs::Runs;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, InputResponses, JsonObject,
 };
@@ -18,6 +19,7 @@ use crate::failure::Failure;
 /// Inputs of a tool.
 pub(crate) struct Call {
     pub(crate) engine: Engine,
+    pub(crate) runs: Runs,
     /// On whose behalf.
     pub(crate) principal: Principal,
     /// Arguments of the client.
@@ -65,13 +67,14 @@ impl Subject {
 impl Call {
     /// Creates the call of an authenticated request. One without a principal is refused, so that a mount that forgets to authenticate fails closed.
     pub(crate) fn new(
-        engine: Engine,
+        runs: Runs,
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
         shutdown: CancellationToken,
     ) -> Result<Self, ErrorData> {
         Ok(Self {
-            engine,
+            engine: runs.engine().clone(),
+            runs,
             principal: principal(&context)?,
             arguments: request.arguments.unwrap_or_default(),
             answers: request.input_responses,

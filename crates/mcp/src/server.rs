@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use futures_util::FutureExt as _;
 use himalia_engine::{Engine, EngineError, panic_text};
+use himalia_runs::Runs;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, Implementation, ListResourceTemplatesResult,
     ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse,
@@ -29,16 +30,20 @@ Analyse in stages: load once, then look, then compute. Long work: background=tru
 /// The MCP endpoint as a tower service.
 pub type Service = StreamableHttpService<Server, NeverSessionManager>;
 
-/// The endpoint over an engine. The request's extensions must hold the [`Principal`](himalia_engine::Principal) on whose
+/// The endpoint over an engine and its runs. The request's extensions must hold the [`Principal`](himalia_engine::Principal) on whose
 /// behalf it comes; host and origin must have been checked. Log lines are in the [`Span`] of the extensions. When `shutdown` is cancelled, calls that wait are answered with
 /// what there is.
-pub fn service(engine: Engine, shutdown: CancellationToken) -> Service {
+pub fn service(runs: Runs, shutdown: CancellationToken) -> Service {
     let config = StreamableHttpServerConfig::default()
         .with_legacy_session_mode(false)
         // The mount has checked them, for names that it knows.
         .disable_allowed_hosts()
         .with_max_request_body_bytes(limits::MESSAGE_BYTES);
-    let server = Server { engine, shutdown };
+    let server = Server {
+        engine: runs.engine().clone(),
+        runs,
+        shutdown,
+    };
     StreamableHttpService::new(
         move || Ok(server.clone()),
         Arc::new(NeverSessionManager::default()),
@@ -50,6 +55,7 @@ pub fn service(engine: Engine, shutdown: CancellationToken) -> Service {
 #[derive(Clone, Debug)]
 pub struct Server {
     engine: Engine,
+    runs: Runs,
     shutdown: CancellationToken,
 }
 
@@ -77,8 +83,8 @@ impl ServerHandler for Server {
         // A model does not read of a tool that has nothing to give.
         let principal = principal(&context)?;
         let there = guarded("the list of tools", span_of(&context), async {
-            let skills = self.engine.skills(&principal, None).await;
-            let workflows = self.engine.workflows(&principal).await;
+            let skills = self.runs.skills(&principal, None).await;
+            let workflows = self.runs.workflows(&principal).await;
             tools::AvailableFeatures {
                 skills: skills.is_ok_and(|skills| !skills.is_empty()),
                 workflows: workflows.is_ok_and(|workflows| !workflows.is_empty()),
@@ -98,7 +104,7 @@ impl ServerHandler for Server {
             let name: String = request.name.chars().take(64).collect();
             return Err(ErrorData::invalid_params(format!("no such tool: {name}"), None));
         };
-        let mut call = Call::new(self.engine.clone(), request, context, self.shutdown.clone())?;
+        let mut call = Call::new(self.runs.clone(), request, context, self.shutdown.clone())?;
         let span = call.trace(tool.name);
         let principal = call.principal.clone();
         let subject = call.subject.clone();

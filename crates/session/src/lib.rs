@@ -82,7 +82,7 @@ pub use session_kernel::SessionKernel;
 // What a program checks before it opens a shared store.
 pub use himalia_shared_log::ObjectStoreUrl;
 pub use himalia_store::{PostgresUrl, REPLICA_FILE, check_replica_name};
-pub use skills::SessionSkills;
+pub use skills::{SessionSkills, SkillCaller};
 pub use start::{
     MAX_NAME_CHARS, MAX_SESSION_KERNELS, MAX_START_KEY_BYTES, NAME_PATTERN, Pool, name_of_key, name_of_run,
 };

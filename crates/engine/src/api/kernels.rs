@@ -219,7 +219,7 @@ impl Commands {
     }
 
     /// A kernel of those that the principal sees, one that is over included.
-    pub(super) fn seen(&self, principal: &Principal, id: KernelId) -> Option<Arc<SessionKernel>> {
+    pub(crate) fn seen(&self, principal: &Principal, id: KernelId) -> Option<Arc<SessionKernel>> {
         let handle = self.inner.registry.get(id);
         handle.filter(|handle| principal.sees(&handle.session().owner))
     }

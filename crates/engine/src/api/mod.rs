@@ -3,69 +3,45 @@
 
 mod artifacts;
 mod budget;
-mod collect;
 mod credentials;
 mod ended;
 mod executions;
 mod files;
 mod history;
+mod jupyter;
 mod kernels;
 mod observe;
-mod open;
 mod open_prompts;
 mod owner;
-mod pooled;
-mod prompt_turns;
 mod prompts;
 mod questions;
-mod runs;
+mod run_sessions;
 mod sandboxes;
 mod session_kernels;
-mod sessions;
-mod skills;
-mod specs;
 mod tokens;
 mod tool_approvals;
 mod tools;
-mod triggers;
+mod upkeep;
 mod usage;
-mod workflows;
 
 use std::sync::Arc;
 
-pub use budget::About;
 pub use credentials::NewCredential;
 pub use executions::MAX_INPUT_BYTES;
-pub use open_prompts::{ListedPrompt, PROMPT_PAGE_BYTES, PromptPage, PromptPlace};
-pub use pooled::Search;
-pub use runs::{
-    MAX_RUN_PAGE, RunError, RunFeed, RunFilter, RunInfo, RunKind, RunOrigin, RunOriginKind, RunPage,
-    RunPlace, RunState, RunView, id_of_run, uuid_of_run,
-};
+pub use open_prompts::{LatestPrompt, ListedPrompt, PROMPT_PAGE_BYTES, PromptPage, PromptPlace};
+pub use run_sessions::{LoggedKernel, NamedSession};
 pub use sandboxes::SessionUsage;
-pub use skills::{BegunRun, MAX_SKILL_VERSIONS, MAX_SKILLS_BYTES, RunSkill, SkillInfo, SkillStep};
 pub use tokens::RevokedToken;
 pub use tool_approvals::{MAX_TOOL_APPROVALS, ToolApproval};
-pub(crate) use triggers::Triggers;
-pub use triggers::{
-    AnswerSigner, AskedRun, CallbackSecret, DeliveriesOf, DeliveryAttempt, DeliveryInfo, DeliveryState,
-    MAX_CALLBACK_URL, MAX_CALLBACKS, MAX_DELIVERIES, MAX_OPEN_CALLBACKS, MAX_OPEN_RUNS, MAX_TRIGGER_NAME,
-    MAX_TRIGGERS, MAX_WEBHOOK_BYTES, NewSecrets, NewTrigger, RunTarget, Runnable, Times, TriggerChange,
-    TriggerInfo, TriggerKind, WebhookMessage,
-};
-pub(crate) use workflows::Drivers;
-pub use workflows::{
-    MAX_RUNS, MAX_RUNS_IN_PROGRESS, MAX_WORKFLOW_VERSIONS, MAX_WORKFLOWS_BYTES, RunUntil, StartRun,
-    StartedRun, StepState, StepView, WorkflowInfo,
-};
 
 use himalia_model::{Action, EngineError, Object, Principal};
 use himalia_session::SessionManager;
-use prompt_turns::PromptTurns;
 
 use crate::access::authorise;
 use crate::jupyter_sessions::JupyterSessions;
+use crate::prompt_turns::PromptTurns;
 use crate::tokens::AccessTokens;
+use crate::workflow_runs::WorkflowRunsSlot;
 
 /// What to do with kernels when the gateway stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,12 +55,11 @@ pub enum Drain {
 /// What the engine does. Only [`Engine`](crate::Engine) calls it, and notes each call.
 #[derive(Clone)]
 pub(crate) struct Commands {
-    inner: Arc<SessionManager>,
-    jupyter: Arc<JupyterSessions>,
-    tokens: Arc<AccessTokens>,
-    workflows: Arc<Drivers>,
-    triggers: Arc<Triggers>,
-    prompt_turns: Arc<PromptTurns>,
+    pub(crate) inner: Arc<SessionManager>,
+    pub(crate) jupyter: Arc<JupyterSessions>,
+    pub(crate) tokens: Arc<AccessTokens>,
+    pub(crate) workflow_runs: WorkflowRunsSlot,
+    pub(crate) prompt_turns: Arc<PromptTurns>,
 }
 
 impl std::fmt::Debug for Commands {
@@ -96,8 +71,18 @@ impl std::fmt::Debug for Commands {
 impl Commands {
     /// The first thing that every command does.
     fn allow(&self, principal: &Principal, action: Action, object: Object<'_>) -> Result<(), EngineError> {
-        authorise(principal, action, object)?;
-        self.inner.note_command();
-        Ok(())
+        allow(&self.inner, principal, action, object)
     }
+}
+
+/// Authorises a command, and notes that there was one.
+pub(crate) fn allow(
+    sessions: &SessionManager,
+    principal: &Principal,
+    action: Action,
+    object: Object<'_>,
+) -> Result<(), EngineError> {
+    authorise(principal, action, object)?;
+    sessions.note_command();
+    Ok(())
 }

@@ -15,7 +15,8 @@ use himalia_session::SessionKernel;
 use time::OffsetDateTime;
 
 use super::Commands;
-use super::prompt_turns::Asking;
+use crate::access::authorise;
+use crate::prompt_turns::Asking;
 
 /// Bytes of texts and arguments of the prompts of a page. It has one at least.
 pub const PROMPT_PAGE_BYTES: usize = 4 << 20;
@@ -65,7 +66,31 @@ impl ListedPrompt {
     }
 }
 
+/// The latest prompt of a kernel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LatestPrompt {
+    /// The kernel.
+    pub kernel: KernelId,
+    /// The tenant of its session, or the operator.
+    pub owner: String,
+    /// The number of its latest prompt; 0 if it had none.
+    pub seq: u64,
+}
+
 impl Commands {
+    pub(crate) fn latest_prompts(&self, principal: &Principal) -> Result<Vec<LatestPrompt>, EngineError> {
+        // The gateway asks each second, which is no activity.
+        authorise(principal, Action::Read, Object::Gateway)?;
+        let kernels = self.inner.registry.all().into_iter();
+        let kernels = kernels.filter(|handle| !handle.is_over() && principal.sees(&handle.session().owner));
+        let latest = kernels.map(|handle| LatestPrompt {
+            kernel: handle.id(),
+            owner: handle.session().owner.clone(),
+            seq: handle.snapshot.borrow().latest_prompt,
+        });
+        Ok(latest.collect())
+    }
+
     pub(crate) async fn open_prompts(
         &self,
         principal: &Principal,
@@ -73,16 +98,7 @@ impl Commands {
         limit: usize,
     ) -> Result<PromptPage, EngineError> {
         self.allow(principal, Action::Read, Object::Gateway)?;
-        self.prompt_page(principal, after.as_ref(), limit).await
-    }
-
-    /// The same, by the gateway itself.
-    pub(super) async fn prompt_page(
-        &self,
-        principal: &Principal,
-        after: Option<&PromptPlace>,
-        limit: usize,
-    ) -> Result<PromptPage, EngineError> {
+        let after = after.as_ref();
         let most = limit.saturating_add(1);
         let mut found = BTreeMap::new();
         for one in self.waiting_steps(principal, after, most).await? {
@@ -168,7 +184,7 @@ enum Found {
 }
 
 /// The prompts of a kernel that are open. One that has ended meanwhile asks nothing any more.
-pub(super) async fn open_of(handle: &SessionKernel) -> Vec<PromptInfo> {
+async fn open_of(handle: &SessionKernel) -> Vec<PromptInfo> {
     let kernel = handle.handle().id();
     let Some(Ok(Answer::Prompts(all))) = handle.order(Command::ListPrompts).await else {
         return Vec::new();

@@ -47,7 +47,7 @@ impl Commands {
     ) -> Result<PromptInfo, EngineError> {
         let id = match name {
             PromptName::Kernel(id) => *id,
-            PromptName::Step(id) => return self.step_prompt(principal, id, wait).await,
+            PromptName::Step(id) => return self.runs_with(id)?.step_prompt(principal, id, wait).await,
         };
         self.allow(principal, Action::Read, Object::Kernel(id.kernel))?;
         let wait = u64::try_from(wait.as_micros()).unwrap_or(u64::MAX);
@@ -64,7 +64,9 @@ impl Commands {
     ) -> Result<PromptInfo, EngineError> {
         let id = match name {
             PromptName::Kernel(id) => *id,
-            PromptName::Step(id) => return self.answer_step_prompt(principal, id, value).await,
+            PromptName::Step(id) => {
+                return self.runs_with(id)?.answer_step_prompt(principal, id, value).await;
+            }
         };
         if value == APPROVE_ALWAYS {
             let asked = self.prompt(principal, name, Duration::ZERO).await?;

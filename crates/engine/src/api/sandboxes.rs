@@ -47,6 +47,19 @@ impl Commands {
         Ok(handle.info())
     }
 
+    pub(crate) async fn start_run_session(
+        &self,
+        principal: &Principal,
+        start: StartSession,
+    ) -> Result<(SessionInfo, bool), EngineError> {
+        self.allow(principal, Action::Create, Object::Kernels)?;
+        let (handle, started) = match start.session_name {
+            None => (self.inner.start_chosen(principal, start).await?, true),
+            Some(_) => self.inner.start_named(principal, start, false).await?,
+        };
+        Ok((handle.info(), started))
+    }
+
     pub(crate) async fn put_session(
         &self,
         principal: &Principal,

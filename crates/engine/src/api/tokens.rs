@@ -14,8 +14,7 @@ use crate::{Engine, IssuedTokens};
 /// An access token that was revoked.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RevokedToken {
-    /// The workflow runs that were cancelled because the token had started them, at most
-    /// [`MAX_RUNS_IN_PROGRESS`](crate::MAX_RUNS_IN_PROGRESS).
+    /// The workflow runs that were cancelled because the token had started them, at most as many as an owner may have in progress.
     pub workflow_runs: Vec<String>,
 }
 

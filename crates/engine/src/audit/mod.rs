@@ -45,27 +45,30 @@ impl Effect {
     }
 }
 
-/// What a command is about.
+/// The object of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Subject<'a> {
+pub enum Subject<'a> {
+    /// No object of an owner.
     Gateway,
-    /// By its name.
+    /// A credential, by its name.
     Credential(&'a str),
-    /// By its name.
+    /// A skill, by its name.
     Skill(&'a str),
-    /// By its name.
+    /// A workflow, by its name.
     Workflow(&'a str),
-    /// By its id.
+    /// A run, by its id.
     Run(&'a str),
-    /// By its id or name.
+    /// A trigger, by its id or name.
     Trigger(&'a str),
+    /// A kernel, the first one of a session included.
     Kernel(KernelId),
+    /// A Jupyter session.
     JupyterSession(JupyterSessionId),
 }
 
 impl<'a> Subject<'a> {
-    /// What a prompt is of.
-    pub(crate) fn of_prompt(name: &'a PromptName) -> Self {
+    /// The object of a command on a prompt.
+    pub fn of_prompt(name: &'a PromptName) -> Self {
         match name {
             PromptName::Kernel(id) => Self::Kernel(id.kernel),
             PromptName::Step(id) => Self::Run(&id.run),

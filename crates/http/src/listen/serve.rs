@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use himalia_cluster::cut_ended;
-use himalia_engine::Engine;
 use himalia_relay::Identity;
+use himalia_runs::Runs;
 use thiserror::Error;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
@@ -60,10 +60,10 @@ impl From<TcpListener> for Listeners {
 ///
 /// Then it accepts no more, ends event streams, closes sockets with 1012 and lets open requests finish, for
 /// at most [`HttpConfig::drain_timeout`]. Kernels are not touched: what becomes of them is said to
-/// [`Engine::drain`].
+/// [`Engine::drain`](himalia_engine::Engine::drain).
 pub async fn serve(
     listeners: impl Into<Listeners>,
-    engine: Engine,
+    runs: Runs,
     config: HttpConfig,
     shutdown: CancellationToken,
 ) -> Result<(), ServeError> {
@@ -71,9 +71,9 @@ pub async fn serve(
         app,
         clients: router,
         peers: inside,
-    } = app_and_router(engine, config, shutdown.clone())?;
+    } = app_and_router(runs, config, shutdown.clone())?;
     let tokens = app.clone();
-    app.engine()
+    app.runs()
         .start_triggers(move |mark| tokens.tokens().marked(mark).cloned());
     let Listeners {
         clients: listener,

@@ -1,7 +1,8 @@
 //! The column of the table of routes that says which replica serves a request.
 
 use axum::http::{HeaderMap, Method, Uri};
-use himalia_engine::{ExecutionId, KernelId, Principal, PromptId, ResourceRef, uuid_of_run};
+use himalia_engine::{ExecutionId, KernelId, Principal, PromptId, ResourceRef};
+use himalia_runs::uuid_of_run;
 
 use super::bodies::BodyReader;
 use super::merged_list::MergedList;

@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::{Path, State};
-use himalia_engine::{DeliveriesOf, DeliveryAttempt, DeliveryInfo, DeliveryState};
+use himalia_runs::{DeliveriesOf, DeliveryAttempt, DeliveryInfo, DeliveryState};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -107,10 +107,7 @@ pub(crate) async fn of_run(
     Path(run): Path<String>,
     Parameters(wanted): Parameters<ListDeliveriesQuery>,
 ) -> Result<Json<DeliveryPage>, ApiError> {
-    let all = app
-        .engine()
-        .deliveries(&principal, DeliveriesOf::Run, &run)
-        .await?;
+    let all = app.runs().deliveries(&principal, DeliveriesOf::Run, &run).await?;
     Ok(Json(delivery_page(all, &wanted)))
 }
 
@@ -121,6 +118,6 @@ pub(crate) async fn retry(
     Path(id): Path<String>,
 ) -> Result<JsonWithStatus<202, Delivery>, ApiError> {
     Ok(JsonWithStatus(
-        app.engine().redeliver(&principal, &id).await?.into(),
+        app.runs().redeliver(&principal, &id).await?.into(),
     ))
 }

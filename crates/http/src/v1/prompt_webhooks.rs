@@ -4,9 +4,9 @@ use axum::Json;
 use axum::body::Body;
 use axum::extract::{Path, Request, State};
 use axum::response::{IntoResponse, Response};
-use himalia_engine::{
-    DeliveriesOf, EngineError, MAX_ANSWER_BYTES, MAX_CALLBACK_URL, MAX_TRIGGER_NAME, NewTrigger, PromptName,
-    TriggerInfo, TriggerKind, WebhookMessage,
+use himalia_engine::{EngineError, MAX_ANSWER_BYTES, PromptName};
+use himalia_runs::{
+    DeliveriesOf, MAX_CALLBACK_URL, MAX_TRIGGER_NAME, NewTrigger, TriggerInfo, TriggerKind, WebhookMessage,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -96,7 +96,7 @@ pub(crate) async fn create(
         enabled: true,
         callback: Some(wanted.url.0),
     };
-    let (made, secrets) = app.engine().create_trigger(&principal, KIND, new).await?;
+    let (made, secrets) = app.runs().create_trigger(&principal, KIND, new).await?;
     Ok(ShownOnce(JsonWithStatus(CreatedPromptWebhook {
         secret: secrets.outgoing.unwrap_or_default(),
         answer_secret: secrets.incoming.unwrap_or_default(),
@@ -142,7 +142,7 @@ pub(crate) async fn delete(
     Caller(principal): Caller,
     Path(text): Path<String>,
 ) -> Result<Empty<204>, ApiError> {
-    app.engine().delete_trigger(&principal, KIND, &text).await?;
+    app.runs().delete_trigger(&principal, KIND, &text).await?;
     Ok(Empty)
 }
 
@@ -154,7 +154,7 @@ pub(crate) async fn deliveries(
     Parameters(wanted): Parameters<ListDeliveriesQuery>,
 ) -> Result<Json<DeliveryPage>, ApiError> {
     let all = app
-        .engine()
+        .runs()
         .deliveries(&principal, DeliveriesOf::Trigger(KIND), &text)
         .await?;
     Ok(Json(delivery_page(all, &wanted)))
@@ -208,7 +208,7 @@ async fn received(
         body: &body,
     };
     let check = signature_check(app, peer)?;
-    let signer = app.engine().signer_of_answer(hook, message).await?;
+    let signer = app.runs().signer_of_answer(hook, message).await?;
     drop(check);
     let Some(signer) = signer else {
         return Ok(None);
@@ -231,9 +231,9 @@ async fn received(
             return Ok(elsewhere);
         }
     }
-    app.engine().check_answer(&signer, &name).await?;
+    app.runs().check_answer(&signer, &name).await?;
     let answered = app.engine().answer(&signer.principal, &name, given.value).await?;
-    if let Err(error) = app.engine().note_answer(signer).await {
+    if let Err(error) = app.runs().note_answer(signer).await {
         tracing::warn!(%error, "the id of an answer is not remembered");
     }
     Ok(Some(Json(answered).into_response()))

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::{Path, State};
-use himalia_engine::{
+use himalia_engine::from_micros;
+use himalia_runs::{
     DeliveriesOf, MAX_CALLBACK_URL, MAX_CRON_BYTES, MAX_TRIGGER_NAME, MissedPolicy, NewTrigger, Overlap,
-    RunTarget, Times, TriggerChange, TriggerInfo, TriggerKind, from_micros,
+    RunTarget, Times, TriggerChange, TriggerInfo, TriggerKind,
 };
 use himalia_wire::build::timestamp;
 use schemars::JsonSchema;
@@ -194,10 +195,7 @@ pub(crate) async fn create(
     Caller(principal): Caller,
     Members(wanted): Members<CreateScheduleRequest>,
 ) -> Result<ShownOnce<CreatedResponse<CreatedSchedule>>, ApiError> {
-    let (made, secrets) = app
-        .engine()
-        .create_trigger(&principal, KIND, wanted.into())
-        .await?;
+    let (made, secrets) = app.runs().create_trigger(&principal, KIND, wanted.into()).await?;
     let path = format!("/v1/schedules/{}", made.id);
     let made = CreatedSchedule {
         callback_secret: secrets.outgoing,
@@ -244,7 +242,7 @@ pub(crate) async fn show(
     Caller(principal): Caller,
     Path(text): Path<String>,
 ) -> Result<Json<Schedule>, ApiError> {
-    let found = app.engine().trigger(&principal, KIND, &text).await?;
+    let found = app.runs().trigger(&principal, KIND, &text).await?;
     Ok(Json(Schedule::of(found)?))
 }
 
@@ -255,8 +253,8 @@ pub(crate) async fn change(
     Path(text): Path<String>,
     Members(changed): Members<ChangeScheduleRequest>,
 ) -> Result<Json<Schedule>, ApiError> {
-    let engine = app.engine();
-    let done = engine
+    let done = app
+        .runs()
         .change_trigger(&principal, KIND, &text, changed.into())
         .await?;
     Ok(Json(Schedule::of(done)?))
@@ -268,7 +266,7 @@ pub(crate) async fn delete(
     Caller(principal): Caller,
     Path(text): Path<String>,
 ) -> Result<Empty<204>, ApiError> {
-    app.engine().delete_trigger(&principal, KIND, &text).await?;
+    app.runs().delete_trigger(&principal, KIND, &text).await?;
     Ok(Empty)
 }
 
@@ -280,7 +278,7 @@ pub(crate) async fn deliveries(
     Parameters(wanted): Parameters<ListDeliveriesQuery>,
 ) -> Result<Json<DeliveryPage>, ApiError> {
     let all = app
-        .engine()
+        .runs()
         .deliveries(&principal, DeliveriesOf::Trigger(KIND), &text)
         .await?;
     Ok(Json(delivery_page(all, &wanted)))

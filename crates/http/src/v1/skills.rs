@@ -6,7 +6,8 @@ use axum::Json;
 use axum::extract::{Path, State};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use himalia_engine::{Draft, Manifest, Skill, SkillFiles, SkillInfo, SkillKind, from_micros};
+use himalia_engine::from_micros;
+use himalia_runs::{Draft, Manifest, Skill, SkillFiles, SkillInfo, SkillKind};
 use himalia_wire::build::timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -145,7 +146,7 @@ pub(crate) async fn publish(
     let skill = made
         .await?
         .map_err(|wrong| ApiError::bad_field(wrong.field, wrong.reason))?;
-    let (info, new) = app.engine().publish_skill(&principal, &skill).await?;
+    let (info, new) = app.runs().publish_skill(&principal, &skill).await?;
     let shown = ShownSkill::of(&skill, Some(&info));
     Ok(if new {
         let path = format!("/v1/skills/{}?version={}", info.name, info.version);
@@ -183,7 +184,7 @@ pub(crate) async fn list(
     Parameters(wanted): Parameters<ListSkillsQuery>,
 ) -> Result<Json<SkillPage>, ApiError> {
     let mut all: Vec<ListedSkill> = Vec::new();
-    for info in app.engine().skills(&principal, None).await? {
+    for info in app.runs().skills(&principal, None).await? {
         match all.last_mut() {
             Some(last) if last.name == info.name => last.versions.push(info.version.to_string()),
             _ => all.push(ListedSkill {
@@ -231,7 +232,7 @@ pub(crate) async fn show(
     Parameters(wanted): Parameters<VersionQuery>,
 ) -> Result<Json<ShownSkill>, ApiError> {
     let found = app
-        .engine()
+        .runs()
         .skill(&principal, &name, wanted.version.as_deref())
         .await;
     let (info, skill) = found?;
@@ -245,7 +246,7 @@ pub(crate) async fn delete(
     Path(name): Path<String>,
     Parameters(wanted): Parameters<DeleteVersionsQuery>,
 ) -> Result<Empty<204>, ApiError> {
-    app.engine()
+    app.runs()
         .delete_skill(&principal, &name, wanted.version.as_deref())
         .await?;
     Ok(Empty)
@@ -295,7 +296,7 @@ pub(crate) async fn draft(
         cells: Vec::new(),
     };
     let made = app
-        .engine()
+        .runs()
         .draft_skill(&principal, kernel, &wanted.cells, draft)
         .await;
     let skill = made.map_err(|error| of_session(error, &id))?;

@@ -2,9 +2,8 @@
 
 use axum::Json;
 use axum::extract::{Path, State};
-use himalia_engine::{
-    AccessToken, MAX_DESCRIPTION_CHARS, MAX_PRINCIPAL_CHARS, MAX_RUNS_IN_PROGRESS, NewToken, Scope,
-};
+use himalia_engine::{AccessToken, MAX_DESCRIPTION_CHARS, MAX_PRINCIPAL_CHARS, NewToken, Scope};
+use himalia_runs::MAX_RUNS_IN_PROGRESS;
 use himalia_wire::build::timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

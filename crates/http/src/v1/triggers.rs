@@ -1,6 +1,7 @@
 //! The common parts of schedules, webhooks and webhooks of prompts: all are triggers of the engine.
 
-use himalia_engine::{EngineError, Principal, RunTarget, TriggerInfo, TriggerKind};
+use himalia_engine::{EngineError, Principal};
+use himalia_runs::{RunTarget, TriggerInfo, TriggerKind};
 
 use super::input::{Cursor, Limit, PAGE_MOST, limit, page};
 use crate::app::App;
@@ -15,7 +16,7 @@ pub(crate) async fn trigger_page<T, const LIST: char>(
     shown: impl Fn(TriggerInfo) -> Result<T, ApiError>,
 ) -> Result<(Vec<T>, Option<String>), ApiError> {
     let key = |one: &TriggerInfo| format!("{} {}", one.owner, one.name);
-    let mut all = app.engine().triggers(principal, kind).await?;
+    let mut all = app.runs().triggers(principal, kind).await?;
     all.sort_by_cached_key(key);
     let (all, next) = page(all, cursor, limit(most, PAGE_MOST), key);
     let shown = all.into_iter().map(shown).collect::<Result<_, _>>()?;

@@ -6,7 +6,7 @@ use axum::Json;
 use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
-use himalia_engine::{
+use himalia_runs::{
     DeliveriesOf, MAX_CALLBACK_URL, MAX_TRIGGER_NAME, MAX_WEBHOOK_BYTES, NewTrigger, RunInfo, RunTarget,
     TriggerChange, TriggerInfo, TriggerKind, WebhookMessage,
 };
@@ -156,10 +156,7 @@ pub(crate) async fn create(
     Caller(principal): Caller,
     Members(wanted): Members<CreateWebhookRequest>,
 ) -> Result<ShownOnce<JsonWithStatus<201, CreatedWebhook>>, ApiError> {
-    let (made, secrets) = app
-        .engine()
-        .create_trigger(&principal, KIND, wanted.into())
-        .await?;
+    let (made, secrets) = app.runs().create_trigger(&principal, KIND, wanted.into()).await?;
     Ok(ShownOnce(JsonWithStatus(CreatedWebhook {
         secret: secrets.incoming.unwrap_or_default(),
         callback_secret: secrets.outgoing,
@@ -206,7 +203,7 @@ pub(crate) async fn show(
     Caller(principal): Caller,
     Path(text): Path<String>,
 ) -> Result<Json<Webhook>, ApiError> {
-    let found = app.engine().trigger(&principal, KIND, &text).await?;
+    let found = app.runs().trigger(&principal, KIND, &text).await?;
     Ok(Json(Webhook::of(&app, found)?))
 }
 
@@ -217,8 +214,8 @@ pub(crate) async fn change(
     Path(text): Path<String>,
     Members(changed): Members<ChangeWebhookRequest>,
 ) -> Result<Json<Webhook>, ApiError> {
-    let engine = app.engine();
-    let done = engine
+    let done = app
+        .runs()
         .change_trigger(&principal, KIND, &text, changed.into())
         .await?;
     Ok(Json(Webhook::of(&app, done)?))
@@ -230,7 +227,7 @@ pub(crate) async fn delete(
     Caller(principal): Caller,
     Path(text): Path<String>,
 ) -> Result<Empty<204>, ApiError> {
-    app.engine().delete_trigger(&principal, KIND, &text).await?;
+    app.runs().delete_trigger(&principal, KIND, &text).await?;
     Ok(Empty)
 }
 
@@ -242,7 +239,7 @@ pub(crate) async fn deliveries(
     Parameters(wanted): Parameters<ListDeliveriesQuery>,
 ) -> Result<Json<DeliveryPage>, ApiError> {
     let all = app
-        .engine()
+        .runs()
         .deliveries(&principal, DeliveriesOf::Trigger(KIND), &text)
         .await?;
     Ok(Json(delivery_page(all, &wanted)))
@@ -285,7 +282,7 @@ async fn received(
         body: &body,
     };
     let _check = signature_check(app, peer)?;
-    Ok(app.engine().receive_webhook(hook, message).await?)
+    Ok(app.runs().receive_webhook(hook, message).await?)
 }
 
 pub(crate) fn header_of<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {

@@ -2,7 +2,8 @@
 
 use axum::Json;
 use axum::extract::{Path, State};
-use himalia_engine::{Workflow, WorkflowDefinition, WorkflowInfo, from_micros};
+use himalia_engine::from_micros;
+use himalia_runs::{Workflow, WorkflowDefinition, WorkflowInfo};
 use himalia_wire::build::timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -81,7 +82,7 @@ pub(crate) async fn publish(
     Caller(principal): Caller,
     Members(NewWorkflow { definition }): Members<NewWorkflow>,
 ) -> Result<EitherResponse<CreatedResponse<ShownWorkflow>, Json<ShownWorkflow>>, ApiError> {
-    let (info, workflow, new) = app.engine().publish_workflow(&principal, definition).await?;
+    let (info, workflow, new) = app.runs().publish_workflow(&principal, definition).await?;
     let shown = ShownWorkflow::of(&info, &workflow);
     Ok(if new {
         let path = format!("/v1/workflows/{}?version={}", info.name, info.version);
@@ -119,7 +120,7 @@ pub(crate) async fn list(
     Parameters(wanted): Parameters<ListWorkflowsQuery>,
 ) -> Result<Json<WorkflowPage>, ApiError> {
     let mut all: Vec<ListedWorkflow> = Vec::new();
-    for info in app.engine().workflows(&principal).await? {
+    for info in app.runs().workflows(&principal).await? {
         match all.last_mut() {
             Some(last) if last.name == info.name => last.versions.push(info.version.to_string()),
             _ => all.push(ListedWorkflow {
@@ -145,9 +146,7 @@ pub(crate) async fn show(
     Path(name): Path<String>,
     Parameters(wanted): Parameters<VersionQuery>,
 ) -> Result<Json<ShownWorkflow>, ApiError> {
-    let found = app
-        .engine()
-        .workflow(&principal, &name, wanted.version.as_deref());
+    let found = app.runs().workflow(&principal, &name, wanted.version.as_deref());
     let (info, workflow) = found.await?;
     Ok(Json(ShownWorkflow::of(&info, &workflow)))
 }
@@ -159,7 +158,7 @@ pub(crate) async fn delete(
     Path(name): Path<String>,
     Parameters(wanted): Parameters<DeleteVersionsQuery>,
 ) -> Result<Empty<204>, ApiError> {
-    app.engine()
+    app.runs()
         .delete_workflow(&principal, &name, wanted.version.as_deref())
         .await?;
     Ok(Empty)

@@ -293,7 +293,12 @@ async fn replica(name: &str, pool: Option<u32>, authority: &Authority, board: &B
             identity,
         }),
     };
-    let serving = serve(listeners, engine.clone(), http, shutdown.clone());
+    let serving = serve(
+        listeners,
+        himalia_runs::Runs::open(engine.clone()),
+        http,
+        shutdown.clone(),
+    );
     Replica {
         engine,
         address,

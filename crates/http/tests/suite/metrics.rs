@@ -85,7 +85,12 @@ async fn a_gateway_that_drains_is_not_ready_and_says_why() {
     let dir = tempfile::tempdir().unwrap();
     let shutdown = CancellationToken::new();
     let engine = engine(dir.path()).await;
-    let router = himalia_http::router(engine, HttpConfig::new(TOKEN), shutdown.clone()).unwrap();
+    let router = himalia_http::router(
+        himalia_runs::Runs::open(engine),
+        HttpConfig::new(TOKEN),
+        shutdown.clone(),
+    )
+    .unwrap();
     let probe = async |path: &str| {
         let request = axum::extract::Request::get(path).body(Body::empty()).unwrap();
         let response = router.clone().oneshot(request).await.unwrap();

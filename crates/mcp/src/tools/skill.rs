@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use himalia_engine::{
+use himalia_runs::{
     RunSkill, RunState, RunUntil, RunView, SKILL_FILE, Skill, SkillInfo, SkillKind, id_of_run,
 };
 use rmcp::model::{CallToolResult, Tool};
@@ -77,13 +77,13 @@ async fn run(mut call: Call) -> Answer {
     };
     match wanted.op {
         Op::List => {
-            let all = call.engine.skills(&call.principal, None).await?;
+            let all = call.runs.skills(&call.principal, None).await?;
             let listed = listed(all);
             Ok(answer(json!({ "skills": listed.1 }), listed.0).into())
         }
         Op::Show => {
             let found = call
-                .engine
+                .runs
                 .skill(&call.principal, name()?, wanted.version.as_deref());
             let (info, skill) = found.await?;
             let text = match &wanted.file {
@@ -102,11 +102,11 @@ async fn run(mut call: Call) -> Answer {
                 client: call.client(),
                 ..RunSkill::default()
             };
-            let id = call.engine.run_skill(&call.principal, name()?, run).await?.id;
+            let id = call.runs.run_skill(&call.principal, name()?, run).await?.id;
             follow::wait(&call, id, None, Patience::exact(limits::WAIT)).await?;
             let run = id_of_run(id.kernel.0);
             let run = call
-                .engine
+                .runs
                 .run(&call.principal, &run, Duration::ZERO, RunUntil::Ended);
             Ok(ended(&run.await?).into())
         }

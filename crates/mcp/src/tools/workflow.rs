@@ -3,10 +3,8 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use himalia_engine::{
-    EngineError, PromptName, PromptState, RunState, RunUntil, RunView, StartRun, StepPromptId, StepState,
-    StepView, Workflow, WorkflowInfo,
-};
+use himalia_engine::{EngineError, PromptName, PromptState, StepPromptId};
+use himalia_runs::{RunState, RunUntil, RunView, StartRun, StepState, StepView, Workflow, WorkflowInfo};
 use rmcp::model::{CallToolResponse, CallToolResult, InputRequiredResult, Tool};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -85,12 +83,12 @@ async fn run(mut call: Call) -> Answer {
     let wanted: Arguments = arguments::read(call.take_arguments())?;
     match wanted.op {
         Op::List => {
-            let (text, body) = listed(call.engine.workflows(&call.principal).await?);
+            let (text, body) = listed(call.runs.workflows(&call.principal).await?);
             Ok(answer(json!({ "workflows": body }), text).into())
         }
         Op::Show => {
             let found = call
-                .engine
+                .runs
                 .workflow(&call.principal, wanted.name()?, wanted.version.as_deref());
             let (info, workflow) = found.await?;
             let body =
@@ -146,7 +144,7 @@ async fn named(call: &Call, wanted: &Arguments) -> Result<String, Failure> {
         inputs: wanted.inputs.clone(),
         ..StartRun::default()
     };
-    let begun = call.engine.run_workflow(&call.principal, wanted.name()?, start);
+    let begun = call.runs.run_workflow(&call.principal, wanted.name()?, start);
     Ok(begun.await?.id)
 }
 
@@ -175,10 +173,10 @@ async fn look(call: &Call, id: &str, wait: Duration, until: RunUntil) -> Result<
         biased;
         () = call.context.ct.cancelled() => {}
         () = call.shutdown.cancelled() => {}
-        run = call.engine.run(&call.principal, id, wait, until) => return Ok(run?),
+        run = call.runs.run(&call.principal, id, wait, until) => return Ok(run?),
     }
     let now = call
-        .engine
+        .runs
         .run(&call.principal, id, Duration::ZERO, RunUntil::Ended);
     Ok(now.await?)
 }

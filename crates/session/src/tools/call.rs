@@ -23,6 +23,7 @@ use super::begun::{BegunCall, Reason};
 use super::policy::{Decision, decide};
 use super::shown::{cut, mask, shown};
 use crate::SessionKernel;
+use crate::skills::SkillCaller;
 
 /// Characters of arguments and of a reply in the log.
 const ARGUMENTS_CHARS: usize = 2000;
@@ -246,14 +247,15 @@ impl Tools {
         Ok(BegunCall::new(kernel.handle(), number, &what))
     }
 
-    /// The same for something that code does and that is no tool: `what` names it.
+    /// The same for something that code does and that is no tool, such as the run of a skill: `what` names it.
     pub async fn begin_other(
         &self,
-        kernel: &SessionKernel,
+        caller: &SkillCaller,
         what: String,
         arguments: &Value,
         schema: Option<&Value>,
     ) -> Result<OpenCall, EngineError> {
+        let kernel = &caller.kernel;
         let mask = self.mask(&kernel.session(), &what).await;
         let what = ToolCallBegin {
             callee: Callee::Tool,

@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use super::Tools;
 use crate::prompts::prompt_error;
-use crate::skills::SessionSkills;
+use crate::skills::{SessionSkills, SkillCaller};
 use crate::{Llm, SessionKernel, SessionManager};
 
 /// A kernel, as the door of its sandbox sees it.
@@ -50,8 +50,8 @@ impl SandboxTools {
         Ok(self.kernel()?.session())
     }
 
-    /// The kernel, if its session may run skills, and what runs them.
-    fn with_skills(&self) -> Result<(Arc<SessionKernel>, &Arc<dyn SessionSkills>), EngineError> {
+    /// The session, if it may run skills, and the runner of skills.
+    fn with_skills(&self) -> Result<(SkillCaller, &Arc<dyn SessionSkills>), EngineError> {
         let kernel = self.kernel()?;
         if kernel.session().sandbox.skills.is_none() {
             let error = ToolError::new(ToolErrorCode::Denied, "this session may not run skills");
@@ -60,7 +60,7 @@ impl SandboxTools {
         }
         let skills = self.skills.get();
         let skills = skills.ok_or_else(|| EngineError::unavailable("the gateway is starting"))?;
-        Ok((kernel, skills))
+        Ok((SkillCaller { kernel }, skills))
     }
 
     /// Gives an order that brings a prompt.
@@ -141,15 +141,15 @@ impl SessionApi for SandboxTools {
 
     fn skills(&self) -> BoxFuture<'_, Result<Value, EngineError>> {
         Box::pin(async {
-            let (kernel, skills) = self.with_skills()?;
-            skills.list(kernel).await
+            let (caller, skills) = self.with_skills()?;
+            skills.list(caller).await
         })
     }
 
     fn skill(&self, name: String, version: Option<String>) -> BoxFuture<'_, Result<Value, EngineError>> {
         Box::pin(async move {
-            let (kernel, skills) = self.with_skills()?;
-            skills.show(kernel, name, version).await
+            let (caller, skills) = self.with_skills()?;
+            skills.show(caller, name, version).await
         })
     }
 
@@ -160,22 +160,22 @@ impl SessionApi for SandboxTools {
         wait: Duration,
     ) -> BoxFuture<'_, Result<Value, EngineError>> {
         Box::pin(async move {
-            let (kernel, skills) = self.with_skills()?;
-            skills.run(kernel, name, wanted, wait).await
+            let (caller, skills) = self.with_skills()?;
+            skills.run(caller, name, wanted, wait).await
         })
     }
 
     fn skill_run(&self, id: String, wait: Duration) -> BoxFuture<'_, Result<Value, EngineError>> {
         Box::pin(async move {
-            let (kernel, skills) = self.with_skills()?;
-            skills.look(kernel, id, wait).await
+            let (caller, skills) = self.with_skills()?;
+            skills.look(caller, id, wait).await
         })
     }
 
     fn stop_skill_run(&self, id: String) -> BoxFuture<'_, Result<Value, EngineError>> {
         Box::pin(async move {
-            let (kernel, skills) = self.with_skills()?;
-            skills.stop(kernel, id).await
+            let (caller, skills) = self.with_skills()?;
+            skills.stop(caller, id).await
         })
     }
 

@@ -6,7 +6,8 @@ use axum::extract::{Path, State};
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use himalia_engine::{FeedClosed, RunFeed, RunView};
+use himalia_engine::FeedClosed;
+use himalia_runs::{RunFeed, RunView};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -93,7 +94,7 @@ pub(crate) async fn stream_of(
     Path(id): Path<String>,
     headers: HeaderMap,
 ) -> Result<EventStream, ApiError> {
-    let feed = app.engine().follow_run(&principal, &id).await?;
+    let feed = app.runs().follow_run(&principal, &id).await?;
     let framing = match Form::of(&headers) {
         Form::Events(framing) => framing,
         Form::Json => Framing::Sse,

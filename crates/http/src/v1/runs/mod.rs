@@ -10,9 +10,10 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::Uri;
-use himalia_engine::{
-    ExecutionId, ExecutionResult, MAX_RUN_PAGE, RunError, RunFilter, RunInfo, RunKind, RunOrigin,
-    RunOriginKind, RunPlace, RunState, RunUntil, RunView, SessionId, TriggerKind, Violation,
+use himalia_engine::{ExecutionId, ExecutionResult, SessionId};
+use himalia_runs::{
+    MAX_RUN_PAGE, RunError, RunFilter, RunInfo, RunKind, RunOrigin, RunOriginKind, RunPlace, RunState,
+    RunUntil, RunView, TriggerKind, Violation,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -274,7 +275,7 @@ pub(crate) async fn list(
     Caller(principal): Caller,
     Parameters(wanted): Parameters<ListRunsQuery>,
 ) -> Result<Json<RunPage>, ApiError> {
-    let page = app.engine().runs(&principal, wanted.filter()?).await?;
+    let page = app.runs().runs(&principal, wanted.filter()?).await?;
     Ok(Json(RunPage {
         runs: page.runs.into_iter().map(ListedRun::from).collect(),
         next: page.next.as_ref().map(next_of),
@@ -298,7 +299,7 @@ pub(crate) async fn show(
     Parameters(WaitQuery { wait_s }): Parameters<WaitQuery>,
 ) -> Result<Json<Run>, ApiError> {
     let wait = wait_s.map_or(Duration::ZERO, |Wait(wait)| wait);
-    let run = app.engine().run(&principal, &id, wait, RunUntil::Ended).await?;
+    let run = app.runs().run(&principal, &id, wait, RunUntil::Ended).await?;
     Ok(Json(run.into()))
 }
 
@@ -308,5 +309,5 @@ pub(crate) async fn cancel(
     Caller(principal): Caller,
     Path(id): Path<String>,
 ) -> Result<Json<Run>, ApiError> {
-    Ok(Json(app.engine().cancel_run(&principal, &id).await?.into()))
+    Ok(Json(app.runs().cancel_run(&principal, &id).await?.into()))
 }

@@ -2,7 +2,7 @@
 
 use axum::response::Response;
 use himalia_cluster::Part;
-use himalia_engine::RunPlace;
+use himalia_runs::RunPlace;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use time::OffsetDateTime;

@@ -5,9 +5,10 @@ use std::time::Duration;
 use axum::extract::{Path, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use himalia_engine::{
-    AskedRun, BegunRun, CallbackSecret, MAX_CALLBACK_URL, Overlap, Principal, ResourceRef, RunSkill,
-    RunUntil, StartRun, StartedRun, TriggerKind, id_of_run, name_of_run,
+use himalia_engine::{Principal, ResourceRef, name_of_run};
+use himalia_runs::{
+    AskedRun, BegunRun, CallbackSecret, MAX_CALLBACK_URL, Overlap, RunSkill, RunUntil, StartRun, StartedRun,
+    TriggerKind, id_of_run,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -108,7 +109,7 @@ impl StartedRunResponse {
             is_new,
             callback_secret,
         } = started;
-        let run = app.engine().run(principal, &id, wait, RunUntil::Ended).await?;
+        let run = app.runs().run(principal, &id, wait, RunUntil::Ended).await?;
         Ok(Self {
             location: app.url(&format!("/v1/runs/{id}")),
             repeated: !is_new,
@@ -193,7 +194,7 @@ pub(crate) async fn skill(
         repeated,
         callback_secret,
         ..
-    } = app.engine().run_skill(&principal, &name, run).await?;
+    } = app.runs().run_skill(&principal, &name, run).await?;
     let started = StartedRun {
         id: id_of_run(id.kernel.0),
         is_new: !repeated,
@@ -216,8 +217,9 @@ pub(crate) async fn workflow(
         inputs: wanted.inputs,
         key: key_of(wanted.idempotency_key, header)?,
         callback: wanted.callback.map(|Text(url)| url),
+        trigger_run: None,
     };
-    let started = app.engine().run_workflow(&principal, &name, start).await?;
+    let started = app.runs().run_workflow(&principal, &name, start).await?;
     let wait = wanted.wait_s.map_or(Duration::ZERO, |Wait(wait)| wait);
     StartedRunResponse::after(&app, &principal, started, wait).await
 }
@@ -235,7 +237,7 @@ pub(crate) async fn schedule(
         overlap: wanted.overlap,
     };
     let started = app
-        .engine()
+        .runs()
         .run_trigger(&principal, TriggerKind::Schedule, &text, asked)
         .await?;
     StartedRunResponse::after(&app, &principal, started, Duration::ZERO).await

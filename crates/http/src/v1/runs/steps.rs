@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::{Path, State};
-use himalia_engine::{
+use himalia_runs::{
     Approval, Attempt, AttemptStatus, MAX_STEP_ANSWER_BYTES, RunError, SkillRef, StepState, StepView,
     id_of_run,
 };
@@ -182,7 +182,7 @@ pub(crate) async fn step(
     Parameters(StepItemQuery { item }): Parameters<StepItemQuery>,
 ) -> Result<Json<ShownStep>, ApiError> {
     let item = item.map_or(0, |Whole(item)| u32::try_from(item).unwrap_or(u32::MAX - 1));
-    let found = app.engine().workflow_step(&principal, &id, &step, item).await?;
+    let found = app.runs().workflow_step(&principal, &id, &step, item).await?;
     Ok(Json(found.into()))
 }
 
@@ -202,6 +202,6 @@ pub(crate) async fn answer(
     Path((id, step)): Path<(String, String)>,
     Members(AnswerStepRequest { value: Text(value) }): Members<AnswerStepRequest>,
 ) -> Result<Json<Run>, ApiError> {
-    let answered = app.engine().answer_workflow_step(&principal, &id, &step, value);
+    let answered = app.runs().answer_workflow_step(&principal, &id, &step, value);
     Ok(Json(answered.await?.into()))
 }

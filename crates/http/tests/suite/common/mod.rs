@@ -137,7 +137,12 @@ impl Gateway {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let shutdown = CancellationToken::new();
-        let serving = serve(listener, engine, config, shutdown.clone());
+        let serving = serve(
+            listener,
+            himalia_runs::Runs::open(engine),
+            config,
+            shutdown.clone(),
+        );
         let served = tokio::spawn(async move { serving.await.unwrap() });
         Self {
             address,
