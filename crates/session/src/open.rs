@@ -12,7 +12,7 @@ use himalia_model::{EngineConfig, EngineError};
 use himalia_packages::Packages;
 use himalia_shared_log::{Objects, ReplicaLogs};
 use himalia_store::{
-    Measured, PostgresOptions, PostgresStore, REPLICA_FILE, Scope, SqliteStore, Store, StoreError,
+    MeasuredStore, PostgresOptions, PostgresStore, REPLICA_FILE, Scope, SqliteStore, Store, StoreError,
 };
 use himalia_traces::Traces;
 use tokio::task::JoinSet;
@@ -85,7 +85,7 @@ impl SessionManager {
         templates::check_sources(&config, &provisioners).await?;
         let metrics = Metrics::new();
         let (store, shared_logs) = open_store(&config, &metrics).await?;
-        let store: Arc<dyn Store> = Arc::new(Measured::new(store, metrics.store().clone()));
+        let store: Arc<dyn Store> = Arc::new(MeasuredStore::new(store, metrics.store().clone()));
         let tokens = TokenSettings::new(&config, metrics.tokens().clone(), store.is_shared());
         let credentials = Credentials::new(store.clone(), &config.credentials, config.clock.clone(), tokens)?;
         credentials.seal_again().await?;

@@ -9,7 +9,7 @@ pub struct EndedRecord {
     pub id: Uuid,
     /// The principal that owned it.
     pub owner: String,
-    /// Its owner's name for it.
+    /// The owner's name for the session.
     pub name: Option<String>,
     /// Directory of its journal, relative to the data directory. No two rows have the same.
     pub session_dir: String,
@@ -17,11 +17,11 @@ pub struct EndedRecord {
     pub created_micros: i64,
     /// When it ended.
     pub ended_micros: i64,
-    /// Why it ended.
+    /// The reason why it ended.
     pub cause: String,
     /// When its journal was removed; `None` while it is kept.
     pub removed_micros: Option<i64>,
-    /// What it was, in the engine's own terms, while its journal is kept; an empty object afterwards.
+    /// The description of the session in the engine's own terms, while its journal is kept; an empty object afterwards.
     pub facts: serde_json::Value,
 }
 

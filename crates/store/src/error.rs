@@ -1,4 +1,4 @@
-//! What can go wrong with the store.
+//! Errors of the store.
 
 use std::path::PathBuf;
 
@@ -27,7 +27,7 @@ pub enum StoreError {
         found: String,
         /// The schema version that this code reads.
         supported: i64,
-        /// What to do.
+        /// The remedy, for the operator.
         remedy: &'static str,
     },
     /// A `SQLite` database, but not one of Himalia's.
@@ -43,7 +43,7 @@ pub enum StoreError {
     Corrupt {
         /// The database file.
         path: PathBuf,
-        /// What `SQLite` says.
+        /// The message of `SQLite`.
         detail: String,
     },
     /// Another gateway has this file open.
@@ -65,7 +65,7 @@ pub enum StoreError {
     Conflict {
         /// The kind of row.
         what: &'static str,
-        /// Its key.
+        /// The key of the row.
         id: String,
     },
     /// A row does not hold what its column promises, so it was not written by this code.
@@ -75,7 +75,7 @@ pub enum StoreError {
         table: &'static str,
         /// The column.
         column: &'static str,
-        /// What is wrong with it.
+        /// The defect of the value.
         reason: String,
     },
     /// The store was closed, or its thread ended.
@@ -88,7 +88,7 @@ pub enum StoreError {
         id: uuid::Uuid,
         /// The fencing epoch under which this replica took it, if it did.
         held: Option<u64>,
-        /// That of the row.
+        /// The fencing epoch of the row.
         current: u64,
     },
     /// This process may not act as its replica any more.
@@ -105,13 +105,13 @@ pub enum StoreError {
     Mismatch {
         /// The data directory, or a file in it.
         path: PathBuf,
-        /// Why, and what to do.
+        /// The reason, and the remedy.
         reason: String,
     },
     /// The database failed: disk full, read-only file system, busy for longer than the timeout.
     #[error("database: {reason}")]
     Database {
-        /// What it says.
+        /// The message of the database.
         reason: String,
     },
 }

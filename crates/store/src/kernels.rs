@@ -12,23 +12,23 @@ pub struct KernelRecord {
     pub id: Uuid,
     /// The principal that owns it.
     pub owner: String,
-    /// Its owner's name for its session; no other kernel of that owner has it.
+    /// The owner's name for the session; no other kernel of that owner has it.
     pub name: Option<String>,
     /// When it was asked for, in microseconds since the Unix epoch.
     pub created_micros: i64,
-    /// Its session, in the engine's own terms: a JSON object.
+    /// The session, in the engine's own terms: a JSON object.
     pub session: Value,
-    /// Where its log, its sandbox and its link are.
+    /// The places of its log, its sandbox and its link.
     pub paths: RuntimePaths,
     /// Kernel processes so far under this id; 0 before the first is up.
     pub incarnation: u32,
-    /// Whether it lives.
+    /// The life of its process.
     pub life: KernelLife,
-    /// Why it died, if it did.
+    /// The reason why it died, if it did.
     pub dead_cause: Option<String>,
 }
 
-/// Where the log, the sandbox and the link of a kernel are.
+/// The places of the log, the sandbox and the link of a kernel.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct RuntimePaths {
     /// Directory of its journal, relative to the data directory.
@@ -44,11 +44,11 @@ pub struct RuntimePaths {
 /// Life of a kernel, as far as it must be durable. Busy and idle are not.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum KernelLife {
-    /// Its sandbox was asked for. After a crash of the gateway it may or may not exist.
+    /// The sandbox was asked for. After a crash of the gateway it may or may not exist.
     Starting,
-    /// Its process was up.
+    /// The process has started.
     Live,
-    /// Its process ended and was not restarted.
+    /// The process ended and was not restarted.
     Dead,
 }
 
@@ -76,7 +76,7 @@ impl KernelLife {
     }
 }
 
-/// Who has a kernel: the replica that took it last, and under which epoch.
+/// The owner of a kernel: the replica that took it last, and the epoch under which it did.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Owner {
     /// The name of the replica.

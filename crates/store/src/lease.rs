@@ -1,4 +1,4 @@
-//! How long a replica may act.
+//! The lease: the time for which a replica may act.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -36,7 +36,7 @@ impl ReplicaLease {
         }))
     }
 
-    /// Whether the replica may act now. Once `false`, it stays `false`.
+    /// Returns true if the replica may act now. Once `false`, it stays `false`.
     pub fn is_valid(&self) -> bool {
         self.term().is_valid(boot_micros())
     }
@@ -59,7 +59,7 @@ impl ReplicaLease {
         self.term().left(boot_micros())
     }
 
-    /// How long the process may act.
+    /// The term for which the process may act.
     pub(crate) fn term(&self) -> Term {
         Term::until(self.0.term.load(Ordering::Acquire))
     }

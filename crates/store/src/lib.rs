@@ -5,7 +5,7 @@
 //! sealed only, so a copy of the store reveals names, paths and the variables that callers gave.
 //!
 //! [`Store`] is the interface. [`SqliteStore`] is for one gateway and needs no service, [`PostgresStore`] is for several replicas
-//! of it, and [`Measured`] times the calls of either. The tests in `tests/contract.rs` are written against the interface, and run on both.
+//! of it, and [`MeasuredStore`] times the calls of either. The tests in `tests/contract.rs` are written against the interface, and run on both.
 //!
 //! # Who has a kernel
 //! Each row of a kernel names the replica that has it and a *fencing epoch*, which grows each time that a replica takes it.
@@ -16,72 +16,97 @@
 //! A replica holds a lease ([`Store::lease`]), which it renews. While the lease is valid no other replica takes its kernels. Rows of
 //! ended sessions and of Jupyter sessions also name their replica. [`Store::locate`] finds who has a thing, [`Store::replicas`] who
 //! lives, and lists are of this replica or of all ([`Scope`]).
+//!
+//! # A new table
+//! A table with create, read, update and delete needs five files:
+//!
+//! 1. `tables/NOUN.rs`: the record (`record!`), the methods with their documentation (`part!`), and for each of them an `async fn` of the
+//!    same name with its statement. A statement is written once for both databases (`sql/statement.rs`). Each write has the condition
+//!    `{member}`, without which a process that lost its lease could still write.
+//! 2. `lib.rs` and `tables/mod.rs`: the module, its public names, and the part in the bounds of [`Store`].
+//! 3. `sqlite/schema.rs` and `postgres/schema.rs`: a new step with the table. Both name the same columns, as `TEXT`, `INTEGER` and `BLOB` in one, as
+//!    `text` or `uuid`, `bigint` and `bytea` in the other.
+//!
+//! A test in `tests/contract.rs`, which its list in `tests.rs` names, then runs on both.
 
-mod access_store;
-mod callbacks;
-mod catalog_store;
 mod claims;
-mod credentials;
 mod ended;
 mod error;
-mod jupyter_sessions;
+mod failure;
 mod kernels;
 mod lease;
 mod measured;
+mod part;
 mod postgres;
 mod replicas;
 mod session_store;
-mod skills;
+mod sql;
 mod sqlite;
-mod tokens;
-mod tool_approvals;
-mod trigger_store;
-mod triggers;
-mod usage;
-mod workflow_run_store;
-mod workflows;
+mod tables;
 
 use std::future::Future;
 use std::pin::Pin;
 
-pub use access_store::AccessStore;
-pub use callbacks::{CallbackAdded, CallbackQuota, NewCallback};
-pub use catalog_store::CatalogStore;
-pub use credentials::{CredentialRecord, PutCredential};
 pub use ended::{EndedRecord, Space};
 pub use error::StoreError;
 pub use himalia_lease::{DeadReplica, TakeOver};
-pub use jupyter_sessions::JupyterSessionRecord;
 pub use kernels::{KernelLife, KernelRecord, Owner, RuntimePaths};
 pub use lease::ReplicaLease;
-pub use measured::Measured;
+pub use measured::MeasuredStore;
 pub use postgres::{LogPart, LogSegment, LogTable, StoredLog};
 pub use postgres::{PostgresOptions, PostgresStore, PostgresUrl, REPLICA_FILE, check_replica_name};
-pub use replicas::{Location, Lookup, PLACE, ReadyReplica, ReplicaRecord, Scope, Taken};
+pub use replicas::{Location, Lookup, PLACE, ReadyReplica, ReplicaRecord, Scope, TakeOverResult};
 pub use session_store::SessionStore;
-pub use skills::{SkillBrief, SkillRecord, VersionAdded, VersionQuota};
 pub use sqlite::{QUEUE, SqliteStore, copy_database, detach_sandboxes};
-pub use tokens::TokenRecord;
-pub use tool_approvals::{ToolApprovalAdded, ToolApprovalRecord};
-pub use trigger_store::TriggerStore;
-pub use triggers::{
-    DeliveryRecord, DueDelivery, FairBatch, OpenRun, TriggerAdded, TriggerRecord, TriggerRun,
-    TriggerRunFilter, TriggerRunState, TriggerRunsOf,
+pub use tables::callbacks::{CallbackAdded, CallbackQuota, CallbackStore, NewCallback};
+pub use tables::credentials::{CredentialRecord, CredentialStore, PutCredential};
+pub use tables::deliveries::{DeliveryRecord, DeliveryStore, DueDelivery, FairBatch};
+pub use tables::jupyter_sessions::{JupyterSessionRecord, JupyterSessionStore};
+pub use tables::owner_bytes::OwnerBytesStore;
+pub use tables::prompt_answers::PromptAnswerStore;
+pub use tables::skills::{SkillBrief, SkillRecord, SkillStore};
+pub use tables::step_prompts::{StepPromptFilter, StepPromptPlace, StepPromptRecord, StepPromptStore};
+pub use tables::tokens::{TokenRecord, TokenStore};
+pub use tables::tool_approvals::{ToolApprovalAdded, ToolApprovalRecord, ToolApprovalStore};
+pub use tables::trigger_runs::{
+    OpenRun, TriggerRun, TriggerRunFilter, TriggerRunState, TriggerRunStore, TriggerRunsOf,
 };
-pub use usage::UsageRecord;
-pub use workflow_run_store::WorkflowRunStore;
-pub use workflows::{
-    ANSWERED, RUNNING, StepAnswer, StepPromptFilter, StepPromptPlace, StepPromptRecord, StepsWritten,
-    WAITING, WorkflowBrief, WorkflowRecord, WorkflowRunAdded, WorkflowRunBrief, WorkflowRunEnd,
-    WorkflowRunFilter, WorkflowRunQuota, WorkflowRunRecord, WorkflowStepRecord,
+pub use tables::triggers::{TriggerAdded, TriggerRecord, TriggerStore};
+pub use tables::usage::{UsageRecord, UsageStore};
+pub use tables::versions::{VersionAdded, VersionQuota};
+pub use tables::workflow_runs::{
+    RUNNING, WorkflowRunAdded, WorkflowRunBrief, WorkflowRunEnd, WorkflowRunFilter, WorkflowRunQuota,
+    WorkflowRunRecord, WorkflowRunStore,
 };
+pub use tables::workflow_steps::{
+    ANSWERED, StepAnswer, StepsWritten, WAITING, WorkflowStepRecord, WorkflowStepStore,
+};
+pub use tables::workflows::{WorkflowBrief, WorkflowRecord, WorkflowStore};
 
 /// A boxed future, so that the trait can be used as an object.
 pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
 
 /// The durable state of one replica of the gateway. What a call has committed is seen by every read that starts after it,
 /// and a call that was made is done even when its caller stopped waiting.
-pub trait Store: SessionStore + AccessStore + CatalogStore + WorkflowRunStore + TriggerStore {
+pub trait Store:
+    SessionStore
+    + JupyterSessionStore
+    + TokenStore
+    + CredentialStore
+    + ToolApprovalStore
+    + UsageStore
+    + SkillStore
+    + WorkflowStore
+    + WorkflowRunStore
+    + WorkflowStepStore
+    + StepPromptStore
+    + TriggerStore
+    + TriggerRunStore
+    + CallbackStore
+    + DeliveryStore
+    + PromptAnswerStore
+    + OwnerBytesStore
+{
     /// The epoch of this gateway process: one more than that of the process that opened the store before, whichever replica that
     /// was, 1 for the first. It is durable before the store is open.
     fn epoch(&self) -> u64;
@@ -89,16 +114,16 @@ pub trait Store: SessionStore + AccessStore + CatalogStore + WorkflowRunStore + 
     /// The name of this replica.
     fn replica(&self) -> &str;
 
-    /// How long this replica may act. Writes fail with [`StoreError::LeaseLost`] when it is not valid any more.
+    /// The lease of this replica: as long as it is valid, the replica may act. Writes fail with [`StoreError::LeaseLost`] when it is not valid any more.
     fn lease(&self) -> &ReplicaLease;
 
-    /// Whether other replicas change what is in the store too.
+    /// Returns true if other replicas change rows of the store too.
     fn is_shared(&self) -> bool;
 
     /// Finishes what is queued, ends the lease and gives the store free. Every later call fails with [`StoreError::Closed`].
     fn close(&self) -> StoreFuture<'_, ()>;
 
-    /// Whether something can be committed now. The error says why not.
+    /// Commits something, to see if this is possible now. The error says why not.
     fn check(&self) -> StoreFuture<'_, ()>;
 
     /// Notes where other replicas reach this one.
@@ -118,7 +143,7 @@ pub trait Store: SessionStore + AccessStore + CatalogStore + WorkflowRunStore + 
     /// The time by which all replicas act, microseconds since 1970; `None`: that of this process.
     fn shared_time(&self) -> StoreFuture<'_, Option<i64>>;
 
-    /// How much room the store takes.
+    /// The room that the store takes.
     fn space(&self) -> StoreFuture<'_, Space>;
 
     /// Gives at most `pages` pages that hold nothing back to the file system. Gives back the room that is taken after.

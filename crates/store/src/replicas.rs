@@ -7,24 +7,24 @@ use crate::{EndedRecord, KernelRecord};
 /// A replica of the gateway, as the store knows it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ReplicaRecord {
-    /// Its name, of which no two living replicas have the same.
+    /// The name, of which no two living replicas have the same.
     pub name: String,
-    /// Where other replicas reach it, as it was set with [`crate::Store::set_address`]; `None` until then.
+    /// The address at which other replicas reach it, as it was set with [`crate::Store::set_address`]; `None` until then.
     pub address: Option<String>,
     /// The gateway epoch of its process. A later process of the same name has a larger one.
     pub epoch: u64,
-    /// Whether its lease is valid by the clock of the store. A replica without a valid lease answers nothing any more.
+    /// `true` if its lease is valid by the clock of the store. A replica without a valid lease answers nothing any more.
     pub live: bool,
 }
 
 /// Another replica that has kernels of a pool ready.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ReadyReplica {
-    /// Its name.
+    /// The name of the replica.
     pub name: String,
-    /// Where other replicas reach it.
+    /// The address at which other replicas reach it.
     pub address: String,
-    /// How many were ready when it renewed its lease last.
+    /// The number of kernels that were ready when it renewed its lease last.
     pub ready: u32,
 }
 
@@ -32,9 +32,9 @@ pub struct ReadyReplica {
 /// over by no other replica: its log is on the disk of its own.
 pub const PLACE: &str = "place";
 
-/// What was taken of replicas whose lease has ended.
+/// The things that were taken from replicas whose lease has ended.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Taken {
+pub struct TakeOverResult {
     /// Kernels, oldest first, with the names of the replicas that had them.
     pub kernels: Vec<(KernelRecord, String)>,
     /// The epoch under which their shims are to be called: larger than that of any gateway before.
@@ -45,14 +45,14 @@ pub struct Taken {
     pub orphans: Vec<String>,
 }
 
-impl Taken {
-    /// Whether it is nothing.
+impl TakeOverResult {
+    /// Returns true if nothing was taken.
     pub fn is_empty(&self) -> bool {
         self.kernels.is_empty() && self.ended.is_empty() && self.orphans.is_empty()
     }
 }
 
-/// What to find: [`crate::Store::locate`].
+/// A thing to find: [`crate::Store::locate`].
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Lookup {
     /// The kernel of this id; for the first kernel of a session that is the id of the session.
@@ -61,7 +61,7 @@ pub enum Lookup {
     Name {
         /// The principal that owns it.
         owner: String,
-        /// Its name.
+        /// The name of the session.
         name: String,
     },
     /// An ended session of this id whose log is kept; the latest, if the id was used again.
@@ -70,7 +70,7 @@ pub enum Lookup {
     EndedName {
         /// The principal that owned it.
         owner: String,
-        /// Its name.
+        /// The name of the session.
         name: String,
     },
     /// The Jupyter session of this id.
@@ -84,7 +84,7 @@ pub enum Lookup {
     },
 }
 
-/// Where a thing is.
+/// The place of a thing.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Location {
     /// The id of the kernel, of the ended session or of the Jupyter session.
@@ -95,11 +95,22 @@ pub struct Location {
     pub replica: ReplicaRecord,
 }
 
-/// Which rows a list has.
+/// The rows that a list has.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Scope {
-    /// Those of this replica.
+    /// The rows of this replica.
     Own,
-    /// Those of all replicas, living or not.
+    /// The rows of all replicas, living or not.
     All,
+}
+
+impl Scope {
+    /// The statement of the list: the first for the rows of this replica, the second for all.
+    pub(crate) fn of(self, lists: [&'static str; 2]) -> &'static str {
+        let [own, all] = lists;
+        match self {
+            Self::Own => own,
+            Self::All => all,
+        }
+    }
 }

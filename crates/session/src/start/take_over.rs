@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use himalia_lease::{AGAIN, EVERY, TakeOverPlan};
-use himalia_store::{DeadReplica, TakeOver, Taken};
+use himalia_store::{DeadReplica, TakeOver, TakeOverResult};
 use tokio::time::Instant;
 
 use super::take_overs::Adoptable;
@@ -113,8 +113,8 @@ impl SessionManager {
     }
 
     /// These are this replica's now.
-    async fn took(self: &Arc<Self>, taken: Taken) {
-        let Taken {
+    async fn took(self: &Arc<Self>, taken: TakeOverResult) {
+        let TakeOverResult {
             kernels,
             epoch,
             ended,
@@ -159,7 +159,7 @@ impl SessionManager {
 }
 
 /// Number of sandboxes that the kernels are in.
-fn sandboxes(taken: &Taken) -> u32 {
+fn sandboxes(taken: &TakeOverResult) -> u32 {
     let all: HashSet<&str> = taken
         .kernels
         .iter()

@@ -1,6 +1,7 @@
 //! One connection to the database, with its prepared statements.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -8,15 +9,16 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, NoTls, Row, Statement};
 
-use super::failure::Failure;
 use super::tls::Tls;
 use super::url::PostgresUrl;
 use crate::StoreError;
+use crate::failure::Failure;
+use crate::sql::statement::{Dialect, ProcessValue, expand};
 
-/// How long a connection, or a job on it, may take before it is given up.
+/// The time that a connection, or a job on it, may take before it is given up.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What makes connections.
+/// Opens connections to a database.
 #[derive(Clone)]
 pub(super) struct Connector {
     pub(super) url: PostgresUrl,
@@ -84,8 +86,15 @@ where
 
 /// A connection that prepares each statement once.
 pub(super) struct Link {
-    client: Client,
-    prepared: Mutex<HashMap<&'static str, Statement>>,
+    pub(super) client: Client,
+    prepared: Mutex<HashMap<&'static str, Arc<PreparedStatement>>>,
+}
+
+/// A prepared statement.
+pub(super) struct PreparedStatement {
+    pub(super) statement: Statement,
+    /// The parameters that follow those of the caller.
+    pub(super) values: Vec<ProcessValue>,
 }
 
 pub(super) type Param<'a> = &'a (dyn ToSql + Sync);
@@ -102,25 +111,31 @@ impl Link {
         self.client.is_closed()
     }
 
-    async fn statement(&self, sql: &'static str) -> Result<Statement, Failure> {
+    /// Prepares a statement, if this is its first time on this connection.
+    pub(super) async fn prepare(&self, sql: &'static str) -> Result<Arc<PreparedStatement>, Failure> {
         let known = self.prepared.lock().get(sql).cloned();
-        if let Some(statement) = known {
-            return Ok(statement);
+        if let Some(prepared) = known {
+            return Ok(prepared);
         }
-        let statement = self.client.prepare(sql).await?;
-        self.prepared.lock().insert(sql, statement.clone());
-        Ok(statement)
+        let expanded = expand(sql, Dialect::Postgres);
+        let text = expanded.steps.first().map_or("", |step| &*step.text);
+        let prepared = Arc::new(PreparedStatement {
+            statement: self.client.prepare(text).await?,
+            values: expanded.values,
+        });
+        self.prepared.lock().insert(sql, Arc::clone(&prepared));
+        Ok(prepared)
     }
 
-    /// How many rows were changed.
+    /// Runs a statement without values of the process; gives back how many rows were changed.
     pub(super) async fn execute(&self, sql: &'static str, params: &[Param<'_>]) -> Result<u64, Failure> {
-        let statement = self.statement(sql).await?;
-        Ok(self.client.execute(&statement, params).await?)
+        let prepared = self.prepare(sql).await?;
+        Ok(self.client.execute(&prepared.statement, params).await?)
     }
 
     pub(super) async fn query(&self, sql: &'static str, params: &[Param<'_>]) -> Result<Vec<Row>, Failure> {
-        let statement = self.statement(sql).await?;
-        Ok(self.client.query(&statement, params).await?)
+        let prepared = self.prepare(sql).await?;
+        Ok(self.client.query(&prepared.statement, params).await?)
     }
 
     pub(super) async fn query_opt(
@@ -128,7 +143,7 @@ impl Link {
         sql: &'static str,
         params: &[Param<'_>],
     ) -> Result<Option<Row>, Failure> {
-        let statement = self.statement(sql).await?;
-        Ok(self.client.query_opt(&statement, params).await?)
+        let prepared = self.prepare(sql).await?;
+        Ok(self.client.query_opt(&prepared.statement, params).await?)
     }
 }

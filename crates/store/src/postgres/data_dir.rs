@@ -1,4 +1,4 @@
-//! Which store, and which replica of it, a data directory belongs to.
+//! The store and the replica that a data directory belongs to.
 
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -11,7 +11,7 @@ use crate::StoreError;
 /// The file in a data directory that says so.
 pub const REPLICA_FILE: &str = "replica.json";
 
-/// What is in the file.
+/// The content of the file.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub(super) struct Membership {
     /// Identifies the database.

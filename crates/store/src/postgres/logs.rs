@@ -7,9 +7,10 @@
 use std::sync::Arc;
 
 use super::connection::Param;
+use super::rows;
 use super::worker::Worker;
-use super::{Me, rows};
 use crate::StoreError;
+use crate::sql::Process;
 
 /// The logs of a database, as one process writes them.
 #[derive(Debug)]
@@ -18,7 +19,7 @@ pub struct LogTable {
     commits: Worker,
     /// All else.
     others: Worker,
-    me: Me,
+    me: Process,
 }
 
 /// Bytes of the newest segment of a log.
@@ -28,13 +29,13 @@ pub struct LogPart {
     pub log: String,
     /// Number of the first record of the segment.
     pub segment: i64,
-    /// Where in the segment they begin.
+    /// The position in the segment at which they begin.
     pub at: i64,
     /// The bytes; `None`: they are in the object.
     pub bytes: Option<Vec<u8>>,
     /// The object that has them.
     pub object: Option<String>,
-    /// Their number.
+    /// The number of bytes.
     pub size: i64,
 }
 
@@ -45,7 +46,7 @@ pub struct LogSegment {
     pub first: i64,
     /// The object that has it.
     pub object: String,
-    /// Its length in bytes.
+    /// The length in bytes.
     pub size: i64,
 }
 
@@ -56,7 +57,7 @@ pub struct StoredLog {
     pub parts: Vec<LogPart>,
     /// In order.
     pub segments: Vec<LogSegment>,
-    /// Where its readers were.
+    /// The positions of its readers.
     pub positions: Option<Vec<u8>>,
 }
 
@@ -128,7 +129,7 @@ WITH gone AS (
 )
 SELECT object FROM parts WHERE object IS NOT NULL UNION ALL SELECT object FROM segments";
 
-/// How many logs of kernels and ended sessions of a replica are on its disk alone, and how many are shared.
+/// The number of logs of kernels and ended sessions of a replica that are only on its disk, and of shared ones.
 const PLACES: &str = "
 SELECT count(*) FILTER (WHERE l.name IS NULL), count(*) FILTER (WHERE l.name IS NOT NULL) FROM (
     SELECT session_dir FROM himalia.kernels WHERE replica = $1
@@ -143,11 +144,11 @@ SELECT l.name FROM himalia.logs AS l WHERE l.replica = $1
   AND NOT EXISTS (SELECT 1 FROM himalia.ended_sessions AS e WHERE e.session_dir = l.name AND e.removed_micros IS NULL)";
 
 impl LogTable {
-    pub(super) fn new(commits: Worker, others: Worker, me: Me) -> Self {
+    pub(super) fn new(commits: Worker, others: Worker, me: Process) -> Self {
         Self { commits, others, me }
     }
 
-    /// How many logs of kernels and ended sessions of this replica are on its disk alone, and how many are shared.
+    /// The number of logs of kernels and ended sessions of this replica that are only on its disk, and of shared ones.
     pub async fn places(&self) -> Result<(i64, i64), StoreError> {
         let me = self.me.clone();
         self.others

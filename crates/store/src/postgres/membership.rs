@@ -1,4 +1,4 @@
-//! How a process becomes a replica, and stays one.
+//! The membership of a process: it becomes a replica, and stays one.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,20 +8,17 @@ use himalia_lease::{Next, Renewal, Term};
 use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 
-use super::Me;
 use super::connection::{Connector, Link};
 use super::data_dir::{self, Membership};
-use super::failure::Failure;
 use super::ready::ReadyCounts;
 use crate::StoreError;
+use crate::failure::Failure;
 use crate::lease::{ReplicaLease, boot_micros};
 
 /// The pause between two looks at the lease of an earlier process.
 const RETRY: Duration = Duration::from_millis(250);
 /// Beyond the end of an earlier process's lease, how long a start waits for it.
 const SLACK: Duration = Duration::from_secs(1);
-
-const MEMBER: &str = "SELECT 1 FROM himalia.replicas WHERE name = $1 AND epoch = $2";
 
 pub(super) const NEXT_EPOCH: &str = "
 UPDATE himalia.meta SET value = (value::bigint + 1)::text WHERE key = 'gateway_epoch' RETURNING value::bigint";
@@ -55,7 +52,7 @@ SELECT (SELECT count(*) FROM himalia.kernels AS k WHERE replica = $1
           AND NOT EXISTS (SELECT 1 FROM himalia.logs AS l WHERE l.name = e.session_dir))";
 
 /// A replica that is joining.
-pub(super) struct Joining<'a> {
+pub(super) struct JoinRequest<'a> {
     pub(super) link: &'a Link,
     pub(super) name: &'a str,
     pub(super) data_dir: PathBuf,
@@ -65,15 +62,15 @@ pub(super) struct Joining<'a> {
 }
 
 /// A replica that has joined.
-pub(super) struct Joined {
+pub(super) struct ReplicaMembership {
     pub(super) epoch: u64,
     pub(super) lease: ReplicaLease,
 }
 
-impl Joining<'_> {
+impl JoinRequest<'_> {
     /// Waits until the lease of an earlier process of this name has ended, unless that process had this data directory, which its
     /// lock shows to be free.
-    pub(super) async fn join(self) -> Result<Joined, Failure> {
+    pub(super) async fn join(self) -> Result<ReplicaMembership, Failure> {
         let store_id: String = match self.link.query_opt(STORE_ID, &[]).await? {
             Some(row) => row.try_get(0)?,
             None => String::new(),
@@ -93,7 +90,7 @@ impl Joining<'_> {
                 };
                 data_dir::write(&self.data_dir, &membership)?;
                 let lease = ReplicaLease::for_term(Term::granted(asked, self.lease));
-                return Ok(Joined { epoch, lease });
+                return Ok(ReplicaMembership { epoch, lease });
             }
             let remaining: f64 = match self.link.query_opt(REMAINING, &[&self.name]).await? {
                 Some(row) => row.try_get(0)?,
@@ -172,7 +169,7 @@ pub(super) struct Heartbeat {
     /// When it is renewed.
     pub(super) beat: himalia_lease::Heartbeat,
     pub(super) lease: ReplicaLease,
-    /// What others learn with each renewal.
+    /// The counts that other replicas learn with each renewal.
     pub(super) ready: ReadyCounts,
 }
 
@@ -249,14 +246,4 @@ impl Heartbeat {
 
 fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
-}
-
-/// Refuses a process whose lease another one has: a statement that has changed nothing does not say why.
-pub(super) async fn check_member(link: &Link, me: &Me) -> Result<(), Failure> {
-    let replica: &str = &me.name;
-    let found = link.query(MEMBER, &[&replica, &me.epoch]).await?;
-    if found.is_empty() {
-        return Err(StoreError::LeaseLost.into());
-    }
-    Ok(())
 }

@@ -11,36 +11,19 @@
 //! could not renew it for half of its length stops by itself ([`ReplicaLease`]), and another replica may take its kernels after its
 //! whole length: so two clocks may differ in speed, and a pause may come at any place.
 
-mod callbacks;
-mod claims;
 mod connection;
-mod credentials;
 mod data_dir;
-mod ended;
-mod failure;
-mod jupyter_sessions;
-mod kernels;
 mod logs;
 mod membership;
-mod owner_bytes;
-mod prompt_answers;
 mod ready;
 mod replicas;
 mod rows;
 mod schema;
-mod skills;
-mod step_prompts;
+mod sql;
 mod take_over;
 mod tls;
-mod tokens;
-mod tool_approvals;
-mod triggers;
 mod url;
-mod usage;
-mod versions;
 mod worker;
-mod workflow_runs;
-mod workflows;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -48,57 +31,47 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use serde_json::{Map, Value};
 use tokio::sync::oneshot;
-use tokio_postgres::Row;
 use uuid::Uuid;
 
-use crate::{
-    AccessStore, CallbackAdded, CallbackQuota, CatalogStore, CredentialRecord, DeadReplica, DeliveryRecord,
-    DueDelivery, EndedRecord, FairBatch, JupyterSessionRecord, KernelLife, KernelRecord, Location, Lookup,
-    NewCallback, OpenRun, Owner, PutCredential, ReadyReplica, ReplicaLease, ReplicaRecord, RuntimePaths,
-    Scope, SessionStore, SkillBrief, SkillRecord, Space, StepAnswer, StepPromptFilter, StepPromptRecord,
-    StepsWritten, Store, StoreError, StoreFuture, TakeOver, Taken, TokenRecord, ToolApprovalAdded,
-    ToolApprovalRecord, TriggerAdded, TriggerRecord, TriggerRun, TriggerRunFilter, TriggerStore, UsageRecord,
-    VersionAdded, VersionQuota, WorkflowBrief, WorkflowRecord, WorkflowRunAdded, WorkflowRunBrief,
-    WorkflowRunEnd, WorkflowRunFilter, WorkflowRunQuota, WorkflowRunRecord, WorkflowRunStore,
-    WorkflowStepRecord,
-};
-use claims::Claims;
+use crate::claims::Claims;
+use crate::failure::Failure;
+use crate::sql::Process;
+use crate::{ReadyReplica, ReplicaLease, ReplicaRecord, Space, Store, StoreError, StoreFuture};
 use connection::{Connector, Link};
 pub use data_dir::REPLICA_FILE;
-use failure::Failure;
 pub use logs::{LogPart, LogSegment, LogTable, StoredLog};
-use membership::{Heartbeat, Joined, Joining};
+use membership::{Heartbeat, JoinRequest, ReplicaMembership};
 use ready::ReadyCounts;
+use sql::PostgresSql;
 pub use url::PostgresUrl;
 use worker::Worker;
 
 /// Connections of one replica, beside that of its lease.
 const WORKERS: usize = 4;
 
-/// How a replica joins a shared store.
+/// The options with which a replica joins a shared store.
 #[derive(Clone, Debug)]
 pub struct PostgresOptions {
     /// The database.
     pub url: PostgresUrl,
     /// The name of the replica.
     pub replica: String,
-    /// Its data directory, which exists and which no other process uses.
+    /// The data directory, which exists and which no other process uses.
     pub data_dir: PathBuf,
-    /// How long its lease is; at least 1 s.
+    /// The length of the lease; at least 1 s.
     pub lease: Duration,
 }
 
-/// Whether a replica can have this name: at most 63 letters, digits, `-`, `.` and `_`.
+/// Checks that a replica can have this name: at most 63 letters, digits, `-`, `.` and `_`.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The defect of the name.
 pub fn check_replica_name(name: &str) -> Result<(), String> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
     if name.is_empty() || name.len() > 63 || !name.chars().all(plain) {
         return Err(format!(
-            "{name:?} is no name of 1 to 63 letters, digits, '-', '.' and '_'"
+            "the replica name {name:?} must have 1 to 63 letters, digits, '-', '.' and '_'"
         ));
     }
     Ok(())
@@ -110,28 +83,13 @@ pub struct PostgresStore {
     workers: Vec<Worker>,
     /// The worker of the next job that is about no single thing.
     next: AtomicUsize,
-    replica: Arc<str>,
+    process: Process,
     epoch: u64,
     lease: ReplicaLease,
-    claims: Arc<Claims>,
+    pub(crate) claims: Arc<Claims>,
     logs: Arc<LogTable>,
     ready: ReadyCounts,
     stop: Mutex<Option<oneshot::Sender<oneshot::Sender<()>>>>,
-}
-
-/// The statements of a list, by [`Scope`].
-#[derive(Clone, Copy, Debug)]
-struct Lists {
-    /// Of one replica; the parameter is its name.
-    own: &'static str,
-    all: &'static str,
-}
-
-/// This process, as every write names it.
-#[derive(Clone, Debug)]
-struct Me {
-    name: Arc<str>,
-    epoch: i64,
 }
 
 impl PostgresStore {
@@ -169,14 +127,14 @@ impl PostgresStore {
             .await
             .map_err(explain)?;
         let link = Link::new(client);
-        let joining = Joining {
+        let joining = JoinRequest {
             link: &link,
             name: &replica,
             data_dir,
             lease: length,
             database: database.clone(),
         };
-        let Joined { epoch, lease } = joining.join().await.map_err(explain)?;
+        let ReplicaMembership { epoch, lease } = joining.join().await.map_err(explain)?;
         let ready = ReadyCounts::default();
         let heartbeat = Heartbeat {
             connector: Arc::clone(&connector),
@@ -186,12 +144,9 @@ impl PostgresStore {
             lease: lease.clone(),
             ready: ready.clone(),
         };
-        let me = Me {
-            name: replica.as_str().into(),
-            epoch: heartbeat.epoch,
-        };
+        let process = Process::new(&replica, epoch);
         let worker = || Worker::spawn(Arc::clone(&connector));
-        let logs = Arc::new(LogTable::new(worker(), worker(), me));
+        let logs = Arc::new(LogTable::new(worker(), worker(), process.clone()));
         let (stop, stopped) = oneshot::channel();
         tokio::spawn(heartbeat.run(link, stopped));
         Ok(Self {
@@ -199,7 +154,7 @@ impl PostgresStore {
             logs,
             ready,
             next: AtomicUsize::new(0),
-            replica: replica.into(),
+            process,
             epoch,
             lease,
             claims: Arc::default(),
@@ -212,11 +167,39 @@ impl PostgresStore {
         Arc::clone(&self.logs)
     }
 
-    fn me(&self) -> Me {
-        Me {
-            name: Arc::clone(&self.replica),
-            epoch: i64::try_from(self.epoch).unwrap_or(0),
-        }
+    fn me(&self) -> Process {
+        self.process.clone()
+    }
+
+    /// Runs a job of a table; `about` names the one thing that it is about.
+    pub(crate) async fn run_read<T, F, R>(&self, about: Option<Uuid>, job: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: FnOnce(PostgresSql) -> R + Send + 'static,
+        R: Future<Output = Result<T, Failure>> + Send + 'static,
+    {
+        let (process, claims) = (self.me(), Arc::clone(&self.claims));
+        let worker = match about {
+            Some(id) => self.worker_of(id)?,
+            None => self.any_worker()?,
+        };
+        let sql = move |link| PostgresSql {
+            link,
+            process,
+            claims,
+        };
+        worker.run(move |link| job(sql(link))).await
+    }
+
+    /// The same for a job that writes: while the lease is valid.
+    pub(crate) async fn run_write<T, F, R>(&self, about: Option<Uuid>, job: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: FnOnce(PostgresSql) -> R + Send + 'static,
+        R: Future<Output = Result<T, Failure>> + Send + 'static,
+    {
+        self.check_lease()?;
+        self.run_read(about, job).await
     }
 
     /// The worker of all jobs about one thing.
@@ -230,26 +213,6 @@ impl PostgresStore {
     fn any_worker(&self) -> Result<&Worker, StoreError> {
         let at = self.next.fetch_add(1, Ordering::Relaxed) % WORKERS;
         self.workers.get(at).ok_or(StoreError::Closed)
-    }
-
-    /// The rows of a list, each read with `read`.
-    async fn do_list<T: Send + 'static>(
-        &self,
-        scope: Scope,
-        lists: Lists,
-        read: fn(&Row) -> Result<T, Failure>,
-    ) -> Result<Vec<T>, StoreError> {
-        let name = Arc::clone(&self.replica);
-        self.any_worker()?
-            .run(move |link| async move {
-                let name: &str = &name;
-                let found = match scope {
-                    Scope::Own => link.query(lists.own, &[&name]).await?,
-                    Scope::All => link.query(lists.all, &[]).await?,
-                };
-                found.iter().map(read).collect()
-            })
-            .await
     }
 
     /// Refuses writes of a process that may not act any more.
@@ -285,7 +248,7 @@ impl Store for PostgresStore {
     }
 
     fn replica(&self) -> &str {
-        &self.replica
+        &self.process.name
     }
 
     fn lease(&self) -> &ReplicaLease {
@@ -331,443 +294,6 @@ impl Store for PostgresStore {
     /// The database gives room back by itself (autovacuum).
     fn compact(&self, _pages: u32) -> StoreFuture<'_, Space> {
         Box::pin(self.do_space())
-    }
-}
-
-impl SessionStore for PostgresStore {
-    fn insert_kernel(&self, kernel: KernelRecord) -> StoreFuture<'_, ()> {
-        Box::pin(self.do_insert_kernel(kernel))
-    }
-
-    fn take_kernels(&self) -> StoreFuture<'_, Vec<KernelRecord>> {
-        Box::pin(self.do_take_own())
-    }
-
-    fn dead_replicas(&self) -> StoreFuture<'_, Vec<DeadReplica>> {
-        Box::pin(self.do_dead_replicas())
-    }
-
-    fn take_over(&self, what: TakeOver) -> StoreFuture<'_, Taken> {
-        Box::pin(self.do_take_over(what))
-    }
-
-    fn take_jupyter_sessions(&self, kernels: Vec<Uuid>) -> StoreFuture<'_, usize> {
-        Box::pin(self.do_take_jupyter_sessions(kernels))
-    }
-
-    fn locate(&self, what: Lookup) -> StoreFuture<'_, Option<Location>> {
-        Box::pin(self.do_locate(what))
-    }
-
-    fn owner(&self, id: Uuid) -> StoreFuture<'_, Option<Owner>> {
-        Box::pin(self.do_owner(id))
-    }
-
-    fn update_kernel(&self, kernel: KernelRecord) -> StoreFuture<'_, bool> {
-        Box::pin(self.do_update_kernel(kernel))
-    }
-
-    fn move_kernel(
-        &self,
-        id: Uuid,
-        paths: RuntimePaths,
-        incarnation: u32,
-        changes: Map<String, Value>,
-    ) -> StoreFuture<'_, bool> {
-        Box::pin(self.do_move_kernel(id, paths, incarnation, changes))
-    }
-
-    fn set_kernel_life(
-        &self,
-        id: Uuid,
-        life: KernelLife,
-        incarnation: u32,
-        dead_cause: Option<String>,
-    ) -> StoreFuture<'_, bool> {
-        Box::pin(self.do_set_kernel_life(id, life, incarnation, dead_cause))
-    }
-
-    fn amend_session(&self, id: Uuid, changes: Map<String, Value>) -> StoreFuture<'_, bool> {
-        Box::pin(self.do_amend_session(id, changes))
-    }
-
-    fn delete_kernel(&self, id: Uuid) -> StoreFuture<'_, bool> {
-        Box::pin(self.do_delete_kernel(id))
-    }
-
-    fn kernel(&self, id: Uuid) -> StoreFuture<'_, Option<KernelRecord>> {
-        Box::pin(self.do_kernel(id))
-    }
-
-    fn kernels(&self, scope: Scope) -> StoreFuture<'_, Vec<KernelRecord>> {
-        Box::pin(self.do_kernels(scope))
-    }
-
-    fn end_kernel(&self, ended: EndedRecord) -> StoreFuture<'_, ()> {
-        Box::pin(self.do_end_kernel(ended))
-    }
-
-    fn set_removed(&self, dirs: Vec<String>, at_micros: i64) -> StoreFuture<'_, usize> {
-        Box::pin(self.do_set_removed(dirs, at_micros))
-    }
-
-    fn forget_ended(&self, micros: i64) -> StoreFuture<'_, usize> {
-        Box::pin(self.do_forget_ended(micros))
-    }
-
-    fn ended_sessions(&self, scope: Scope) -> StoreFuture<'_, Vec<EndedRecord>> {
-        Box::pin(self.do_ended_sessions(scope))
-    }
-
-    fn insert_jupyter_session(&self, session: JupyterSessionRecord) -> StoreFuture<'_, ()> {
-        Box::pin(self.do_insert_jupyter_session(session))
-    }
-
-    fn update_jupyter_session(&self, session: JupyterSessionRecord) -> StoreFuture<'_, bool> {
-        Box::pin(self.do_update_jupyter_session(session))
-    }
-
-    fn delete_jupyter_sessions(&self, ids: Vec<Uuid>) -> StoreFuture<'_, usize> {
-        Box::pin(self.do_delete_jupyter_sessions(ids))
-    }
-
-    fn jupyter_session(&self, id: Uuid) -> StoreFuture<'_, Option<JupyterSessionRecord>> {
-        Box::pin(self.do_jupyter_session(id))
-    }
-
-    fn jupyter_sessions(&self, scope: Scope) -> StoreFuture<'_, Vec<JupyterSessionRecord>> {
-        Box::pin(self.do_jupyter_sessions(scope))
-    }
-
-    fn count_kernels(&self, owner: String) -> StoreFuture<'_, usize> {
-        Box::pin(self.do_count_kernels(owner))
-    }
-}
-
-impl AccessStore for PostgresStore {
-    fn insert_token(&self, token: TokenRecord) -> StoreFuture<'_, ()> {
-        Box::pin(self.do_insert_token(token))
-    }
-
-    fn delete_token(&self, id: Uuid) -> StoreFuture<'_, bool> {
-        Box::pin(self.do_delete_token(id))
-    }
-
-    fn delete_expired_tokens(&self, micros: i64) -> StoreFuture<'_, usize> {
-        Box::pin(self.do_delete_expired_tokens(micros))
-    }
-
-    fn tokens(&self) -> StoreFuture<'_, Vec<TokenRecord>> {
-        Box::pin(self.do_tokens())
-    }
-
-    fn put_credential(&self, record: CredentialRecord, when: PutCredential) -> StoreFuture<'_, bool> {
-        Box::pin(self.do_put_credential(record, when))
-    }
-
-    fn delete_credential(&self, owner: String, name: String) -> StoreFuture<'_, bool> {
-        Box::pin(self.do_delete_credential(owner, name))
-    }
-
-    fn find_credentials(
-        &self,
-        owners: Vec<String>,
-        names: Vec<String>,
-    ) -> StoreFuture<'_, Vec<CredentialRecord>> {
-        Box::pin(self.do_find_credentials(owners, names))
-    }
-
-    fn credentials(&self) -> StoreFuture<'_, Vec<CredentialRecord>> {
-        Box::pin(self.do_credentials())
-    }
-
-    fn add_usage(&self, day: i64, used: Vec<UsageRecord>) -> StoreFuture<'_, ()> {
-        Box::pin(self.do_add_usage(day, used))
-    }
-
-    fn add_tool_approval(&self, record: ToolApprovalRecord, most: i64) -> StoreFuture<'_, ToolApprovalAdded> {
-        Box::pin(self.do_add_tool_approval(record, most))
-    }
-
-    fn has_tool_approval(
-        &self,
-        owner: String,
-        caller: String,
-        template: String,
-        tool: String,
-        definition: String,
-    ) -> StoreFuture<'_, bool> {
-        Box::pin(self.do_has_tool_approval(owner, caller, template, tool, definition))
-    }
-
-    fn tool_approvals(&self, owner: Option<String>) -> StoreFuture<'_, Vec<ToolApprovalRecord>> {
-        Box::pin(self.do_tool_approvals(owner))
-    }
-
-    fn delete_tool_approval(&self, owner: Option<String>, id: Uuid) -> StoreFuture<'_, bool> {
-        Box::pin(self.do_delete_tool_approval(owner, id))
-    }
-
-    fn usage(&self, day: i64) -> StoreFuture<'_, Vec<UsageRecord>> {
-        Box::pin(self.do_usage(day))
-    }
-
-    fn forget_usage(&self, day: i64) -> StoreFuture<'_, usize> {
-        Box::pin(self.do_forget_usage(day))
-    }
-}
-
-impl CatalogStore for PostgresStore {
-    fn add_skill(&self, record: SkillRecord, quota: VersionQuota) -> StoreFuture<'_, VersionAdded> {
-        Box::pin(self.do_add_skill(record, quota))
-    }
-
-    fn skill(&self, owner: String, name: String, version: String) -> StoreFuture<'_, Option<SkillRecord>> {
-        Box::pin(self.do_skill(owner, name, version))
-    }
-
-    fn skills(&self, owner: String, name: Option<String>) -> StoreFuture<'_, Vec<SkillBrief>> {
-        Box::pin(self.do_skills(owner, name))
-    }
-
-    fn delete_skill(&self, owner: String, name: String, version: Option<String>) -> StoreFuture<'_, usize> {
-        Box::pin(self.do_delete_skill(owner, name, version))
-    }
-
-    fn add_workflow(&self, record: WorkflowRecord, quota: VersionQuota) -> StoreFuture<'_, VersionAdded> {
-        Box::pin(self.do_add_workflow(record, quota))
-    }
-
-    fn workflow(
-        &self,
-        owner: String,
-        name: String,
-        version: String,
-    ) -> StoreFuture<'_, Option<WorkflowRecord>> {
-        Box::pin(self.do_workflow(owner, name, version))
-    }
-
-    fn workflows(&self, owner: String, name: Option<String>) -> StoreFuture<'_, Vec<WorkflowBrief>> {
-        Box::pin(self.do_workflows(owner, name))
-    }
-
-    fn delete_workflow(
-        &self,
-        owner: String,
-        name: String,
-        version: Option<String>,
-    ) -> StoreFuture<'_, usize> {
-        Box::pin(self.do_delete_workflow(owner, name, version))
-    }
-
-    fn owner_bytes(&self, owner: String) -> StoreFuture<'_, i64> {
-        Box::pin(self.do_owner_bytes(owner))
-    }
-
-    fn workflow_definition(&self, owner: String, digest: String) -> StoreFuture<'_, Option<String>> {
-        Box::pin(self.do_workflow_definition(owner, digest))
-    }
-}
-
-impl WorkflowRunStore for PostgresStore {
-    fn add_workflow_run(
-        &self,
-        record: WorkflowRunRecord,
-        quota: WorkflowRunQuota,
-        callback: Option<NewCallback>,
-    ) -> StoreFuture<'_, WorkflowRunAdded> {
-        Box::pin(self.do_add_workflow_run(record, quota, callback))
-    }
-
-    fn workflow_run(&self, id: String) -> StoreFuture<'_, Option<WorkflowRunRecord>> {
-        Box::pin(self.do_workflow_run(id))
-    }
-
-    fn workflow_run_of(&self, owner: String, key: String) -> StoreFuture<'_, Option<WorkflowRunRecord>> {
-        Box::pin(self.do_workflow_run_of(owner, key))
-    }
-
-    fn workflow_runs(
-        &self,
-        owner: String,
-        filter: WorkflowRunFilter,
-    ) -> StoreFuture<'_, Vec<WorkflowRunBrief>> {
-        Box::pin(self.do_workflow_runs(owner, filter))
-    }
-
-    fn step_prompts(&self, filter: StepPromptFilter) -> StoreFuture<'_, Vec<StepPromptRecord>> {
-        Box::pin(self.do_step_prompts(filter))
-    }
-
-    fn step_prompt(&self, run: String, step: String) -> StoreFuture<'_, Option<StepPromptRecord>> {
-        Box::pin(self.do_step_prompt(run, step))
-    }
-
-    fn untold_step_prompts(&self, most: i64) -> StoreFuture<'_, Vec<StepPromptRecord>> {
-        Box::pin(self.do_untold_step_prompts(most))
-    }
-
-    fn set_told(&self, steps: Vec<(String, String)>) -> StoreFuture<'_, ()> {
-        Box::pin(self.do_set_told(steps))
-    }
-
-    fn step_answers(&self, run: String) -> StoreFuture<'_, Vec<StepAnswer>> {
-        Box::pin(self.do_step_answers(run))
-    }
-
-    fn run_asks(&self, run: String) -> StoreFuture<'_, bool> {
-        Box::pin(self.do_run_asks(run))
-    }
-
-    fn workflow_steps(&self, run: String) -> StoreFuture<'_, Vec<WorkflowStepRecord>> {
-        Box::pin(self.do_workflow_steps(run))
-    }
-
-    fn write_workflow_steps(
-        &self,
-        run: String,
-        steps: Vec<WorkflowStepRecord>,
-    ) -> StoreFuture<'_, StepsWritten> {
-        Box::pin(self.do_write_workflow_steps(run, steps))
-    }
-
-    fn answer_workflow_step(&self, given: StepAnswer) -> StoreFuture<'_, bool> {
-        Box::pin(self.do_answer_workflow_step(given))
-    }
-
-    fn cancel_workflow_run(&self, run: String, by: String) -> StoreFuture<'_, bool> {
-        Box::pin(self.do_cancel_workflow_run(run, by))
-    }
-
-    fn end_workflow_run(&self, run: String, end: WorkflowRunEnd) -> StoreFuture<'_, bool> {
-        Box::pin(self.do_end_workflow_run(run, end))
-    }
-
-    fn claim_workflow_runs(&self) -> StoreFuture<'_, Vec<String>> {
-        Box::pin(self.do_claim_workflow_runs())
-    }
-
-    fn hand_over_workflow_run(&self, run: String, epoch: u64) -> StoreFuture<'_, bool> {
-        Box::pin(self.do_hand_over_workflow_run(run, epoch))
-    }
-
-    fn forget_workflow_runs(&self, micros: i64) -> StoreFuture<'_, usize> {
-        Box::pin(self.do_forget_workflow_runs(micros))
-    }
-}
-
-impl TriggerStore for PostgresStore {
-    fn add_callback(&self, new: NewCallback) -> StoreFuture<'_, CallbackAdded> {
-        Box::pin(self.do_add_callback(new))
-    }
-
-    fn has_callback_room(&self, owner: String, kind: String, quota: CallbackQuota) -> StoreFuture<'_, bool> {
-        Box::pin(self.do_has_callback_room(owner, kind, quota))
-    }
-
-    fn forget_callbacks(&self, kind: String, before: i64) -> StoreFuture<'_, usize> {
-        Box::pin(self.do_forget_callbacks(kind, before))
-    }
-
-    fn insert_trigger(&self, record: TriggerRecord, most: i64) -> StoreFuture<'_, TriggerAdded> {
-        Box::pin(self.do_insert_trigger(record, most))
-    }
-
-    fn trigger(&self, id: Uuid) -> StoreFuture<'_, Option<TriggerRecord>> {
-        Box::pin(self.do_trigger(id))
-    }
-
-    fn triggers(&self, owner: Option<String>, kind: String) -> StoreFuture<'_, Vec<TriggerRecord>> {
-        Box::pin(self.do_triggers(owner, kind))
-    }
-
-    fn due_triggers(&self, micros: i64, most: i64) -> StoreFuture<'_, Vec<TriggerRecord>> {
-        Box::pin(self.do_due_triggers(micros, most))
-    }
-
-    fn change_trigger(&self, record: TriggerRecord, run: Option<TriggerRun>) -> StoreFuture<'_, bool> {
-        Box::pin(self.do_change_trigger(record, run))
-    }
-
-    fn delete_trigger(&self, id: Uuid) -> StoreFuture<'_, bool> {
-        Box::pin(self.do_delete_trigger(id))
-    }
-
-    fn add_trigger_run(&self, run: TriggerRun) -> StoreFuture<'_, Option<TriggerRun>> {
-        Box::pin(self.do_add_trigger_run(run))
-    }
-
-    fn trigger_run(&self, id: Uuid) -> StoreFuture<'_, Option<TriggerRun>> {
-        Box::pin(self.do_trigger_run(id))
-    }
-
-    fn trigger_run_of(&self, trigger: Uuid, key: String) -> StoreFuture<'_, Option<TriggerRun>> {
-        Box::pin(self.do_trigger_run_of(trigger, key))
-    }
-
-    fn has_prompt_answer(&self, hook: Uuid, message: String) -> StoreFuture<'_, bool> {
-        Box::pin(self.do_has_prompt_answer(hook, message))
-    }
-
-    fn note_prompt_answer(&self, hook: Uuid, message: String, micros: i64) -> StoreFuture<'_, ()> {
-        Box::pin(self.do_note_prompt_answer(hook, message, micros))
-    }
-
-    fn trigger_runs(&self, filter: TriggerRunFilter) -> StoreFuture<'_, Vec<TriggerRun>> {
-        Box::pin(self.do_trigger_runs(filter))
-    }
-
-    fn trigger_runs_among(&self, ids: Vec<Uuid>) -> StoreFuture<'_, Vec<Uuid>> {
-        Box::pin(self.do_trigger_runs_among(ids))
-    }
-
-    fn last_trigger_runs(&self, owner: Option<String>, kind: String) -> StoreFuture<'_, Vec<TriggerRun>> {
-        Box::pin(self.do_last_trigger_runs(owner, kind))
-    }
-
-    fn open_trigger_runs(&self, micros: i64, most: FairBatch) -> StoreFuture<'_, Vec<OpenRun>> {
-        Box::pin(self.do_open_trigger_runs(micros, most))
-    }
-
-    fn count_open_trigger_runs(&self, trigger: Uuid) -> StoreFuture<'_, i64> {
-        Box::pin(self.do_count_open_trigger_runs(trigger))
-    }
-
-    fn claim_trigger_run(&self, id: Uuid, held: String) -> StoreFuture<'_, bool> {
-        Box::pin(self.do_claim_trigger_run(id, held))
-    }
-
-    fn change_trigger_run(
-        &self,
-        run: TriggerRun,
-        keeps: bool,
-        delivery: Option<DeliveryRecord>,
-    ) -> StoreFuture<'_, bool> {
-        Box::pin(self.do_change_trigger_run(run, keeps, delivery))
-    }
-
-    fn forget_trigger_runs(&self, keep: i64, before: i64) -> StoreFuture<'_, usize> {
-        Box::pin(self.do_forget_trigger_runs(keep, before))
-    }
-
-    fn delivery(&self, id: Uuid) -> StoreFuture<'_, Option<DeliveryRecord>> {
-        Box::pin(self.do_delivery(id))
-    }
-
-    fn deliveries(&self, trigger: Uuid, most: i64) -> StoreFuture<'_, Vec<DeliveryRecord>> {
-        Box::pin(self.do_deliveries(trigger, most))
-    }
-
-    fn due_deliveries(&self, micros: i64, most: FairBatch) -> StoreFuture<'_, Vec<DueDelivery>> {
-        Box::pin(self.do_due_deliveries(micros, most))
-    }
-
-    fn claim_delivery(&self, record: DeliveryRecord) -> StoreFuture<'_, Option<DeliveryRecord>> {
-        Box::pin(self.do_claim_delivery(record))
-    }
-
-    fn change_delivery(&self, record: DeliveryRecord) -> StoreFuture<'_, bool> {
-        Box::pin(self.do_change_delivery(record))
     }
 }
 

@@ -14,7 +14,7 @@ SELECT name, address, (ready ->> $1)::bigint AS count FROM himalia.replicas
 WHERE lease_until > clock_timestamp() AND name <> $2 AND address IS NOT NULL AND (ready ->> $1)::bigint > 0
 ORDER BY count DESC, random() LIMIT $3";
 
-/// How many kernels are ready here, by template: one entry for each template that has a pool. Clones name the same.
+/// The number of kernels that are ready here, by template: one entry for each template that has a pool. Clones name the same.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ReadyCounts(Arc<Mutex<BTreeMap<String, u32>>>);
 
@@ -34,7 +34,7 @@ impl ReadyCounts {
 }
 
 impl PostgresStore {
-    pub(super) async fn do_ready_elsewhere(
+    pub(crate) async fn do_ready_elsewhere(
         &self,
         template: String,
         most: u32,

@@ -1,14 +1,21 @@
-//! Who has what, and who lives.
+//! The replicas that live, and the things that each replica has.
 
 use tokio_postgres::Row;
 
-use super::failure::Failure;
 use super::{PostgresStore, rows};
-use crate::{Location, Lookup, ReplicaRecord, StoreError};
+use crate::failure::Failure;
+use crate::{Location, Lookup, ReplicaRecord, Space, StoreError};
 
 const CHECK: &str = "UPDATE himalia.replicas SET epoch = epoch WHERE name = $1 AND epoch = $2";
 
 const SET_ADDRESS: &str = "UPDATE himalia.replicas SET address = $3 WHERE name = $1 AND epoch = $2";
+
+const SPACE: &str = "
+SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint
+FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
+WHERE n.nspname = 'himalia' AND c.relkind = 'r'";
+
+const TIME: &str = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS micros";
 
 const LIVE: &str = "
 SELECT name, address, epoch, true AS live FROM himalia.replicas
@@ -44,7 +51,7 @@ const JUPYTER_PATH: &str = located!(
 );
 
 impl PostgresStore {
-    pub(super) async fn do_set_address(&self, address: String) -> Result<(), StoreError> {
+    pub(crate) async fn do_set_address(&self, address: String) -> Result<(), StoreError> {
         self.check_lease()?;
         let me = self.me();
         self.any_worker()?
@@ -59,7 +66,7 @@ impl PostgresStore {
     }
 
     /// Writes the row of this replica as it is.
-    pub(super) async fn do_check(&self) -> Result<(), StoreError> {
+    pub(crate) async fn do_check(&self) -> Result<(), StoreError> {
         self.check_lease()?;
         let me = self.me();
         self.any_worker()?
@@ -73,13 +80,35 @@ impl PostgresStore {
             .await
     }
 
-    pub(super) async fn do_replicas(&self) -> Result<Vec<ReplicaRecord>, StoreError> {
+    pub(crate) async fn do_space(&self) -> Result<Space, StoreError> {
+        self.any_worker()?
+            .run(|link| async move {
+                let row = link.query_opt(SPACE, &[]).await?;
+                let bytes: i64 = row.map_or(Ok(0), |row| row.try_get(0))?;
+                Ok(Space {
+                    total_bytes: u64::try_from(bytes).unwrap_or(0),
+                    free_bytes: 0,
+                })
+            })
+            .await
+    }
+
+    pub(crate) async fn do_shared_time(&self) -> Result<Option<i64>, StoreError> {
+        self.any_worker()?
+            .run(|link| async move {
+                let row = link.query_opt(TIME, &[]).await?;
+                Ok(row.map(|row| row.try_get("micros")).transpose()?)
+            })
+            .await
+    }
+
+    pub(crate) async fn do_replicas(&self) -> Result<Vec<ReplicaRecord>, StoreError> {
         self.any_worker()?
             .run(|link| async move { link.query(LIVE, &[]).await?.iter().map(replica).collect() })
             .await
     }
 
-    pub(super) async fn do_locate(&self, what: Lookup) -> Result<Option<Location>, StoreError> {
+    pub(crate) async fn do_locate(&self, what: Lookup) -> Result<Option<Location>, StoreError> {
         self.any_worker()?
             .run(move |link| async move {
                 let row = match &what {

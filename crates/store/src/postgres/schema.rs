@@ -4,8 +4,8 @@
 
 use tokio_postgres::Client;
 
-use super::failure::Failure;
 use crate::StoreError;
+use crate::failure::Failure;
 
 /// Step `n` (from 0) brings version `n` to `n + 1`, so there are as many as the newest version. A released step never changes: a change is a
 /// new step.
@@ -398,7 +398,7 @@ pub(super) async fn migrate(client: &mut Client, database: &str, steps: &[&str])
     let version: i64 = version.parse().map_err(|_| StoreError::BadRow {
         table: "meta",
         column: "value",
-        reason: format!("schema version {version:?} is no number"),
+        reason: format!("the schema version {version:?} must be a number"),
     })?;
     if version > supported {
         return Err(StoreError::NewerSchema {

@@ -1,4 +1,4 @@
-//! What replicas have whose lease has ended, and how others take it. In each statement `$1` is the name of the replica and `$2` the epoch
+//! Take-over: other replicas take the kernels, ended sessions and logs of a replica whose lease has ended. In each statement `$1` is the name of the replica and `$2` the epoch
 //! of its process.
 //!
 //! A take-over marks dead replicas first: a renewal that is being made at the same time is done before, and the lease is valid then, or
@@ -13,9 +13,10 @@ use uuid::Uuid;
 use super::connection::Param;
 use super::membership::NEXT_EPOCH;
 use super::{PostgresStore, rows};
-use crate::{DeadReplica, StoreError, TakeOver, Taken};
+use crate::sql::Row;
+use crate::{DeadReplica, KernelRecord, StoreError, TakeOver, TakeOverResult};
 
-/// Those that have something which another replica can take: kernels with a place, ended sessions with a shared log, logs of their own.
+/// The dead replicas that have something which another replica can take: kernels with a place, ended sessions with a shared log, logs of their own.
 /// Only kernels and ended sessions without a shared log stay with a dead replica.
 const DEAD: &str = "
 SELECT r.name, ARRAY(SELECT DISTINCT k.session->>'place' FROM himalia.kernels AS k
@@ -77,7 +78,7 @@ const KERNELS: &str = of_dead!(
     SELECT * FROM taken"
 );
 
-/// Those that this process has by a statement whose answer it did not get: a kernel that it has started has the fencing epoch 1, and
+/// The kernels that this process has by a statement whose answer it did not get: a kernel that it has started has the fencing epoch 1, and
 /// it knows of all others that it has. Their fencing epochs stay: no other process had them under these, and if this statement itself is
 /// done late, this process may know them by then.
 const UNKNOWN: &str = "
@@ -126,7 +127,7 @@ const JUPYTER: &str = of_dead!(
 );
 
 impl PostgresStore {
-    pub(super) async fn do_dead_replicas(&self) -> Result<Vec<DeadReplica>, StoreError> {
+    pub(crate) async fn do_dead_replicas(&self) -> Result<Vec<DeadReplica>, StoreError> {
         let me = self.me();
         self.any_worker()?
             .run(move |link| async move {
@@ -145,13 +146,13 @@ impl PostgresStore {
             .await
     }
 
-    pub(super) async fn do_take_over(&self, what: TakeOver) -> Result<Taken, StoreError> {
+    pub(crate) async fn do_take_over(&self, what: TakeOver) -> Result<TakeOverResult, StoreError> {
         self.check_lease()?;
         let (me, claims) = (self.me(), Arc::clone(&self.claims));
         self.any_worker()?
             .run(move |link| async move {
                 let name: &str = &me.name;
-                let mut taken = Taken::default();
+                let mut taken = TakeOverResult::default();
                 let (most, known) = (i64::from(what.most), claims.all());
                 link.execute(MARK, &[&name, &me.epoch]).await?;
                 let own: [Param<'_>; 3] = [&name, &me.epoch, &known];
@@ -160,7 +161,7 @@ impl PostgresStore {
                 found.extend(link.query(KERNELS, &params).await?);
                 let mut fences = Vec::new();
                 for row in found {
-                    let kernel = rows::kernel(&row)?;
+                    let kernel: KernelRecord = Row::from_postgres(&row)?;
                     fences.push((kernel.id, rows::fence(row.try_get("fence")?)?));
                     taken.kernels.push((kernel, row.try_get("had")?));
                 }
@@ -175,20 +176,20 @@ impl PostgresStore {
                 if taken.kernels.is_empty() {
                     let params: [Param<'_>; 3] = [&name, &me.epoch, &most];
                     for row in link.query(ENDED, &params).await? {
-                        taken.ended.push(rows::ended(&row)?);
+                        taken.ended.push(Row::from_postgres(&row)?);
                     }
                     taken.orphans = rows::objects(&link.query(ORPHANS, &params).await?)?;
                 }
                 // Last: after an error, the next call finds them.
                 for (id, fence) in fences {
-                    claims.set(id, fence);
+                    claims.set(id, Some(fence));
                 }
                 Ok(taken)
             })
             .await
     }
 
-    pub(super) async fn do_take_jupyter_sessions(&self, kernels: Vec<Uuid>) -> Result<usize, StoreError> {
+    pub(crate) async fn do_take_jupyter_sessions(&self, kernels: Vec<Uuid>) -> Result<usize, StoreError> {
         self.check_lease()?;
         let me = self.me();
         self.any_worker()?

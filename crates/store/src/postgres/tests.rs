@@ -5,6 +5,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::tests::{Fixture as _, ended, everything, kernel, kernels_of};
+use crate::*;
 
 const LEASE: Duration = Duration::from_mins(2);
 

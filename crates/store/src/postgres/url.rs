@@ -1,4 +1,4 @@
-//! Where the database is, and whether the way to it is encrypted.
+//! The address of the database, and the encryption of connections to it.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -8,9 +8,9 @@ use std::time::Duration;
 use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode};
 
-/// How long a connection may take.
+/// The time that a connection may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long sent bytes may stay unacknowledged, and how long a connection may be silent before it is probed.
+/// The time for which sent bytes may stay unacknowledged, and for which a connection may be silent before it is probed.
 const DEAD_PEER: Duration = Duration::from_secs(5);
 
 /// The address of a database: `postgres://user:password@host:port/database`.
@@ -38,7 +38,7 @@ impl PostgresUrl {
         format!("postgres://{host}:{port}/{}", database.unwrap_or_default())
     }
 
-    /// Whether the connection is encrypted.
+    /// Returns true if the connection is encrypted.
     pub(super) fn is_encrypted(&self) -> bool {
         self.config.get_ssl_mode() != SslMode::Disable
     }
@@ -59,7 +59,7 @@ impl FromStr for PostgresUrl {
             .strip_prefix("postgres://")
             .or_else(|| text.strip_prefix("postgresql://"));
         if scheme.is_none() {
-            return Err("is no address such as postgres://user@host/database".to_owned());
+            return Err("must be an address such as postgres://user@host/database".to_owned());
         }
         let (address, query) = text.split_once('?').unwrap_or((text, ""));
         let (mut mode, mut root_cert, mut rest) = (None, None, Vec::new());

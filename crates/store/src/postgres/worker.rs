@@ -6,8 +6,8 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
 
 use super::connection::{Connector, Link, PATIENCE, no_answer};
-use super::failure::Failure;
 use crate::StoreError;
+use crate::failure::Failure;
 
 /// Jobs that may wait for one connection; the next caller waits for room.
 const QUEUE: usize = 256;

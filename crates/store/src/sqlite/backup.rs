@@ -4,9 +4,9 @@ use std::path::Path;
 
 use rusqlite::{Connection, OpenFlags};
 
-use super::failure::Failure;
 use super::{open, schema};
 use crate::StoreError;
+use crate::failure::Failure;
 
 /// Copies the database at `from` to the new file `to`, as it is at one moment, also while a gateway writes to it. Blocks on the disk.
 ///

@@ -2,8 +2,8 @@
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
-use super::failure::Failure;
 use crate::StoreError;
+use crate::failure::Failure;
 
 /// Takes the next gateway epoch, atomically.
 pub(super) fn next_epoch(connection: &mut Connection) -> Result<u64, Failure> {

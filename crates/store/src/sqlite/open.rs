@@ -8,18 +8,18 @@ use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
-use super::failure::Failure;
-use super::{ended, meta, schema};
+use super::{meta, schema, space};
 use crate::StoreError;
+use crate::failure::Failure;
 
-/// How long a statement waits for a lock of another process, such as a backup.
+/// The time for which a statement waits for a lock of another process, such as a backup.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Files up to this size are checked whole (`quick_check`) at open; larger ones are checked as they are read,
 /// so that a start stays fast.
 const CHECKED_BYTES: u64 = 64 << 20;
 
-pub(super) struct Opened {
+pub(super) struct OpenedFile {
     pub(super) writer: Connection,
     pub(super) reader: Connection,
     pub(super) lock: File,
@@ -27,7 +27,7 @@ pub(super) struct Opened {
 }
 
 /// `steps` lead to the newest version that is known.
-pub(super) fn open(path: &Path, steps: &[&str]) -> Result<Opened, StoreError> {
+pub(super) fn open(path: &Path, steps: &[&str]) -> Result<OpenedFile, StoreError> {
     let lock = lock(path)?;
     let exists = inspect(path, steps)?;
     if !exists {
@@ -44,7 +44,7 @@ pub(super) fn open(path: &Path, steps: &[&str]) -> Result<Opened, StoreError> {
     reader
         .pragma_update(None, "query_only", true)
         .map_err(Failure::from)?;
-    Ok(Opened {
+    Ok(OpenedFile {
         writer,
         reader,
         lock,
@@ -127,7 +127,7 @@ pub(super) fn inspect(path: &Path, steps: &[&str]) -> Result<bool, StoreError> {
     Ok(true)
 }
 
-/// Whether the database has no tables: we died between making the file and the first migration.
+/// Returns true if the database has no tables: we died between making the file and the first migration.
 fn is_blank(path: &Path, connection: &Connection) -> Result<bool, StoreError> {
     let tables: i64 = connection
         .query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))
@@ -160,7 +160,7 @@ pub(super) fn connect(path: &Path, access: OpenFlags) -> Result<Connection, Stor
 /// WAL, then the schema and the epoch with a full sync: neither may come back older after power loss.
 fn prepare(path: &Path, writer: &mut Connection, steps: &[&str]) -> Result<(), Failure> {
     // Counts for a file that has no page yet.
-    writer.pragma_update(None, "auto_vacuum", ended::INCREMENTAL)?;
+    writer.pragma_update(None, "auto_vacuum", space::INCREMENTAL)?;
     let mode: String = writer.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0))?;
     if !mode.eq_ignore_ascii_case("wal") {
         let why = "the file system does not support SQLite's write-ahead log (is it a network mount?)";

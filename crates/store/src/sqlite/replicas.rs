@@ -1,11 +1,16 @@
-//! Who has what, in a store of one gateway: this one has everything.
+//! The place of things in a store of one gateway: this one has everything.
+
+use std::future::{Ready, ready};
 
 use rusqlite::OptionalExtension as _;
 use uuid::Uuid;
 
 use super::SqliteStore;
-use super::failure::Failure;
-use crate::{Location, Lookup, ReplicaRecord, StoreError};
+use crate::failure::Failure;
+use crate::{
+    DeadReplica, Location, Lookup, ReplicaRecord, SessionStore as _, Store as _, StoreError, TakeOver,
+    TakeOverResult,
+};
 
 const BY_NAME: &str = "SELECT id, owner FROM kernels WHERE owner = ?1 AND name = ?2";
 const BY_ID: &str = "SELECT id, owner FROM kernels WHERE id = ?1";
@@ -22,14 +27,34 @@ impl SqliteStore {
     /// This replica, which lives.
     pub(super) fn myself(&self) -> ReplicaRecord {
         ReplicaRecord {
-            name: self.replica.to_string(),
+            name: self.process.name.to_string(),
             address: self.address.lock().clone(),
             epoch: self.inner.epoch,
             live: true,
         }
     }
 
-    pub(super) async fn do_locate(&self, what: Lookup) -> Result<Option<Location>, StoreError> {
+    /// No other gateway has the file open, so every kernel in it can be taken.
+    pub(crate) async fn do_take_over(&self, _what: TakeOver) -> Result<TakeOverResult, StoreError> {
+        let kernels = self.take_kernels().await?.into_iter();
+        Ok(TakeOverResult {
+            kernels: kernels.map(|kernel| (kernel, String::new())).collect(),
+            epoch: self.epoch(),
+            ..TakeOverResult::default()
+        })
+    }
+
+    #[expect(clippy::unused_self, reason = "no other replica has this file")]
+    pub(crate) fn do_dead_replicas(&self) -> Ready<Result<Vec<DeadReplica>, StoreError>> {
+        ready(Ok(Vec::new()))
+    }
+
+    #[expect(clippy::unused_self, reason = "no other replica has this file")]
+    pub(crate) fn do_take_jupyter_sessions(&self, _kernels: Vec<Uuid>) -> Ready<Result<usize, StoreError>> {
+        ready(Ok(0))
+    }
+
+    pub(crate) async fn do_locate(&self, what: Lookup) -> Result<Option<Location>, StoreError> {
         let (sql, params) = match what {
             Lookup::Kernel(id) => (BY_ID, vec![id.to_string()]),
             Lookup::Name { owner, name } => (BY_NAME, vec![owner, name]),

@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, TransactionBehavior};
 
-use super::failure::Failure;
+use crate::failure::Failure;
 
 /// "HMLA": the mark of files of version 1 and later.
 pub(super) const APPLICATION_ID: i64 = 0x484d_4c41;

@@ -7,6 +7,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::tests::{ended, kernel};
+use crate::*;
 
 mod ended;
 mod jobs;

@@ -8,8 +8,8 @@ use himalia_proc::with_long_slice;
 use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
 
-use super::failure::Failure;
 use crate::StoreError;
+use crate::failure::Failure;
 
 /// Jobs that may wait for one connection; the next caller waits for room.
 pub const QUEUE: usize = 256;
