@@ -358,6 +358,10 @@ metrics: ## the tables of metrics and commands in docs/operations.md, from the c
 settings: ## the table of settings in docs/configuration.md, from the code
 	HIMALIA_WRITE_SETTINGS=1 cargo test --locked -p himalia --bin himalia settings
 
+.PHONY: cli
+cli: ## docs/reference/cli.md, from the code
+	HIMALIA_WRITE_CLI=1 cargo test --locked -p himalia --bin himalia the_page_of_the_command_line
+
 .PHONY: e2b-table
 e2b-table: test-programs $(TEST_ENV)/ready ## the table of methods in docs/e2b.md, from running them
 	HIMALIA_BIN=$(TEST_HIMALIA) HIMALIA_WRITE_E2B=1 $(TEST_ENV)/bin/python -m pytest -q tests/python/e2e/test_e2b_methods.py
