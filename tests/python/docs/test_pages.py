@@ -93,3 +93,9 @@ def test_a_tree_with_changes_is_named_in_words():
 def test_the_tables_are_those_that_were_measured():
     done = subprocess.run([sys.executable, ROOT / "tests/bench/readme.py"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("page, most", [("README.md", 500), ("ARCHITECTURE.md", 2500)])
+def test_the_first_pages_are_short(page, most):
+    text = re.sub(r"\]\([^)]*\)|<!--.*?-->", "", (ROOT / page).read_text(), flags=re.S)
+    assert len(re.findall(r"[A-Za-z0-9][\w.,'-]*", text)) <= most
