@@ -72,7 +72,7 @@ pub struct Orphan {
     pub bytes: Option<u64>,
 }
 
-/// What a collection removed; of a dry run, what it would.
+/// Result of a collection, or of a dry run, which removes nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Collected {
     /// Nothing was removed.

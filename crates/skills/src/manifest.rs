@@ -1,4 +1,4 @@
-//! What a skill says of itself.
+//! Manifest of a skill.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +29,7 @@ impl Kind {
     }
 }
 
-/// What a skill says of itself.
+/// Manifest of a skill.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "SkillManifest")]

@@ -48,7 +48,7 @@ pub struct VariableFilter {
     pub value: Value,
 }
 
-/// One variable in a list. What it does not have is null.
+/// One variable in a list. Missing members are null.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct VariableInfo {
