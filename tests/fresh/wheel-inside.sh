@@ -1,5 +1,5 @@
 #!/bin/bash
-# Runs in the minimal system that wheel.sh made, as an ordinary user: what docs/start/first-steps.md tells a user of the wheel to type.
+# Runs in the minimal system that wheel.sh made, as an ordinary user: what README and docs/start/interfaces.md tell a user of the wheel to type.
 set -euo pipefail
 if [ "$(id -u)" = 0 ]; then
   useradd --create-home --shell /bin/bash ada
@@ -10,8 +10,8 @@ cd
 started=$SECONDS
 step() { echo "$((SECONDS - started)) s: $1"; }
 
-# The text of a block of that page: the first one after a line with these words.
-block() { sed -n "/$1/,\$p" /opt/first-steps.md | sed -n '/^```[a-z]*$/,$p' | sed 1d | sed '/^```$/,$d'; }
+# The text of a block of these pages: the first one after a line with these words.
+block() { sed -n "/$1/,\$p" /opt/pages.md | sed -n '/^```[a-z]*$/,$p' | sed 1d | sed '/^```$/,$d'; }
 
 # The block of the wheel; its last line starts the gateway.
 cp "$1" .
@@ -43,11 +43,11 @@ PY
 [ "$(head -c 4 plot.png | tail -c 3)" = PNG ] || { echo "no plot" >&2; exit 1; }
 step "the first plot is made"
 
-# What the page shows next, on this gateway.
+# What the pages show next, on this gateway.
 printf 'region,amount\nnorth,3\n' >sales.csv
 block '^`himalia exec` creates the session' >exec.sh
 . ./exec.sh
 block '^There are typed clients for' >client.py
-[ "$(python3 client.py)" = 42 ] || { echo "the page's client does not print 42" >&2; exit 1; }
+[ "$(python3 client.py)" = 42 ] || { echo "the pages' client does not print 42" >&2; exit 1; }
 himalia doctor >doctor.log || { cat doctor.log >&2; exit 1; }
-echo "the commands of the page work"
+echo "the commands of the pages work"

@@ -105,8 +105,8 @@ def test_a_block_of_commands(up, page, text, tmp_path):
             up.delete_session(made["id"])
 
 
-def test_first_steps_have_commands_that_are_run():
-    assert sum(page == ROOT / "docs" / "start" / "first-steps.md" for page, _ in RUNNABLE) >= 4
+def test_the_ways_to_run_code_are_run():
+    assert sum(page == ROOT / "docs" / "start" / "interfaces.md" for page, _ in RUNNABLE) >= 4
 
 
 def test_a_command_that_fails_is_seen(up, tmp_path):
