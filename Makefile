@@ -356,7 +356,7 @@ metrics: ## the tables of metrics and commands in docs/operations.md, from the c
 	HIMALIA_WRITE_METRICS=1 cargo test --locked -p himalia-engine --test suite the_table
 
 .PHONY: settings
-settings: ## the table of settings in docs/configuration.md, from the code
+settings: ## the table of settings in docs/reference/configuration.md, from the code
 	HIMALIA_WRITE_SETTINGS=1 cargo test --locked -p himalia --bin himalia settings
 
 .PHONY: cli

@@ -1,4 +1,4 @@
-//! `himalia_variables_request`, as `docs/kernel.md` describes it.
+//! `himalia_variables_request`, as `docs/reference/kernel.md` describes it.
 
 use bytes::Bytes;
 use himalia_model::EngineError;

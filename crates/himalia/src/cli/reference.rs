@@ -123,7 +123,7 @@ fn section(name: &str, command: &Command, gateway: &[String], settings: &[String
         part.push_str("\nAlso the [options of the gateway](#options-of-the-gateway).\n");
     }
     if has(settings) {
-        part.push_str("\nAlso the [settings](../configuration.md), as flags and as variables.\n");
+        part.push_str("\nAlso the [settings](configuration.md), as flags and as variables.\n");
     }
     if let Some(examples) = command.get_after_help() {
         write!(part, "\n```text\n{}\n```\n", examples.to_string().trim_end()).unwrap();
