@@ -90,7 +90,7 @@ export interface Branches {
   branches: Branch[];
 }
 
-/** Result of a collection, or of a dry run, which removes nothing. */
+/** Sessions and orphans that a collection removed, or would remove in a dry run. */
 export interface Collected {
   /** Bytes of both, as far as they are known. */
   bytes: number;
@@ -764,7 +764,7 @@ export interface FoundTool {
   read_only: boolean;
 }
 
-/** Result of a search. */
+/** Result of a search for tools. */
 export interface FoundTools {
   /** The same for a model, with parameters: one line for each, within a budget of characters. */
   text: string;
@@ -2625,7 +2625,7 @@ export interface SkillFile {
   text?: string | null | undefined;
 }
 
-/** Manifest of a skill. */
+/** Manifest of a skill, as its author writes it. */
 export interface SkillManifest {
   /** What it does and when to use it, for people and models; at most 1,024 characters. */
   description: string;
@@ -2948,7 +2948,7 @@ export interface ToolInfo {
   text: string;
 }
 
-/** Result of a call of a tool. */
+/** Result of a tool call. */
 export interface ToolReply {
   /** Bytes of the reply of the server. */
   bytes: number;
@@ -3264,7 +3264,7 @@ export interface WorkflowPage {
   workflows: ListedWorkflow[];
 }
 
-/** Attempts after a failure. */
+/** Retries after a failure. */
 export interface WorkflowRetries {
   /** How many attempts follow the first one. */
   limit: number;

@@ -107,7 +107,7 @@ pub(crate) enum Command {
     /// Let Jupyter clients of this machine attach to a session: jupyter console, qtconsole, Spyder, Emacs, Vim
     #[command(after_help = connect::EXAMPLES)]
     Connect(connect::ConnectArgs),
-    /// Resource use of a tenant and its callers, and their quotas
+    /// Usage of a tenant and its callers, and their quotas
     Usage(usage::UsageArgs),
     /// Remove data of expired sessions, and data that belongs to no session
     ///

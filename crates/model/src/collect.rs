@@ -72,7 +72,7 @@ pub struct Orphan {
     pub bytes: Option<u64>,
 }
 
-/// Result of a collection, or of a dry run, which removes nothing.
+/// Sessions and orphans that a collection removed, or would remove in a dry run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Collected {
     /// Nothing was removed.

@@ -1,4 +1,4 @@
-//! Manifest of a skill.
+//! Manifest of a skill, as its author writes it.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +29,7 @@ impl Kind {
     }
 }
 
-/// Manifest of a skill.
+/// Manifest of a skill, as its author writes it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "SkillManifest")]

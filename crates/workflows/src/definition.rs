@@ -108,7 +108,7 @@ fn four() -> u32 {
     4
 }
 
-/// Attempts after a failure.
+/// Retries after a failure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "WorkflowRetries")]
