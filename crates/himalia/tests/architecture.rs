@@ -80,7 +80,12 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("himalia-connect", &["himalia-wire"]),
     (
         "himalia-cli",
-        &["himalia-connect", "himalia-outcome", "himalia-skills"],
+        &[
+            "himalia-connect",
+            "himalia-model",
+            "himalia-outcome",
+            "himalia-skills",
+        ],
     ),
     (
         "himalia-kernel",
