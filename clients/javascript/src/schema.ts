@@ -90,7 +90,7 @@ export interface Branches {
   branches: Branch[];
 }
 
-/** What a collection removed; of a dry run, what it would. */
+/** Sessions and orphans that a collection removed, or would remove in a dry run. */
 export interface Collected {
   /** Bytes of both, as far as they are known. */
   bytes: number;
@@ -283,7 +283,7 @@ export interface CredentialPage {
   next: string | null;
 }
 
-/** What is known of the tokens of a credential. None of them is shown. */
+/** State of the tokens of a credential. None of them is shown. */
 export interface CredentialTokens {
   /** Until when the access token is good. Another one is got before. */
   expires: string | null;
@@ -764,7 +764,7 @@ export interface FoundTool {
   read_only: boolean;
 }
 
-/** What was found. */
+/** Result of a search for tools. */
 export interface FoundTools {
   /** The same for a model, with parameters: one line for each, within a budget of characters. */
   text: string;
@@ -849,7 +849,7 @@ export interface HistoryEntry {
   status: HistoryStatus;
 }
 
-/** A page of what was run, in the order in which the kernel came to it or backwards. */
+/** A page of the history, in the order of the kernel or backwards. */
 export interface HistoryPage {
   /** The newest last. */
   history: HistoryEntry[];
@@ -1706,7 +1706,7 @@ export interface NewWorkflowRun {
   wait_s?: number | null | undefined;
 }
 
-/** What one caller uses, and today has used. */
+/** Resource use of one caller, now and today. */
 export interface OfCaller {
   buffered_bytes: number;
   caller: string;
@@ -1780,7 +1780,7 @@ export interface OpenPrompt {
   turn?: number | undefined;
 }
 
-/** A page of what waits for an answer. */
+/** A page of prompts that wait for an answer. */
 export interface OpenPromptPage {
   /** The cursor of the next page; null at the end. */
   next: string | null;
@@ -2097,7 +2097,7 @@ export interface QuotaLoss {
   records_removed: number;
 }
 
-/** The process before the one that an execution runs in. */
+/** The previous kernel process. */
 export interface Replaced {
   /** Reason of its end, if that is known. */
   cause: string | null;
@@ -2117,7 +2117,7 @@ export interface RevokedToken {
   stopped_runs: string[];
 }
 
-/** A run with what it got and returned. */
+/** A run with its inputs and outputs. */
 export interface Run {
   /** The principal who asked a schedule for the run, if it was not due. */
   asked_by: string | null;
@@ -2214,7 +2214,7 @@ export interface RunEvent {
  */
 export type RunKind = "skill" | "workflow";
 
-/** What has started a run. */
+/** Starter of a run. */
 export interface RunOrigin {
   /** Its id; null for a client. */
   id: string | null;
@@ -2253,7 +2253,7 @@ export interface RunPage {
  */
 export type RunStatus = "queued" | "running" | "succeeded" | "failed" | "cancelled" | "skipped" | "missed";
 
-/** What is started: a skill or a workflow, one of the two. */
+/** The started object: either a skill or a workflow. */
 export interface RunTarget {
   /** The name of a skill that is code. */
   skill?: string | null | undefined;
@@ -2349,7 +2349,7 @@ export interface ScheduleChange {
   inputs?: { [name: string]: unknown } | null | undefined;
   missed?: "skip" | "run_once" | null | undefined;
   overlap?: "skip" | "allow" | null | undefined;
-  /** What is started: a skill or a workflow, one of the two. */
+  /** The started object: either a skill or a workflow. */
   target?: {
     /** The name of a skill that is code. */
     skill?: string | null | undefined;
@@ -2371,7 +2371,7 @@ export interface SchedulePage {
   schedules: Schedule[];
 }
 
-/** What is wrong with a part of the outputs. */
+/** A violation of the schema in a part of the outputs. */
 export interface SchemaViolation {
   /** Where, as a JSON Pointer. Empty: the outputs as a whole. */
   path: string;
@@ -2625,7 +2625,7 @@ export interface SkillFile {
   text?: string | null | undefined;
 }
 
-/** What a skill says of itself. */
+/** Manifest of a skill, as its author writes it. */
 export interface SkillManifest {
   /** What it does and when to use it, for people and models; at most 1,024 characters. */
   description: string;
@@ -2948,7 +2948,7 @@ export interface ToolInfo {
   text: string;
 }
 
-/** What a tool returned. */
+/** Result of a tool call. */
 export interface ToolReply {
   /** Bytes of the reply of the server. */
   bytes: number;
@@ -2986,7 +2986,7 @@ export interface Unresponsive {
   since: string;
 }
 
-/** What a tenant, or the operator, uses. */
+/** Resource use of a tenant or of the operator. */
 export interface Usage {
   /** Large responses in memory. */
   buffered_bytes: Used;
@@ -3068,7 +3068,7 @@ export type VariableColumn = {
   name: string;
 } | string;
 
-/** One variable in a list. What it does not have is null. */
+/** One variable in a list. Missing members are null. */
 export interface VariableInfo {
   /** Size of the object itself, without objects to which it refers. */
   bytes: number | null;
@@ -3162,7 +3162,7 @@ export interface Webhook {
 export interface WebhookChange {
   enabled?: boolean | null | undefined;
   inputs?: { [name: string]: unknown } | null | undefined;
-  /** What is started: a skill or a workflow, one of the two. */
+  /** The started object: either a skill or a workflow. */
   target?: {
     /** The name of a skill that is code. */
     skill?: string | null | undefined;
@@ -3197,7 +3197,7 @@ export interface Workflow {
   version: string;
 }
 
-/** What a person is asked. */
+/** Question to a person. */
 export interface WorkflowApproval {
   /** The answers that can be chosen, 2 to 16. */
   options: string[];
@@ -3264,7 +3264,7 @@ export interface WorkflowPage {
   workflows: ListedWorkflow[];
 }
 
-/** What follows a failure. */
+/** Retries after a failure. */
 export interface WorkflowRetries {
   /** How many attempts follow the first one. */
   limit: number;

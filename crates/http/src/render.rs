@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::error::{ApiError, Detail, Quota};
 use crate::mounted::OwnBody;
-use crate::openapi::{codes, explained};
+use crate::openapi::codes;
 use crate::request_id::RequestId;
 use crate::v1::models::ShownHazard;
 
@@ -212,7 +212,7 @@ impl From<&ApiError> for Problem {
             error.code
         );
         debug_assert!(
-            explained(error.code).is_some_and(|row| row.may_be(error.retryable)),
+            himalia_model::explained(error.code).is_some_and(|row| row.may_be(error.retryable)),
             "{} is retryable: {}, and docs/reference/errors.md has something else",
             error.code,
             error.retryable

@@ -72,7 +72,7 @@ pub struct Orphan {
     pub bytes: Option<u64>,
 }
 
-/// What a collection removed; of a dry run, what it would.
+/// Sessions and orphans that a collection removed, or would remove in a dry run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Collected {
     /// Nothing was removed.

@@ -53,7 +53,7 @@ pub struct CredentialInfo {
     pub tokens: Option<TokenInfo>,
 }
 
-/// What is known of the tokens of a credential.
+/// State of the tokens of a credential.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TokenInfo {
     /// Whether they can be used or got.

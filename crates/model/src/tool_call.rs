@@ -68,7 +68,7 @@ pub struct FoundTool {
     pub read_only: bool,
 }
 
-/// What was found.
+/// Result of a search for tools.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct FoundTools {
     /// The best first.
@@ -159,7 +159,7 @@ pub struct ToolFile {
     pub data: String,
 }
 
-/// What a tool returned.
+/// Result of a tool call.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ToolReply {
     /// The number of the call in its session.

@@ -81,7 +81,7 @@ pub struct OwnerUsage {
     pub callers: Vec<CallerUsage>,
 }
 
-/// What one caller uses, and today has used.
+/// Resource use of one caller, now and today.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CallerUsage {
     /// Its name: `tenant/caller`, `operator` or `operator/caller`.

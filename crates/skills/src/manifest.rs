@@ -1,4 +1,4 @@
-//! What a skill says of itself.
+//! Manifest of a skill, as its author writes it.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +29,7 @@ impl Kind {
     }
 }
 
-/// What a skill says of itself.
+/// Manifest of a skill, as its author writes it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "SkillManifest")]

@@ -108,7 +108,7 @@ fn four() -> u32 {
     4
 }
 
-/// What follows a failure.
+/// Retries after a failure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "WorkflowRetries")]
@@ -126,7 +126,7 @@ fn one() -> u32 {
     1
 }
 
-/// What a person is asked.
+/// Question to a person.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "WorkflowApproval")]

@@ -64,7 +64,7 @@ pub struct CredentialArgs {
     /// header: its name
     #[arg(long, value_name = "NAME")]
     pub(crate) header: Option<String>,
-    /// header: what precedes the value, such as 'Token '
+    /// header: text before the value, such as 'Token '
     #[arg(long, value_name = "TEXT")]
     pub(crate) prefix: Option<String>,
     /// query: the name of the parameter
@@ -88,7 +88,7 @@ pub struct CredentialArgs {
     /// oauth2: the authorization server
     #[arg(long, value_name = "URL")]
     pub(crate) issuer: Option<String>,
-    /// oauth2: what the tokens are for, such as an MCP server; without --issuer it names the authorization server
+    /// oauth2: the resource of the tokens, such as an MCP server; without --issuer it names the authorization server
     #[arg(long, value_name = "URL")]
     pub(crate) resource: Option<String>,
     /// oauth2: the page where a person consents, for a server that publishes nothing

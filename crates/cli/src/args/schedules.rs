@@ -14,7 +14,7 @@ Examples:
   himalia schedule show monthly            with its latest runs
   himalia schedule pause monthly";
 
-/// What becomes of missed due times.
+/// Policy for missed due times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum OnMissed {
     /// The latest one is made up for
@@ -23,7 +23,7 @@ pub enum OnMissed {
     Skip,
 }
 
-/// What becomes of a due time while an earlier run is in progress.
+/// Policy for a due time while an earlier run is in progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum OnOverlap {
     /// It is left out
@@ -69,7 +69,7 @@ pub enum ScheduleCommand {
         /// The same key again is the same run
         #[arg(long, value_name = "KEY")]
         key: Option<String>,
-        /// What becomes of it while an earlier run is in progress [default: as the schedule has it]
+        /// Policy while an earlier run is in progress [default: the policy of the schedule]
         #[arg(long, value_name = "POLICY")]
         overlap: Option<OnOverlap>,
         #[command(flatten)]
@@ -89,7 +89,7 @@ pub enum ScheduleCommand {
         #[command(flatten)]
         gateway: GatewayArgs,
     },
-    /// Delete a schedule; what runs continues
+    /// Delete a schedule; runs in progress continue
     #[command(name = "rm")]
     Remove {
         /// Its name or id
@@ -127,7 +127,7 @@ pub struct NewScheduleArgs {
     /// Its version [default: the latest, at each run]
     #[arg(long, value_name = "VERSION")]
     pub(crate) version: Option<String>,
-    /// An argument; what is JSON is read as that, anything else is text; may be repeated
+    /// An argument; a value that is not JSON is text; may be repeated
     #[arg(long = "input", value_name = "NAME=VALUE")]
     pub(crate) inputs: Vec<String>,
     /// Template of the sessions of runs of a skill [default: that of the skill, or the gateway's default kernelspec]
@@ -136,10 +136,10 @@ pub struct NewScheduleArgs {
     /// The time that a run of a skill may take, if that is less than the skill says
     #[arg(long, value_name = "TIME")]
     pub(crate) timeout: Option<Seconds>,
-    /// What becomes of due times that no gateway saw
+    /// Policy for due times while no gateway ran
     #[arg(long, value_name = "POLICY", default_value = "run-once")]
     pub(crate) missed: OnMissed,
-    /// What becomes of a due time while an earlier run is in progress
+    /// Policy for a due time while an earlier run is in progress
     #[arg(long, value_name = "POLICY", default_value = "skip")]
     pub(crate) overlap: OnOverlap,
     /// Where the result of each run is posted

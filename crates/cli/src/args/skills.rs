@@ -35,7 +35,7 @@ pub enum SkillCommand {
         /// The folder [default: one of the name of the skill, in this directory]
         #[arg(long, value_name = "DIR")]
         dir: Option<PathBuf>,
-        /// What it is
+        /// Kind of the skill
         #[arg(long, value_name = "KIND", default_value = "code")]
         kind: NewKind,
     },
@@ -98,7 +98,7 @@ pub struct SkillRunArgs {
     /// Its version [default: the latest]
     #[arg(long, value_name = "VERSION")]
     pub(crate) version: Option<String>,
-    /// An argument; what is JSON is read as that, anything else is text; may be repeated
+    /// An argument; a value that is not JSON is text; may be repeated
     #[arg(long = "input", value_name = "NAME=VALUE")]
     pub(crate) inputs: Vec<String>,
     /// Template of the session [default: that of the skill, or the gateway's default kernelspec]

@@ -25,7 +25,7 @@ pub enum TokenCommand {
         /// Tenant of the configuration [default: that of the token that creates it]
         #[arg(long, value_name = "NAME")]
         tenant: Option<String>,
-        /// What it is for
+        /// Purpose, one line for people
         #[arg(long, value_name = "TEXT")]
         description: Option<String>,
         /// Time until it expires: 12h, 90d [default: never, or together with the token that creates it]

@@ -52,7 +52,7 @@ pub enum WebhookCommand {
         #[command(flatten)]
         gateway: GatewayArgs,
     },
-    /// Delete a webhook; what runs continues
+    /// Delete a webhook; runs in progress continue
     #[command(name = "rm")]
     Remove {
         /// Its name or id

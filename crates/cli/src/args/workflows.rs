@@ -62,7 +62,7 @@ pub struct WorkflowRunArgs {
     /// Its version [default: the latest]
     #[arg(long, value_name = "VERSION")]
     pub(crate) version: Option<String>,
-    /// An input; what is JSON is read as that, anything else is text; may be repeated
+    /// An input; a value that is not JSON is text; may be repeated
     #[arg(long = "input", value_name = "NAME=VALUE")]
     pub(crate) inputs: Vec<String>,
     /// The same key again is the same run

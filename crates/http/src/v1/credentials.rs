@@ -89,7 +89,7 @@ pub(crate) struct Credential {
     tokens: Option<Tokens>,
 }
 
-/// What is known of the tokens of a credential. None of them is shown.
+/// State of the tokens of a credential. None of them is shown.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "CredentialTokens")]
 pub(crate) struct Tokens {

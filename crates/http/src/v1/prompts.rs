@@ -36,7 +36,7 @@ pub(crate) struct Prompts {
     prompts: Vec<PromptInfo>,
 }
 
-/// A page of what waits for an answer.
+/// A page of prompts that wait for an answer.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "OpenPromptPage")]
 pub(crate) struct OpenPrompts {

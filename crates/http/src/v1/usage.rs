@@ -61,7 +61,7 @@ struct Disk {
     limit: Option<u64>,
 }
 
-/// What one caller uses, and today has used.
+/// Resource use of one caller, now and today.
 #[derive(Debug, Serialize, JsonSchema)]
 struct OfCaller {
     caller: String,
@@ -86,7 +86,7 @@ impl From<CallerUsage> for OfCaller {
     }
 }
 
-/// What a tenant, or the operator, uses.
+/// Resource use of a tenant or of the operator.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Usage {
     /// The tenant, or `operator`.

@@ -37,7 +37,7 @@ pub struct StepView {
     pub needs: Vec<String>,
     /// The skill that it runs.
     pub skill: Option<SkillRef>,
-    /// What a person is asked.
+    /// Question to a person.
     pub approval: Option<Approval>,
     /// How many items its list has, once that is known.
     pub items: Option<u32>,

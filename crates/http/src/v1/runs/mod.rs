@@ -88,7 +88,7 @@ impl From<RunInfo> for ListedRun {
     }
 }
 
-/// What is wrong with a part of the outputs.
+/// A violation of the schema in a part of the outputs.
 #[derive(Debug, Serialize, JsonSchema)]
 struct SchemaViolation {
     /// Where, as a JSON Pointer. Empty: the outputs as a whole.
@@ -109,7 +109,7 @@ impl From<Violation> for SchemaViolation {
     }
 }
 
-/// A run with what it got and returned.
+/// A run with its inputs and outputs.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Run {
     #[serde(flatten)]
