@@ -332,7 +332,7 @@ impl Reply {
                 }));
             }
         }
-        let explained = body["code"].as_str().and_then(himalia_model::explained);
+        let explained = body["code"].as_str().and_then(himalia_model::explain_code);
         if let Some(explained) = explained {
             text = format!("{text}\nhint: {}", explained.remedy);
         }
@@ -381,7 +381,7 @@ mod tests {
         .problem();
         let (first, hint) = text.split_once("\nhint: ").unwrap();
         assert_eq!(first, "no (fork_hazard)\n  native-thread polars: 2 threads");
-        assert_eq!(hint, himalia_model::explained("fork_hazard").unwrap().remedy);
+        assert_eq!(hint, himalia_model::explain_code("fork_hazard").unwrap().remedy);
         assert_eq!(reply(r#"{"detail": "no", "code": "new"}"#).problem(), "no (new)");
         assert_eq!(reply("<html>").problem(), "status 409");
     }

@@ -42,7 +42,6 @@ pub use himalia_executions::{
     VariableInfo, VariablePage, VariableQuery, VariableSort, VariablesReply,
 };
 pub use himalia_metrics::{CONTENT_TYPE as METRICS_CONTENT_TYPE, Clients, Counter, Metrics};
-pub use himalia_model::MountTemplate;
 pub use himalia_model::credential::{
     ConfiguredCredential, CredentialDefinition, CredentialFields, CredentialInfo, CredentialKeys,
     CredentialKind, CredentialSettings, Intercept, MAX_CREDENTIAL_HOSTS, OAuthFields, TemplateCredential,
@@ -65,6 +64,7 @@ pub use himalia_model::{
     TreeLimits, TreePlace, Unanswered, Unresponsive, Used, UsedSpend, UsualSizes, Via, from_micros,
     panic_text, usual_shm,
 };
+pub use himalia_model::{ERROR_CODES, MountTemplate, explain_code};
 pub use himalia_sandbox::inside::{DATA_DIR, WORK_DIR};
 pub use himalia_schedules::{MAX_CRON_BYTES, MIN_INTERVAL_S, Missed, Overlap};
 pub use himalia_session::{

@@ -212,7 +212,7 @@ impl From<&ApiError> for Problem {
             error.code
         );
         debug_assert!(
-            himalia_model::explained(error.code).is_some_and(|row| row.may_be(error.retryable)),
+            himalia_engine::explain_code(error.code).is_some_and(|row| row.may_be(error.retryable)),
             "{} is retryable: {}, and docs/reference/errors.md has something else",
             error.code,
             error.retryable

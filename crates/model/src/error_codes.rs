@@ -357,7 +357,7 @@ provider_unreachable No "The identity provider cannot be reached."
 };
 
 /// The row of a code; `None`: of no code that operations are described with.
-pub fn explained(code: &str) -> Option<&'static CodeExplanation> {
+pub fn explain_code(code: &str) -> Option<&'static CodeExplanation> {
     ERROR_CODES.iter().find(|row| row.code == code)
 }
 

@@ -42,7 +42,7 @@ pub use clock::{Clock, Looks, TimeSource};
 pub use collect::{Collected, CollectedSession, Orphan, OrphanKind, Overdue, Retention};
 pub use config::{CullConfig, DayLimits, EngineConfig, NetworkLimits, Share, SharedStore, TenantLimits};
 pub use error::{EndedSession, EngineError, NotOffered, RemovedBy, exhausted};
-pub use error_codes::{CodeExplanation, ERROR_CODES, Retry, explained};
+pub use error_codes::{CodeExplanation, ERROR_CODES, Retry, explain_code};
 pub use file_error::FileError;
 pub use fork::{Branch, ForkFiles, ForkKernel, ForkPolicy, MAX_BRANCHES};
 pub use fork_error::{ForkError, Hazard};

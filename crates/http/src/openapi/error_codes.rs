@@ -1,6 +1,6 @@
 //! The table of error codes in the description of the API.
 
-use himalia_model::ERROR_CODES;
+use himalia_engine::ERROR_CODES;
 use serde_json::{Value, json};
 
 use super::codes;
