@@ -22,7 +22,6 @@ mod days;
 mod pace;
 mod rates;
 mod shares;
-mod slice;
 mod traffic;
 mod turns;
 
@@ -40,9 +39,9 @@ use turns::Turns;
 
 pub use cpu::{CpuGate, begin_of, day_of};
 pub use days::{Counted, DayAmounts, DayGate, DayHeld, DayOver};
+pub use himalia_proc::with_long_slice;
 pub use pace::{Pace, Reading, work};
 pub use shares::{Held, Places};
-pub use slice::with_long_slice;
 pub use traffic::TrafficGate;
 pub use turns::Turn;
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use himalia_journal::may_block;
 use himalia_model::{EngineError, Principal};
+use himalia_proc::with_long_slice;
 
-use super::slice::with_long_slice;
 use super::turns::{Turn, Turns};
 use super::{Held, SMALL_ANSWER, TURN};
 

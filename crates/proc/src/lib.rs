@@ -3,7 +3,11 @@
 //! A process chooses its own name, with any bytes except NUL. So the line is read as bytes, the fields are counted from the last
 //! `)`, and the name is not kept.
 
+mod slice;
+
 use std::{fs, io};
+
+pub use slice::with_long_slice;
 
 /// Fields of `proc_pid_stat(5)` for one process.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -1,4 +1,4 @@
-"""JupyterLab in gateway mode does what docs/how-to/connect.md says: which kernels it lists, deletes and leaves, and what a page receives."""
+"""JupyterLab in gateway mode does what docs/how-to/jupyterlab.md says: which kernels it lists, deletes and leaves, and what a page receives."""
 
 import importlib.metadata
 import os
@@ -14,7 +14,7 @@ from pages import ROOT
 from servers import Himalia, Server, _address
 from waiting import eventually
 
-PAGE = ROOT / "docs" / "how-to" / "connect.md"
+PAGE = ROOT / "docs" / "how-to" / "jupyterlab.md"
 
 
 class Lab(Server):
@@ -111,6 +111,29 @@ def test_a_page_that_reconnects_receives_what_it_missed_and_a_reloaded_one_does_
                 assert got == (["missed\n"] if same else [])
     finally:
         lab.stop()
+
+
+def test_a_page_misses_no_line_when_the_gateway_is_killed_during_a_cell(tmp_path, kernel_python):
+    # As docs/tutorials/jupyterlab.md does it.
+    own = Himalia(tmp_path / "own")
+    lab = Lab(tmp_path / "lab", own)
+    try:
+        kernel, gate = lab.start_kernel(), tmp_path / "gate"
+        with Channels(lab, kernel, "legacy") as page:
+            page.run("import pathlib, time")
+            code = f"print(0, flush=True)\nwhile not pathlib.Path({str(gate)!r}).exists(): time.sleep(0.01)\nfor n in range(1, 30): print(n, flush=True)"
+            request = page.submit(code)
+            seen = page.until(lambda message: message["content"].get("text") == "0\n")
+            own.kill()
+            gate.touch()
+            own.start()
+            seen += page.until(lambda m: m["msg_type"] == "execute_reply" and m["parent_header"].get("msg_id") == request)
+            text = "".join(message["content"]["text"] for message in seen if message["msg_type"] == "stream")
+            # The line that was delivered just before the kill may come again.
+            assert text.removeprefix("0\n0\n").removeprefix("0\n").split() == [str(n) for n in range(1, 30)]
+    finally:
+        lab.stop()
+        own.stop()
 
 
 def test_the_page_names_the_versions_that_are_tested():

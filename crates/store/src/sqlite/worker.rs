@@ -1,8 +1,10 @@
-//! A thread that owns one connection and runs jobs on it in order.
+//! A thread that owns one connection and runs jobs on it in order. A job can write some megabytes, so messages of kernels may run first:
+//! the thread has a long time slice.
 
 use std::fs::File;
 use std::path::PathBuf;
 
+use himalia_proc::with_long_slice;
 use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
 
@@ -31,7 +33,7 @@ impl Worker {
         let (jobs, queue) = mpsc::channel(QUEUE);
         std::thread::Builder::new()
             .name(name.to_owned())
-            .spawn(move || serve(connection, queue, lock))
+            .spawn(move || with_long_slice(|| serve(connection, queue, lock)))
             .map_err(|source| StoreError::Io {
                 path: PathBuf::from(name),
                 source,
