@@ -22,7 +22,7 @@ it is the secret of the client, or with --grant refresh_token the refresh token,
 
 #[derive(Debug, Subcommand)]
 pub enum CredentialCommand {
-    /// Set a credential, in the place of the one of its name; the value comes from standard input
+    /// Set or replace a credential. The value comes from standard input
     Set(Box<CredentialArgs>),
     /// List credentials, without their values
     #[command(name = "ls")]
@@ -33,7 +33,7 @@ pub enum CredentialCommand {
         #[command(flatten)]
         gateway: GatewayArgs,
     },
-    /// Delete credentials; the next request with them is refused
+    /// Delete credentials. The next request with them is refused
     #[command(name = "rm")]
     Remove {
         /// Their names

@@ -27,7 +27,7 @@ pub struct PromptsArgs {
 
 #[derive(Debug, Subcommand)]
 pub enum PromptsCommand {
-    /// List prompts that wait for an answer; the same as no subcommand
+    /// List prompts that wait for an answer, as without a subcommand
     #[command(name = "ls")]
     List {
         #[command(flatten)]

@@ -89,7 +89,7 @@ pub enum ScheduleCommand {
         #[command(flatten)]
         gateway: GatewayArgs,
     },
-    /// Delete a schedule; runs in progress continue
+    /// Delete a schedule. Runs in progress continue
     #[command(name = "rm")]
     Remove {
         /// Its name or id

@@ -16,7 +16,7 @@ A version never changes: publish a change as another version.";
 
 #[derive(Debug, Subcommand)]
 pub enum WorkflowCommand {
-    /// Publish a definition; the same content again changes nothing
+    /// Publish a definition. The same content again changes nothing
     Publish {
         /// A file with the definition, JSON
         file: PathBuf,

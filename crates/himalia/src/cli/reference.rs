@@ -70,13 +70,14 @@ fn ids(command: &Command) -> Vec<String> {
 
 /// The commands that do something, with their whole names, in the order of the help.
 fn leaves<'a>(command: &'a Command, found: &mut Vec<(String, &'a Command)>) {
-    let below = command
-        .get_subcommands()
-        .filter(|command| command.get_name() != "help");
-    for command in below.clone() {
-        leaves(command, found);
+    let mut is_leaf = true;
+    for below in command.get_subcommands() {
+        if below.get_name() != "help" {
+            is_leaf = false;
+            leaves(below, found);
+        }
     }
-    if below.count() == 0 || !command.is_subcommand_required_set() {
+    if is_leaf || !command.is_subcommand_required_set() {
         let name = command.get_bin_name().unwrap_or_else(|| command.get_name());
         found.push((name.to_owned(), command));
     }
@@ -139,9 +140,10 @@ fn options<'a>(arguments: impl Iterator<Item = &'a Arg>) -> String {
             .get_short()
             .map_or_else(String::new, |short| format!("`-{short}`, "));
         let long = arg.get_long().unwrap_or_default();
-        let value = match arg.get_action().takes_values() {
-            true => format!(" {}", value(arg)),
-            false => String::new(),
+        let value = if arg.get_action().takes_values() {
+            format!(" {}", value(arg))
+        } else {
+            String::new()
         };
         let variable = arg
             .get_env()
@@ -174,9 +176,10 @@ fn meaning(arg: &Arg) -> (String, String) {
     let values = values
         .map(|value| format!("`{}`", value.get_name()))
         .collect::<Vec<_>>();
-    let text = match values.is_empty() {
-        true => text,
-        false => format!("{text}. One of {}", values.join(", ")),
+    let text = if values.is_empty() {
+        text
+    } else {
+        format!("{text}. One of {}", values.join(", "))
     };
     let given = arg
         .get_default_values()
