@@ -61,7 +61,7 @@ static-programs: check-build
 	cargo build --locked --profile $(PROFILE) -p himalia-shim -p himalia-jail --target $(HOST) \
 	  --config 'target.$(HOST).rustflags=["-C","target-feature=+crt-static","--cfg","getrandom_backend=\"linux_raw\""]'
 	mkdir -p $(RELEASE)
-	install -m 755 $(addprefix $(TARGET)/$(HOST)/$(PROFILE:dev=debug)/,himalia-shim himalia-jail) $(RELEASE)
+	install -C -m 755 $(addprefix $(TARGET)/$(HOST)/$(PROFILE:dev=debug)/,himalia-shim himalia-jail) $(RELEASE)
 
 .PHONY: web
 web: web/dist/index.html ## the viewer, into web/dist; `build` takes it into himalia
@@ -121,7 +121,7 @@ lint-beside: test-programs
 test-programs: check-build web
 	cargo build --locked --workspace --bins --tests
 	$(MAKE) --no-print-directory static-programs PROFILE=dev RELEASE=$(TEST_PROGRAMS)
-	install -m 755 $(TARGET)/debug/himalia $(TEST_PROGRAMS)
+	install -C -m 755 $(TARGET)/debug/himalia $(TEST_PROGRAMS)
 	$(TEST_HIMALIA) env build
 
 .PHONY: check

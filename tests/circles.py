@@ -24,8 +24,6 @@ MOST = 8
 BOUNDS = {
     "engine": 24,
     "http": 88,
-    "kernel": 24,
-    "session": 15,
 }
 
 VISIBILITY = re.compile(r"\bpub\s*\([^)]*\)")

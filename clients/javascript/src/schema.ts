@@ -11,7 +11,7 @@ export interface AccessToken {
   /** Null: it does not expire. */
   expires: string | null;
   id: string;
-  /** Its tenant, or `operator`. */
+  /** Tenant, or `operator`. */
   owner: string;
   scope: Scope;
 }
@@ -21,15 +21,15 @@ export type AllowList = NetworkRule[];
 
 /** A server of tools, as a session sees it. */
 export interface ApiServer {
-  /** What it is for. */
+  /** Purpose, for a model. */
   description: string;
-  /** Its name. */
+  /** Name of the server. */
   name: string;
-  /** Whether it can be called now. */
+  /** True if the server can be called now. */
   ready: boolean;
-  /** Why not. */
+  /** Reason why the server cannot be called. */
   reason?: string | null | undefined;
-  /** How many of its tools the session may use. */
+  /** Number of tools that the session may use. */
   tools: number;
 }
 
@@ -98,11 +98,11 @@ export interface Collected {
   database_bytes: number;
   /** Bytes of the database that hold nothing, before. */
   database_free_bytes: number;
-  /** Nothing was removed. */
+  /** True if nothing was removed. */
   dry_run: boolean;
   /** There is more to remove than one call does. */
   more: boolean;
-  /** What belonged to none. */
+  /** Data that belongs to no session. */
   orphans: Orphan[];
   /** Sessions. */
   sessions: CollectedSession[];
@@ -112,11 +112,11 @@ export interface Collected {
 export interface CollectedSession {
   /** Bytes of its log and artifacts. Kept files are not counted. */
   bytes: number;
-  /** Its id. */
+  /** Id that the session had. */
   id: KernelId;
-  /** Its owner's name for it. */
+  /** Name that the owner gave the session. */
   name: string | null;
-  /** Why it goes. */
+  /** Reason of the removal. */
   reason: Overdue;
 }
 
@@ -642,9 +642,9 @@ export interface ExecutionResult {
  * - `starting`: The process is up, the kernel has not answered yet.
  * - `idle`: Waiting for requests.
  * - `busy`: Working on a request.
- * - `restarting`: Its process ended and a new one is being started.
- * - `dead`: Its process ended permanently.
- * - `unknown`: Its sandbox is not connected (yet).
+ * - `restarting`: The process has ended, and a new one is being started.
+ * - `dead`: The process has ended permanently.
+ * - `unknown`: The sandbox is not connected (yet).
  * - `ended`: The session has ended and its log is kept. Of sessions of the native API only; Jupyter knows no such word.
  */
 export type ExecutionState = "starting" | "idle" | "busy" | "restarting" | "dead" | "unknown" | "ended";
@@ -748,19 +748,19 @@ export interface FileTotal {
 }
 
 /**
- * What becomes of the files in a work directory.
- * - `ephemeral`: They end with the sandbox.
- * - `session`: They survive its sandbox, and end with the session.
+ * Lifetime of the files in a work directory.
+ * - `ephemeral`: Files end with the sandbox.
+ * - `session`: Files survive the sandbox and end with the session.
  */
 export type FilesMode = "ephemeral" | "session";
 
 /** A tool that was found. */
 export interface FoundTool {
-  /** What it does. */
+  /** Description, for a model. */
   description: string;
-  /** Its name: `server.tool`. */
+  /** Id: `server.tool`. */
   id: string;
-  /** Whether it only reads. */
+  /** True for a tool that changes nothing. */
   read_only: boolean;
 }
 
@@ -918,7 +918,7 @@ export interface KernelPage {
 }
 
 /**
- * What a skill is.
+ * Kind of a skill.
  * - `instructions`: Text for a model: `SKILL.md`, with files beside it.
  * - `code`: A function in Python: `main` in `main.py`, with files beside it.
  */
@@ -1150,8 +1150,8 @@ export interface LostVariables {
 }
 
 /**
- * What becomes of due times at which no gateway ran, or that were seen more than a minute late.
- * - `skip`: They are left out.
+ * Policy for due times at which no gateway ran, or that were seen more than a minute late.
+ * - `skip`: Missed due times are skipped.
  * - `run_once`: The latest one is made up for, if it is not more than a week ago.
  */
 export type Missed = "skip" | "run_once";
@@ -1799,16 +1799,16 @@ export type Origin = "jupyter" | "v1";
 
 /** Something that belongs to no session. */
 export interface Orphan {
-  /** Its size, where that is known. */
+  /** Size in bytes; `None`: unknown. */
   bytes: number | null;
-  /** What it is. */
+  /** Kind of the orphan. */
   kind: OrphanKind;
-  /** Its name in the data directory, or at the provisioner. */
+  /** Name in the data directory or at the provisioner. */
   name: string;
 }
 
 /**
- * What an orphan is.
+ * Kind of an orphan.
  * - `log`: A log with its artifacts that belongs to no session.
  * - `files`: Kept files of no session.
  */
@@ -1852,15 +1852,15 @@ export interface OutputPage {
 }
 
 /**
- * Why a session goes.
- * - `age`: Its time has passed.
+ * Reason why a session is removed.
+ * - `age`: The retention time has passed.
  * - `space`: All of them together are too large, or too many.
- * - `lost`: Its sandbox is lost, and it was not used since.
+ * - `lost`: The sandbox is lost, and the session was not used since.
  */
 export type Overdue = "age" | "space" | "lost";
 
 /**
- * What becomes of a due time when an earlier run has not ended.
+ * Policy for a due time while an earlier run is in progress.
  * - `skip`: It is left out.
  * - `allow`: It is run beside the other one.
  */
@@ -2627,19 +2627,19 @@ export interface SkillFile {
 
 /** Manifest of a skill, as its author writes it. */
 export interface SkillManifest {
-  /** What it does and when to use it, for people and models; at most 1,024 characters. */
+  /** Purpose and use, for people and models; at most 1,024 characters. */
   description: string;
   /** The digest of the environment that it needs: of the lock file or the image. It does not run in another one. */
   environment?: string | null | undefined;
   /** JSON Schema of the inputs, an object: the arguments of `main`. Code has one. */
   inputs?: unknown | undefined;
-  /** What it is. */
+  /** Kind of the skill. */
   kind: Kind;
   /** Models that a run may ask, by their names. It has those of them that template and caller have too. */
   models?: string[] | undefined;
   /** 1 to 64 lower-case letters, digits and hyphens; it begins with a letter and does not end with a hyphen. */
   name: string;
-  /** What it needs of the network. A run reaches what is both here and in the template. */
+  /** Hosts that the skill needs. A run reaches hosts that are both here and in the template. */
   network?: AllowList | undefined;
   /** JSON Schema of what `main` returns. Code has one. */
   outputs?: unknown | undefined;
@@ -2670,7 +2670,7 @@ export interface SkillTest {
   error?: string | null | undefined;
   /** The inputs. */
   inputs: { [name: string]: unknown };
-  /** What it shows. */
+  /** Title of the test case. */
   name: string;
   /** The outputs that it has then. Without them, any that fit the schema. */
   outputs?: unknown | undefined;
@@ -2684,7 +2684,7 @@ export interface SomeBranches {
 }
 
 /**
- * How a session's first process came to be.
+ * Origin of a session's first process.
  * - `pool`: It was waiting in the pool.
  * - `zygote`: Forked from a zygote for this session.
  * - `cold`: A new process.
@@ -2906,7 +2906,7 @@ export interface ToolApprovalPage {
 }
 
 /**
- * Who calls a tool.
+ * Caller of a tool: the model or code.
  * - `model`: A client of the gateway, such as an agent that calls the tool itself.
  * - `code`: Code in a sandbox.
  */
@@ -2914,25 +2914,25 @@ export type ToolCaller = "model" | "code";
 
 /** A file in a reply. */
 export interface ToolFile {
-  /** Its bytes, base64. */
+  /** Content, in base64. */
   data: string;
-  /** Its type, as the server says. Not checked. */
+  /** MIME type that the server reports. Not checked. */
   mime_type: string;
 }
 
 /** All about a tool. */
 export interface ToolInfo {
-  /** Whether a person has to approve each call, or the tool for the session. */
+  /** True if a person has to approve each call, or the tool for the session. */
   approval: boolean;
-  /** Who may call it: `model`, `code`. */
+  /** Allowed callers: `model`, `code`. */
   callers: ToolCaller[];
-  /** What it does. */
+  /** Description, for a model. */
   description: string;
   /** It may delete or overwrite. */
   destructive: boolean;
   /** Arguments that show the form of a call. */
   example: unknown;
-  /** Its name: `server.tool`. */
+  /** Id: `server.tool`. */
   id: string;
   /** A second call with the same arguments changes nothing more. */
   idempotent: boolean;
@@ -2940,7 +2940,7 @@ export interface ToolInfo {
   input_schema: unknown;
   /** JSON Schema of what it returns, if its server says it. */
   output_schema?: unknown | undefined;
-  /** Whether the policy of the session lets it be called, if need be with an approval. */
+  /** True if the policy of the session allows the tool, possibly after an approval. */
   permitted: boolean;
   /** It only reads. */
   read_only: boolean;
@@ -2954,7 +2954,7 @@ export interface ToolReply {
   bytes: number;
   /** The number of the call in its session. */
   call: number;
-  /** Its structured content; or JSON, if that is what its text is; or its text. */
+  /** Structured content; otherwise the text, as JSON if it parses. */
   content: unknown;
   /** From the call to the reply. */
   duration_ms: number;
@@ -2971,7 +2971,7 @@ export interface Truncated {
 }
 
 /**
- * What a kernel leaves unanswered.
+ * Request or signal that a kernel does not answer.
  * - `heartbeat`: Three heartbeats: its process is stopped, thrashes, or has lost the thread that answers them.
  * - `kernel_info`: Twelve `kernel_info_request`s since its process was started.
  * - `control`: A request of the gateway on the control channel.
@@ -3203,7 +3203,7 @@ export interface WorkflowApproval {
   options: string[];
   /** The answers with which the run continues; any other ends it. Default: the first option. */
   proceed?: string[] | undefined;
-  /** What the person reads; at most 4,000 characters. */
+  /** Text for the person; at most 4,000 characters. */
   text: string;
   /** Seconds to wait for an answer, at most 30 days. Default: 7 days. */
   timeout_s: number;
@@ -3235,15 +3235,15 @@ export interface WorkflowAttempt {
 
 /** A workflow: steps that are runs of skills, wired output to input. */
 export interface WorkflowDefinition {
-  /** What it does and when to use it, for people and models; at most 1,024 characters. */
+  /** Purpose and use, for people and models; at most 1,024 characters. */
   description: string;
   /** JSON Schema of the inputs of a run, an object. */
   inputs: unknown;
   /** 1 to 64 lower-case letters, digits and hyphens; it begins with a letter and does not end with a hyphen. */
   name: string;
-  /** What a run returns, by name. */
+  /** Outputs of a run, by name. */
   outputs?: { [name: string]: WorkflowValue } | undefined;
-  /** Its steps, at most 100. A step begins when all that it is wired to, or comes after, has succeeded; others run side by side. */
+  /** Steps, at most 100. A step begins when all steps to which it is wired, or after which it comes, have succeeded; other steps run in parallel. */
   steps: WorkflowStep[];
   /** A semantic version: `1.2.0`. */
   version: string;
@@ -3253,7 +3253,7 @@ export interface WorkflowDefinition {
 export interface WorkflowMap {
   /** The list, of at most 1,000 items. An item is `item` in the inputs of the step. */
   over: WorkflowValue;
-  /** How many run at a time. */
+  /** Number of items that run at the same time. */
   parallel: number;
 }
 
@@ -3266,7 +3266,7 @@ export interface WorkflowPage {
 
 /** Retries after a failure. */
 export interface WorkflowRetries {
-  /** How many attempts follow the first one. */
+  /** Number of attempts after the first one. */
   limit: number;
   /** Seconds before the first of them. Before each other one it is twice as long as before the last, at most an hour. */
   wait_s: number;
@@ -3296,11 +3296,11 @@ export interface WorkflowRunStep {
   succeeded: number;
 }
 
-/** Which skill. In a published workflow the version is exact, and the digest is there. */
+/** Reference to a skill. In a published workflow the version is exact, and the digest is set. */
 export interface WorkflowSkill {
   /** The address of its content. */
   digest?: string | null | undefined;
-  /** Its name. */
+  /** Name of the skill. */
   name: string;
   /**
    * A version, or a range of versions of which the latest is taken when the workflow is published: `1.2.0`, `^1.2`, `>=1, <3`. Default:
@@ -3313,11 +3313,11 @@ export interface WorkflowSkill {
 export interface WorkflowStep {
   /** Ids of steps that it comes after without a wire. */
   after?: string[] | undefined;
-  /** What a person is asked, in place of a skill. Its outputs are `answer`, one of the options, and `by`, who gave it. */
+  /** Question to a person, instead of a skill. The outputs are `answer`, one of the options, and `by`, the person. */
   approval?: WorkflowApproval | null | undefined;
   /** 1 to 64 lower-case letters, digits, hyphens and `_`; one of the workflow. */
   id: string;
-  /** What the skill gets, or what the person is shown, by name. */
+  /** Inputs of the skill, or values that the person sees, by name. */
   inputs?: { [name: string]: WorkflowValue } | undefined;
   /** Runs the skill once for each item of a list. The outputs of the step are the list of their outputs, in its order. */
   map?: WorkflowMap | null | undefined;

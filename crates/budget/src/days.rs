@@ -14,7 +14,7 @@ use crate::cpu::{begin_of, day_of};
 
 /// Quantities with a daily quota.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Counted {
+pub enum DailyQuantity {
     /// Calls of tools by code and models.
     ToolCalls,
     /// Tokens that models read and write.
@@ -25,7 +25,7 @@ pub enum Counted {
     ReturnedChars,
 }
 
-impl Counted {
+impl DailyQuantity {
     /// All of them.
     pub const ALL: [Self; 4] = [
         Self::ToolCalls,
@@ -64,12 +64,12 @@ impl Counted {
 }
 
 /// Amounts by owner and by what is counted.
-pub type DayAmounts = BTreeMap<(String, Counted), u64>;
+pub type DayAmounts = BTreeMap<(String, DailyQuantity), u64>;
 
 /// The tenants that have a limit.
 #[derive(Debug)]
 pub(super) struct DayQuotas {
-    gates: BTreeMap<(String, Counted), DayGate>,
+    gates: BTreeMap<(String, DailyQuantity), DayGate>,
 }
 
 /// Daily quota of a tenant for one quantity. Clones name the same.
@@ -79,7 +79,7 @@ pub struct DayGate(Arc<Tenant>);
 #[derive(Debug)]
 struct Tenant {
     owner: String,
-    what: Counted,
+    what: DailyQuantity,
     limit: u64,
     clock: Clock,
     state: Mutex<State>,
@@ -99,7 +99,7 @@ struct State {
 /// A quota of a day that has too little left.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DayOver {
-    pub what: Counted,
+    pub what: DailyQuantity,
     pub owner: String,
     pub limit: u64,
     /// Usage, with the reservations of calls in progress.
@@ -113,7 +113,7 @@ pub struct DayOver {
 impl DayOver {
     fn amount(&self, amount: u64) -> String {
         match self.what {
-            Counted::ModelSpend => Spend::of_nanos(amount).to_string(),
+            DailyQuantity::ModelSpend => Spend::of_nanos(amount).to_string(),
             _ => amount.to_string(),
         }
     }
@@ -122,7 +122,7 @@ impl DayOver {
 impl fmt::Display for DayOver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let unit = match self.what {
-            Counted::ModelSpend => "",
+            DailyQuantity::ModelSpend => "",
             _ => self.what.unit(),
         };
         let (used, limit) = (self.amount(self.used), self.amount(self.limit));
@@ -164,7 +164,7 @@ impl DayQuotas {
     pub(super) fn new<'a>(clock: &Clock, limits: impl Iterator<Item = (&'a String, &'a DayLimits)>) -> Self {
         let mut gates = BTreeMap::new();
         for (owner, limits) in limits {
-            for what in Counted::ALL {
+            for what in DailyQuantity::ALL {
                 let Some(limit) = what.limit(limits) else {
                     continue;
                 };
@@ -181,7 +181,7 @@ impl DayQuotas {
         Self { gates }
     }
 
-    pub(super) fn of(&self, owner: &str, what: Counted) -> Option<&DayGate> {
+    pub(super) fn of(&self, owner: &str, what: DailyQuantity) -> Option<&DayGate> {
         self.gates.get(&(owner.to_owned(), what))
     }
 
@@ -278,15 +278,15 @@ mod tests {
     }
 
     fn calls(amount: u64) -> DayAmounts {
-        BTreeMap::from([(("acme".to_owned(), Counted::ToolCalls), amount)])
+        BTreeMap::from([(("acme".to_owned(), DailyQuantity::ToolCalls), amount)])
     }
 
     #[test]
     fn what_is_in_progress_counts_with_what_it_may_take() {
         let quotas = quotas(&Clock::default());
-        assert!(quotas.of("other", Counted::ToolCalls).is_none());
-        assert!(quotas.of("acme", Counted::ModelTokens).is_none());
-        let gate = quotas.of("acme", Counted::ToolCalls).unwrap();
+        assert!(quotas.of("other", DailyQuantity::ToolCalls).is_none());
+        assert!(quotas.of("acme", DailyQuantity::ModelTokens).is_none());
+        let gate = quotas.of("acme", DailyQuantity::ToolCalls).unwrap();
         let first = gate.hold(7).unwrap();
         assert_eq!(gate.hold(4).unwrap_err().used, 7);
         let second = gate.hold(3).unwrap();
@@ -305,7 +305,7 @@ mod tests {
         let clock = Clock::default();
         let today = day_of(clock.stored_micros());
         let quotas = quotas(&clock);
-        let gate = quotas.of("acme", Counted::ToolCalls).unwrap();
+        let gate = quotas.of("acme", DailyQuantity::ToolCalls).unwrap();
         let used = || gate.hold(100).unwrap_err().used;
         gate.count(4);
         quotas.set(today, &calls(0), &DayAmounts::new());
@@ -322,7 +322,7 @@ mod tests {
     #[test]
     fn a_refusal_says_how_much_and_until_when() {
         let quotas = quotas(&Clock::default());
-        let spend = quotas.of("acme", Counted::ModelSpend).unwrap();
+        let spend = quotas.of("acme", DailyQuantity::ModelSpend).unwrap();
         spend.count(Spend::of_units(0.25).unwrap().nanos());
         let over = spend.hold(Spend::of_units(0.3).unwrap().nanos()).unwrap_err();
         let begins = "the quota model_spend_per_day of the tenant acme is exhausted: 0.25 of 0.5 are used; it is possible again at 2";
@@ -331,7 +331,7 @@ mod tests {
             text.starts_with(begins) && text.ends_with("T00:00:00.000000Z"),
             "{text}"
         );
-        let gate = quotas.of("acme", Counted::ToolCalls).unwrap();
+        let gate = quotas.of("acme", DailyQuantity::ToolCalls).unwrap();
         gate.count(10);
         let over = gate.hold(1).unwrap_err();
         let text = over.to_string();

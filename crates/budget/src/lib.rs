@@ -38,10 +38,10 @@ use traffic::TrafficQuotas;
 use turns::Turns;
 
 pub use cpu::{CpuGate, begin_of, day_of};
-pub use days::{Counted, DayAmounts, DayGate, DayHeld, DayOver};
+pub use days::{DailyQuantity, DayAmounts, DayGate, DayHeld, DayOver};
 pub use himalia_proc::with_long_slice;
 pub use pace::{Pace, Reading, work};
-pub use shares::{Held, Places};
+pub use shares::{HeldShare, Places};
 pub use traffic::TrafficGate;
 pub use turns::Turn;
 
@@ -215,7 +215,7 @@ impl Budget {
     }
 
     /// Daily quota of an owner for one quantity; `None` for an owner without a limit.
-    pub fn day(&self, owner: &str, what: Counted) -> Option<&DayGate> {
+    pub fn day(&self, owner: &str, what: DailyQuantity) -> Option<&DayGate> {
         self.days.of(owner, what)
     }
 
@@ -239,17 +239,17 @@ impl Budget {
     }
 
     /// Memory for an answer of about so many bytes, as long as the guard lives.
-    pub fn memory(&self, principal: &Principal, bytes: u64) -> Result<Held, EngineError> {
+    pub fn memory(&self, principal: &Principal, bytes: u64) -> Result<HeldShare, EngineError> {
         self.memory.take(principal, bytes)
     }
 
     /// A connection.
-    pub fn connection(&self, principal: &Principal) -> Result<Held, EngineError> {
+    pub fn connection(&self, principal: &Principal) -> Result<HeldShare, EngineError> {
         self.connections.take(principal, 1)
     }
 
     /// A client of events.
-    pub fn stream(&self, principal: &Principal) -> Result<Held, EngineError> {
+    pub fn stream(&self, principal: &Principal) -> Result<HeldShare, EngineError> {
         self.streams.take(principal, 1)
     }
 

@@ -7,7 +7,7 @@ use himalia_model::{EngineError, Principal};
 use himalia_proc::with_long_slice;
 
 use super::turns::{Turn, Turns};
-use super::{Held, SMALL_ANSWER, TURN};
+use super::{HeldShare, SMALL_ANSWER, TURN};
 
 /// Work on so many bytes is done where a blocking thread is expected.
 const BLOCKING_BYTES: usize = 1 << 20;
@@ -17,11 +17,11 @@ const BLOCKING_BYTES: usize = 1 << 20;
 pub struct Pace {
     turns: Arc<Turns>,
     principal: Principal,
-    _held: Held,
+    _held: HeldShare,
 }
 
 impl Pace {
-    pub(super) fn new(turns: &Arc<Turns>, principal: &Principal, held: Held) -> Self {
+    pub(super) fn new(turns: &Arc<Turns>, principal: &Principal, held: HeldShare) -> Self {
         Self {
             turns: Arc::clone(turns),
             principal: principal.clone(),

@@ -40,7 +40,7 @@ struct Owner {
 
 /// A part, until this is dropped.
 #[derive(Debug)]
-pub struct Held {
+pub struct HeldShare {
     shares: Arc<Shares>,
     owner: String,
     caller: String,
@@ -61,7 +61,7 @@ impl Places {
     }
 
     /// One more.
-    pub fn take(&self) -> Result<Held, EngineError> {
+    pub fn take(&self) -> Result<HeldShare, EngineError> {
         self.shares.take(&self.principal, 1)
     }
 }
@@ -87,7 +87,11 @@ impl Shares {
     }
 
     /// So much for this principal; of what is more than it can ever have, all that it can.
-    pub(super) fn take(self: &Arc<Self>, principal: &Principal, amount: u64) -> Result<Held, EngineError> {
+    pub(super) fn take(
+        self: &Arc<Self>,
+        principal: &Principal,
+        amount: u64,
+    ) -> Result<HeldShare, EngineError> {
         let is_operator = principal.is_operator();
         let own = if is_operator {
             self.all
@@ -129,7 +133,7 @@ impl Shares {
             state.tenants = tenants;
         }
         drop(state);
-        Ok(Held {
+        Ok(HeldShare {
             shares: Arc::clone(self),
             owner,
             caller,
@@ -174,7 +178,7 @@ impl Shares {
     }
 }
 
-impl Held {
+impl HeldShare {
     /// Gives back what is more than `amount`.
     pub fn shrink(&mut self, amount: u64) {
         if let Some(more) = self.amount.checked_sub(amount) {
@@ -195,7 +199,7 @@ impl Held {
     }
 }
 
-struct SharedBytes(Vec<u8>, #[allow(dead_code, reason = "held, not read")] Held);
+struct SharedBytes(Vec<u8>, #[allow(dead_code, reason = "held, not read")] HeldShare);
 
 impl AsRef<[u8]> for SharedBytes {
     fn as_ref(&self) -> &[u8] {
@@ -203,7 +207,7 @@ impl AsRef<[u8]> for SharedBytes {
     }
 }
 
-impl Drop for Held {
+impl Drop for HeldShare {
     fn drop(&mut self) {
         self.shares.give_back(&self.owner, &self.caller, self.amount);
     }

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-/// Its name in the data directory, which only its user may enter.
+/// Name of the file in the data directory, which only the gateway's user may enter.
 const NAME: &str = "gateway.json";
 
-/// Where a gateway is. Never the token itself.
+/// Address of a gateway, without its token.
 #[derive(Debug, Deserialize, Serialize)]
 pub struct Address {
     /// With the base URL.

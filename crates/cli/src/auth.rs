@@ -17,13 +17,13 @@ use super::show;
 use crate::args::auth::AuthArgs;
 use crate::support::{connect, encoded, expect, print};
 
-/// How long a grant can be finished.
+/// Longest time to complete a grant.
 const GRANT_TIME: Duration = Duration::from_mins(10);
-/// How long a browser may take for the head of its request, and its most bytes.
+/// Longest time for the head of the browser's request.
 const HEAD_TIME: Duration = Duration::from_secs(10);
 const HEAD_BYTES: usize = 16 * 1024;
 
-/// What the browser is shown. It does not say whether the grant is good: the gateway has not decided yet.
+/// Page for the browser. It does not show whether the grant succeeded: the gateway has not decided yet.
 const PAGE: &str = "<!doctype html><meta charset=utf-8><title>Himalia</title><p>The answer has arrived. The terminal shows the result; this page can be closed.";
 
 pub(super) async fn call(args: AuthArgs) -> anyhow::Result<ExitCode> {
@@ -83,7 +83,7 @@ async fn answered(listener: &TcpListener, state: &str) -> anyhow::Result<Value> 
     }
 }
 
-/// What an address, or a path with a query, says; `None`: it is no answer.
+/// Reads the answer from an address, or from a path with a query; `None`: it has none.
 fn of_address(address: &str) -> Option<Value> {
     let base = Url::parse("http://127.0.0.1/").ok()?;
     let url = base.join(address.trim()).ok()?;

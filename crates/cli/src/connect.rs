@@ -132,7 +132,7 @@ fn announce(bridge: &Bridge, session: &str, kernel: &str, as_json: bool) -> anyh
     Ok(out.flush()?)
 }
 
-/// Where Jupyter's clients look for connection files.
+/// Directory where Jupyter's clients look for connection files.
 fn runtime_dir() -> Option<PathBuf> {
     let dir = |name: &str| {
         env::var_os(name)
@@ -167,7 +167,7 @@ impl Dial for Channels {
 }
 
 impl Channels {
-    /// What became of the session.
+    /// Waits for the end of the session; returns its cause.
     async fn end(&self, client: &Client) -> String {
         let reply = client.get(&format!("/v1/sessions/{}", self.session)).await;
         let session = reply.ok().and_then(|reply| expect(&reply, 200).ok());

@@ -9,11 +9,11 @@ use super::terminal::Filter;
 pub(super) struct Console {
     /// Standard error is a terminal that shows colours.
     colours: bool,
-    /// Both are the same screen, as far as is known.
+    /// True if both streams are probably on one terminal.
     screen: bool,
     /// The last character on the screen was no line break.
     open_line: bool,
-    /// Of what the code prints, for each stream that is a terminal, unless it is wanted raw.
+    /// Filter for the output of code on each stream that is a terminal, unless raw output was requested.
     out_filter: Option<Filter>,
     err_filter: Option<Filter>,
 }
@@ -47,7 +47,7 @@ impl Console {
         }
     }
 
-    /// What the code printed on one of its streams.
+    /// Prints output of the code on one of its streams.
     pub(super) fn print(&mut self, stream: Stream, text: &str) -> anyhow::Result<()> {
         let filter = match stream {
             Stream::Out => &mut self.out_filter,

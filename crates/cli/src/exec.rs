@@ -20,7 +20,7 @@ use crate::args::exec::ExecArgs;
 use crate::find;
 use crate::support::{encoded, expect};
 
-/// How long a lost connection is made again for; a gateway that is restarted is back by then.
+/// Longest time in which a lost connection is retried; a gateway that restarts takes less.
 const RECONNECT: Duration = Duration::from_secs(30);
 /// From one attempt to the next.
 const PAUSE: Duration = Duration::from_millis(300);
@@ -38,7 +38,7 @@ struct Run<'a> {
     client: &'a Client,
     /// Prints the result at the end instead of events.
     quiet: bool,
-    /// Its path, once it was taken.
+    /// Path of the execution, once it was accepted.
     path: String,
     seq: u64,
     signals: Signal,
@@ -47,7 +47,7 @@ struct Run<'a> {
     asked: bool,
     keyboard: Keyboard,
     console: Console,
-    /// What the caller calls the session.
+    /// Session as the caller wrote it.
     name: String,
     plots: Plots,
 }
@@ -358,7 +358,7 @@ impl Run<'_> {
     }
 }
 
-/// That variables are gone, and which.
+/// Message that variables are lost, with their names.
 fn gone(lost: &Value) -> String {
     let names = lost["names"].as_array().into_iter().flatten();
     let names: Vec<&str> = names.filter_map(Value::as_str).collect();

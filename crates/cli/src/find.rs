@@ -1,4 +1,4 @@
-//! Which session a command means.
+//! Lookup of the session that an argument names.
 
 use anyhow::bail;
 use serde_json::Value;

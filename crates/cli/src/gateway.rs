@@ -6,7 +6,7 @@ use super::http::Client;
 use super::target::{self, Target};
 use crate::args::gateway::GatewayArgs;
 
-/// Where a gateway is said to be, looked up again for each use.
+/// Address of a gateway, looked up again for each use.
 #[derive(Debug)]
 pub(super) struct Gateway {
     args: GatewayArgs,

@@ -40,7 +40,7 @@ pub(super) struct NoConnection;
 /// A request, or a part of it, was sent, and no answer came.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub(super) struct Unanswered(String);
+pub(super) struct NoResponse(String);
 
 /// One gateway. Clones share its connections.
 #[derive(Clone, Debug)]
@@ -62,7 +62,12 @@ pub(super) struct Reply {
 
 impl Client {
     pub(super) fn new(target: &Target) -> anyhow::Result<Self> {
-        let url = Url::parse(&target.url).with_context(|| format!("url: {:?} is no address", target.url))?;
+        let url = Url::parse(&target.url).with_context(|| {
+            format!(
+                "url: {:?} must be a URL such as http://127.0.0.1:8888",
+                target.url
+            )
+        })?;
         let (scheme, host) = (url.scheme(), url.host_str().unwrap_or_default());
         let Some(port) = url
             .port_or_known_default()
@@ -200,7 +205,7 @@ impl Client {
             return anyhow::anyhow!("{}: {refusal}", self.authority);
         }
         if !error.is_connect() {
-            return Unanswered(format!("{} did not answer: {}", self.authority, reason(error))).into();
+            return NoResponse(format!("{} did not answer: {}", self.authority, reason(error))).into();
         }
         let reason = if error.is_timeout() {
             format!("no answer in {} s", CONNECT.as_secs())
@@ -213,11 +218,9 @@ impl Client {
     }
 }
 
-/// What makes connections. Certificates of CAs are read for `https` only, so that other commands need not wait for
-/// that.
+/// Client for connections. CA certificates are read for `https` only, so that other commands do not wait for them.
 fn connector(secure: bool, ca: Option<&Path>) -> anyhow::Result<reqwest::Client> {
-    // An error says that there is a provider already, which is this one.
-    let _ = rustls::crypto::ring::default_provider().install_default();
+    himalia_tls::install_provider();
     let builder = reqwest::Client::builder()
         .connect_timeout(CONNECT)
         .redirect(redirect::Policy::none());
@@ -244,7 +247,7 @@ fn certificates(file: &Path) -> anyhow::Result<Vec<Certificate>> {
     Ok(found)
 }
 
-/// What was wrong about the gateway's certificate, or its TLS.
+/// Problem of the gateway's certificate or TLS, if that was the cause.
 fn tls_refusal(error: &reqwest::Error) -> Option<String> {
     use rustls::CertificateError as Bad;
     let mut source = error.source();
@@ -265,7 +268,7 @@ fn tls_refusal(error: &reqwest::Error) -> Option<String> {
     })
 }
 
-/// What an `io::Error` stands for, which it does not count among its sources.
+/// Innermost cause; an `io::Error` does not report its inner error as a source.
 fn innermost<'a>(mut error: &'a (dyn std::error::Error + 'static)) -> &'a (dyn std::error::Error + 'static) {
     while let Some(inner) = error
         .downcast_ref::<std::io::Error>()
@@ -312,10 +315,16 @@ impl Reply {
     }
 
     pub(super) fn json(&self) -> anyhow::Result<Value> {
-        serde_json::from_slice(&self.body).context("the reply is no JSON: is this a Himalia gateway?")
+        serde_json::from_slice(&self.body).context("the reply is not JSON: is this a Himalia gateway?")
     }
 
-    /// What a refusal says, in one line, with what in a session refuses a fork.
+    /// A body that is not JSON, if the status is 200.
+    pub(super) fn into_text(self) -> anyhow::Result<String> {
+        ensure!(self.status == 200, "{}", self.problem());
+        String::from_utf8(self.body).context("the reply is not UTF-8")
+    }
+
+    /// Text of a refusal in one line, with the hazards that refuse a fork.
     pub(super) fn problem(&self) -> String {
         let body: Value = serde_json::from_slice(&self.body).unwrap_or_default();
         let detail = body["detail"].as_str().or(body["message"].as_str());

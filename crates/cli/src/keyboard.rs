@@ -5,14 +5,14 @@ use std::io::IsTerminal as _;
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 use tokio::sync::mpsc;
 
-/// What `input()` takes for the end of the input: ipykernel raises `EOFError`.
+/// End of the input for `input()`: ipykernel raises `EOFError`.
 pub(super) const END_OF_INPUT: &str = "\u{4}";
 
 /// Standard input, read by a thread from the first question on: a read of a terminal cannot be given up.
 #[derive(Debug, Default)]
 pub(super) struct Keyboard {
     lines: Option<mpsc::Receiver<Option<String>>>,
-    /// How the terminal was before a question for a password.
+    /// Settings of the terminal before a question for a password.
     shown: Option<Termios>,
 }
 
@@ -69,7 +69,7 @@ impl Drop for Keyboard {
     }
 }
 
-/// Whether a user can answer.
+/// Returns true if a user can answer.
 pub(super) fn is_there() -> bool {
     std::io::stdin().is_terminal()
 }

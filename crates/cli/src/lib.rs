@@ -165,6 +165,13 @@ pub fn find_session(gateway: &GatewayArgs, session: &str) -> anyhow::Result<Valu
     expect(&reply, 200)
 }
 
+/// The metrics of a running gateway, as text; only for its operator.
+pub fn metrics(gateway: &GatewayArgs) -> anyhow::Result<String> {
+    let client = support::connect(gateway)?;
+    let reply = runtime()?.block_on(Box::pin(client.get("/metrics")))?;
+    reply.into_text()
+}
+
 /// Serves MCP on standard input and output.
 pub fn mcp(args: McpArgs) -> anyhow::Result<ExitCode> {
     let runtime = runtime()?;

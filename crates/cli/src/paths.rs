@@ -1,4 +1,4 @@
-//! Where the data directory of a gateway is.
+//! Path of a gateway's data directory.
 
 use std::env;
 use std::path::{Path, PathBuf};

@@ -24,7 +24,7 @@ const KITTY_CHUNK: usize = 4096;
 /// Files with names that are taken, before it is given up.
 const ATTEMPTS: u32 = 10_000;
 
-/// How a terminal shows pictures.
+/// Protocol of a terminal for pictures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Protocol {
     /// <https://sw.kovidgoyal.net/kitty/graphics-protocol/>
@@ -33,9 +33,9 @@ enum Protocol {
     Iterm,
 }
 
-/// What becomes of plots.
+/// Destination of plots.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Way {
+enum PlotTarget {
     Shown(Protocol),
     Saved(PathBuf),
     /// A line says that there is one.
@@ -45,7 +45,7 @@ enum Way {
 /// The plots of one execution.
 #[derive(Debug)]
 pub(super) struct Plots {
-    way: Way,
+    way: PlotTarget,
     count: u32,
     /// The file of the latest one, which an update replaces.
     latest: Option<PathBuf>,
@@ -69,9 +69,9 @@ impl Plots {
         })
     }
 
-    /// Whether there is anything to do about plots where only the result is wanted.
+    /// Returns true if plots are saved even if only the result is shown.
     pub(super) fn are_saved(&self) -> bool {
-        matches!(self.way, Way::Saved(_))
+        matches!(self.way, PlotTarget::Saved(_))
     }
 
     /// Shows or saves the image of an output (`data` by kind), if it has one; a line that says what became of it.
@@ -88,13 +88,13 @@ impl Plots {
             return Ok(None);
         };
         let value = &data[*kind];
-        if self.way == Way::Mentioned {
+        if self.way == PlotTarget::Mentioned {
             let path = address(value).unwrap_or_default();
             return Ok(Some(format!("a plot ({kind}): --plots DIR saves it {path}")));
         }
         let bytes = content(client, value).await?;
         let directory = match &self.way {
-            Way::Shown(protocol) => match escape(*protocol, kind, &bytes) {
+            PlotTarget::Shown(protocol) => match escape(*protocol, kind, &bytes) {
                 Some(text) => {
                     let mut out = std::io::stdout();
                     out.write_all(text.as_bytes())?;
@@ -103,8 +103,8 @@ impl Plots {
                 }
                 None => PathBuf::from("."),
             },
-            Way::Saved(directory) => directory.clone(),
-            Way::Mentioned => return Ok(None),
+            PlotTarget::Saved(directory) => directory.clone(),
+            PlotTarget::Mentioned => return Ok(None),
         };
         let file = match self.latest.take().filter(|_| update) {
             Some(file) => {
@@ -145,15 +145,15 @@ impl Plots {
     }
 }
 
-fn way(directory: Option<PathBuf>, terminal: bool, variable: impl Fn(&str) -> Option<String>) -> Way {
+fn way(directory: Option<PathBuf>, terminal: bool, variable: impl Fn(&str) -> Option<String>) -> PlotTarget {
     match directory {
-        Some(directory) => Way::Saved(directory),
-        None if !terminal => Way::Mentioned,
-        None => protocol(variable).map_or_else(|| Way::Saved(PathBuf::from(".")), Way::Shown),
+        Some(directory) => PlotTarget::Saved(directory),
+        None if !terminal => PlotTarget::Mentioned,
+        None => protocol(variable).map_or_else(|| PlotTarget::Saved(PathBuf::from(".")), PlotTarget::Shown),
     }
 }
 
-/// What the terminal says of itself. Multiplexers do not pass pictures on.
+/// Protocol that the terminal's variables announce. Multiplexers do not forward pictures.
 fn protocol(variable: impl Fn(&str) -> Option<String>) -> Option<Protocol> {
     let is =
         |name: &str, values: &[&str]| variable(name).is_some_and(|value| values.contains(&value.as_str()));
@@ -170,7 +170,7 @@ fn protocol(variable: impl Fn(&str) -> Option<String>) -> Option<Protocol> {
     iterm.then_some(Protocol::Iterm)
 }
 
-/// What the terminal is sent; `None` for a kind that it cannot show.
+/// Escape sequence for a picture; `None` for a kind that the terminal cannot show.
 fn escape(protocol: Protocol, kind: &str, bytes: &[u8]) -> Option<String> {
     let encoded = STANDARD.encode(bytes);
     match (protocol, kind) {
@@ -225,7 +225,7 @@ async fn content(client: &Client, value: &Value) -> anyhow::Result<Vec<u8>> {
 mod tests {
     use super::*;
 
-    fn chosen(directory: Option<&str>, terminal: bool, variables: &[(&str, &str)]) -> Way {
+    fn chosen(directory: Option<&str>, terminal: bool, variables: &[(&str, &str)]) -> PlotTarget {
         way(directory.map(PathBuf::from), terminal, |name| {
             let found = variables.iter().find(|(known, _)| *known == name);
             found.map(|(_, value)| (*value).to_owned())
@@ -235,20 +235,20 @@ mod tests {
     #[test]
     fn a_directory_counts_before_the_terminal_and_a_pipe_gets_no_pictures() {
         let kitty = ("KITTY_WINDOW_ID", "1");
-        assert_eq!(chosen(Some("a"), true, &[kitty]), Way::Saved("a".into()));
-        assert_eq!(chosen(None, false, &[kitty]), Way::Mentioned);
-        assert_eq!(chosen(None, true, &[kitty]), Way::Shown(Protocol::Kitty));
+        assert_eq!(chosen(Some("a"), true, &[kitty]), PlotTarget::Saved("a".into()));
+        assert_eq!(chosen(None, false, &[kitty]), PlotTarget::Mentioned);
+        assert_eq!(chosen(None, true, &[kitty]), PlotTarget::Shown(Protocol::Kitty));
         assert_eq!(
             chosen(None, true, &[("TERM_PROGRAM", "WezTerm")]),
-            Way::Shown(Protocol::Iterm)
+            PlotTarget::Shown(Protocol::Iterm)
         );
         assert_eq!(
             chosen(None, true, &[kitty, ("TMUX", "x")]),
-            Way::Saved(".".into())
+            PlotTarget::Saved(".".into())
         );
         assert_eq!(
             chosen(None, true, &[("TERM", "xterm-256color")]),
-            Way::Saved(".".into())
+            PlotTarget::Saved(".".into())
         );
     }
 

@@ -8,7 +8,7 @@ use serde_json::json;
 use super::runs::{latest, path as path_of_run};
 use super::show;
 use super::skills::inputs_of;
-use super::triggers::{Started, switch};
+use super::triggers::{TriggerTarget, switch};
 use crate::args::schedules::{NewScheduleArgs, OnMissed, ScheduleCommand};
 use crate::support::{array, connect, delete, encoded, expect, print};
 
@@ -94,7 +94,7 @@ async fn add(args: NewScheduleArgs) -> anyhow::Result<ExitCode> {
         "overlap": args.overlap.as_str(),
         "enabled": !args.paused,
     });
-    let started = Started {
+    let started = TriggerTarget {
         target: args.target,
         version: args.version,
         template: args.template,

@@ -116,7 +116,7 @@ fn id(text: &str) -> anyhow::Result<&str> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
     ensure!(
         !text.is_empty() && text.len() <= 64 && text.bytes().all(plain),
-        "{text:?} is no session's id or name"
+        "{text:?} is not a session's id or name"
     );
     Ok(text)
 }

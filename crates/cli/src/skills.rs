@@ -116,7 +116,7 @@ fn text(skill: &Value) -> String {
     )
 }
 
-/// What `--input NAME=VALUE` gives: JSON, or else text.
+/// Reads the values of `--input NAME=VALUE`: JSON, or else text.
 pub(super) fn inputs_of(given: &[String]) -> anyhow::Result<Map<String, Value>> {
     let pair = |given: &String| {
         let (name, value) = given
@@ -196,7 +196,7 @@ async fn ended(client: &Client, mut run: Value) -> anyhow::Result<Value> {
     Ok(run)
 }
 
-/// Why a run has failed.
+/// Reason why a run has failed.
 fn why(run: &Value) -> Vec<String> {
     let text = |value: &Value| show::clean(value.as_str().unwrap_or_default());
     let wrong = run["violations"].as_array().into_iter().flatten();

@@ -32,7 +32,9 @@ impl Lines {
     pub(super) async fn next(&mut self) -> anyhow::Result<Option<Value>> {
         match self.0.next().await {
             None => Ok(None),
-            Some(Ok(line)) => serde_json::from_str(&line).map(Some).context("a line is no JSON"),
+            Some(Ok(line)) => serde_json::from_str(&line)
+                .map(Some)
+                .context("a line of the response is not JSON"),
             Some(Err(LinesCodecError::MaxLineLengthExceeded)) => {
                 bail!("a line is longer than {LINE_BYTES} bytes")
             }

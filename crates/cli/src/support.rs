@@ -1,4 +1,4 @@
-//! What the commands have in common: the gateway that is meant, what it refuses, and how a reply is printed.
+//! Shared parts of the commands: selection of the gateway, its refusals, and the output of replies.
 
 use std::io::Write as _;
 use std::process::ExitCode;

@@ -11,7 +11,7 @@ use himalia_outcome::Sight;
 /// Parameters of one colour sequence that are passed on; a longer one is removed.
 const MAX_PARAMETERS: usize = 64;
 
-/// Where a filter is in a sequence.
+/// Position of a filter in an escape sequence.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum State {
     #[default]
@@ -47,7 +47,7 @@ impl Filter {
         out
     }
 
-    /// Whether the text that was passed on left a style switched on; it counts as switched off then.
+    /// Returns true if the filtered text left a style switched on, and resets that state.
     pub(super) fn take_style(&mut self) -> bool {
         std::mem::take(&mut self.styled)
     }

@@ -1,4 +1,4 @@
-//! What the commands on schedules and on webhooks have in common.
+//! Shared parts of the commands for schedules and for webhooks.
 
 use std::process::ExitCode;
 
@@ -9,8 +9,8 @@ use crate::args::schedules::TargetArgs;
 use crate::support::{connect, expect, print};
 use crate::values::Seconds;
 
-/// What a new one starts.
-pub(super) struct Started {
+/// Skill or workflow that a new schedule or webhook starts.
+pub(super) struct TriggerTarget {
     pub(super) target: TargetArgs,
     pub(super) version: Option<String>,
     pub(super) template: Option<String>,
@@ -18,7 +18,7 @@ pub(super) struct Started {
     pub(super) callback: Option<String>,
 }
 
-impl Started {
+impl TriggerTarget {
     /// Writes it into the body of a request.
     pub(super) fn write(self, body: &mut Value) {
         for (member, given) in [

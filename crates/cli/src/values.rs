@@ -15,7 +15,7 @@ impl<'de> Deserialize<'de> for Secret {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         String::deserialize(deserializer)
             .map(Self)
-            .map_err(|_| de::Error::custom("is no text"))
+            .map_err(|_| de::Error::custom("must be a string"))
     }
 }
 
@@ -67,7 +67,7 @@ impl FromStr for Seconds {
         match number {
             Some(seconds) if seconds <= Self::MOST => Ok(Self(seconds)),
             Some(_) => Err("is longer than 10 years".to_owned()),
-            None => Err("is no time; write seconds, or a number with s, m, h or d, as in 10m".to_owned()),
+            None => Err("must be a time: seconds, or a number with s, m, h or d, as in 10m".to_owned()),
         }
     }
 }

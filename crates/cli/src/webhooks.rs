@@ -8,7 +8,7 @@ use super::runs::latest;
 use super::schedules::RUNS;
 use super::show;
 use super::skills::inputs_of;
-use super::triggers::{Started, switch};
+use super::triggers::{TriggerTarget, switch};
 use crate::args::webhooks::{NewWebhookArgs, WebhookCommand};
 use crate::support::{array, connect, delete, encoded, expect, print};
 
@@ -53,7 +53,7 @@ fn path(webhook: &str) -> String {
 
 async fn add(args: NewWebhookArgs) -> anyhow::Result<ExitCode> {
     let mut body = json!({ "name": args.name, "inputs": inputs_of(&args.inputs)? });
-    let started = Started {
+    let started = TriggerTarget {
         target: args.target,
         version: args.version,
         template: args.template,

@@ -22,7 +22,7 @@ pub(super) async fn call(command: WorkflowCommand) -> anyhow::Result<ExitCode> {
             let text =
                 fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
             let definition: Value =
-                serde_json::from_str(&text).with_context(|| format!("{} is no JSON", file.display()))?;
+                serde_json::from_str(&text).with_context(|| format!("{} is not JSON", file.display()))?;
             let reply = connect(&gateway)?
                 .post("/v1/workflows", &json!({ "definition": definition }))
                 .await?;

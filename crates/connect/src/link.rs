@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt as _, StreamExt as _};
+use himalia_backoff::Backoff;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Instant;
 use tokio_tungstenite::WebSocketStream;
@@ -49,7 +50,8 @@ pub trait Dial: Sync {
 /// knows by the `session_id` how far this client was. A request goes to the gateway once: one that was on its way as the
 /// connection was lost may not have arrived.
 pub(crate) async fn run(hub: &Hub, dial: &impl Dial, report: &(dyn Fn(&str) + Sync)) -> Result<End, Error> {
-    let (mut connected_before, mut since, mut pause) = (false, Instant::now(), PAUSE.0);
+    let (mut connected_before, mut since) = (false, Instant::now());
+    let mut pauses = Backoff::new(PAUSE.0, PAUSE.1);
     loop {
         match dial.dial(hub.session()).await {
             Ok(io) => {
@@ -63,7 +65,9 @@ pub(crate) async fn run(hub: &Hub, dial: &impl Dial, report: &(dyn Fn(&str) + Sy
                 ));
                 (connected_before, since) = (true, Instant::now());
                 // One that is closed again and again is not asked without a pause.
-                pause = if began.elapsed() > PAUSE.1 { PAUSE.0 } else { pause };
+                if began.elapsed() > PAUSE.1 {
+                    pauses.reset();
+                }
             }
             Err(DialError::Ended(reason)) => return Ok(End::Session(reason)),
             Err(DialError::Refused(reason)) => return Err(Error::Refused(reason)),
@@ -72,8 +76,7 @@ pub(crate) async fn run(hub: &Hub, dial: &impl Dial, report: &(dyn Fn(&str) + Sy
             }
             Err(DialError::Away(_)) => {}
         }
-        tokio::time::sleep(pause).await;
-        pause = PAUSE.1.min(pause * 2);
+        tokio::time::sleep(pauses.pause()).await;
     }
 }
 

@@ -18,7 +18,6 @@ use hyper_util::client::legacy::connect::{Connected, Connection};
 use hyper_util::client::proxy::matcher::Matcher;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use rustls::pki_types::ServerName;
-use rustls::{ClientConfig, RootCertStore};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -69,18 +68,8 @@ impl Outbound {
     }
 
     fn with(egress: Egress) -> io::Result<Self> {
-        let mut roots = RootCertStore::empty();
-        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-        Self::new(Arc::new(egress), roots)
-    }
-
-    fn new(egress: Arc<Egress>, roots: RootCertStore) -> io::Result<Self> {
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let config = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .map_err(io::Error::other)?
-            .with_root_certificates(roots)
-            .with_no_client_auth();
+        let egress = Arc::new(egress);
+        let config = himalia_tls::client(himalia_tls::machine_certificates()).map_err(io::Error::other)?;
         let tls = TlsConnector::from(Arc::new(config));
         let dial = {
             let egress = Arc::clone(&egress);

@@ -11,16 +11,16 @@ use himalia_budget::BudgetUse;
 use himalia_executions::{
     ArtifactInfo, Ask, Attach, Attachment, Completion, EventFeed, Execute, ExecutionBrief, ExecutionFeed,
     ExecutionId, ExecutionResult, ExecutionText, History, HistoryPosition, Inspection, OutputPage,
-    PromptInfo, PromptKind, PromptName, Provenance, SessionFeed, StoredArtifact, Submitted, VariablePage,
-    VariableQuery, VariablesReply,
+    PromptInfo, PromptKind, PromptName, Provenance, SessionFeed, StoredArtifact, SubmittedExecution,
+    VariablePage, VariableQuery, VariablesReply,
 };
 use himalia_kernel::APPROVE_ALWAYS;
 use himalia_model::credential::CredentialInfo;
 use himalia_model::{
     AccessToken, ApiServers, Branch, CallTool, Collected, EngineError, ForkKernel, FoundTools, GatewayStatus,
     JupyterSessionId, KernelId, KernelModel, KernelSpec, KernelSpecs, NewKernel, NewSession, NewToken,
-    OwnerUsage, PoolStatus, Principal, ProvisionerInfo, SessionChange, SessionId, SessionInfo, SessionModel,
-    SessionOwner, SessionPatch, Sought, SpecFile, StartSession, TemplateInfo, ToolInfo, ToolReply,
+    OwnerUsage, PoolStatus, Principal, ProvisionerInfo, ResourceRef, SessionChange, SessionId, SessionInfo,
+    SessionModel, SessionOwner, SessionPatch, SpecFile, StartSession, TemplateInfo, ToolInfo, ToolReply,
 };
 use himalia_session::{
     ByteRange, FileDownload, FileListing, FileUpload, GrantAnswer, ListedFile, Process, RemovedFiles,
@@ -137,7 +137,7 @@ commands! {
         /// another client's code failed is sent again. Errors beside the usual ones: [`EngineError::QueueFull`],
         /// [`EngineError::IncarnationMismatch`], [`EngineError::FailureLimit`], [`EngineError::KernelDead`], [`EngineError::KeyReused`],
         /// [`EngineError::LanguageNotSupported`].
-        Change(Kernel) execute(kernel: KernelId, wanted: Execute) -> Submitted, Subject::Kernel(kernel);
+        Change(Kernel) execute(kernel: KernelId, wanted: Execute) -> SubmittedExecution, Subject::Kernel(kernel);
         /// What came of an execution so far, at any later time. Costs what is new in the log since it was asked for lately.
         Look(Log) execution(id: ExecutionId) -> ExecutionResult, Subject::Kernel(id.kernel);
         /// The same, and the environment that it ran in or will run in.
@@ -245,12 +245,12 @@ commands! {
         /// Attaches a client. Waits while the kernel is starting, at most `EngineConfig::ready_timeout`, then attaches
         /// all the same. An older attachment with the same wire session is closed first.
         Change(Stream) attach(id: KernelId, attach: Attach) -> Attachment, Subject::Kernel(id);
-        /// Stops: refuses commands, ends all feeds with [`Closed::Draining`](himalia_executions::Closed::Draining), syncs the logs, keeps or ends the
+        /// Stops: refuses commands, ends all feeds with [`FeedClosed::Draining`](himalia_executions::Closed::Draining), syncs the logs, keeps or ends the
         /// kernels. Returns when that is done; the caller then exits.
         Change(Memory) drain(drain: Drain) -> (), Subject::Gateway;
         /// Which replica has the session or kernel of this id; `None` where the principal sees none. With one replica it is
         /// always this one.
-        Look(Rows) session_owner(sought: &Sought) -> Option<SessionOwner>, Subject::Gateway;
+        Look(Rows) session_owner(sought: &ResourceRef) -> Option<SessionOwner>, Subject::Gateway;
         /// What a tenant uses and today has used, beside what it may: that of the principal, or for the operator any one
         /// (`operator` for its own). [`EngineError::Forbidden`] for that of another; [`EngineError::BadRequest`] for one that is not
         /// configured.

@@ -15,20 +15,20 @@ mod prompts;
 mod questions;
 
 pub use executions::{
-    ArtifactInfo, ArtifactStore, Death, Execute, ExecutionBrief, ExecutionEvent, ExecutionEventKind,
-    ExecutionFeed, ExecutionId, ExecutionKernel, ExecutionResult, ExecutionStatus, ExecutionText,
-    ExecutionUsage, Follower, Known, MAX_CLIENT_CHARS, MAX_CODE_BYTES, MAX_CWD_BYTES, MAX_EXECUTION_ENV,
-    MAX_FAILURES, MAX_KEY_BYTES, MAX_METADATA_BYTES, MAX_TEXT_CHARS, MAX_TIMEOUT_MS, OutputPage, Provenance,
-    QuotaLoss, SessionEvent, SessionFeed, StoredArtifact, Stuck, Submitted, TextTruncated, Until, first,
-    language, lock_hash, scoped, submission,
+    ArtifactInfo, ArtifactStore, CachedExecution, Death, Execute, ExecutionBrief, ExecutionEvent,
+    ExecutionEventKind, ExecutionFeed, ExecutionId, ExecutionKernel, ExecutionResult, ExecutionStatus,
+    ExecutionText, ExecutionUsage, Follower, MAX_CLIENT_CHARS, MAX_CODE_BYTES, MAX_CWD_BYTES,
+    MAX_EXECUTION_ENV, MAX_FAILURES, MAX_KEY_BYTES, MAX_METADATA_BYTES, MAX_TEXT_CHARS, MAX_TIMEOUT_MS,
+    OutputPage, Provenance, QuotaLoss, SessionEvent, SessionFeed, StoredArtifact, StuckExecution,
+    SubmittedExecution, TextTruncated, WaitUntil, first, language, lock_hash, scoped, submission,
 };
 pub use feed::{
-    Attach, Attachment, Closed, Connection, Delivery, Event, EventFeed, EventKind, Feed, LogReader, Reader,
-    Requests, start_position,
+    Attach, Attachment, Connection, Delivery, Event, EventFeed, EventKind, Feed, FeedClosed, LogReader,
+    Reader, Requests, start_position,
 };
 pub use history::{
-    Detail, History, HistoryEntry, HistoryPosition, HistoryStatus, MAX_CELL_BYTES, MAX_HISTORY_PAGE, Past,
-    briefs, history, notebook, script,
+    CachedHistory, Detail, History, HistoryEntry, HistoryPosition, HistoryStatus, MAX_CELL_BYTES,
+    MAX_HISTORY_PAGE, briefs, history, notebook, script,
 };
 pub use prompts::{
     Ask, DEFAULT_PROMPT_TIME, MAX_ANSWER_BYTES, MAX_OPTION_CHARS, MAX_PROMPT_OPTIONS, MAX_PROMPT_TIME,

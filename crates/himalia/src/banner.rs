@@ -1,5 +1,5 @@
-//! What `serve` prints when it is ready: where it listens and how to attach. The only place that shows a token, and
-//! only one that was made here; and the link that signs a browser in once.
+//! Banner that `serve` prints when it is ready: addresses and instructions to attach, and a link that signs a browser in once. It shows a
+//! token only if this process created it; no other output shows a token.
 
 use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -10,12 +10,12 @@ use himalia_sandbox::Isolation;
 use crate::settings::OnStop;
 use crate::token::{Origin, Token};
 
-/// What the banner tells.
+/// Contents of the banner.
 #[derive(Debug)]
 pub(crate) struct Banner<'a> {
     pub(crate) address: SocketAddr,
     pub(crate) base_url: &'a str,
-    /// Whether it is `https`.
+    /// True for `https`.
     pub(crate) tls: bool,
     pub(crate) token: &'a Token,
     /// The code that signs in one browser; `None` where the viewer is not built in.

@@ -183,7 +183,7 @@ pub(crate) enum EnvCommand {
     },
 }
 
-/// How to build the Python environment.
+/// Arguments of `env build`.
 #[derive(Debug, Args)]
 pub(crate) struct BuildArgs {
     /// Python 3.11 or newer to build it with

@@ -1,5 +1,5 @@
-//! Where sandboxes of a gateway on this machine are, and how another gateway reaches them: by its run directory, if that is the same
-//! directory for both, and their processes are seen by both.
+//! Access to sandboxes of another gateway on this machine: by its run directory, if both gateways have the same directory and see the
+//! processes.
 
 use std::collections::HashMap;
 use std::fs;
@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use himalia_engine::Elsewhere;
+use himalia_engine::RemoteSandboxes;
 use himalia_sandbox::{
     BoxFuture, LocalConfig, LocalProvisioner, NamespacesProvisioner, Provisioner, SandboxError,
 };
@@ -35,7 +35,7 @@ pub(crate) struct RunDirectory {
 }
 
 impl RunDirectory {
-    /// That of the gateway with these directories. Blocks.
+    /// Run directory of the gateway with these directories. Blocks.
     pub(crate) fn of(run_dir: &Path, data_dir: &Path) -> std::io::Result<Self> {
         let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id")?;
         let found = fs::metadata(run_dir)?;
@@ -58,7 +58,7 @@ impl RunDirectory {
         serde_json::from_str(text).ok()
     }
 
-    /// Whether this process sees the same.
+    /// Returns true if this process sees the same directory.
     fn is_here(&self) -> bool {
         Self::of(&self.run_dir, &self.data_dir).is_ok_and(|seen| seen == *self)
     }
@@ -66,13 +66,13 @@ impl RunDirectory {
 
 /// The run directories of other gateways on this machine.
 #[derive(Debug)]
-pub(crate) struct Neighbours {
+pub(crate) struct HostPeers {
     config: Config,
     /// By place. Few: one for each gateway that has ended and whose sandboxes this one has taken over.
     known: Mutex<HashMap<String, Vec<Arc<dyn Provisioner>>>>,
 }
 
-impl Neighbours {
+impl HostPeers {
     /// For a gateway with these settings.
     pub(crate) fn new(config: &Config) -> Self {
         Self {
@@ -82,7 +82,7 @@ impl Neighbours {
     }
 }
 
-impl Elsewhere for Neighbours {
+impl RemoteSandboxes for HostPeers {
     fn reaches(&self, place: &str) -> bool {
         RunDirectory::parse(place).is_some_and(|place| place.is_here())
     }

@@ -41,8 +41,8 @@ pub(crate) fn e2b(
     }))
 }
 
-/// Of replicas that relay to each other, the key that they share, since a token of one is shown to another; else the secret of an
-/// earlier start, or a new one.
+/// Secret of the tokens. Replicas that relay to each other use their shared key, since one may get a token of another; other gateways use
+/// the secret of an earlier start or create one.
 fn secret(config: &Config) -> anyhow::Result<String> {
     if let Some(relay) = &config.replica.relay {
         return shared_key("--replica-key", &relay.key);

@@ -1,7 +1,7 @@
-//! Which user ids of the host are this gateway's: no two gateways that run as root have the same.
+//! Ranges of the host's user ids, each reserved for one gateway: no two gateways that run as root have the same ids.
 //!
-//! Each holds the lock of a note in `/run/himalia/uids`, named by its range, for as long as it runs. The note says
-//! whose data directory it is, and stays while kept files or sandboxes of that directory have ids of the range.
+//! While a gateway runs, it locks a note in `/run/himalia/uids` for each of its ranges, named by the range. The note names the data
+//! directory, and stays while kept files or sandboxes of that directory have ids of the range.
 
 mod system;
 
@@ -24,9 +24,9 @@ use crate::rundir;
 use crate::sandboxes::NAMESPACES_DIR;
 use system::System;
 
-/// Where all gateways look that run as root.
+/// Directory of notes that all gateways which run as root read.
 const NOTES: &str = "/run/himalia/uids";
-/// How long another gateway may look through the notes.
+/// Longest wait for another gateway that reads the notes.
 const PATIENCE: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -38,7 +38,7 @@ pub(crate) struct HostUids {
     pub(crate) ranges: Vec<Range>,
     /// Ranges that kept files have ids of, and of which none is given any more: those that the system gave to users since.
     pub(crate) of_files: Vec<Range>,
-    /// Those that kept files and earlier sandboxes of this gateway have.
+    /// Ids of kept files and earlier sandboxes of this gateway.
     pub(crate) in_use: BTreeSet<u32>,
     notes: Vec<Note>,
 }
@@ -65,8 +65,7 @@ impl Owner<'_> {
 }
 
 impl HostUids {
-    /// What the settings say, or all that there are: for containers alone, whose engine knows which ids are in use.
-    /// Blocks.
+    /// Ids of the settings, or all ids. For containers only, whose engine knows which ids are in use. Blocks.
     pub(crate) fn shared(said: Option<&Range>) -> Self {
         let ranges = said.map_or_else(
             || {
@@ -88,8 +87,8 @@ impl HostUids {
         }
     }
 
-    /// Those that no other gateway on this host has, for at least this many sandboxes. Only root can give ids to
-    /// sandboxes, so for others these are [`Self::shared`]. Blocks.
+    /// Reserves ids that no other gateway on this host has, for at least this number of sandboxes. Only root can give ids to sandboxes, so
+    /// for other users this is [`Self::shared`]. Blocks.
     pub(crate) fn reserve(said: Option<&Range>, owner: Owner<'_>, sandboxes: u32) -> anyhow::Result<Self> {
         if !rustix::process::geteuid().is_root() {
             return Ok(Self::shared(said));
@@ -121,7 +120,7 @@ impl HostUids {
     }
 }
 
-/// What is wrong with the range that the settings say. Blocks.
+/// Problem of the range in the settings, if there is one. Blocks.
 pub(crate) fn warning(said: &Range) -> Option<String> {
     System::look().warning(said)
 }
@@ -141,7 +140,7 @@ fn reserve(
 /// Takes ranges that no other gateway has. Without a directory for notes, other gateways do not learn of them.
 fn reserve_among(
     system: &System,
-    others: &[Other],
+    others: &[OtherRange],
     dir: Option<&Path>,
     said: Option<&Range>,
     owner: Owner<'_>,
@@ -195,10 +194,10 @@ fn of_files(system: &System, in_use: &BTreeSet<u32>) -> Vec<Range> {
     parts
 }
 
-/// Of the parts that are free on this system, those that hold ids in use, and as many more as the sandboxes need.
+/// Chooses parts of the system's range: those with ids in use, and enough free parts for the sandboxes.
 fn choose(
     system: &System,
-    others: &[Other],
+    others: &[OtherRange],
     in_use: &BTreeSet<u32>,
     data_dir: &Path,
     sandboxes: u32,
@@ -243,14 +242,14 @@ fn choose(
 
 /// A range of another gateway that runs, or has left something.
 #[derive(Debug)]
-struct Other {
+struct OtherRange {
     range: Range,
     data_dir: PathBuf,
     runs: bool,
 }
 
 /// Reads the notes, and removes those that mean nothing any more.
-fn others(dir: &Path, own: &Path) -> anyhow::Result<Vec<Other>> {
+fn others(dir: &Path, own: &Path) -> anyhow::Result<Vec<OtherRange>> {
     let mut found = Vec::new();
     let entries = fs::read_dir(dir).with_context(|| format!("cannot read {}", dir.display()))?;
     for entry in entries.flatten() {
@@ -269,7 +268,7 @@ fn others(dir: &Path, own: &Path) -> anyhow::Result<Vec<Other>> {
             run_dir: &rundir::recall(&data_dir).unwrap_or_default(),
         };
         if runs || data_dir != own && other.in_use().iter().any(|uid| range.contains(uid)) {
-            found.push(Other {
+            found.push(OtherRange {
                 range,
                 data_dir,
                 runs,

@@ -57,7 +57,7 @@ pub(crate) fn wait(dir: &Path, waiting: impl FnOnce()) -> anyhow::Result<DirLock
     Ok(DirLock { _file: file })
 }
 
-/// Whether this is still the file of the directory.
+/// Returns true if the directory still has this file.
 fn is_there(file: &File, dir: &Path) -> bool {
     let inode = |meta: std::fs::Metadata| meta.ino();
     let own = file.metadata().map(inode).ok();

@@ -46,7 +46,7 @@ pub(crate) fn on_path(name: impl AsRef<OsStr>) -> Option<PathBuf> {
         .find(|file| is_executable(file))
 }
 
-/// Whether this is a regular file with an execute bit.
+/// Returns true for a regular file with an execute bit.
 pub(crate) fn is_executable(file: &Path) -> bool {
     fs::metadata(file).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
 }

@@ -14,7 +14,8 @@ use anyhow::Context as _;
 /// There is no randomness, or the file cannot be written.
 pub(crate) fn make(path: &Path, bytes: usize, what: &str) -> anyhow::Result<String> {
     let mut random = vec![0; bytes];
-    getrandom::fill(&mut random).with_context(|| format!("no randomness for {what}"))?;
+    getrandom::fill(&mut random)
+        .with_context(|| format!("the random number generator failed: cannot make {what}"))?;
     let text = hex::encode(random);
     // Renamed into place, so that an interrupted start leaves no half of it.
     let fresh = path.with_extension("new");

@@ -65,7 +65,7 @@ impl Relay {
     }
 }
 
-/// Where others reach it: as it is said, or where it listens, with the port that was chosen.
+/// Address for the other replicas: the configured one, or the bound one with its port.
 fn address(settings: &RelaySettings, bound: SocketAddr) -> String {
     settings.address.clone().unwrap_or_else(|| bound.to_string())
 }

@@ -7,13 +7,13 @@ use himalia_http::Tokens;
 use tokio::sync::watch;
 
 use crate::config::Config;
-use crate::settings::Given;
+use crate::settings::GivenSettings;
 use crate::tenants;
 
 /// Reads tokens again. Nothing else of the configuration changes before the next start.
 #[derive(Debug)]
 pub(crate) struct Reload {
-    said: Given,
+    said: GivenSettings,
     /// The tenants at the start: the limits of a new tenant are unknown until the next start.
     tenants: BTreeSet<String>,
     tokens: watch::Sender<Tokens>,
@@ -21,7 +21,7 @@ pub(crate) struct Reload {
 
 impl Reload {
     /// `tokens` are those of the start, with this configuration, which was made of what was `said`.
-    pub(crate) fn new(said: Given, config: &Config, tokens: Tokens) -> Self {
+    pub(crate) fn new(said: GivenSettings, config: &Config, tokens: Tokens) -> Self {
         Self {
             said,
             tenants: config.tenants.limits.keys().cloned().collect(),
@@ -29,7 +29,7 @@ impl Reload {
         }
     }
 
-    /// Where the next ones come.
+    /// Receiver of later versions of the tokens.
     pub(crate) fn subscribe(&self) -> watch::Receiver<Tokens> {
         self.tokens.subscribe()
     }

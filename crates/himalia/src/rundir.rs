@@ -13,10 +13,9 @@ use sha2::{Digest as _, Sha256};
 use crate::sandboxes::{DOCKER_DIR, NAMESPACES_DIR};
 use crate::{lock, paths};
 
-/// Where the data directory says which run directory is its own.
+/// File of the data directory that names its run directory.
 const NOTE: &str = "run-dir";
-/// What is below the run directory at most: `/`, a provisioner's directory, `/`, a sandbox's name with its suffix, and a
-/// socket in it.
+/// Longest path below the run directory: `/`, a provisioner's directory, `/`, a sandbox's name with its suffix, and a socket in it.
 const BELOW: usize = 2 + 1 + 32 + 3 + 1 + RUNTIME_NAME_BYTES;
 /// The longest run directory.
 pub(crate) const MAX_BYTES: usize = SOCKET_PATH_BYTES - BELOW;

@@ -17,7 +17,7 @@ use himalia_sandbox::{
 };
 
 use crate::config::Config;
-use crate::elsewhere::{Neighbours, RunDirectory};
+use crate::elsewhere::{HostPeers, RunDirectory};
 use crate::env::{self, PythonEnv};
 use crate::host_uids::{self, HostUids, Owner};
 use crate::programs::{JAIL, SHIM};
@@ -28,9 +28,9 @@ use crate::settings::IsolationSetting;
 pub(crate) const NAMESPACES_DIR: &str = "n";
 pub(crate) const DOCKER_DIR: &str = "d";
 
-/// What was chosen.
+/// Provisioners of this gateway, with their levels and ids.
 #[derive(Debug)]
-pub(crate) struct Chosen {
+pub(crate) struct SandboxSetup {
     pub(crate) provisioners: Provisioners,
     /// Levels that can be had, that of kernels which ask for nothing first.
     pub(crate) levels: Vec<Isolation>,
@@ -47,7 +47,7 @@ pub(crate) fn owner<'a>(config: &'a Config, run_dir: &'a Path) -> Owner<'a> {
 }
 
 /// Tries what the settings name and chooses. `listen` is where clients come in.
-pub(crate) async fn choose(config: &Config, run_dir: &Path, listen: IpAddr) -> anyhow::Result<Chosen> {
+pub(crate) async fn choose(config: &Config, run_dir: &Path, listen: IpAddr) -> anyhow::Result<SandboxSetup> {
     if let Some(settings) = &config.sandboxes.kubernetes {
         return kubernetes::choose(config, settings).await;
     }
@@ -129,8 +129,8 @@ pub(crate) async fn choose(config: &Config, run_dir: &Path, listen: IpAddr) -> a
     let (run, data) = (run_dir.to_owned(), config.data_dir.clone());
     let place = tokio::task::spawn_blocking(move || RunDirectory::of(&run, &data)).await?;
     let place = place.context("the run directory")?.text();
-    let neighbours = Arc::new(Neighbours::new(config));
-    Ok(Chosen {
+    let neighbours = Arc::new(HostPeers::new(config));
+    Ok(SandboxSetup {
         provisioners: Provisioners::new(all).at(place, Some(neighbours)),
         levels,
         uids,

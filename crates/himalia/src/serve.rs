@@ -20,8 +20,8 @@ use crate::env::PythonEnv;
 use crate::host_uids::{HostUids, Owner};
 use crate::relay::Relay;
 use crate::reload::Reload;
-use crate::settings::{Given, OnStop};
-use crate::signals::{Ending, Said, Signals};
+use crate::settings::{GivenSettings, OnStop};
+use crate::signals::{Ending, SignalRequest, Signals};
 use crate::telemetry::Telemetry;
 use crate::tls::Certificate;
 use crate::token::Token;
@@ -30,13 +30,13 @@ use crate::{data_dir, facades, lock, log, notify, oidc, rundir, sandboxes, tenan
 /// Open files that the gateway asks for, if the hard limit allows it: a kernel needs about six, a client one.
 const OPEN_FILES: u64 = 65_536;
 
-/// How long the end waits for the audit log.
+/// Longest wait for the audit log at the end.
 const AUDIT_TIME: Duration = Duration::from_secs(2);
-/// How long the end waits for the collector of traces.
+/// Longest wait for the collector of traces at the end.
 const TRACES_TIME: Duration = Duration::from_secs(2);
 
 /// Serves until a signal ends it. `said` is what the configuration was made of: its tokens are read again on SIGHUP.
-pub(crate) fn run(config: Config, said: Given) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(config: Config, said: GivenSettings) -> anyhow::Result<ExitCode> {
     log::start(&config)?;
     raise_open_files();
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -50,7 +50,7 @@ pub(crate) fn run(config: Config, said: Given) -> anyhow::Result<ExitCode> {
     Ok(code)
 }
 
-async fn serve(config: Config, said: Given) -> anyhow::Result<ExitCode> {
+async fn serve(config: Config, said: GivenSettings) -> anyhow::Result<ExitCode> {
     let mut signals = Signals::catch().context("cannot catch signals")?;
     data_dir::open(&config.data_dir)?;
     let _data_lock = lock::take(&config.data_dir)?;
@@ -136,8 +136,8 @@ async fn serve(config: Config, said: Given) -> anyhow::Result<ExitCode> {
             }
         };
         match said {
-            Said::End(ending) => break ending,
-            Said::Reload => {
+            SignalRequest::End(ending) => break ending,
+            SignalRequest::Reload => {
                 engine.audit().reopen();
                 reload.run();
                 if let Some(certificate) = &mut certificate {

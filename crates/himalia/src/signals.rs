@@ -8,7 +8,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use crate::config::Config;
 use crate::settings::OnStop;
 
-/// Why the gateway ends.
+/// Signal that ended the gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
     /// SIGINT: Ctrl-C.
@@ -17,16 +17,16 @@ pub(crate) enum Ending {
     Terminate,
 }
 
-/// What a signal says.
+/// Request of a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Said {
+pub(crate) enum SignalRequest {
     End(Ending),
     /// SIGHUP without an end of a terminal: tokens are to be read again.
     Reload,
 }
 
 impl Ending {
-    /// What becomes of the kernels.
+    /// Effect on the kernels.
     pub(crate) fn kernels(self, config: &Config) -> OnStop {
         match self {
             Self::Interrupt => config.on_interrupt,
@@ -67,7 +67,7 @@ impl Signals {
     }
 
     /// Waits for the next one.
-    pub(crate) async fn next(&mut self) -> Said {
+    pub(crate) async fn next(&mut self) -> SignalRequest {
         let hangup = async {
             match &mut self.hangup {
                 Some(hangup) => hangup.recv().await,
@@ -75,13 +75,13 @@ impl Signals {
             }
         };
         tokio::select! {
-            _ = self.interrupt.recv() => Said::End(Ending::Interrupt),
-            _ = self.terminate.recv() => Said::End(Ending::Terminate),
+            _ = self.interrupt.recv() => SignalRequest::End(Ending::Interrupt),
+            _ = self.terminate.recv() => SignalRequest::End(Ending::Terminate),
             // One that has hung up is none any more.
             _ = hangup => if self.on_terminal && !is_on_terminal() {
-                Said::End(Ending::Terminate)
+                SignalRequest::End(Ending::Terminate)
             } else {
-                Said::Reload
+                SignalRequest::Reload
             },
         }
     }
@@ -89,7 +89,7 @@ impl Signals {
     /// Waits for the next one that ends the gateway.
     pub(crate) async fn ending(&mut self) -> Ending {
         loop {
-            if let Said::End(ending) = self.next().await {
+            if let SignalRequest::End(ending) = self.next().await {
                 return ending;
             }
         }
@@ -100,7 +100,7 @@ fn is_on_terminal() -> bool {
     isatty(io::stdin()) || isatty(io::stdout()) || isatty(io::stderr())
 }
 
-/// Whether this process was started with SIGHUP ignored; see `SigIgn` in proc(5).
+/// Returns true if this process was started with SIGHUP ignored; see `SigIgn` in proc(5).
 fn hangup_is_ignored() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

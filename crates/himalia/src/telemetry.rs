@@ -1,4 +1,4 @@
-//! What goes to an OpenTelemetry collector: traces, and the audit log.
+//! Telemetry for an OpenTelemetry collector: traces, and the audit log.
 
 use std::io;
 
@@ -11,7 +11,7 @@ use crate::config::{AuditLog, Config};
 /// The kind of the records of the audit log.
 const AUDIT_EVENT: &str = "himalia.audit";
 
-/// How this gateway is described to a collector, and the collector that gets traces.
+/// Description of this gateway for a collector, and the collector that gets traces.
 pub(crate) struct Telemetry {
     resource: Vec<(&'static str, String)>,
     collector: Option<Collector>,
@@ -49,16 +49,16 @@ impl Telemetry {
             AuditLog::At(target) => Audit::open(target, config.audit_reads, counts),
             AuditLog::Collector(collector) => {
                 let sender = LogSender::new((**collector).clone(), self.resource.clone())?;
-                Audit::send_to(Box::new(Collected(sender)), config.audit_reads, counts)
+                Audit::send_to(Box::new(CollectorSink(sender)), config.audit_reads, counts)
             }
         }
     }
 }
 
 /// The audit log at a collector.
-struct Collected(LogSender);
+struct CollectorSink(LogSender);
 
-impl AuditSink for Collected {
+impl AuditSink for CollectorSink {
     fn write(&mut self, entries: &[AuditRecord]) -> io::Result<u64> {
         self.0.send(entries.iter().map(|entry| LogEntry {
             unix_nanos: u64::try_from(entry.at.unix_timestamp_nanos()).unwrap_or(0),

@@ -8,7 +8,6 @@ use std::time::{Duration, SystemTime};
 use anyhow::{Context as _, ensure};
 use himalia_http::Tls;
 use rustls::ServerConfig;
-use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::sync::watch;
@@ -16,21 +15,21 @@ use tokio::sync::watch;
 use crate::config::TlsFiles;
 use crate::keys;
 
-/// How often the files are looked at.
+/// Interval of checks of the files.
 const LOOK: Duration = Duration::from_secs(5);
 
 /// The certificate, and the settings that connections are made with.
 #[derive(Debug)]
 pub(crate) struct Certificate {
     files: TlsFiles,
-    /// How the files looked when they were last read.
-    seen: [Option<Look>; 2],
+    /// Version of the files that was last read.
+    seen: [Option<FileStamp>; 2],
     settings: watch::Sender<Arc<ServerConfig>>,
 }
 
-/// What changes with a file.
+/// File attributes that show a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Look {
+struct FileStamp {
     modified: Option<SystemTime>,
     length: u64,
     inode: u64,
@@ -80,11 +79,11 @@ pub(crate) async fn changed(certificate: Option<&mut Certificate>) {
     }
 }
 
-fn look(files: &TlsFiles) -> [Option<Look>; 2] {
+fn look(files: &TlsFiles) -> [Option<FileStamp>; 2] {
     use std::os::unix::fs::MetadataExt as _;
     [&files.cert, &files.key].map(|path| {
         let data = fs::metadata(path).ok()?;
-        Some(Look {
+        Some(FileStamp {
             modified: data.modified().ok(),
             length: data.len(),
             inode: data.ino(),
@@ -95,12 +94,7 @@ fn look(files: &TlsFiles) -> [Option<Look>; 2] {
 /// The settings with this certificate: TLS 1.2 and 1.3, and HTTP/1.1, of which the sockets of kernels are upgrades.
 fn read(files: &TlsFiles) -> anyhow::Result<Arc<ServerConfig>> {
     let (chain, key) = (chain(&files.cert)?, key(&files.key)?);
-    let builder = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()));
-    let builder = builder
-        .with_safe_default_protocol_versions()
-        .context("TLS cannot be set up")?;
-    let settings = builder.with_no_client_auth().with_single_cert(chain, key);
-    let mut settings = settings.with_context(|| {
+    let mut settings = himalia_tls::server(chain, key).with_context(|| {
         format!(
             "tls_cert: {} and tls_key {} cannot be used together",
             files.cert.display(),

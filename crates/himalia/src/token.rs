@@ -15,7 +15,7 @@ const SHORT: usize = 16;
 /// Different characters of a tenant's token, at least.
 const VARIED: usize = 8;
 
-/// Where the token comes from.
+/// Source of the token.
 #[derive(Clone, Debug)]
 pub(crate) enum TokenSource {
     /// It was said.
@@ -33,7 +33,7 @@ pub(crate) struct Token {
     pub(crate) origin: Origin,
 }
 
-/// How clients learn a token.
+/// Origin of a token, for the instructions to clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
     /// The process that started the gateway knows it.
@@ -77,8 +77,8 @@ pub(crate) fn obtain(source: &TokenSource, data_dir: &Path) -> anyhow::Result<To
     }
 }
 
-/// What makes a token too easy to guess, without quoting it. The operator's may be so on loopback; a tenant's may not,
-/// since tenants are behind it that must not reach each other.
+/// Checks that a token is not easy to guess; the error does not quote it. The operator's token may be weak on loopback; a tenant's may not,
+/// since tenants must not reach each other.
 pub(crate) fn check_strength(text: &str) -> Result<(), String> {
     let different: BTreeSet<u8> = text.bytes().collect();
     if text.len() < SHORT || different.len() < VARIED {

@@ -11,6 +11,6 @@ const CODE_BYTES: usize = 16;
 /// A code that signs in one browser.
 pub(crate) fn sign_in_code() -> anyhow::Result<String> {
     let mut random = [0_u8; CODE_BYTES];
-    getrandom::fill(&mut random).context("no randomness for a sign-in link")?;
+    getrandom::fill(&mut random).context("the random number generator failed: cannot make a sign-in link")?;
     Ok(hex::encode(random))
 }

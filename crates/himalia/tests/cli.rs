@@ -186,7 +186,7 @@ fn a_wrong_file_is_refused_with_key_and_line() {
         ),
         (
             "[templates.x]\nmemory = \"1GB\"",
-            "himalia.toml:2: memory: is no size",
+            "himalia.toml:2: memory: must be a size",
         ),
         ("[templates.x]\nimage = \"other\"", "himalia: templates.x.image: "),
     ] {
@@ -349,7 +349,7 @@ fn sessions_need_a_gateway_and_a_token() {
         &["session", "rm", "../x", "--url", "http://127.0.0.1:1/"],
         &[token],
     );
-    assert!(said.contains("is no session's id"), "{said}");
+    assert!(said.contains("is not a session's id"), "{said}");
 }
 
 #[test]

@@ -8,7 +8,7 @@ fn refuse(text: impl std::fmt::Display) -> Failure {
     Failure::new(Step::Plan, text)
 }
 
-/// Whether a process with this effective user id may carry out the plan.
+/// Checks that a process with this effective user id may carry out the plan.
 pub(crate) fn place(plan: &Plan, caller: u32) -> Result<(), Failure> {
     match plan.host_ids {
         None if caller == 0 => return Err(refuse("host_ids: root must give ids of its own to the sandbox")),
@@ -78,7 +78,7 @@ fn mount(mount: &Mount) -> Result<(), Failure> {
     }
 }
 
-/// Whether the places can be in a sandbox.
+/// Checks that the targets can be in a sandbox.
 pub(crate) fn resize(plan: &Resize) -> Result<(), Failure> {
     plan.tmpfs.iter().try_for_each(|size| path_inside(&size.target))
 }
@@ -100,7 +100,7 @@ fn path_inside(path: &Path) -> Result<(), Failure> {
     )))
 }
 
-/// Whether the plan fits a caller with this effective user id and the descriptor that the answer goes to.
+/// Checks that the plan fits a caller with this effective user id and the descriptor for the answer.
 pub(crate) fn exec(plan: &ExecPlan, caller: u32, report: i32) -> Result<(), Failure> {
     place(&plan.place, caller)?;
     let Program {

@@ -6,7 +6,7 @@ use himalia_jail::{Failure, Program, Step};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
 
-use crate::failure::At;
+use crate::failure::AtStep;
 use crate::sys;
 
 /// Descriptors that were taken while the caller's were still in place.

@@ -4,17 +4,17 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use himalia_jail::seccomp::{Arch, Filter, filter};
-use himalia_jail::{ExecPlan, Failure, Plan, Program, Rlimit, Started, Step};
+use himalia_jail::{ExecPlan, ExecReply, Failure, Plan, Program, Rlimit, Step};
 use rustix::process::{chdir, setsid};
 use rustix::thread::UnshareFlags;
 
 use crate::descriptors::Descriptors;
-use crate::failure::At;
+use crate::failure::AtStep;
 use crate::link::{Link, Note};
 use crate::maker::Maker;
 use crate::{harden, proc};
 
-/// What the first process does when it is locked in.
+/// Last action of the first process after its isolation.
 #[derive(Debug)]
 pub(crate) enum Finish<'a> {
     /// It becomes this program.
@@ -23,7 +23,7 @@ pub(crate) enum Finish<'a> {
     Leave,
 }
 
-pub(crate) fn run(plan: &ExecPlan, descriptors: &Descriptors) -> Result<Started, Failure> {
+pub(crate) fn run(plan: &ExecPlan, descriptors: &Descriptors) -> Result<ExecReply, Failure> {
     for cgroup in &plan.cgroups {
         std::fs::write(cgroup, "0").at(Step::Cgroups, cgroup.display())?;
     }
@@ -35,7 +35,7 @@ pub(crate) fn run(plan: &ExecPlan, descriptors: &Descriptors) -> Result<Started,
 }
 
 /// Makes the sandbox and its first process; returns when that runs its program or has failed.
-pub(crate) fn start(plan: &Plan, rlimits: &[Rlimit], finish: &Finish<'_>) -> Result<Started, Failure> {
+pub(crate) fn start(plan: &Plan, rlimits: &[Rlimit], finish: &Finish<'_>) -> Result<ExecReply, Failure> {
     let filter = filter(Arch::HOST).at(Step::Seccomp, "filter")?;
     let setgroups = plan.host_ids.is_some();
     let maker = Maker::start(plan, |link| {
@@ -54,7 +54,7 @@ pub(crate) fn start(plan: &Plan, rlimits: &[Rlimit], finish: &Finish<'_>) -> Res
 }
 
 /// Takes the notes until the last end closes: the maker is gone, and the first process has executed its program or gone.
-fn listen(link: &Link) -> Result<Started, Failure> {
+fn listen(link: &Link) -> Result<ExecReply, Failure> {
     let (mut pid, mut failed) = (None, None);
     while let Some(note) = link.receive()? {
         match note {
@@ -65,7 +65,7 @@ fn listen(link: &Link) -> Result<Started, Failure> {
     }
     match (failed, pid) {
         (Some(failure), _) => Err(failure),
-        (None, Some(pid)) => Ok(Started { pid }),
+        (None, Some(pid)) => Ok(ExecReply { pid }),
         (None, None) => Err(Failure::new(Step::Process, "the sandbox's maker ended early")),
     }
 }

@@ -10,7 +10,7 @@ use rustix::thread::{
     set_thread_res_gid, set_thread_res_uid,
 };
 
-use crate::failure::At;
+use crate::failure::AtStep;
 use crate::sys;
 
 /// New files are not writable for others.

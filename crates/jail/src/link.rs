@@ -7,12 +7,12 @@ use rustix::io::retry_on_intr;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair};
 use serde::{Deserialize, Serialize};
 
-use crate::failure::At;
+use crate::failure::AtStep;
 
 /// Longest note, in bytes. An error text with two paths of full length fits.
 const MAX_NOTE_BYTES: usize = 16 << 10;
 
-/// What is said.
+/// Message between the processes of the jail.
 #[derive(Debug, Deserialize, Serialize)]
 pub(crate) enum Note {
     /// From the maker: it is in its user namespace and waits for ids.

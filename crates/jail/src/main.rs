@@ -31,7 +31,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::descriptors::Descriptors;
-use crate::failure::At;
+use crate::failure::AtStep;
 
 /// Makes sandboxes out of Linux namespaces.
 #[derive(Debug, Parser)]

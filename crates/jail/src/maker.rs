@@ -9,7 +9,7 @@ use rustix::process::{Pid, WaitOptions, getegid, geteuid, waitpid};
 use rustix::system::{setdomainname, sethostname};
 use rustix::thread::UnshareFlags;
 
-use crate::failure::At;
+use crate::failure::AtStep;
 use crate::link::{Link, Note};
 use crate::{root, sys};
 
@@ -19,7 +19,7 @@ const ALL: UnshareFlags = UnshareFlags::NEWUSER
     .union(UnshareFlags::NEWIPC)
     .union(UnshareFlags::NEWUTS);
 
-/// What the guide keeps of a maker that stands in a finished sandbox.
+/// Handle of a maker process in a finished sandbox.
 #[derive(Debug)]
 pub(crate) struct Maker {
     pid: Pid,

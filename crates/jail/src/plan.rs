@@ -1,4 +1,4 @@
-//! What a sandbox is made of.
+//! Plan of a sandbox.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -19,7 +19,7 @@ pub struct Plan {
     pub host_ids: Option<HostIds>,
     /// Host name, 1 to 64 bytes.
     pub hostname: String,
-    /// What its root has beside `/proc`, made in this order. The root itself is a read-only tmpfs.
+    /// Mounts of the root in addition to `/proc`, in this order. The root itself is a read-only tmpfs.
     pub mounts: Vec<Mount>,
 }
 
@@ -42,9 +42,9 @@ pub enum Mount {
     Bind {
         /// Absolute path on the host; symbolic links are followed. One that is missing fails the plan.
         source: PathBuf,
-        /// Where it is in the sandbox.
+        /// Path in the sandbox.
         target: PathBuf,
-        /// Whether it and all below it are read-only.
+        /// True if the mount and all mounts below it are read-only.
         read_only: bool,
     },
     /// A directory of the host that is shared with other sandboxes, never setuid, never with devices.
@@ -53,16 +53,16 @@ pub enum Mount {
         base: PathBuf,
         /// The part of it that is mounted; empty: all. A symbolic link or `..` in it fails the plan.
         subdirectory: PathBuf,
-        /// Where it is in the sandbox.
+        /// Path in the sandbox.
         target: PathBuf,
-        /// Whether it is read-only.
+        /// True if the mount is read-only.
         read_only: bool,
-        /// Who [`SANDBOX_ID`] is to its files, by an idmapped mount; needs root. `None`: no mapping.
+        /// Owner of the files to which [`SANDBOX_ID`] is mapped, by an idmapped mount; needs root. `None`: no mapping.
         owner: Option<HostIds>,
     },
     /// An empty file system in memory, writable.
     Tmpfs {
-        /// Where it is.
+        /// Path in the sandbox.
         target: PathBuf,
         /// Space for its files, in bytes. Also bounds their number: one for each 4 KiB, at least 1,024.
         size_bytes: u64,
@@ -72,28 +72,28 @@ pub enum Mount {
     },
     /// A symbolic link.
     Symlink {
-        /// Where the link is.
+        /// Path of the link.
         target: PathBuf,
-        /// What it says.
+        /// Target of the link.
         to: PathBuf,
     },
     /// A device of the host at `/dev/<name>`.
     Device {
-        /// Which.
+        /// Kind of the device.
         device: Device,
     },
     /// Pseudo terminals of its own: `/dev/pts` and the link `/dev/ptmx`. A shell command in a notebook needs them.
     Pty,
     /// A small file, read-only for all.
     File {
-        /// Where it is.
+        /// Path in the sandbox.
         target: PathBuf,
-        /// What it holds.
+        /// Content of the file.
         content: String,
     },
     /// An empty directory, read-only, as a place for what others mount or as a thing that must exist.
     Directory {
-        /// Where it is.
+        /// Path in the sandbox.
         target: PathBuf,
     },
 }
@@ -127,7 +127,7 @@ impl Device {
         Self::Tty,
     ];
 
-    /// Its path, the same inside and outside.
+    /// Path, the same inside and outside.
     pub fn path(self) -> &'static str {
         match self {
             Self::Null => "/dev/null",
@@ -152,7 +152,7 @@ pub struct ExecPlan {
     /// Resource limits of its first process, inherited by the others.
     #[serde(default)]
     pub rlimits: Vec<Rlimit>,
-    /// Its first process, PID 1 of its PID namespace. When that ends, the kernel kills all others.
+    /// First process, PID 1 of its PID namespace. When it ends, the operating system kernel kills all others.
     pub program: Program,
 }
 
@@ -192,7 +192,7 @@ pub struct Resize {
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TmpfsSize {
-    /// Where it is in the sandbox.
+    /// Path in the sandbox.
     pub target: PathBuf,
     /// Space for its files, in bytes. One that holds more is refused.
     pub size_bytes: u64,
@@ -202,11 +202,11 @@ pub struct TmpfsSize {
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rlimit {
-    /// What is limited.
+    /// Limited resource.
     pub resource: Resource,
     /// The limit, in the resource's own unit; `None` is none.
     pub soft: Option<u64>,
-    /// How far processes may raise it themselves; `None` is without end.
+    /// Bound up to which processes may raise it themselves; `None`: unlimited.
     pub hard: Option<u64>,
 }
 

@@ -7,10 +7,10 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use himalia_jail::seccomp::{Arch, filter};
-use himalia_jail::{Failure, NamespaceKind, Plan, Prepared, Step};
+use himalia_jail::{Failure, NamespaceKind, Plan, PrepareReply, Step};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 
-use crate::failure::At;
+use crate::failure::AtStep;
 use crate::maker::Maker;
 use crate::proc;
 
@@ -25,7 +25,7 @@ pub(crate) fn run(plan: &Plan, report: &OwnedFd) -> Result<(), Failure> {
         .collect();
     maker.wait();
     let opened = opened?;
-    let prepared = Prepared {
+    let prepared = PrepareReply {
         fds: NamespaceKind::ALL.to_vec(),
         seccomp: STANDARD.encode(filter.to_bytes()),
         setgroups: plan.host_ids.is_some(),

@@ -12,7 +12,7 @@ use rustix::mount::{
 use rustix::process::{WaitOptions, waitpid};
 use rustix::thread::UnshareFlags;
 
-use crate::failure::At;
+use crate::failure::AtStep;
 use crate::link::{Link, Note};
 use crate::root::{copy, place};
 use crate::sys;
@@ -21,8 +21,8 @@ const CLOSED: MountAttrFlags = MountAttrFlags::MOUNT_ATTR_NOSUID
     .union(MountAttrFlags::MOUNT_ATTR_NODEV)
     .union(MountAttrFlags::MOUNT_ATTR_NOEXEC);
 
-/// What tells of the host, or steers it: the lists that Docker keeps (`MaskedPaths`, `ReadonlyPaths`), with
-/// `sysrq-trigger`, `kmsg` and `kpage*` covered too.
+/// Files of `/proc` that reveal or control the host: the lists of Docker (`MaskedPaths`, `ReadonlyPaths`), with `sysrq-trigger`, `kmsg` and
+/// `kpage*` in addition.
 pub(crate) fn rules() -> ProcRules {
     let owned = |paths: &[&str]| paths.iter().map(|path| format!("/proc/{path}")).collect();
     ProcRules {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// Answer of `exec`: the program runs.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
-pub struct Started {
+pub struct ExecReply {
     /// Process id of the sandbox's first process in the caller's PID namespace. Its parent is the nearest subreaper
     /// above `himalia-jail`, else the host's init.
     pub pid: u32,
@@ -16,22 +16,22 @@ pub struct Started {
 ///
 /// What the process that enters it must still do is written at [`ProcRules`].
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
-pub struct Prepared {
-    /// What the descriptors are (`SCM_RIGHTS`), in their order. `setns(2)` in this order: user first.
+pub struct PrepareReply {
+    /// Kinds of the descriptors (`SCM_RIGHTS`), in the order for `setns(2)`: user first.
     pub fds: Vec<NamespaceKind>,
     /// The seccomp filter: an array of `struct sock_filter` (8 bytes each) in base64.
     pub seccomp: String,
-    /// Whether `setgroups(2)` is allowed: as root. An ordinary user's sandbox keeps the user's supplementary groups, and
-    /// the call must be left out.
+    /// True if `setgroups(2)` is allowed: as root. An ordinary user's sandbox keeps the user's supplementary groups, and the call must be
+    /// left out.
     pub setgroups: bool,
-    /// What is to be done with `/proc`.
+    /// Rules for `/proc`.
     pub proc: ProcRules,
 }
 
 /// Answer of `resize`: all of them have their new sizes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
-pub struct Resized {
-    /// How many they are.
+pub struct ResizeReply {
+    /// Number of resized file systems.
     pub resized: usize,
 }
 
@@ -55,7 +55,7 @@ impl NamespaceKind {
     /// All of them, in the order in which they are sent.
     pub const ALL: [Self; 5] = [Self::User, Self::Mnt, Self::Net, Self::Ipc, Self::Uts];
 
-    /// Its name in `/proc/<pid>/ns`.
+    /// Name in `/proc/<pid>/ns`.
     pub fn name(self) -> &'static str {
         match self {
             Self::User => "user",
@@ -67,27 +67,27 @@ impl NamespaceKind {
     }
 }
 
-/// What a sandbox hides of `/proc`. Paths that do not exist are passed over.
+/// Paths of `/proc` that a sandbox hides. Paths that do not exist are skipped.
 ///
-/// `exec` does all this itself. Who enters a prepared sandbox does, in this order and before any foreign code runs:
+/// `exec` does all this itself. A process that enters a prepared sandbox does this, in this order and before any foreign code runs:
 ///
-/// 1. join the cgroups, `setns` to [`Prepared::fds`], `unshare(CLONE_NEWPID | CLONE_NEWCGROUP)`, `fork`; in the child:
+/// 1. join the cgroups, `setns` to [`PrepareReply::fds`], `unshare(CLONE_NEWPID | CLONE_NEWCGROUP)`, `fork`; in the child:
 /// 2. `setsid`; mount `proc` at `/proc` with `nosuid,nodev,noexec`;
 /// 3. bind `/dev/null` over each of `files` (if the plan has that device);
 /// 4. mount an empty read-only tmpfs over each of `directories`;
 /// 5. bind each of `read_only` to itself and make that mount read-only, `nosuid,nodev,noexec`;
 /// 6. `keyctl(KEYCTL_JOIN_SESSION_KEYRING, NULL)`: an own, empty keyring; `umask(022)`;
 /// 7. resource limits; drop every capability of the bounding set; `PR_SET_SECUREBITS` 0xef;
-/// 8. `setgroups([])` if [`Prepared::setgroups`]; `setresgid` and `setresuid` to [`crate::SANDBOX_ID`]; `capset` to
+/// 8. `setgroups([])` if [`PrepareReply::setgroups`]; `setresgid` and `setresuid` to [`crate::SANDBOX_ID`]; `capset` to
 ///    nothing (the ambient set empties itself);
-/// 9. `PR_SET_NO_NEW_PRIVS`; load [`Prepared::seccomp`]. The last step: the filter forbids the ones before.
+/// 9. `PR_SET_NO_NEW_PRIVS`; load [`PrepareReply::seccomp`]. The last step: the filter forbids the ones before.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
 pub struct ProcRules {
     /// Files that are covered by `/dev/null`.
     pub files: Vec<String>,
     /// Directories that are covered by an empty one.
     pub directories: Vec<String>,
-    /// What can be read but not written.
+    /// Paths that can be read but not written.
     pub read_only: Vec<String>,
 }
 
@@ -96,7 +96,7 @@ pub struct ProcRules {
 pub struct ProbeReport {
     /// `None`: sandboxes can be made on this host by this user. Otherwise the first thing that fails.
     pub failure: Option<Failure>,
-    /// What the operator can do about it.
+    /// Remedy for the operator.
     pub hint: Option<String>,
     /// Release of the Linux kernel.
     pub linux: String,
@@ -104,13 +104,13 @@ pub struct ProbeReport {
     pub max_user_namespaces: Option<u64>,
 }
 
-/// Why there is no sandbox. Nothing of it is left.
+/// Reason why there is no sandbox. Nothing of it remains.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize, thiserror::Error)]
 #[error("{step}: {error}")]
 pub struct Failure {
-    /// What was being done.
+    /// Step that failed.
     pub step: Step,
-    /// What went wrong, with the path or name it went wrong with.
+    /// Error, with the path or name that caused it.
     pub error: String,
 }
 
@@ -124,7 +124,7 @@ impl Failure {
     }
 }
 
-/// What `himalia-jail` does, roughly in this order.
+/// Step of `himalia-jail`, roughly in this order.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Step {

@@ -2,21 +2,21 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 
-use himalia_jail::{Failure, Resize, Resized, Step, TmpfsSize};
+use himalia_jail::{Failure, Resize, ResizeReply, Step, TmpfsSize};
 use rustix::fs::{CWD, Mode, OFlags, fstat, fstatfs, openat};
 use rustix::io::Errno;
 use rustix::mount::{FsPickFlags, fsconfig_reconfigure, fspick};
 use rustix::process::geteuid;
 use rustix::thread::{ThreadNameSpaceType, move_into_thread_name_spaces};
 
-use crate::failure::At;
+use crate::failure::AtStep;
 use crate::root::bound;
 
 /// Type of a tmpfs (`statfs(2)`).
 const TMPFS: i64 = 0x0102_1994;
 
 /// Enters the sandbox of a process and changes the sizes, in their order.
-pub(crate) fn run(plan: &Resize, process: &OwnedFd) -> Result<Resized, Failure> {
+pub(crate) fn run(plan: &Resize, process: &OwnedFd) -> Result<ResizeReply, Failure> {
     // The user that made the mounts may change them: root in its own user namespace, others in the sandbox's.
     let namespaces = if geteuid().is_root() {
         ThreadNameSpaceType::MOUNT
@@ -27,7 +27,7 @@ pub(crate) fn run(plan: &Resize, process: &OwnedFd) -> Result<Resized, Failure> 
     for size in &plan.tmpfs {
         change(size).at(Step::Mounts, size.target.display())?;
     }
-    Ok(Resized {
+    Ok(ResizeReply {
         resized: plan.tmpfs.len(),
     })
 }

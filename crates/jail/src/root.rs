@@ -18,7 +18,7 @@ use rustix::mount::{
 };
 use rustix::process::{chdir, fchdir, pivot_root};
 
-use crate::failure::At;
+use crate::failure::AtStep;
 use crate::proc;
 use crate::shared;
 use crate::sys::set_mount_attributes;

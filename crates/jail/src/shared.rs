@@ -10,7 +10,7 @@ use rustix::mount::{MountAttrFlags, OpenTreeFlags, open_tree};
 use rustix::process::{WaitOptions, waitpid};
 use rustix::thread::UnshareFlags;
 
-use crate::failure::At;
+use crate::failure::AtStep;
 use crate::link::Link;
 use crate::root::{CLOSED, READ_ONLY};
 use crate::sys::{self, set_mount_attributes};

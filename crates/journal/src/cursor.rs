@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use crate::error::JournalError;
 use crate::index::{Location, OnDisk};
 use crate::journal::JournalState;
-use crate::reader::{Opened, SegmentReader, Step};
+use crate::reader::{OpenedSegment, SegmentReader, Step};
 use crate::record::Record;
 use crate::segment::segment_path;
 
@@ -166,8 +166,8 @@ impl Cursor {
             return SegmentReader::at(&path, mark).map(Some);
         }
         Ok(match SegmentReader::open(&path, part.first)? {
-            Opened::Sound(reader, _checkpoint) => Some(reader),
-            Opened::Other(_) | Opened::Damaged => None,
+            OpenedSegment::Sound(reader, _checkpoint) => Some(reader),
+            OpenedSegment::Other(_) | OpenedSegment::Damaged => None,
         })
     }
 

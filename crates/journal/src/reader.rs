@@ -40,7 +40,7 @@ pub(crate) enum Step {
 
 /// The start of a segment file.
 #[derive(Debug)]
-pub(crate) enum Opened {
+pub(crate) enum OpenedSegment {
     /// A reader at the first record, and the checkpoint.
     Sound(SegmentReader, Option<Bytes>),
     /// Another version of the format.
@@ -63,7 +63,7 @@ pub(crate) struct SegmentReader {
 
 impl SegmentReader {
     /// Opens a segment and reads its start.
-    pub(crate) fn open(path: &Path, first: u64) -> io::Result<Opened> {
+    pub(crate) fn open(path: &Path, first: u64) -> io::Result<OpenedSegment> {
         let mut reader = Self::at(
             path,
             Mark {
@@ -78,18 +78,18 @@ impl SegmentReader {
                     first_seq,
                     has_checkpoint,
                 } if first_seq == first => has_checkpoint,
-                SegmentHeader::Other(format) => return Ok(Opened::Other(format)),
-                _ => return Ok(Opened::Damaged),
+                SegmentHeader::Other(format) => return Ok(OpenedSegment::Other(format)),
+                _ => return Ok(OpenedSegment::Damaged),
             },
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(Opened::Damaged),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(OpenedSegment::Damaged),
             Err(error) => return Err(error),
         };
         if !has_checkpoint {
-            return Ok(Opened::Sound(reader, None));
+            return Ok(OpenedSegment::Sound(reader, None));
         }
         match reader.step(Tag::Checkpoint, first - 1, true)? {
-            Step::Record(checkpoint) => Ok(Opened::Sound(reader, Some(checkpoint.body))),
-            _ => Ok(Opened::Damaged),
+            Step::Record(checkpoint) => Ok(OpenedSegment::Sound(reader, Some(checkpoint.body))),
+            _ => Ok(OpenedSegment::Damaged),
         }
     }
 

@@ -9,7 +9,7 @@ use bytes::Bytes;
 
 use crate::error::JournalError;
 use crate::index::Entry;
-use crate::reader::{Opened, SegmentReader, Step};
+use crate::reader::{OpenedSegment, SegmentReader, Step};
 use crate::record::Record;
 use crate::segment::{Segment, parse_segment_name, segment_path};
 use crate::shared::SealedSegment;
@@ -56,9 +56,9 @@ pub(crate) fn recover(dir: &Path, sealed: &[SealedSegment]) -> Result<FoundSegme
         let failed = |error| JournalError::io("read", &path, error);
         let size = fs::metadata(&path).map_err(failed)?.len();
         let (mut reader, checkpoint) = match SegmentReader::open(&path, first).map_err(failed)? {
-            Opened::Sound(reader, checkpoint) => (reader, checkpoint),
-            Opened::Other(found) => return Err(JournalError::Format { path, found }),
-            Opened::Damaged => {
+            OpenedSegment::Sound(reader, checkpoint) => (reader, checkpoint),
+            OpenedSegment::Other(found) => return Err(JournalError::Format { path, found }),
+            OpenedSegment::Damaged => {
                 tracing::warn!(segment = %path.display(), "the start of a segment is damaged, it is set aside");
                 fs::rename(&path, dir.join("torn.seg")).map_err(failed)?;
                 torn_bytes += size;

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use himalia_journal::Record;
 use himalia_shim_protocol::{
-    Cause, Event as ShimEvent, Exited, Hello, KernelEntry, KernelSpec, KernelState, Kind, Lane, LinkRange,
-    Origin, PerLane, RefusalKind, Refused, RequestId, RequestMarks, Started, Stopped, ToGateway,
-    VersionRange,
+    Cause, Event as ShimEvent, Hello, KernelEntry, KernelExited, KernelSpec, KernelStarted, KernelState,
+    KernelStopped, Kind, Lane, LinkRange, Origin, PerLane, RefusalKind, RequestId, RequestMarks,
+    RequestRefused, ToGateway, VersionRange,
 };
 use himalia_wire::v1::Frame;
 use himalia_wire::{Channel, Limits, Parts, header, v1};
@@ -206,7 +206,7 @@ impl Bench {
     }
 
     pub(super) fn started(&mut self, incarnation: u32) {
-        let started: Started = serde_json::from_value(json!({
+        let started: KernelStarted = serde_json::from_value(json!({
             "pid": 1, "incarnation": incarnation, "start_ms": 0, "request": {"epoch": 1, "number": 1},
             "path": "cold",
         }))
@@ -215,7 +215,7 @@ impl Bench {
     }
 
     pub(super) fn exited(&mut self, incarnation: u32) {
-        self.event(ShimEvent::Exited(Exited {
+        self.event(ShimEvent::Exited(KernelExited {
             incarnation,
             pid: 1,
             cause: Cause::Signal { signal: 9 },
@@ -230,7 +230,7 @@ impl Bench {
 
     /// The shim ends the process because it was itself asked to end.
     pub(super) fn ended_by_shim(&mut self, incarnation: u32) {
-        self.event(ShimEvent::Exited(Exited {
+        self.event(ShimEvent::Exited(KernelExited {
             incarnation,
             pid: 1,
             cause: Cause::Exit { code: 0 },
@@ -245,7 +245,7 @@ impl Bench {
 
     /// A stop is complete; without a request it was the shim's own.
     pub(super) fn stopped(&mut self, incarnation: u32, request: Option<RequestId>) {
-        self.event(ShimEvent::Stopped(Stopped {
+        self.event(ShimEvent::Stopped(KernelStopped {
             incarnation,
             killed: 0,
             left: 0,
@@ -262,7 +262,7 @@ impl Bench {
     }
 
     pub(super) fn refused(&mut self, number: u64, kind: RefusalKind) {
-        self.event(ShimEvent::Refused(Refused {
+        self.event(ShimEvent::Refused(RequestRefused {
             request: RequestId { epoch: 1, number },
             lane: Lane::Data,
             kind,

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use himalia_journal::{NewRecord, Record};
 use himalia_model::{DiskUse, ToolCallLimits, Unanswered};
 use himalia_shim_protocol::{
-    Bind, Fork, ForkFailed, Forked, Hello, KernelSpec, Lane, Open, Pending, RequestId, Resume, StartPath,
-    ToGateway,
+    Bind, Fork, ForkFailed, Hello, KernelForked, KernelSpec, Lane, Open, PendingRequest, RequestId, Resume,
+    StartPath, ToGateway,
 };
 use himalia_wire::Channel;
 use himalia_wire::v1::Frame;
@@ -19,7 +19,7 @@ use super::questions::question::{Question, Reply};
 use super::requests::kind::{RequestKind, parent_key};
 use super::rules::Rules;
 use super::tool_calls::{ToolCallBegin, ToolCallEnd, ToolLimit};
-use super::trace::Traced;
+use super::trace::TracedRequest;
 
 /// The present, as the driver sees it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -41,7 +41,7 @@ pub struct Request {
     /// The message, for a channel that clients may use.
     pub frame: Frame,
     /// Place in a trace, if it is an execution and traced.
-    pub trace: Option<Box<Traced>>,
+    pub trace: Option<Box<TracedRequest>>,
 }
 
 impl Request {
@@ -180,7 +180,7 @@ pub enum Answer {
     /// It was done.
     Done,
     /// A branch was made.
-    Forked(Box<Forked>),
+    Forked(Box<KernelForked>),
     /// An execution is in the journal, its first record under this number. `repeated`: it was there before.
     Submitted {
         /// Number of its first record.
@@ -353,7 +353,7 @@ pub(crate) enum Effect {
     /// Answer the hello on this lane; frames sent on it afterwards follow the answer.
     Welcome(Lane, Resume),
     /// Write this request to the lane.
-    Send(Lane, Pending),
+    Send(Lane, PendingRequest),
     /// Acknowledge on the now lane everything of this lane up to the link.
     Ack(Lane, u64),
     /// Read this record of the journal.

@@ -117,7 +117,7 @@ pub struct Handle {
     /// True if its log cannot be written.
     pub disk_failing: AtomicBool,
     /// The present attachment of each wire session, and what closes it.
-    pub attached: Mutex<HashMap<u64, Seat>>,
+    pub attached: Mutex<HashMap<u64, ClientSlot>>,
     /// Metrics of all kernels of the gateway.
     pub metrics: Arc<Kernels>,
     /// Recorder for spans of executions.
@@ -127,7 +127,7 @@ pub struct Handle {
 
 /// The one connected client of an owner, as the next one of the same owner finds it.
 #[derive(Clone, Debug, Default)]
-pub struct Seat {
+pub struct ClientSlot {
     /// Asks the client to go.
     pub closed: CancellationToken,
     /// It has gone, and its position is final.

@@ -43,6 +43,7 @@ mod log;
 mod messages;
 mod meta;
 mod network;
+mod network_log;
 mod notices;
 mod prompts;
 mod questions;
@@ -50,10 +51,12 @@ mod readiness;
 mod recovery;
 mod requests;
 mod returned;
+mod returned_log;
 mod rules;
 mod shim;
 mod synthetic;
 mod time_limit;
+mod tool_call_log;
 mod tool_calls;
 mod trace;
 mod writes;
@@ -66,10 +69,10 @@ pub use executions::control::STOP_TIME;
 pub use executions::names::LostVariables;
 pub use executions::queue::MAX_RECENT;
 pub use executions::records::{
-    End, ExecutionRecord, Language, OnTimeout, Replaced, SandboxLoss, StopReason, Submission, execution_of,
-    owner_of, owner_of_client,
+    End, ExecutionRecord, Language, OnTimeout, ReplacedExecution, SandboxLoss, StopReason, Submission,
+    execution_of, owner_of, owner_of_client,
 };
-pub use handle::{Envelope, Handle, Mailboxes, Move, Seat, Stage, record};
+pub use handle::{ClientSlot, Envelope, Handle, Mailboxes, Move, Stage, record};
 pub use host::{HostFuture, KernelHost};
 pub use life::{MEMORY_WAIT, Phase};
 pub use link::Link;
@@ -91,7 +94,7 @@ pub use tool_calls::{
     Callee, ModelCallTotals, ToolCallBegin, ToolCallEnd, ToolCallRecord, ToolCallTotals, ToolLimit,
     ToolOutcome,
 };
-pub use trace::Traced;
+pub use trace::TracedRequest;
 
 #[cfg(test)]
 mod bench;

@@ -1,11 +1,6 @@
 //! Connections of a sandbox to the network, as its log has them.
 
-use himalia_journal::Record;
 use serde::{Deserialize, Serialize};
-
-use super::core::Core;
-use super::executions::records::owner_of;
-use super::meta::event_body;
 
 /// The body of a record of a connection to the network, which has ended or was refused.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -66,7 +61,7 @@ impl NetworkTotals {
         *self == Self::default()
     }
 
-    fn add(&mut self, record: &NetworkRecord) {
+    pub(super) fn add(&mut self, record: &NetworkRecord) {
         self.connections = self.connections.saturating_add(record.omitted).saturating_add(1);
         self.sent_bytes = self.sent_bytes.saturating_add(record.sent_bytes);
         self.received_bytes = self.received_bytes.saturating_add(record.received_bytes);
@@ -76,21 +71,4 @@ impl NetworkTotals {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
 fn is_zero(number: &u64) -> bool {
     *number == 0
-}
-
-impl Core {
-    /// Writes that a connection has ended, as a part of the native execution that was sent, if there is one.
-    pub(super) fn note_connection(&mut self, record: &NetworkRecord) {
-        let owner = self.executions.sent().map_or(0, owner_of);
-        self.network.add(record);
-        self.changed = true;
-        self.log().network(owner, event_body(record));
-    }
-
-    /// One that is in the journal.
-    pub(super) fn fold_connection(&mut self, record: &Record) {
-        if let Ok(record) = serde_json::from_slice(&record.body) {
-            self.network.add(&record);
-        }
-    }
 }

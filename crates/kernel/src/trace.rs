@@ -21,7 +21,7 @@ const PER_ATTEMPT: u64 = 2;
 
 /// A request that is traced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Traced {
+pub struct TracedRequest {
     /// The span of its execution.
     execution: TraceContext,
     /// Trace of a client's request: the span that this is below, and the time of the request, in microseconds since 1970. The execution of a native
@@ -31,7 +31,7 @@ pub struct Traced {
     attempt: u32,
 }
 
-impl Traced {
+impl TracedRequest {
     /// A client's request below this span; `key` distinguishes it from others below the same. `None` if that is not sampled.
     pub fn of_client(caller: TraceContext, key: u64) -> Option<Self> {
         caller.is_sampled().then(|| Self {
@@ -75,8 +75,8 @@ pub(crate) fn of_execution(caller: TraceContext, seq: u64) -> TraceContext {
 
 /// Progress of a traced request, with times in microseconds since 1970; 0 = not there yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Way {
-    traced: Traced,
+pub(crate) struct RequestTiming {
+    traced: TracedRequest,
     sent: u64,
     accepted: u64,
     began: u64,
@@ -84,8 +84,8 @@ pub(crate) struct Way {
     failed: Option<&'static str>,
 }
 
-impl Way {
-    pub(crate) fn new(traced: Traced) -> Self {
+impl RequestTiming {
+    pub(crate) fn new(traced: TracedRequest) -> Self {
         Self {
             traced,
             sent: 0,
@@ -95,7 +95,7 @@ impl Way {
         }
     }
 
-    pub(crate) fn traced(&self) -> Traced {
+    pub(crate) fn traced(&self) -> TracedRequest {
         self.traced
     }
 
@@ -238,17 +238,17 @@ impl Step {
 mod tests {
     use super::*;
 
-    fn way() -> Way {
+    fn way() -> RequestTiming {
         let caller = TraceContext::new(1, 2, true).unwrap();
-        let mut traced = Traced::of_client(caller, 7).unwrap();
+        let mut traced = TracedRequest::of_client(caller, 7).unwrap();
         traced.received(100);
-        Way::new(traced)
+        RequestTiming::new(traced)
     }
 
     /// Name, begin, end, events and error.
     type Seen = (String, u64, u64, Vec<(&'static str, u64)>, Option<String>);
 
-    fn spans(way: &Way, lost: bool) -> Vec<Seen> {
+    fn spans(way: &RequestTiming, lost: bool) -> Vec<Seen> {
         let kernel = KernelId::random();
         way.spans(900, lost)
             .map(|step| step.record(kernel))
@@ -290,7 +290,7 @@ mod tests {
     fn what_is_lost_ends_where_it_was() {
         let mut way = way();
         let lost = Some("lost".to_owned());
-        let names = |way: &Way| {
+        let names = |way: &RequestTiming| {
             spans(way, true)
                 .into_iter()
                 .map(|span| span.0)
@@ -306,13 +306,13 @@ mod tests {
     #[test]
     fn what_is_not_sampled_has_no_way() {
         let caller = TraceContext::new(1, 2, false).unwrap();
-        assert!(Traced::of_client(caller, 7).is_none());
+        assert!(TracedRequest::of_client(caller, 7).is_none());
     }
 
     #[test]
     fn each_attempt_has_spans_of_its_own() {
         let execution = TraceContext::new(1, 2, true).unwrap();
-        let of = |attempt| Traced::of_execution(execution, attempt);
+        let of = |attempt| TracedRequest::of_execution(execution, attempt);
         let (first, second) = (of(1), of(2));
         let ids = [
             first.numbered(SHIM),

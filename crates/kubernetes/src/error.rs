@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use himalia_backoff::Backoff;
 use himalia_sandbox::SandboxError;
 use tokio::time::{Instant, sleep};
 
@@ -64,19 +65,18 @@ where
     F: Future<Output = Result<T, kube::Error>>,
 {
     let end = Instant::now() + CALL_TIME;
-    let mut pause = PAUSE_FIRST;
+    let mut pauses = Backoff::new(PAUSE_FIRST, PAUSE_LONGEST);
     loop {
         let error = match tokio::time::timeout(ATTEMPT_TIME, call()).await {
             Ok(Ok(value)) => return Ok(value),
             Ok(Err(error)) => error,
             Err(_) => kube::Error::Service("no response in time".into()),
         };
-        let wait = pause.max(named(&error));
+        let wait = pauses.pause().max(named(&error));
         if !passes(&error) || Instant::now() + wait > end {
             return Err(error);
         }
         tracing::debug!(what, %error, "the API server is asked again");
         sleep(wait).await;
-        pause = (pause * 2).min(PAUSE_LONGEST);
     }
 }

@@ -7,8 +7,8 @@ use std::time::{Duration, SystemTime};
 
 use himalia_authority::Authority;
 use himalia_sandbox::{
-    BoxFuture, Capabilities, Isolation, LimitReport, MeasuredBy, Provisioner, ProvisionerKind, RootFiles,
-    SandboxError, SandboxExit, SandboxHandle, SandboxId, SandboxInfo, SandboxSpec, SharedMount, Stray,
+    BoxFuture, Capabilities, Isolation, LimitReport, MeasuredBy, OrphanSandbox, Provisioner, ProvisionerKind,
+    RootFiles, SandboxError, SandboxExit, SandboxHandle, SandboxId, SandboxInfo, SandboxSpec, SharedMount,
     check_kinds,
 };
 use k8s_openapi::api::core::v1::{Pod, Secret};
@@ -202,14 +202,14 @@ impl Provisioner for KubernetesProvisioner {
         })
     }
 
-    fn strays(&self) -> BoxFuture<'_, Result<Option<Vec<Stray>>, SandboxError>> {
+    fn strays(&self) -> BoxFuture<'_, Result<Option<Vec<OrphanSandbox>>, SandboxError>> {
         Box::pin(async move {
             if self.inner.names.replica.is_none() {
                 return Ok(None);
             }
             self.inner.follow();
             let found = self.unknown().await?;
-            let stray = |(id, one): (SandboxId, UnknownPod)| Stray { id, maker: one.maker };
+            let stray = |(id, one): (SandboxId, UnknownPod)| OrphanSandbox { id, maker: one.maker };
             Ok(Some(found.into_iter().map(stray).collect()))
         })
     }

@@ -35,6 +35,6 @@ pub use gateway::{
 pub use plain::PlainSocket;
 pub use queue::WriteQueue;
 pub use redial::Redial;
-pub use shim::{BlockingSocket, Gateway, Listening, open_key};
+pub use shim::{BlockingSocket, Gateway, ListeningSocket, open_key};
 pub use socket::Socket;
 pub use tls::{CA_FILE, CERT_FILE, CERT_KEY_FILE, TlsClient, TlsEndpoint, TlsServer, listen_tcp};

@@ -24,7 +24,7 @@ pub enum Gateway {
 
 /// A socket in the directory of a gateway. The next gateway makes another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Listening([u64; 4]);
+pub struct ListeningSocket([u64; 4]);
 
 impl Gateway {
     /// Accepts connections for as long as it is polled, where the gateway dials.
@@ -61,10 +61,10 @@ impl Gateway {
     }
 
     /// Socket with the name of this link; `None` if there is none, or where the gateway dials.
-    pub fn listening(&self, link: &str) -> Option<Listening> {
+    pub fn listening(&self, link: &str) -> Option<ListeningSocket> {
         let Self::Unix(dir) = self else { return None };
         let found = dir.join(link).symlink_metadata().ok()?;
-        Some(Listening([
+        Some(ListeningSocket([
             u64::try_from(found.ctime()).unwrap_or(0),
             u64::try_from(found.ctime_nsec()).unwrap_or(0),
             found.dev(),

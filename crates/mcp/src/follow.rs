@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use himalia_engine::{
-    Closed, EngineError, ExecutionEvent, ExecutionEventKind, ExecutionFeed, ExecutionId, ExecutionResult,
-    ExecutionStatus,
+    EngineError, ExecutionEvent, ExecutionEventKind, ExecutionFeed, ExecutionId, ExecutionResult,
+    ExecutionStatus, FeedClosed,
 };
 use tokio::time::{Instant, sleep_until};
 
@@ -75,12 +75,12 @@ pub(crate) async fn wait(
 /// Looks at new events; whether the wait can end.
 fn is_enough(
     feed: &ExecutionFeed,
-    next: Result<Option<Vec<ExecutionEvent>>, Closed>,
+    next: Result<Option<Vec<ExecutionEvent>>, FeedClosed>,
     mut progress: Option<&mut Progress>,
 ) -> Result<bool, Failure> {
     let events = match next {
         Ok(Some(events)) => events,
-        Err(Closed::Storage) => {
+        Err(FeedClosed::Storage) => {
             let context = "reading a kernel's log".into();
             return Err(EngineError::Internal { context }.into());
         }

@@ -30,7 +30,7 @@ pub enum Kind {
 pub struct DescribedMetric {
     /// As it is written: that of a counter ends in `_total`. A histogram has `_bucket`, `_sum` and `_count`.
     pub name: String,
-    /// What it is.
+    /// Kind of the metric.
     pub kind: Kind,
     /// Names of its labels.
     pub labels: Vec<&'static str>,

@@ -14,6 +14,7 @@ mod exports;
 mod journal;
 mod kernels;
 mod network;
+mod periodic;
 mod process;
 mod replicas;
 mod starts;
@@ -31,6 +32,7 @@ pub use exports::{ExportCounts, Exports};
 pub use journal::JournalTimes;
 pub use kernels::Kernels;
 pub use network::Network;
+pub use periodic::PeriodicRuns;
 pub use replicas::Replicas;
 pub use starts::Starts;
 pub use state::{PoolLevel, State};
@@ -62,6 +64,7 @@ struct Inner {
     exports: Exports,
     network: Network,
     tokens: TokenRequests,
+    periodic: PeriodicRuns,
     state: State,
     process: Process,
 }
@@ -98,6 +101,7 @@ impl Metrics {
         let exports = Exports::new(&mut catalog);
         let network = Network::new(&mut catalog);
         let tokens = TokenRequests::new(&mut catalog);
+        let periodic = PeriodicRuns::new(&mut catalog);
         let state = State::new(&mut catalog);
         let process = Process::new(&mut catalog);
         let (registry, described) = catalog.finish();
@@ -114,6 +118,7 @@ impl Metrics {
             exports,
             network,
             tokens,
+            periodic,
             state,
             process,
         }))
@@ -163,6 +168,11 @@ impl Metrics {
     /// Connections of sandboxes to the network.
     pub fn network(&self) -> &Network {
         &self.0.network
+    }
+
+    /// Runs of periodic work.
+    pub fn periodic(&self) -> &PeriodicRuns {
+        &self.0.periodic
     }
 
     /// Gauges, to be set before [`Self::encode`].

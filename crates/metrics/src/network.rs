@@ -15,9 +15,10 @@ impl Network {
         Self {
             connections: catalog.counters(
                 "himalia_network_connections_total",
-                "Connections of sandboxes to the network that have ended or were refused, by what became of them",
+                "Connections of sandboxes to the network that have ended or were refused, by outcome",
                 ["outcome"],
-                &["ended", "denied", "limit", "unreachable", "request", "credential"].map(|outcome| [outcome]),
+                &["ended", "denied", "limit", "unreachable", "request", "credential"]
+                    .map(|outcome| [outcome]),
             ),
             sent: catalog.counter(
                 "himalia_network_sent_bytes_total",

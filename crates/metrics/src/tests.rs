@@ -24,7 +24,7 @@ const LABELS: [&str; 14] = [
     "reason",
     "state",
 ];
-const MORE_LABELS: [&str; 2] = ["template", "resource"];
+const MORE_LABELS: [&str; 3] = ["template", "resource", "task"];
 
 #[test]
 fn no_label_has_values_of_callers() {

@@ -10,7 +10,7 @@ impl TokenRequests {
     pub(crate) fn new(catalog: &mut Catalog) -> Self {
         Self(catalog.counters(
             "himalia_token_requests_total",
-            "Requests to authorization servers for tokens of credentials, by what became of them",
+            "Requests to authorization servers for tokens of credentials, by outcome",
             ["outcome"],
             &["got", "refused", "failed"].map(|outcome| [outcome]),
         ))

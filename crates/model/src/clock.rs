@@ -15,7 +15,7 @@ use crate::wall_micros;
 /// microseconds. Smaller ones are followed.
 const JUMP: u64 = 300_000_000;
 
-/// Where a [`Clock`] reads.
+/// Source of the two times of a [`Clock`].
 pub trait TimeSource: Debug + Send + Sync {
     /// Microseconds since 1970.
     fn wall_micros(&self) -> u64;
@@ -49,7 +49,7 @@ pub struct Clock {
 
 #[derive(Debug)]
 struct State {
-    /// What the wall clock is ahead of the boot-time clock, jumps left out.
+    /// Wall clock minus boot-time clock in microseconds, without later jumps of the wall clock.
     ahead: AtomicI64,
     /// The difference that the log last spoke of.
     said: AtomicI64,
@@ -127,7 +127,7 @@ impl Looks {
     }
 }
 
-/// What the wall clock is ahead of the boot-time clock.
+/// Wall clock minus boot-time clock, in microseconds.
 fn difference(source: &dyn TimeSource) -> i64 {
     let signed = |micros| i64::try_from(micros).unwrap_or(i64::MAX);
     signed(source.wall_micros()).saturating_sub(signed(source.boot_micros()))

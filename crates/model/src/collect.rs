@@ -1,4 +1,4 @@
-//! What is removed because its time has passed, or because it belongs to no session.
+//! Retention of ended sessions, and the result of a collection.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::KernelId;
 
-/// How long what is left of a session that is over is kept. What is over any of the bounds goes, the oldest first.
+/// Bounds of the data of ended sessions. If a bound is exceeded, the oldest sessions are removed first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retention {
     /// From its end; zero = nothing of it is kept. A kernel whose sandbox is lost goes when it was not used for so long.
@@ -26,32 +26,32 @@ impl Default for Retention {
     }
 }
 
-/// Why a session goes.
+/// Reason why a session is removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Overdue {
-    /// Its time has passed.
+    /// The retention time has passed.
     Age,
     /// All of them together are too large, or too many.
     Space,
-    /// Its sandbox is lost, and it was not used since.
+    /// The sandbox is lost, and the session was not used since.
     Lost,
 }
 
 /// A session that goes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct CollectedSession {
-    /// Its id.
+    /// Id that the session had.
     pub id: KernelId,
-    /// Its owner's name for it.
+    /// Name that the owner gave the session.
     pub name: Option<String>,
-    /// Why it goes.
+    /// Reason of the removal.
     pub reason: Overdue,
     /// Bytes of its log and artifacts. Kept files are not counted.
     pub bytes: u64,
 }
 
-/// What an orphan is.
+/// Kind of an orphan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OrphanKind {
@@ -64,22 +64,22 @@ pub enum OrphanKind {
 /// Something that belongs to no session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Orphan {
-    /// What it is.
+    /// Kind of the orphan.
     pub kind: OrphanKind,
-    /// Its name in the data directory, or at the provisioner.
+    /// Name in the data directory or at the provisioner.
     pub name: String,
-    /// Its size, where that is known.
+    /// Size in bytes; `None`: unknown.
     pub bytes: Option<u64>,
 }
 
 /// Sessions and orphans that a collection removed, or would remove in a dry run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Collected {
-    /// Nothing was removed.
+    /// True if nothing was removed.
     pub dry_run: bool,
     /// Sessions.
     pub sessions: Vec<CollectedSession>,
-    /// What belonged to none.
+    /// Data that belongs to no session.
     pub orphans: Vec<Orphan>,
     /// Bytes of both, as far as they are known.
     pub bytes: u64,

@@ -37,14 +37,14 @@ pub struct EngineConfig {
     pub cull: CullConfig,
     /// Automatic restarts in a row after a crash before the kernel is dead (jupyter's restarter: 5).
     pub restart_limit: u32,
-    /// How long a start waits for the shim's call and for the kernel's process.
+    /// Longest time from the start of a sandbox to the call of its shim, and from there to the kernel's process.
     pub start_timeout: Duration,
-    /// How long a kernel may take from process start to its first `kernel_info_reply` before it counts as
-    /// never ready; the engine continues without (jupyter's `kernel_info_timeout`: 60 s).
+    /// Longest time from the start of a process to its first `kernel_info_reply`. After it, the kernel is marked as never ready and used
+    /// without the reply (jupyter's `kernel_info_timeout`: 60 s).
     pub ready_timeout: Duration,
     /// Grace between the polite `shutdown_request` and SIGKILL (jupyter's `shutdown_wait_time`: 5 s).
     pub shutdown_grace: Duration,
-    /// How long a sandbox waits for a gateway before it ends its kernels and itself; `None` is the shim's own default.
+    /// Time without a gateway after which a sandbox ends its kernels and itself; `None`: the default of the shim.
     pub orphan_ttl: Option<Duration>,
     /// After a gateway start: how long known shims have to call before their kernels are `sandbox_lost`.
     pub adoption_grace: Duration,
@@ -54,13 +54,13 @@ pub struct EngineConfig {
     pub journal_quota_bytes: u64,
     /// Journal bytes kept per kernel in memory.
     pub journal_tail_bytes: usize,
-    /// How long what is left of sessions that are over is kept.
+    /// Bounds of the data of ended sessions.
     pub retention: Retention,
     /// Window for power loss: how often dirty journals are synced.
     pub sync_interval: Duration,
     /// Templates by name (`[A-Za-z0-9._-]`, at most 64 characters). Checked when the engine opens.
     pub templates: BTreeMap<String, Template>,
-    /// What a kernelspec without a template of its name is started with; its `kernelspec` is not looked at.
+    /// Template for kernelspecs that have no template with their name. Its `kernelspec` is ignored.
     pub defaults: Template,
     /// Images that templates may name and grant to callers, for `docker`.
     pub images: Vec<String>,
@@ -76,7 +76,7 @@ pub struct EngineConfig {
     pub show_data: bool,
     /// The index of packages that sessions use through the gateway, if their list has it.
     pub packages: Option<PackageIndex>,
-    /// What bounds the connections of one session to the network.
+    /// Bounds of the network connections of one session.
     pub network: NetworkLimits,
     /// Secrets that are added to requests of sessions.
     pub credentials: CredentialSettings,
@@ -86,7 +86,7 @@ pub struct EngineConfig {
     pub models: Vec<LlmConfig>,
     /// Limits of single tenants, by their names.
     pub tenants: BTreeMap<String, TenantLimits>,
-    /// What ages are counted by; tests have their own.
+    /// Clock for ages. Tests use a clock of their own.
     pub clock: Clock,
     /// Bytes of the data directory's disk that must be free for a new session.
     pub min_free_bytes: u64,
@@ -95,9 +95,9 @@ pub struct EngineConfig {
 /// A store that several replicas share.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SharedStore {
-    /// Its address, which may have a password: `postgres://user:password@host/database`.
+    /// Address, with an optional password: `postgres://user:password@host/database`.
     pub url: String,
-    /// How long the lease of a replica is.
+    /// Duration of a replica's lease.
     pub lease: Duration,
     /// The object store for logs, which are shared then; `None`: logs are in the data directory.
     pub object_store: Option<String>,
@@ -112,46 +112,46 @@ impl fmt::Debug for SharedStore {
     }
 }
 
-/// What one tenant may use of what the gateway has; `None` leaves it to the gateway's own limit.
+/// Limits of one tenant. `None`: only the limit of the gateway applies.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TenantLimits {
-    /// Its kernels that may run or be starting at once.
+    /// Kernels that run or start at the same time.
     pub max_kernels: Option<u32>,
     /// Processor time that its sandboxes may use in a day, UTC; `None`: no limit.
     pub cpu_per_day: Option<Duration>,
     /// Bytes that its sandboxes may send to and receive from the network in a day, UTC; `None`: no limit.
     pub network_per_day: Option<u64>,
-    /// What it may have of other things in a day.
+    /// Limits per day.
     pub day: DayLimits,
     /// Bytes of memory that its sandboxes use from which on no session is started; `None`: no limit.
     pub sandbox_memory_bytes: Option<u64>,
-    /// Of the networks that a template grants, those that this tenant's callers may ask for; none unless named.
+    /// Networks that callers of this tenant may request, out of those that a template grants. Empty: none.
     pub networks: Vec<String>,
     /// The same of images.
     pub images: Vec<String>,
-    /// Its part of what there is for all.
+    /// Share of the resources that all tenants use.
     pub share: Share,
 }
 
-/// What a tenant may have in a day, UTC; `None`: no limit.
+/// Limits of a tenant per day (UTC). `None`: no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DayLimits {
     /// Calls of tools by its code and its models.
     pub tool_calls: Option<u64>,
     /// Tokens that models read and write for its code.
     pub model_tokens: Option<u64>,
-    /// What that costs by the prices of the configuration.
+    /// Cost of model calls, by the prices of the configuration.
     pub model_spend: Option<Spend>,
     /// Characters that tools of MCP return to its models.
     pub returned_chars: Option<u64>,
 }
 
-/// What bounds the connections of one session to the network.
+/// Bounds of the network connections of one session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NetworkLimits {
     /// Bytes that a session may send and receive, as long as it lives; `None`: no limit.
     pub session_bytes: Option<u64>,
-    /// How long one connection may last; `None`: as long as it takes.
+    /// Longest duration of one connection; `None`: no limit.
     pub connection_time: Option<Duration>,
 }
 
@@ -193,7 +193,7 @@ impl Default for Share {
 pub struct CullConfig {
     /// Idle time after which a kernel is ended; zero = never, and then no kernelspec can turn it on either.
     pub idle_timeout: Duration,
-    /// How often it is looked at; zero = every 300 s.
+    /// Interval between two checks; zero: 300 s.
     pub interval: Duration,
     /// Also kernels with open connections.
     pub connected: bool,

@@ -39,28 +39,28 @@ pub fn check_credential_name(name: &str) -> Result<(), String> {
 /// A credential as lists show it: all but its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CredentialInfo {
-    /// Its name.
+    /// Name, unique for its owner.
     pub name: String,
-    /// Its tenant, or `operator`.
+    /// Tenant, or `operator`.
     pub owner: String,
-    /// What it is.
+    /// Kind and hosts, without the secret.
     pub definition: CredentialDefinition,
-    /// Who set it last; `None`: it is in the configuration.
+    /// Caller that set it last; `None`: it is in the configuration.
     pub set_by: Option<String>,
     /// When it was set last, microseconds since 1970.
     pub set_micros: Option<i64>,
-    /// Of kind `oauth2`: what is known of its tokens.
+    /// State of the tokens; only for kind `oauth2`.
     pub tokens: Option<TokenInfo>,
 }
 
 /// State of the tokens of a credential.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TokenInfo {
-    /// Whether they can be used or got.
+    /// Availability of a token.
     pub state: TokenState,
-    /// Why they cannot.
+    /// Reason why there is no token.
     pub problem: Option<String>,
-    /// Who granted it.
+    /// Caller that granted access.
     pub granted_by: Option<String>,
     /// When that was, microseconds since 1970.
     pub granted_micros: Option<i64>,
@@ -70,7 +70,7 @@ pub struct TokenInfo {
     pub scope: Option<String>,
 }
 
-/// Whether requests can have a token.
+/// Availability of a token for requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TokenState {
     /// There is one, or one is got when it is needed.

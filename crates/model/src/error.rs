@@ -1,4 +1,4 @@
-//! What can go wrong in a command, in the caller's terms. Facades map it to their own codes in one place.
+//! Errors of commands, in the caller's terms. Each facade maps them to its own codes in one place.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use time::OffsetDateTime;
 
 use crate::{FileError, ForkError, Hazard, SessionId, ToolError, ToolErrorCode};
 
-/// Why a command failed. The text is safe to show: it holds no token, no path of the host's and no trace.
+/// Reason why a command failed. The text is safe to show: it contains no token, no host path and no stack trace.
 #[derive(Debug, Clone, Error)]
 #[non_exhaustive]
 pub enum EngineError {
@@ -39,7 +39,7 @@ pub enum EngineError {
     KernelLimit {
         /// `EngineConfig::max_kernels`, or `TenantLimits::max_kernels`.
         limit: u32,
-        /// Whose limit it is; `None`: the gateway's.
+        /// Tenant whose limit is reached; `None`: the limit of the gateway.
         tenant: Option<String>,
     },
     /// No kernelspec has this name.
@@ -56,10 +56,10 @@ pub enum EngineError {
         /// The names that there are.
         there: Vec<String>,
     },
-    /// What is asked for is well-formed and this gateway, or this template, does not give it.
+    /// The request is well-formed, but this gateway or template does not support it.
     #[error("{field}: {reason}")]
     NotOffered {
-        /// What stands in the way.
+        /// Reason, as a stable code.
         code: NotOffered,
         /// The field, in the caller's spelling.
         field: &'static str,
@@ -69,11 +69,11 @@ pub enum EngineError {
     /// A session could not be forked. Its own state is as it was.
     #[error("the session was not forked: {reason}")]
     Fork {
-        /// What stood in the way.
+        /// Reason, as a stable code.
         code: ForkError,
         /// One line.
         reason: String,
-        /// What in the parent does not survive a fork; not empty for [`ForkError::Hazard`].
+        /// State of the parent that a fork would break; not empty for [`ForkError::Hazard`].
         hazards: Vec<Hazard>,
     },
     /// The principal may not do this to the object.
@@ -91,7 +91,7 @@ pub enum EngineError {
     /// It was there, and it is not kept any longer.
     #[error("{reason}")]
     Removed {
-        /// What removed it.
+        /// Cause of the removal.
         by: RemovedBy,
         /// One line.
         reason: String,
@@ -117,7 +117,7 @@ pub enum EngineError {
     /// It took longer than its documented bound.
     #[error("{what} took longer than {seconds} s")]
     Timeout {
-        /// What was waited for.
+        /// Operation that timed out.
         what: &'static str,
         /// The bound.
         seconds: u64,
@@ -133,7 +133,7 @@ pub enum EngineError {
     /// The caller, or its tenant, has as much of something as it may. Worth trying again.
     #[error("{reason}")]
     OverBudget {
-        /// What: `memory`, `connections`, `streams`, `turns`, `requests`, `starts`, `disk`.
+        /// Exhausted resource: `memory`, `connections`, `streams`, `turns`, `requests`, `starts` or `disk`.
         what: &'static str,
         /// One line.
         reason: String,
@@ -145,9 +145,9 @@ pub enum EngineError {
     /// The owner has used as much of something as it may. The same is refused until it is less, or until the time that is named.
     #[error("{}", exhausted(.quota, .owner, .used, .limit, .unit, .until.as_ref()))]
     QuotaExceeded {
-        /// Its key in the configuration: `cpu_seconds_per_day`, `sandbox_memory`.
+        /// Key in the configuration: `cpu_seconds_per_day`, `sandbox_memory`.
         quota: &'static str,
-        /// Whose it is.
+        /// Tenant whose quota is exhausted.
         owner: String,
         /// In `unit`.
         limit: u64,
@@ -169,27 +169,27 @@ pub enum EngineError {
     /// As many executions wait for the kernel as may.
     #[error("{queued} executions of this session are not over yet")]
     QueueFull {
-        /// How many are not complete.
+        /// Number of incomplete executions.
         queued: u32,
     },
     /// The kernel has another process than the caller believes: its variables are gone.
     #[error("the kernel's incarnation is {incarnation}, not {expected}")]
     IncarnationMismatch {
-        /// What the caller believes.
+        /// Incarnation that the caller expects.
         expected: u32,
-        /// What an execution would run in now.
+        /// Current incarnation.
         incarnation: u32,
     },
     /// As many executions in a row have failed as the caller allows.
     #[error("the latest {failures} executions of this session have failed, as many as max_failures allows")]
     FailureLimit {
-        /// How many.
+        /// Number of failures.
         failures: u32,
     },
     /// The kernel is dead, and nothing can be run in it any more.
     #[error("the kernel is dead: {cause}")]
     KernelDead {
-        /// What it died of.
+        /// Cause of death.
         cause: String,
     },
     /// The kernel is occupied and did not come to it in time; the same call may succeed later.
@@ -213,7 +213,7 @@ pub enum EngineError {
     /// Something with the files of a session could not be done.
     #[error("{reason}")]
     Files {
-        /// What stood in the way.
+        /// Reason, as a stable code.
         code: FileError,
         /// One line.
         reason: String,
@@ -227,7 +227,7 @@ pub enum EngineError {
     /// The disk, the store or an invariant failed. Details are in the log under the same words.
     #[error("internal error: {context}")]
     Internal {
-        /// What was being done.
+        /// Operation that failed.
         context: String,
     },
 }
@@ -235,15 +235,15 @@ pub enum EngineError {
 /// A session that has ended, whose log is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EndedSession {
-    /// Its id, which still names it.
+    /// Id of the ended session, which stays valid for reads.
     pub id: SessionId,
     /// When it ended, UTC.
     pub ended: OffsetDateTime,
-    /// Why: `killed_by_user`, `idle_culled`, `ttl` …
+    /// Cause: `killed_by_user`, `idle_culled`, `ttl` …
     pub cause: String,
 }
 
-/// Why a request is not granted, in a stable word.
+/// Reason why a request is not supported, as a stable code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NotOffered {
@@ -278,7 +278,7 @@ impl NotOffered {
     }
 }
 
-/// What removed something that was there.
+/// Cause of a removal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RemovedBy {
     /// It was too old: [`Retention`](crate::Retention).
@@ -297,7 +297,7 @@ impl RemovedBy {
     }
 }
 
-/// That a quota of a tenant is exhausted, and until when; `None`: until less is used.
+/// Text for an exhausted quota of a tenant. `until`: time of the next reset; `None`: the quota is free again as soon as less is used.
 pub fn exhausted(
     quota: &str,
     owner: &str,
@@ -392,7 +392,7 @@ impl EngineError {
         Self::Tool(Box::new(error))
     }
 
-    /// Whether the object is not there: it never existed, or it has ended.
+    /// Returns true if the object never existed or has ended.
     pub fn is_absent(&self) -> bool {
         matches!(
             self,
@@ -476,8 +476,8 @@ impl EngineError {
         }
     }
 
-    /// Whether a limit stands in the way, of what the caller may have or of what there is. `Engine::hold_back`
-    /// comes before such an answer.
+    /// Returns true if a limit of the caller or of the gateway is reached. Facades call `Engine::hold_back` before they send such a
+    /// response.
     pub fn is_limit(&self) -> bool {
         matches!(
             self,
@@ -493,7 +493,7 @@ impl EngineError {
         )
     }
 
-    /// Whether the same call may succeed later without any change by the caller.
+    /// Returns true if the same call can succeed later without a change by the caller.
     pub fn retryable(&self) -> bool {
         matches!(
             self,

@@ -1,6 +1,6 @@
-//! Why something with the files of a session is not done.
+//! Errors of operations on session files.
 
-/// Why something with files is not done, in a stable word.
+/// Reason why an operation on session files failed, as a stable code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FileError {
@@ -28,7 +28,7 @@ pub enum FileError {
     Quota,
     /// The session's user may not do it.
     Permission,
-    /// What was sent is no tar archive, or one with entries that are not taken.
+    /// The upload is not a tar archive, or has entries of an unsupported type.
     BadArchive,
     /// As many transfers as may be are under way in this sandbox.
     TooMany,

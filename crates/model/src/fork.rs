@@ -10,14 +10,14 @@ use crate::{Hazard, SessionInfo};
 /// Most branches that one call makes.
 pub const MAX_BRANCHES: u32 = 16;
 
-/// What a caller asks of new branches.
+/// Request for new branches of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ForkKernel {
-    /// How many, 1 to [`MAX_BRANCHES`]; they are made one after another.
+    /// Number of branches, 1 to [`MAX_BRANCHES`]. They are created one after another.
     pub count: u32,
-    /// What to do about state that a fork may break.
+    /// Policy for state that a fork may break.
     pub policy: ForkPolicy,
-    /// Whose files a branch works on.
+    /// Files of the branches.
     pub files: ForkFiles,
     /// All or none: after a failure the branches that were made before it are ended.
     pub atomic: bool,
@@ -40,7 +40,7 @@ impl Default for ForkKernel {
     }
 }
 
-/// What to do about threads, pools and handles in the parent that do not survive a fork.
+/// Policy for threads, pools and handles in the parent that do not survive a fork.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ForkPolicy {
@@ -51,7 +51,7 @@ pub enum ForkPolicy {
     Report,
 }
 
-/// Whose files a branch works on.
+/// Files that a branch works on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ForkFiles {
     /// A copy of the parent's, refused above this many bytes. Absolute paths still mean the parent's files.
@@ -76,8 +76,8 @@ pub struct Branch {
     pub session: SessionInfo,
     /// Bytes of files that were copied.
     pub copied_bytes: u64,
-    /// What of the parent may not work in it.
+    /// State of the parent that may not work in the branch.
     pub hazards: Vec<Hazard>,
-    /// What took how long, milliseconds.
+    /// Duration of each step, in milliseconds.
     pub ms: BTreeMap<String, u64>,
 }

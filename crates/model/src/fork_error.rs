@@ -1,6 +1,6 @@
-//! Why a fork fails.
+//! Errors of forks.
 
-/// Why a fork failed, in a stable word.
+/// Reason why a fork failed, as a stable code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ForkError {
@@ -10,7 +10,7 @@ pub enum ForkError {
     Hazard,
     /// This kernel, or its shim, cannot be forked.
     Unsupported,
-    /// Its files are larger than the caller allows to be copied.
+    /// The files are larger than the caller's bound for a copy.
     FilesTooLarge,
     /// The branch did not answer.
     ProbeFailed,
@@ -40,10 +40,10 @@ impl ForkError {
 pub struct Hazard {
     /// `native-thread`, `process-pool`, `cuda` …
     pub kind: String,
-    /// Which one.
+    /// Name of the hazard.
     pub name: String,
     /// For people, one line.
     pub detail: String,
-    /// Whether it refuses a fork under every policy.
+    /// True if it prevents a fork under every policy.
     pub refuses: bool,
 }

@@ -7,6 +7,6 @@ use serde::{Deserialize, Serialize};
 pub struct HeldKernel {
     /// The template.
     pub template: String,
-    /// Its number in the pool, which no other one ever has.
+    /// Number of the kernel in the pool, never reused.
     pub member: u64,
 }

@@ -5,7 +5,7 @@ use crate::{JupyterSessionId, KernelId, KernelModel};
 /// A Jupyter session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionModel {
-    /// Its identifier.
+    /// Id of the Jupyter session.
     pub id: JupyterSessionId,
     /// The client's path; at most one session has it.
     pub path: String,
@@ -13,11 +13,11 @@ pub struct SessionModel {
     pub name: String,
     /// `notebook`, `console`, `file` …
     pub kind: String,
-    /// Its kernel.
+    /// Kernel of the session.
     pub kernel: KernelModel,
 }
 
-/// Which kernel a session is to have.
+/// Selection of a session's kernel: an existing one, or a kernelspec.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KernelRef {
     /// An existing kernel; wins over `name`. On creation an unknown id starts a kernel with that id.
@@ -26,7 +26,7 @@ pub struct KernelRef {
     pub name: Option<String>,
 }
 
-/// What a caller asks of a new Jupyter session.
+/// Request for a new Jupyter session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NewSession {
     /// The client's path, not empty.
@@ -35,13 +35,13 @@ pub struct NewSession {
     pub kind: String,
     /// A name for people.
     pub name: Option<String>,
-    /// Its kernel.
+    /// Kernel to use or to start.
     pub kernel: KernelRef,
     /// Variables for a kernel that is started for it.
     pub env: std::collections::BTreeMap<String, String>,
 }
 
-/// What a caller changes of a Jupyter session; `None` leaves a field as it is.
+/// Change of a Jupyter session; `None` keeps a field.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SessionPatch {
     /// New path.

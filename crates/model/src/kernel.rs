@@ -12,7 +12,7 @@ use crate::{KernelId, Secrets, from_micros};
 /// A kernel, as it is now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KernelModel {
-    /// Its identifier.
+    /// Id of the kernel.
     pub id: KernelId,
     /// The kernelspec's name.
     pub name: String,
@@ -22,7 +22,7 @@ pub struct KernelModel {
     pub execution_state: ExecutionState,
     /// Attached clients.
     pub connections: u32,
-    /// Why it is in this state, where that needs saying: the cause of death, a restart that followed a crash.
+    /// Reason for the state, if there is one: the cause of death, or of an automatic restart.
     pub reason: Option<String>,
     /// It runs and does not answer; `None` for one that answers or is only busy.
     pub unresponsive: Option<Unresponsive>,
@@ -30,16 +30,16 @@ pub struct KernelModel {
     pub incarnation: u32,
 }
 
-/// That a kernel does not answer.
+/// Report of a kernel that does not respond.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unresponsive {
     /// Since when, microseconds since 1970.
     pub since_micros: u64,
-    /// What it leaves unanswered.
+    /// Request or signal that the kernel does not answer.
     pub problem: Unanswered,
 }
 
-/// What a kernel leaves unanswered.
+/// Request or signal that a kernel does not answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Unanswered {
@@ -61,7 +61,7 @@ impl Unanswered {
         }
     }
 
-    /// What is the matter and what can be done about it, in a sentence each.
+    /// The problem and a remedy, one sentence each.
     pub fn advice(self) -> &'static str {
         match self {
             Self::Heartbeat => {
@@ -98,11 +98,11 @@ pub enum ExecutionState {
     Idle,
     /// Working on a request.
     Busy,
-    /// Its process ended and a new one is being started.
+    /// The process has ended, and a new one is being started.
     Restarting,
-    /// Its process ended permanently.
+    /// The process has ended permanently.
     Dead,
-    /// Its sandbox is not connected (yet).
+    /// The sandbox is not connected (yet).
     Unknown,
     /// The session has ended and its log is kept. Of sessions of the native API only; Jupyter knows no such word.
     Ended,
@@ -129,12 +129,12 @@ impl fmt::Display for ExecutionState {
     }
 }
 
-/// What a caller asks of an additional kernel of a session.
+/// Request for an additional kernel of a session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NewKernel {
     /// A kernelspec, that of the session's first kernel if `None`.
     pub kernelspec: Option<String>,
-    /// Where it works, below the session's work directory or absolute, as the sandbox sees it; that directory if `None`.
+    /// Work directory: absolute inside the sandbox, or relative to the session's work directory. `None`: the session's work directory.
     pub cwd: Option<String>,
     /// Variables for this kernel alone, over those of its kernelspec and of the session's template. Those that the session
     /// was started with are its first kernel's.

@@ -21,11 +21,11 @@ pub struct KernelSpecs {
 pub struct KernelSpec {
     /// Name of its directory; matches `[\w.\-%]+`.
     pub name: String,
-    /// Its `kernel.json`.
+    /// Content of `kernel.json`.
     pub spec: KernelJson,
     /// Key (`logo-64x64`, `kernel.js`) → file name within `dir`.
     pub resources: BTreeMap<String, String>,
-    /// Where it was found, for the engine alone.
+    /// Directory on the host; only the engine uses it.
     pub dir: PathBuf,
     /// One line if it is known that it cannot be started.
     pub problem: Option<String>,
@@ -43,7 +43,7 @@ pub struct KernelJson {
     /// Language name, `python`.
     #[serde(default)]
     pub language: String,
-    /// How the kernel wants to be interrupted.
+    /// Method to interrupt the kernel.
     #[serde(default)]
     pub interrupt_mode: InterruptMode,
     /// Variables; values may use `${NAME}`.
@@ -52,12 +52,12 @@ pub struct KernelJson {
     /// Free; the engine reads `cull_idle_timeout` and `himalia`.
     #[serde(default)]
     pub metadata: Map<String, Value>,
-    /// Everything else (`kernel_protocol_version` …), shown as it stands.
+    /// Additional members (`kernel_protocol_version` …), unchanged.
     #[serde(flatten)]
     pub other: Map<String, Value>,
 }
 
-/// How a kernel wants to be interrupted (`interrupt_mode`).
+/// Method to interrupt a kernel (`interrupt_mode`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum InterruptMode {
@@ -71,7 +71,7 @@ pub enum InterruptMode {
 /// A file of a kernelspec's directory.
 #[derive(Clone, Debug)]
 pub struct SpecFile {
-    /// Its name within the directory.
+    /// File name within the directory.
     pub name: String,
     /// At most 8 MiB.
     pub bytes: Bytes,

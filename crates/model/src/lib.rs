@@ -63,10 +63,10 @@ pub use mount::MountTemplate;
 pub use packages::PackageIndex;
 pub use panic_text::panic_text;
 pub use peer_sessions::PeerSessions;
-pub use principal::{Action, MAX_PRINCIPAL_CHARS, OPERATOR, Object, Principal, Scope, Via};
+pub use principal::{Action, CallOrigin, MAX_PRINCIPAL_CHARS, OPERATOR, Object, Principal, Scope};
 pub use session::{
-    GivenVariables, Origin, Role, SandboxConfig, Secrets, Session, SessionChange, SessionEnd, SessionInfo,
-    SessionOwner, Sought, StartKey, StartPath, StartSession, TimeChange, ToolServerSession,
+    GivenVariables, Origin, ResourceRef, Role, SandboxConfig, Secrets, Session, SessionChange, SessionEnd,
+    SessionInfo, SessionOwner, StartKey, StartPath, StartSession, TimeChange, ToolServerSession,
 };
 pub use skill_access::SkillAccess;
 pub use status::{PoolStatus, ProvisionerInfo};

@@ -20,7 +20,7 @@ pub const MAX_LLMS_OF_TEMPLATE: usize = 64;
 /// Most characters of the name of a model, here and at its server.
 const MAX_NAME: usize = 64;
 const MAX_UPSTREAM_NAME: usize = 256;
-/// How long a call may take by default, and at most.
+/// Default and upper bound of the duration of a call.
 const CALL_TIME: Duration = Duration::from_mins(10);
 const MAX_CALL_TIME: Duration = Duration::from_hours(1);
 /// Tokens of one answer, at most.
@@ -30,10 +30,10 @@ const MAX_OUTPUT_TOKENS: u64 = 10_000_000;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OutputLimitName {
-    /// That of `OpenAI`.
+    /// The name that `OpenAI` uses.
     #[default]
     MaxCompletionTokens,
-    /// Its former name, which other servers have.
+    /// The former name, which other servers use.
     MaxTokens,
 }
 
@@ -50,21 +50,21 @@ impl OutputLimitName {
 /// A model behind an API like that of `OpenAI`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LlmConfig {
-    /// Its name in sessions: `[A-Za-z0-9][A-Za-z0-9._-]{0,63}`.
+    /// Name in sessions: `[A-Za-z0-9][A-Za-z0-9._-]{0,63}`.
     pub name: String,
     /// The base of the API, such as `https://api.example.org/v1`.
     pub url: HttpUrl,
-    /// Its name at the server.
+    /// Name at the server.
     pub model: String,
     /// The name of the credential that is added to its requests.
     pub credential: Option<String>,
-    /// Whose sessions may use it: a tenant, or `operator` for all.
+    /// Tenant whose sessions may use the model, or `operator` for all.
     pub owner: String,
-    /// What it costs. `None`: that is not known.
+    /// Prices; `None`: unknown.
     pub prices: Option<Prices>,
     /// Most tokens of an answer.
     pub max_output_tokens: Option<u64>,
-    /// How its server calls that bound.
+    /// Name of the request's member that bounds the output.
     pub output_limit: OutputLimitName,
     /// Longest wait for an answer, the whole of a stream included.
     pub call_time: Duration,
@@ -76,19 +76,19 @@ pub struct LlmConfig {
 pub struct LlmFields {
     /// The base of the API.
     pub url: Option<String>,
-    /// Its name at the server. Default: its own.
+    /// Name at the server. Default: the name in sessions.
     pub model: Option<String>,
     /// The name of a credential.
     pub credential: Option<String>,
     /// The tenant whose sessions may use it. Default: all may.
     pub tenant: Option<String>,
-    /// What a million tokens cost that it reads.
+    /// Price of a million input tokens.
     pub input_price: Option<f64>,
-    /// What a million tokens cost that it writes.
+    /// Price of a million output tokens.
     pub output_price: Option<f64>,
     /// Most tokens of an answer.
     pub max_output_tokens: Option<u64>,
-    /// How its server calls that bound. Default: `max_completion_tokens`.
+    /// Name of the request's member that bounds the output. Default: `max_completion_tokens`.
     pub output_limit: Option<OutputLimitName>,
     /// Seconds that a call may take. Default: 600.
     pub call_time: Option<u64>,
@@ -167,7 +167,7 @@ fn check_name(name: &str) -> Result<(), String> {
     ))
 }
 
-/// What is asked of a model.
+/// API operation of a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LlmEndpoint {
     /// An answer to messages.
@@ -177,7 +177,7 @@ pub enum LlmEndpoint {
 }
 
 impl LlmEndpoint {
-    /// Its path below the base of the API.
+    /// Path below the base URL of the API.
     pub fn path(self) -> &'static str {
         match self {
             Self::Chat => "chat/completions",

@@ -50,13 +50,13 @@ impl MountTemplate {
         if key == "volume" && !is_volume(&filled) {
             return Err((
                 key,
-                format!("{text:?} is no name: letters, digits, '.', '_' and '-'"),
+                format!("{text:?} must be a volume name: letters, digits, '.', '_' and '-'"),
             ));
         }
         Ok(this)
     }
 
-    /// What of it does not depend on who starts a session.
+    /// Part of the mount that is the same for every caller.
     pub fn common(&self) -> SharedMount {
         if !self.is_personal() {
             return self.0.clone();
@@ -74,7 +74,7 @@ impl MountTemplate {
         mount
     }
 
-    /// Whether a part of it is a tenant's or a caller's own, so that it is not known before a session is started.
+    /// Returns true if a part depends on the tenant or caller, and is unknown before a session starts.
     pub fn is_personal(&self) -> bool {
         match &self.0.source {
             MountSource::Directory { subdirectory, .. } | MountSource::Claim { subdirectory, .. } => {
@@ -97,7 +97,8 @@ impl MountTemplate {
         mount
     }
 
-    /// Whether a sandbox that writes here could replace a directory on the way to that of the other mount, and so decide what that shows.
+    /// Returns true if a sandbox that writes here could replace a directory above the other mount's path, and so choose the content of that
+    /// mount.
     pub fn can_redirect(&self, other: &Self) -> bool {
         let (Some(own), Some(other)) = (self.path(), other.path()) else {
             return false;
@@ -142,7 +143,7 @@ fn fill(text: &str, tenant: &str, caller: &str) -> String {
     text.replace(TENANT, &safe(tenant)).replace(CALLER, &safe(caller))
 }
 
-/// Whether the engine takes it as the name of a volume.
+/// Returns true for a name that the container engine accepts as a volume.
 fn is_volume(name: &str) -> bool {
     name.len() > 1
         && name

@@ -7,13 +7,13 @@ use crate::network::{Access, AllowList, Host};
 /// An index of packages, as the operator names it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct PackageIndex {
-    /// Its base URL, which may have a user name and a password.
+    /// Base URL, with an optional user name and password.
     pub url: String,
-    /// Its host.
+    /// Host of the URL.
     pub host: Host,
-    /// Its port.
+    /// Port of the URL.
     pub port: u16,
-    /// Whether it is reached without TLS.
+    /// True for HTTP without TLS.
     pub plain: bool,
     /// Bytes of files that are kept.
     pub cache_bytes: u64,
@@ -38,7 +38,7 @@ impl PackageIndex {
         let (host, port) = match place.rsplit_once(':') {
             Some((host, port)) if !port.ends_with(']') => {
                 let port = port.parse().ok().filter(|port| *port > 0);
-                (host, port.ok_or("has a port that is none")?)
+                (host, port.ok_or("has a port that is not 1 to 65535")?)
             }
             _ => (place, if plain { 80 } else { 443 }),
         };
@@ -52,12 +52,12 @@ impl PackageIndex {
         })
     }
 
-    /// Whether a session with this list may use it.
+    /// Returns true if a session with this allow list may use the index.
     pub fn is_permitted(&self, list: &AllowList) -> bool {
         list.permits(&self.host, self.port, self.access())
     }
 
-    /// What a session does with it.
+    /// Access that a session needs to read the index.
     pub fn access(&self) -> Access<'static> {
         if self.plain {
             Access::Request("GET")

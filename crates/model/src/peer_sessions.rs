@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// What the other replicas say of their sessions, in the extensions of a request that lists those of all replicas.
+/// Sessions of the other replicas, as an extension of a request that lists the sessions of all replicas.
 #[derive(Clone, Debug, Default)]
 pub struct PeerSessions {
     /// As `GET /v1/sessions` shows each of them.

@@ -14,7 +14,7 @@ pub const OPERATOR: &str = "operator";
 /// Characters of the name of a tenant or of a caller.
 pub const MAX_PRINCIPAL_CHARS: usize = 64;
 
-/// What a token is good for. A scope includes those before it.
+/// Permission of a token. A scope includes those before it.
 #[derive(
     Clone,
     Copy,
@@ -39,7 +39,7 @@ pub enum Scope {
 }
 
 impl Scope {
-    /// Its name, as callers and the store have it.
+    /// Name in the API and in the database.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Read => "read",
@@ -56,7 +56,7 @@ impl std::str::FromStr for Scope {
         [Self::Read, Self::Execute, Self::Admin]
             .into_iter()
             .find(|scope| scope.as_str() == text)
-            .ok_or_else(|| EngineError::bad_request("scope", "is none of read, execute, admin"))
+            .ok_or_else(|| EngineError::bad_request("scope", "must be one of read, execute, admin"))
     }
 }
 
@@ -76,17 +76,17 @@ pub struct Principal {
     /// When its token expires, microseconds since 1970.
     expires_micros: Option<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    via: Option<Box<Via>>,
+    via: Option<Box<CallOrigin>>,
 }
 
-/// How a call came to the gateway, for logs. It says nothing of what the caller is or may do.
+/// Origin of a call, for logs. It has no influence on permissions.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Via {
+pub struct CallOrigin {
     /// Address of the client, or of the proxy in front of it.
     pub peer: Option<SocketAddr>,
-    /// Which token or sign-in was shown: a name or a part of a hash, never a token.
+    /// Token or sign-in of the call: a name or a part of a hash, never a token.
     pub credential: Option<String>,
-    /// What the tokens of sandboxes and the sign-ins of this credential are kept under; it says nothing of the credential.
+    /// Key under which sandbox tokens and sign-ins of this credential are stored. It does not reveal the credential.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mark: Option<String>,
     /// The id of the request.
@@ -159,7 +159,7 @@ impl Principal {
         })
     }
 
-    /// Who acts where code in a session does: the caller who started it, who runs code and no more.
+    /// Principal for code in a session: the caller who started the session, with the permission to run code only.
     pub fn of_session(session: &Session) -> Self {
         let of_caller = Self::of_owner(&session.owner, &session.started_by);
         // The operator itself, or a caller that was not noted.
@@ -182,7 +182,7 @@ impl Principal {
         }
     }
 
-    /// What it may do.
+    /// Permission of the principal.
     pub fn scope(&self) -> Scope {
         self.scope
     }
@@ -200,7 +200,7 @@ impl Principal {
 
     /// The same, whose call came this way.
     #[must_use]
-    pub fn came(self, via: Via) -> Self {
+    pub fn came(self, via: CallOrigin) -> Self {
         Self {
             via: Some(Box::new(via)),
             ..self
@@ -231,12 +231,12 @@ impl Principal {
         self.via.as_ref().and_then(|via| via.held.as_ref())
     }
 
-    /// How its call came, if that is known.
-    pub fn via(&self) -> Option<&Via> {
+    /// Origin of the call, if known.
+    pub fn via(&self) -> Option<&CallOrigin> {
         self.via.as_deref()
     }
 
-    /// Whether it may change nothing.
+    /// Returns true if the principal cannot change anything.
     pub fn is_read_only(&self) -> bool {
         self.scope == Scope::Read
     }
@@ -257,17 +257,17 @@ impl Principal {
         &self.owner
     }
 
-    /// Whether this is the operator.
+    /// Returns true for the operator.
     pub fn is_operator(&self) -> bool {
         self.owner == OPERATOR
     }
 
-    /// Whether an object of this owner is there for it.
+    /// Returns true if objects of this owner are visible to the principal.
     pub fn sees(&self, owner: &str) -> bool {
         self.is_operator() || self.owner == owner
     }
 
-    /// Who changes an object of this owner: what is made for the object belongs to its owner, also when the operator has it made.
+    /// Principal that acts for this owner. Objects that the operator creates for a tenant belong to the tenant.
     #[must_use]
     pub fn in_place_of(&self, owner: &str) -> Self {
         Self {
@@ -297,7 +297,7 @@ fn check_name(field: &'static str, text: &str) -> Result<(), EngineError> {
     Ok(())
 }
 
-/// What a command does.
+/// Effect of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
     /// See that it exists, and its state.
@@ -337,12 +337,12 @@ impl Action {
     }
 }
 
-/// What a command acts on.
+/// Object of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Object<'a> {
     /// The gateway as a whole: its lists and its status. A list has what its reader sees.
     Gateway,
-    /// What all tenants share and the operator keeps: pools, what is left of ended sessions.
+    /// Objects of the operator that all tenants share: pools and the data of ended sessions.
     Upkeep,
     /// Access tokens.
     Tokens,
@@ -354,7 +354,7 @@ pub enum Object<'a> {
     Skills,
     /// Workflows of a tenant, and their runs.
     Workflows,
-    /// What starts runs of skills for a tenant.
+    /// Schedules and webhooks of a tenant, which start runs of skills.
     Schedules,
     /// All kernels, for creating one.
     Kernels,
@@ -385,9 +385,9 @@ mod tests {
 
     #[test]
     fn a_principal_is_the_same_however_its_call_came() {
-        let via = Via {
+        let via = CallOrigin {
             request: Some("r".to_owned()),
-            ..Via::default()
+            ..CallOrigin::default()
         };
         let (ada, came) = (
             Principal::of_tenant("acme", "ada").unwrap(),

@@ -31,7 +31,7 @@ pub enum Origin {
     V1,
 }
 
-/// How a session's first process came to be.
+/// Origin of a session's first process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum StartPath {
@@ -64,7 +64,7 @@ impl fmt::Display for StartPath {
     }
 }
 
-/// What a caller asks of a new session.
+/// Request for a new session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StartSession {
     /// Template, or else kernelspec; `None` = the configured default kernelspec.
@@ -118,7 +118,7 @@ pub struct StartSession {
     pub starter: Option<Box<Starter>>,
 }
 
-/// What is stored of the key of a start.
+/// Stored form of the idempotency key of a start.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StartKey {
     /// A hash of caller and key.
@@ -137,11 +137,11 @@ impl fmt::Debug for Secrets {
     }
 }
 
-/// What a kernel is to its session.
+/// Role of a kernel in its session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// Its first kernel, which has the session's id, and ends with it.
+    /// First kernel. It has the id of the session and ends with it.
     #[default]
     Session,
     /// The same of a session that is a fork of another one, in the sandbox of that.
@@ -166,7 +166,7 @@ pub struct Session {
     pub started_by: String,
     /// Through which interface it was started.
     pub origin: Origin,
-    /// Its owner's name for it; no other living session of that owner has it.
+    /// Name that the owner gave the session; unique among the owner's living sessions.
     pub name: Option<String>,
     /// When its start was requested, microseconds since 1970.
     pub created_micros: u64,
@@ -176,34 +176,34 @@ pub struct Session {
     pub kernelspec: String,
     /// Kind of the provisioner: `local`, `docker`.
     pub provisioner: String,
-    /// Its sandbox.
+    /// Configuration of the sandbox.
     pub sandbox: SandboxConfig,
     /// The working directory, as the kernel sees it.
     pub cwd: String,
-    /// How its first process was started.
+    /// Origin of the first process.
     pub start_path: StartPath,
-    /// Why it did not come from the pool of its template, one line; `None` where there is none or where it did.
+    /// Reason why the pool was not used, one line; `None`: there is no pool, or it was used.
     pub start_reason: Option<String>,
     /// From the request to the running process, milliseconds; 0 for one that an earlier gateway had started.
     pub start_ms: u64,
-    /// Whether this describes a session, a fork, or an additional kernel.
+    /// Role: a session, a fork or an additional kernel.
     pub role: Role,
-    /// Of a fork: the session that was forked, which may have ended. They share the sandbox: limits, network and end. Of an
-    /// additional kernel: its session.
+    /// For a fork: the session that was forked, which may have ended. Both share the sandbox: limits, network and end. For an additional
+    /// kernel: its session.
     pub parent: Option<SessionId>,
     /// Idle for so long, it is ended.
     pub idle_timeout: Option<Duration>,
     /// When it is ended whatever it does, microseconds since 1970.
     pub expires_micros: Option<u64>,
-    /// Its owner's labels.
+    /// Labels that the owner gave the session.
     pub labels: BTreeMap<String, String>,
     /// The key of its start, if it had one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start_key: Option<StartKey>,
-    /// Where it is in a tree of sessions, if code of another session has started it.
+    /// Position in a tree of sessions, if code of another session started this one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tree: Option<TreePlace>,
-    /// How far the tree of sessions may grow that its code starts.
+    /// Bounds of the tree of sessions that its code may start.
     pub tree_limits: TreeLimits,
     /// The server of tools whose program runs in it, if a gateway has started it for one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -235,17 +235,17 @@ impl Session {
         self.expires_micros.map(from_micros)
     }
 
-    /// Whether it continues in another sandbox when its own has ended: a session of `/v1`, unless it is a fork of another one.
+    /// Returns true for sessions that continue in a new sandbox when their sandbox ends: sessions of `/v1` that are not forks.
     pub fn outlives_sandbox(&self) -> bool {
         self.origin == Origin::V1 && self.role == Role::Session
     }
 
-    /// Whether this is an additional kernel of that session.
+    /// Returns true for an additional kernel of that session.
     pub fn is_additional_of(&self, session: SessionId) -> bool {
         self.role == Role::Additional && self.parent == Some(session)
     }
 
-    /// What its sandbox may use of the host's memory in all, in bytes ([`SessionLimits::memory_total`]).
+    /// Upper bound of the sandbox's memory on the host, in bytes ([`SessionLimits::memory_total`]).
     pub fn memory_total(&self) -> Option<u64> {
         let sandbox = &self.sandbox;
         sandbox
@@ -274,9 +274,9 @@ pub struct SandboxConfig {
     pub isolation: Isolation,
     /// The limits of the session.
     pub limits: SessionLimits,
-    /// Who enforces them.
+    /// Mechanisms that enforce the limits.
     pub enforcement: LimitReport,
-    /// What of the network it sees.
+    /// Network of the sandbox.
     pub network: Network,
     /// With [`Network::Allow`]: what it may reach.
     pub allow: AllowList,
@@ -290,20 +290,20 @@ pub struct SandboxConfig {
     pub skills: SkillAccess,
     /// Models that it may use.
     pub models: Box<LlmPolicy>,
-    /// Its programs reach the services of the gateway, although it has no network.
+    /// True if programs reach the sandbox API although the sandbox has no network.
     pub door: bool,
-    /// Its image, where one was named.
+    /// Image, if one was named.
     pub image: Option<String>,
-    /// Of the image that the sandbox was started from.
+    /// Digest of the image from which the sandbox was started.
     pub image_digest: Option<String>,
-    /// Of the environment that its kernel's program is in, if a gateway built that.
+    /// Hash of the lock file of the kernel's environment, if a gateway built it.
     pub lock_hash: Option<String>,
-    /// What becomes of its files.
+    /// Lifetime of the files.
     pub files: FilesMode,
     /// The name under which the provisioner keeps its files, that of the session that they were created for: branches have
     /// their parent's.
     pub kept_files: Option<String>,
-    /// What its caller gave for its first process, for a start in another sandbox.
+    /// Variables that the caller gave for the first process, needed to start another sandbox.
     pub given: GivenVariables,
 }
 
@@ -318,14 +318,14 @@ pub struct GivenVariables {
 }
 
 impl SandboxConfig {
-    /// Whether the shim is the proxy of its programs.
+    /// Returns true if the shim is the proxy of the sandbox's programs.
     pub fn has_proxy(&self) -> bool {
         self.network == Network::Allow || self.door
     }
 }
 
 impl GivenVariables {
-    /// What is kept of the variables of a start.
+    /// Variables of a start, with the names of its secrets but without their values.
     pub fn of(env: &BTreeMap<String, String>, secrets: &Secrets) -> Self {
         Self {
             env: env.clone(),
@@ -337,11 +337,11 @@ impl GivenVariables {
 /// A session as commands show it: what it is, the state of its first kernel, and its end.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SessionInfo {
-    /// What it is.
+    /// The session as it is stored.
     pub session: Session,
-    /// Its first kernel; the session's id is the kernel's.
+    /// First kernel, whose id is the id of the session.
     pub kernel: KernelModel,
-    /// Its end; `None` while it lives. The cause is the kernel's `reason`.
+    /// End of the session; `None` while it lives. The cause is the kernel's `reason`.
     pub end: Option<SessionEnd>,
 }
 
@@ -354,7 +354,7 @@ impl SessionInfo {
 
 /// Something that is at one replica of the gateway.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Sought {
+pub enum ResourceRef {
     /// The kernel with this id, also an additional one, or one whose log alone is kept.
     Kernel(KernelId),
     /// The session with this id or name.
@@ -367,21 +367,21 @@ pub enum Sought {
     JupyterPath(String),
 }
 
-/// Which replica of the gateway has it.
+/// Replica of the gateway that owns a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SessionOwner {
     /// This one.
     Here,
     /// Another one, which lives.
     Replica {
-        /// Its name.
+        /// Name of the replica.
         name: String,
-        /// Where it listens for other replicas: `host:port`; `None`: nowhere.
+        /// Address for other replicas, `host:port`; `None`: the replica accepts no requests.
         address: Option<String>,
     },
     /// One whose lease has ended, and whose sessions no other one has yet.
     Gone {
-        /// Its name.
+        /// Name of the replica.
         name: String,
     },
 }
@@ -395,7 +395,7 @@ pub struct SessionEnd {
     pub kept_until: OffsetDateTime,
 }
 
-/// What is changed of a session.
+/// Change of a session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SessionChange {
     /// Marks that are set, and (`None`) those that are taken away.
@@ -408,7 +408,7 @@ pub struct SessionChange {
     pub allow: Option<AllowList>,
 }
 
-/// What is done to a time of a session.
+/// Change of a session's time limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TimeChange {
     /// It stays as it is.

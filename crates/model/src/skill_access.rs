@@ -1,10 +1,10 @@
-//! Which skills code in a session may run.
+//! Skills that code in a session may run.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// What code in a session may run.
+/// Skills that code in a session may run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SkillAccess {
@@ -18,7 +18,7 @@ pub enum SkillAccess {
 }
 
 impl SkillAccess {
-    /// Whether there are none.
+    /// Returns true if no skill is allowed.
     pub fn is_none(&self) -> bool {
         *self == Self::None
     }

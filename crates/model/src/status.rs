@@ -11,7 +11,7 @@ pub struct PoolStatus {
     pub ready: u32,
     /// Kernels that are being started.
     pub starting: u32,
-    /// How many are wanted now: between `size` and `max`, as claims come.
+    /// Current target number of kernels, between `size` and `max`; it follows the rate of claims.
     pub target: u32,
     /// `pool.size` of the template.
     pub size: u32,
@@ -23,7 +23,7 @@ pub struct PoolStatus {
     pub misses: u64,
     /// Starts that failed.
     pub failures: u64,
-    /// Why the latest start failed; `None` once one has succeeded again.
+    /// Error of the latest start; `None` after a success.
     pub problem: Option<String>,
 }
 
@@ -34,6 +34,6 @@ pub struct ProvisionerInfo {
     pub kind: String,
     /// The level of its sandboxes, of those with the default runtime.
     pub isolation: Isolation,
-    /// Who enforces limits.
+    /// Mechanisms that enforce the limits.
     pub enforcement: LimitReport,
 }

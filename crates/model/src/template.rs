@@ -13,15 +13,15 @@ use crate::tool_policy::ToolPolicy;
 use crate::tree::TreeLimits;
 use crate::{LlmPolicy, MountTemplate};
 
-/// What a kernel is made from: a kernelspec, the sandbox around it, its limits, and how many are kept warm.
+/// Template of kernels: a kernelspec, the sandbox, its limits, and the size of the pool.
 ///
-/// Every kernelspec that no template of its name hides is a template too, with [`Template::default`] or what
-/// [`EngineConfig::defaults`](crate::EngineConfig::defaults) says instead.
+/// A kernelspec without a template of the same name is a template too, with [`EngineConfig::defaults`](crate::EngineConfig::defaults) or
+/// else [`Template::default`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Template {
     /// The kernelspec; `None` is the configured default, or the kernelspec itself for an implicit template.
     pub kernelspec: Option<String>,
-    /// Who makes the sandbox.
+    /// Provisioner of the sandbox.
     pub provisioner: ProvisionerChoice,
     /// Image of the root, for `docker`; `None` is the provisioner's own.
     pub image: Option<String>,
@@ -32,10 +32,10 @@ pub struct Template {
     pub runtime: Option<String>,
     /// The weakest isolation that will do. Callers may ask for more, never for less.
     pub isolation: Isolation,
-    /// What of the network kernels see. `Allow` is what [`Self::allow`] names. `Open` needs `docker` and a name in
+    /// Network of the sandbox. `Allow` permits the hosts of [`Self::allow`]. `Open` needs `docker` and a name in
     /// [`EngineConfig::networks`](crate::EngineConfig::networks).
     pub network: Network,
-    /// What kernels may reach through the gateway, if `network` is [`Network::Allow`]. Callers may ask for less.
+    /// Hosts that kernels may reach through the gateway if `network` is [`Network::Allow`]. Callers may request fewer.
     pub allow: AllowList,
     /// Credentials that kernels may use, if `network` is [`Network::Allow`]. Callers may ask for less.
     pub credentials: Vec<TemplateCredential>,
@@ -43,20 +43,20 @@ pub struct Template {
     pub intercept: Intercept,
     /// Tools that its sessions may use. Callers may ask for fewer.
     pub tools: ToolPolicy,
-    /// Whether code of its sessions may run skills.
+    /// True if code of the sessions may run skills.
     pub skills: bool,
-    /// How far the tree of sessions may grow that code of its sessions starts.
+    /// Bounds of the tree of sessions that code of the sessions may start.
     pub tree: TreeLimits,
     /// Models that its sessions may use.
     pub models: Box<LlmPolicy>,
     /// Networks that callers may ask for instead, in [`EngineConfig::networks`](crate::EngineConfig::networks); as
     /// [`Self::images`].
     pub networks: Vec<String>,
-    /// What is mounted into its sandboxes: names of [`EngineConfig::mounts`](crate::EngineConfig::mounts).
+    /// Mounts of the sandboxes: names of [`EngineConfig::mounts`](crate::EngineConfig::mounts).
     pub mounts: Vec<String>,
     /// Limits of a session that asks for nothing.
     pub limits: SessionLimits,
-    /// Which sizes of `limits` are defaults.
+    /// Sizes of `limits` that are defaults.
     pub usual_sizes: UsualSizes,
     /// The most that a session may ask for; a field that is `None` allows no more than `limits` gives.
     pub max: SessionLimits,
@@ -70,12 +70,12 @@ pub struct Template {
     pub env: BTreeMap<String, String>,
     /// Modules that a zygote imports before its first fork.
     pub preload: Vec<String>,
-    /// What becomes of the files.
+    /// Lifetime of the files.
     pub files: FilesMode,
-    /// How many kernels are kept ready.
+    /// Size of the pool.
     pub pool: PoolConfig,
-    /// Those that may share a zygote, and with it memory pages. `None`: everybody where there are no tenants, else each
-    /// tenant for itself, and kernels of a pool, which may become any tenant's, are no forks of a zygote.
+    /// Trust domain: kernels in it may share a zygote, and thus memory pages. `None`: one for the gateway if there are no tenants, else one
+    /// per tenant. Pooled kernels, which any tenant may get, are then not forked from a zygote.
     pub trust_domain: Option<String>,
 }
 
@@ -112,7 +112,7 @@ impl Default for Template {
     }
 }
 
-/// Which provisioner makes a sandbox.
+/// Provisioner that creates a sandbox.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub enum ProvisionerChoice {
@@ -135,14 +135,14 @@ impl TryFrom<String> for ProvisionerChoice {
     }
 }
 
-/// What becomes of the files in a work directory.
+/// Lifetime of the files in a work directory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum FilesMode {
-    /// They end with the sandbox.
+    /// Files end with the sandbox.
     #[default]
     Ephemeral,
-    /// They survive its sandbox, and end with the session.
+    /// Files survive the sandbox and end with the session.
     Session,
 }
 
@@ -198,8 +198,8 @@ pub fn usual_shm(memory: u64) -> u64 {
 }
 
 impl SessionLimits {
-    /// What a sandbox with these limits may use of the host's memory, in bytes: its own limit and, where it has a root of its
-    /// own, the file systems in memory beside it. `None`: there is no limit.
+    /// Upper bound of a sandbox's memory on the host, in bytes: the memory limit, plus the sizes of its file systems in memory if it has a
+    /// root of its own. `None`: no limit.
     pub fn memory_total(&self, files: FilesMode, has_root: bool) -> Option<u64> {
         let in_memory = if has_root {
             let disk = self.disk_bytes.filter(|_| files == FilesMode::Ephemeral);
@@ -212,13 +212,13 @@ impl SessionLimits {
     }
 }
 
-/// How many kernels of a template are kept ready.
+/// Size of the pool of a template.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolConfig {
-    /// How many at rest; 0 is no pool.
+    /// Number of idle kernels; 0: no pool.
     pub size: u32,
-    /// How many at most while claims come fast, those that are being started included. At least `size`. Pooled
-    /// kernels do not count towards `max_kernels`; a claim takes a place there.
+    /// Upper bound while claims are frequent, with starting kernels; at least `size`. Pooled kernels are not counted in `max_kernels`,
+    /// claimed ones are.
     pub max: u32,
     /// One that waited for so long is replaced.
     pub max_age: Duration,
@@ -237,13 +237,13 @@ impl Default for PoolConfig {
 /// A template as a caller sees it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TemplateInfo {
-    /// Its name.
+    /// Name of the template.
     pub name: String,
-    /// Whether it is only a kernelspec's implicit one.
+    /// True for the implicit template of a kernelspec.
     pub implicit: bool,
-    /// What its [`Template::mounts`] name.
+    /// Mounts that [`Template::mounts`] names.
     pub mounts: Vec<MountTemplate>,
-    /// What it says.
+    /// Settings of the template.
     pub template: Template,
 }
 

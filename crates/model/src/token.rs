@@ -7,18 +7,18 @@ use uuid::Uuid;
 
 use crate::Scope;
 
-/// What a caller asks for.
+/// Request for a new access token.
 #[derive(Clone, Debug)]
 pub struct NewToken {
     /// The tenant that it is for; `None`: that of its maker.
     pub tenant: Option<String>,
-    /// Whose it is: the name of a caller of that tenant, which executions and the log show.
+    /// Name of the caller within the tenant, shown at executions and in the log.
     pub caller: String,
-    /// What it is good for.
+    /// Permission of the token.
     pub scope: Scope,
-    /// What it is for, in one line for people.
+    /// Purpose, one line for people.
     pub description: String,
-    /// How long it lasts; `None`: until it is revoked, or as long as the token of its maker.
+    /// Lifetime; `None`: until it is revoked, or the lifetime of its creator's token.
     pub lifetime: Option<Duration>,
 }
 
@@ -27,15 +27,15 @@ pub struct NewToken {
 pub struct AccessToken {
     /// By which it is revoked.
     pub id: Uuid,
-    /// Its tenant, or `operator`.
+    /// Tenant, or `operator`.
     pub owner: String,
     /// The caller that its holder is.
     pub caller: String,
-    /// What it is good for.
+    /// Permission of the token.
     pub scope: Scope,
-    /// What it is for.
+    /// Purpose, one line for people.
     pub description: String,
-    /// Who made it, as `tenant/caller`.
+    /// Creator, as `tenant/caller`.
     pub created_by: String,
     /// When it was made.
     pub created: OffsetDateTime,

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// Who calls a tool.
+/// Caller of a tool: the model or code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ToolCaller {
@@ -35,15 +35,15 @@ impl fmt::Display for ToolCaller {
 /// A server of tools, as a session sees it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ApiServer {
-    /// Its name.
+    /// Name of the server.
     pub name: String,
-    /// What it is for.
+    /// Purpose, for a model.
     pub description: String,
-    /// How many of its tools the session may use.
+    /// Number of tools that the session may use.
     pub tools: usize,
-    /// Whether it can be called now.
+    /// True if the server can be called now.
     pub ready: bool,
-    /// Why not.
+    /// Reason why the server cannot be called.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
@@ -60,11 +60,11 @@ pub struct ApiServers {
 /// A tool that was found.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct FoundTool {
-    /// Its name: `server.tool`.
+    /// Id: `server.tool`.
     pub id: String,
-    /// What it does.
+    /// Description, for a model.
     pub description: String,
-    /// Whether it only reads.
+    /// True for a tool that changes nothing.
     pub read_only: bool,
 }
 
@@ -81,9 +81,9 @@ pub struct FoundTools {
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[expect(clippy::struct_excessive_bools, reason = "independent facts of one tool")]
 pub struct ToolInfo {
-    /// Its name: `server.tool`.
+    /// Id: `server.tool`.
     pub id: String,
-    /// What it does.
+    /// Description, for a model.
     pub description: String,
     /// JSON Schema of its arguments, which are an object.
     pub input_schema: Value,
@@ -98,11 +98,11 @@ pub struct ToolInfo {
     pub destructive: bool,
     /// A second call with the same arguments changes nothing more.
     pub idempotent: bool,
-    /// Who may call it: `model`, `code`.
+    /// Allowed callers: `model`, `code`.
     pub callers: Vec<ToolCaller>,
-    /// Whether the policy of the session lets it be called, if need be with an approval.
+    /// True if the policy of the session allows the tool, possibly after an approval.
     pub permitted: bool,
-    /// Whether a person has to approve each call, or the tool for the session.
+    /// True if a person has to approve each call, or the tool for the session.
     pub approval: bool,
     /// All of it for a model, within a budget of characters.
     pub text: String,
@@ -111,9 +111,9 @@ pub struct ToolInfo {
 /// A tool with its schemas, as generated modules need it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ToolSchema {
-    /// Its name in its server.
+    /// Name of the tool on its server.
     pub name: String,
-    /// What it does.
+    /// Description, for a model.
     pub description: String,
     /// JSON Schema of its arguments, which are an object.
     pub input_schema: Value,
@@ -138,7 +138,7 @@ pub struct ServerToolsPage {
 pub struct CallTool {
     /// `server.tool`.
     pub tool: String,
-    /// Its arguments.
+    /// Arguments of the call.
     pub arguments: Map<String, Value>,
     /// Seconds that the call may take, if that is less than its server's.
     pub timeout_s: Option<f64>,
@@ -153,9 +153,9 @@ pub struct CallTool {
 /// A file in a reply.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ToolFile {
-    /// Its type, as the server says. Not checked.
+    /// MIME type that the server reports. Not checked.
     pub mime_type: String,
-    /// Its bytes, base64.
+    /// Content, in base64.
     pub data: String,
 }
 
@@ -164,7 +164,7 @@ pub struct ToolFile {
 pub struct ToolReply {
     /// The number of the call in its session.
     pub call: u64,
-    /// Its structured content; or JSON, if that is what its text is; or its text.
+    /// Structured content; otherwise the text, as JSON if it parses.
     pub content: Value,
     /// Images and other files.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -175,18 +175,18 @@ pub struct ToolReply {
     pub duration_ms: u64,
 }
 
-/// What is wrong with a part of some arguments.
+/// Violation of a tool's schema by one argument.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ArgumentViolation {
-    /// Where, as a JSON Pointer. Empty: the arguments as a whole.
+    /// Position as a JSON Pointer. Empty: all arguments.
     pub path: String,
     /// The keyword of the schema: `required`, `type`, `enum`.
     pub rule: String,
-    /// What is expected, in words.
+    /// Expected value, in words.
     pub text: String,
 }
 
-/// Why a tool was not found, or a call has no reply, in a stable word.
+/// Reason why a tool was not found or a call failed, as a stable code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ToolErrorCode {
     /// The session has no server of this name.
@@ -216,7 +216,7 @@ pub enum ToolErrorCode {
 }
 
 impl ToolErrorCode {
-    /// Its word.
+    /// Code as callers see it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::UnknownServer => "unknown_server",
@@ -250,20 +250,20 @@ impl ToolErrorCode {
     }
 }
 
-/// Why a tool was not found, or a call has no reply.
+/// Reason why a tool was not found or a call failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolError {
     /// In a word.
     pub code: ToolErrorCode,
     /// One line.
     pub message: String,
-    /// What to do, if there is something.
+    /// Remedy, if there is one.
     pub hint: Option<String>,
-    /// Of [`ToolErrorCode::InvalidArguments`].
+    /// Violations; only for [`ToolErrorCode::InvalidArguments`].
     pub violations: Vec<ArgumentViolation>,
     /// The number of the call in its session, if it was begun.
     pub call: Option<u64>,
-    /// Of [`ToolErrorCode::ApprovalNeeded`]: the id of the prompt to a person.
+    /// Id of the prompt to a person; only for [`ToolErrorCode::ApprovalNeeded`].
     pub prompt: Option<String>,
     /// The HTTP status, for [`ToolErrorCode::Failed`], with which the server of the tool answered, if it did not do it.
     pub server_status: Option<u16>,

@@ -1,4 +1,4 @@
-//! Which tools a session may use, and what of them without a person's consent.
+//! Tools that a session may use, and those that need a person's approval.
 
 use std::fmt;
 use std::str::FromStr;
@@ -25,18 +25,18 @@ pub struct ToolPattern {
 }
 
 impl ToolPattern {
-    /// Whether it stands for this tool.
+    /// Returns true if the pattern matches the tool.
     pub fn matches(&self, server: &str, tool: &str) -> bool {
         glob(&self.server, server) && glob(&self.tool, tool)
     }
 
-    /// Whether it stands for all that the other one stands for.
+    /// Returns true if this pattern matches every tool that the other one matches.
     pub fn covers(&self, other: &Self) -> bool {
         // A star of the other one is matched by a star alone.
         glob(&self.server, &other.server) && glob(&self.tool, &other.tool)
     }
 
-    /// What both stand for, if one stands for a part of the other, server and tool each for itself. Of others it is not said.
+    /// Intersection of two patterns, if one contains the other in server and in tool. `None` for all other pairs.
     fn common(&self, other: &Self) -> Option<Self> {
         let narrower = |one: &String, other: &String| match () {
             () if glob(one, other) => Some(other.clone()),
@@ -49,7 +49,7 @@ impl ToolPattern {
         })
     }
 
-    /// Whether it may stand for a tool of this server.
+    /// Returns true if the pattern can match a tool of this server.
     pub fn is_of(&self, server: &str) -> bool {
         glob(&self.server, server)
     }
@@ -111,7 +111,7 @@ impl fmt::Display for ToolPattern {
     }
 }
 
-/// Whether a text is one that a pattern stands for.
+/// Returns true if the pattern matches the whole text.
 pub(crate) fn glob(pattern: &str, text: &str) -> bool {
     let (pattern, text) = (pattern.as_bytes(), text.as_bytes());
     let (mut at, mut read) = (0, 0);
@@ -136,7 +136,7 @@ pub(crate) fn glob(pattern: &str, text: &str) -> bool {
     pattern[at..].iter().all(|byte| *byte == b'*')
 }
 
-/// What two lists have in common. A pair of patterns of which neither has the other as a part, as `a*` and `*b`, has nothing.
+/// Intersection of two lists. If two patterns overlap but neither contains the other, as `a*` and `*b`, the result has nothing for them.
 pub fn common_tools(one: &[ToolPattern], other: &[ToolPattern]) -> Vec<ToolPattern> {
     let mut both = Vec::new();
     for pattern in one {
@@ -149,7 +149,7 @@ pub fn common_tools(one: &[ToolPattern], other: &[ToolPattern]) -> Vec<ToolPatte
     both
 }
 
-/// How many calls a session may make. Those that were refused by the policy count too.
+/// Bounds of a session's tool calls. Calls that the policy refuses are counted too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ToolCallLimits {
@@ -191,17 +191,17 @@ impl ToolCallLimits {
     }
 }
 
-/// What a session may do with tools.
+/// Tools that a session may use, and limits of their use.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ToolPolicy {
     /// The tools that it may use.
     pub tools: Vec<ToolPattern>,
-    /// Those of them that may be called although they change something.
+    /// Tools that may be called although they change something.
     pub write: Vec<ToolPattern>,
-    /// Whether a person is asked to approve calls of others that change something. Otherwise they are refused.
+    /// True if a person is asked to approve other calls that change something. Otherwise they are refused.
     pub approval: bool,
-    /// How many calls.
+    /// Bounds of the calls.
     pub limits: ToolCallLimits,
 }
 
@@ -217,17 +217,17 @@ impl Default for ToolPolicy {
 }
 
 impl ToolPolicy {
-    /// Whether it has no tools.
+    /// Returns true if no tool is allowed.
     pub fn is_empty(&self) -> bool {
         self.tools.is_empty()
     }
 
-    /// Whether a tool may be used.
+    /// Returns true if the tool may be used.
     pub fn permits(&self, server: &str, tool: &str) -> bool {
         self.tools.iter().any(|pattern| pattern.matches(server, tool))
     }
 
-    /// Whether a tool that changes something may be called.
+    /// Returns true if the tool may be called although it changes something.
     pub fn permits_write(&self, server: &str, tool: &str) -> bool {
         self.write.iter().any(|pattern| pattern.matches(server, tool))
     }

@@ -22,7 +22,7 @@ const MAX_DESCRIPTION: usize = 2048;
 const MAX_COMMAND: usize = 256;
 const MAX_VARIABLES: usize = 128;
 const MAX_COMMAND_BYTES: usize = 64 * 1024;
-/// How long a call may take by default, and at most.
+/// Default and upper bound of the duration of a call.
 const CALL_TIME: Duration = Duration::from_mins(1);
 const MAX_CALL_TIME: Duration = Duration::from_hours(1);
 /// Bytes of a reply by default, at least and at most.
@@ -32,17 +32,17 @@ const REPLY_RANGE: std::ops::RangeInclusive<usize> = 1024..=256 << 20;
 /// An upstream server of tools.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolServerConfig {
-    /// Its name: `[a-z][a-z0-9_]{0,63}`.
+    /// Name of the server: `[a-z][a-z0-9_]{0,63}`.
     pub name: String,
-    /// How it is spoken to.
+    /// Protocol and address.
     pub kind: ToolServerKind,
-    /// What it is for, for a model.
+    /// Purpose, for a model.
     pub description: String,
     /// The name of the credential that is added to its requests.
     pub credential: Option<String>,
-    /// Whose sessions may use it: a tenant, or `operator` for all.
+    /// Tenant whose sessions may use the server, or `operator` for all.
     pub owner: String,
-    /// Who may call its tools.
+    /// Allowed callers of its tools.
     pub callers: AllowedCallers,
     /// Longest wait for a call.
     pub call_time: Duration,
@@ -50,7 +50,7 @@ pub struct ToolServerConfig {
     pub reply_bytes: usize,
 }
 
-/// Who may call which tools of a server.
+/// Allowed callers of each tool of a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AllowedCallers {
     /// Patterns of tools' names, those with the most letters first, and who may call what they stand for.
@@ -58,7 +58,7 @@ pub struct AllowedCallers {
 }
 
 impl AllowedCallers {
-    /// Those of a tool: of the pattern for it that has the most letters. All, if there is none.
+    /// Allowed callers of a tool: of the longest pattern that matches it, or both kinds if none does.
     pub fn of(&self, tool: &str) -> &[ToolCaller] {
         let mut rules = self.rules.iter();
         let found = rules.find(|(pattern, _)| glob(pattern, tool));
@@ -94,25 +94,25 @@ impl AllowedCallers {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(untagged)]
 pub enum CallersField {
-    /// Of all tools.
+    /// One list for all tools.
     All(Vec<ToolCaller>),
     /// By patterns of their names.
     ByTool(BTreeMap<String, Vec<ToolCaller>>),
 }
 
-/// How a server is spoken to.
+/// Protocol and address of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ToolServerKind {
     /// The Model Context Protocol, over streamable HTTP.
     Mcp {
-        /// Its endpoint.
+        /// URL of the endpoint.
         url: HttpUrl,
     },
     /// The Model Context Protocol, over the standard input and output of a program that runs in a sandbox of its own.
     Program(ProgramConfig),
     /// HTTP, as an OpenAPI description says. Each operation is a tool.
     OpenApi {
-        /// Where the description is.
+        /// Source of the description.
         description: DescriptionSource,
         /// Below which the operations are. `None`: the first server of the description says it.
         base_url: Option<HttpUrl>,
@@ -124,7 +124,7 @@ pub enum ToolServerKind {
 pub struct ProgramConfig {
     /// Program and arguments, as its sandbox finds them.
     pub command: Vec<String>,
-    /// Its variables, over those of the sandbox.
+    /// Environment variables; they override the variables of the sandbox.
     pub env: BTreeMap<String, String>,
     /// The template of its sandbox. `None`: what a session without a template has.
     pub template: Option<String>,
@@ -179,7 +179,7 @@ impl ProgramConfig {
     }
 }
 
-/// Where an OpenAPI description is.
+/// Source of an OpenAPI description.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DescriptionSource {
     /// In a file.
@@ -211,7 +211,7 @@ impl HttpUrl {
     /// # Errors
     /// What is wrong with it.
     pub fn parse_secret(text: &str) -> Result<Self, String> {
-        let url = Url::parse(text).map_err(|error| format!("is no URL: {error}"))?;
+        let url = Url::parse(text).map_err(|error| format!("is not a URL: {error}"))?;
         Self::try_from(url)
     }
 
@@ -221,11 +221,11 @@ impl HttpUrl {
     /// What is wrong with it.
     pub fn join(&self, reference: &str) -> Result<Self, String> {
         let url = self.url.join(reference);
-        let url = url.map_err(|error| format!("{reference:?} is no URL: {error}"))?;
+        let url = url.map_err(|error| format!("{reference:?} is not a URL: {error}"))?;
         Self::try_from(url).map_err(|reason| format!("{reference:?} {reason}"))
     }
 
-    /// Whether scheme, host and port are those of another one.
+    /// Returns true if scheme, host and port are equal.
     pub fn has_origin_of(&self, other: &Self) -> bool {
         (self.scheme, &self.host, self.port) == (other.scheme, &other.host, other.port)
     }
@@ -245,7 +245,7 @@ impl HttpUrl {
         format!("{}/{rest}", self.url.origin().ascii_serialization())
     }
 
-    /// How the host is spoken to.
+    /// Scheme of the URL.
     pub fn scheme(&self) -> UrlScheme {
         self.scheme
     }
@@ -307,19 +307,19 @@ pub struct ToolServerFields {
     pub url: Option<String>,
     /// Program and arguments of an MCP server that runs in a sandbox of its own. Instead of `url`.
     pub command: Option<Vec<String>>,
-    /// Of `command`: its variables.
+    /// For `command`: environment variables.
     pub env: BTreeMap<String, String>,
-    /// Of `command`: the template of its sandbox.
+    /// For `command`: template of the sandbox.
     pub template: Option<String>,
     /// A URL or a path of an OpenAPI description, in JSON or YAML. Instead of `url`.
     pub openapi: Option<String>,
-    /// Of `openapi`: the URL below which its operations are. Default: the first server of the description.
+    /// For `openapi`: base URL of the operations. Default: the first server of the description.
     pub base_url: Option<String>,
-    /// What it is for, for a model.
+    /// Purpose, for a model.
     pub description: Option<String>,
     /// The name of a credential.
     pub credential: Option<String>,
-    /// Who may call its tools: `["code"]`, or patterns with such lists. Default: both.
+    /// Allowed callers of the tools: `["code"]`, or patterns with such lists. Default: both.
     pub allowed_callers: Option<CallersField>,
     /// The tenant whose sessions may use it. Default: all may.
     pub tenant: Option<String>,

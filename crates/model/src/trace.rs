@@ -1,4 +1,4 @@
-//! Where a call is in a trace: the identity of a span, as W3C Trace Context writes it in `traceparent`.
+//! Position of a call in a trace: the identity of a span, as in `traceparent` of W3C Trace Context.
 
 use std::fmt;
 use std::str::FromStr;
@@ -34,7 +34,7 @@ impl TraceContext {
         self.span.to_be_bytes()
     }
 
-    /// Whether spans of the trace are recorded. Where they are not, none below is recorded either.
+    /// Returns true if spans of the trace are recorded. If not, no span below is recorded either.
     pub fn is_sampled(&self) -> bool {
         self.sampled
     }
@@ -76,7 +76,7 @@ impl fmt::Display for TraceContext {
 impl FromStr for TraceContext {
     type Err = NoTraceContext;
 
-    /// Of later versions the part that this one knows, as the specification wants it.
+    /// Reads the fields of version 00 also from later versions, as the specification requires.
     fn from_str(text: &str) -> Result<Self, NoTraceContext> {
         let bytes = text.as_bytes();
         let known = bytes.get(..55).ok_or(NoTraceContext)?;

@@ -14,7 +14,7 @@ const MAX_DEPTH: u32 = 16;
 const SESSIONS: u32 = 32;
 const MAX_SESSIONS: u32 = 1000;
 
-/// How far a tree may grow.
+/// Bounds of a tree of sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TreeLimits {
@@ -52,7 +52,7 @@ impl TreeLimits {
         Ok(made)
     }
 
-    /// What both permit.
+    /// Intersection of two bounds.
     #[must_use]
     pub fn within(self, other: Self) -> Self {
         Self {
@@ -62,13 +62,13 @@ impl TreeLimits {
     }
 }
 
-/// Where a session is in its tree. One of a client is in none: it is at the top, if there is a tree.
+/// Position of a session in its tree. A session that a client started has none: it is the root, if there is a tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TreePlace {
     /// The session at the top.
     pub root: SessionId,
-    /// What ran there when its code started the first session of this branch: the number of an execution in its log. `None`: a request of
-    /// a Jupyter client, or nothing.
+    /// Execution of the root session during which its code started the first session of this branch, as a number in its log. `None`: a
+    /// request of a Jupyter client, or no execution.
     pub root_execution: Option<u64>,
     /// The session whose code has started this one.
     pub parent: SessionId,
@@ -79,13 +79,13 @@ pub struct TreePlace {
 /// A session whose code starts another one. The new one may do nothing that this one may not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Starter {
-    /// Where the new session will be.
+    /// Position of the new session.
     pub place: TreePlace,
-    /// How far the tree may grow.
+    /// Bounds of the tree.
     pub limits: TreeLimits,
     /// The level of its sandbox.
     pub isolation: Isolation,
-    /// What of the network it sees.
+    /// Network of the starting session.
     pub network: Network,
     /// With [`Network::Allow`]: what it may reach.
     pub allow: AllowList,

@@ -1,10 +1,10 @@
-//! What an owner uses, beside what it may.
+//! Usage of an owner, with its limits.
 
 use time::OffsetDateTime;
 
 use crate::Spend;
 
-/// How much of something is used, and how much may be.
+/// Amount in use, and its limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Used {
     /// So much.
@@ -22,7 +22,7 @@ pub struct UsedSpend {
     pub limit: Option<Spend>,
 }
 
-/// What an owner uses, and today has used.
+/// Current usage of an owner, and its usage of today.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnerUsage {
     /// The tenant, or `operator`.
@@ -35,9 +35,9 @@ pub struct OwnerUsage {
     pub cpu_ms: Used,
     /// Bytes of its sandboxes to and from the network today; of all replicas.
     pub network_bytes: Used,
-    /// Of these, bytes to hosts, and from hosts.
+    /// Network bytes sent to hosts.
     pub network_sent_bytes: u64,
-    /// See [`Self::network_sent_bytes`].
+    /// Network bytes received from hosts.
     pub network_received_bytes: u64,
     /// Connections of its sandboxes to the network now.
     pub network_connections: Used,
@@ -45,11 +45,11 @@ pub struct OwnerUsage {
     pub tool_calls: Used,
     /// Tokens that models have read and written for its code today.
     pub model_tokens: Used,
-    /// Of these, tokens that they have read, and written.
+    /// Input tokens of these calls.
     pub model_input_tokens: u64,
-    /// See [`Self::model_input_tokens`].
+    /// Output tokens of these calls.
     pub model_output_tokens: u64,
-    /// What that cost.
+    /// Cost of these calls.
     pub model_spend: UsedSpend,
     /// Characters that tools of MCP have returned today.
     pub returned_chars: Used,
@@ -75,20 +75,20 @@ pub struct OwnerUsage {
     pub starts_per_second: Option<u64>,
     /// Native executions that have ended today; of all replicas.
     pub executions: u64,
-    /// How long they ran, milliseconds.
+    /// Duration of these executions, in milliseconds.
     pub execution_ms: u64,
-    /// Its callers that have used something: all for those who may manage tokens, otherwise the one who asks.
+    /// Callers with usage. A caller who may manage tokens sees all, others only themselves.
     pub callers: Vec<CallerUsage>,
 }
 
-/// Resource use of one caller, now and today.
+/// Current usage of a caller, and its usage of today.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CallerUsage {
-    /// Its name: `tenant/caller`, `operator` or `operator/caller`.
+    /// Name: `tenant/caller`, `operator` or `operator/caller`.
     pub caller: String,
     /// Native executions of it that have ended today; of all replicas.
     pub executions: u64,
-    /// How long they ran, milliseconds.
+    /// Duration of these executions, in milliseconds.
     pub execution_ms: u64,
     /// Characters that tools of MCP have returned to it today; of all replicas.
     pub returned_chars: u64,

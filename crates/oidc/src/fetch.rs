@@ -18,8 +18,7 @@ const MOST_BYTES: usize = 256 << 10;
 
 /// The HTTP client. `plain`: it is not asked for TLS, so it needs no CA.
 pub(crate) fn client(settings: &ProviderSettings, plain: bool) -> Result<Client, SettingsError> {
-    // An error says that there is a provider already, which is this one.
-    let _ = rustls::crypto::ring::default_provider().install_default();
+    himalia_tls::install_provider();
     let builder = Client::builder()
         .connect_timeout(CONNECT)
         .timeout(DEADLINE)

@@ -25,7 +25,7 @@ pub struct Collector {
 /// Reasons why a collector cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum BadCollector {
-    /// Its address is invalid.
+    /// The address is invalid.
     #[error("must be an http:// or https:// address of a collector")]
     Address,
     /// A line is no header.
@@ -60,8 +60,7 @@ impl Collector {
     pub fn new(endpoint: &str, headers: &str) -> Result<Self, BadCollector> {
         let (traces, logs) = (below(endpoint, "traces")?, below(endpoint, "logs")?);
         let headers = parse(headers)?;
-        // An error says that there is a provider already, which is this one.
-        let _ = rustls::crypto::ring::default_provider().install_default();
+        himalia_tls::install_provider();
         let builder = Client::builder()
             .connect_timeout(CONNECT)
             .timeout(REQUEST)

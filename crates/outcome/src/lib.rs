@@ -43,7 +43,7 @@ pub use failure::{Failure, Frame};
 pub use fold::{Fold, Input, Outcome, UNREADABLE};
 pub use kept::{ArtifactFile, MAX_ARTIFACT_FILES, OmittedArtifact, OmittedArtifacts};
 pub use mark::Mark;
-pub use outputs::{MAX_OUTPUTS, Output, Truncated};
+pub use outputs::{MAX_OUTPUTS, Output, TruncatedText};
 pub use page::Page;
 pub use prompt::{MAX_PROMPT_CHARS, shown as shown_prompt};
 pub use reference::{ArtifactReference, IMAGE_KINDS, exceeds, image_of};

@@ -39,12 +39,12 @@ pub struct Output {
     pub preview: Option<Json>,
     /// Size of a text that is shown in part.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub truncated: Option<Truncated>,
+    pub truncated: Option<TruncatedText>,
 }
 
 /// Size of a text, and of its shown part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Truncated {
+pub struct TruncatedText {
     /// UTF-8 bytes of the whole.
     pub bytes_total: u64,
     /// UTF-8 bytes of it that are shown.
@@ -196,7 +196,7 @@ fn show(kept: &OutputEntry, share: usize) -> Output {
             Value::Text(excerpt) => {
                 let shown = excerpt.shown_within(share);
                 if shown.bytes_omitted > 0 {
-                    truncated = Some(Truncated {
+                    truncated = Some(TruncatedText {
                         bytes_total: shown.bytes_total,
                         bytes_shown: shown.bytes_shown(),
                     });

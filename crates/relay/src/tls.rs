@@ -16,7 +16,7 @@ pub(crate) fn configs(
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
 ) -> Result<(Arc<ServerConfig>, Arc<ClientConfig>), Error> {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let provider = himalia_tls::provider();
     let mut roots = RootCertStore::empty();
     roots.add(root)?;
     let roots = Arc::new(roots);

@@ -45,11 +45,11 @@ pub use door::{Door, MAX_BODY_BYTES, MAX_REQUESTS};
 /// Host name of the API in a sandbox.
 pub const NAME: &str = "himalia.internal";
 
-/// What a person is to be asked.
+/// Question to a person.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AskPerson {
-    /// What the person reads.
+    /// Text for the person.
     pub text: String,
     /// The answers of which one is to be chosen. Without any, the answer is a text.
     #[serde(default)]
@@ -64,7 +64,7 @@ pub struct AskPerson {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunOfSkill {
-    /// Its version. `None`: the latest one that the session may run.
+    /// Version of the skill. `None`: the latest one that the session may run.
     pub version: Option<String>,
     /// The arguments of `main`.
     #[serde(default)]

@@ -66,7 +66,7 @@ async fn answered(
     };
     let line = head.headers.get(LINE).map(|value| {
         let number = value.to_str().ok().and_then(|text| text.parse().ok());
-        number.ok_or_else(|| LlmError::member(LINE, "is no number of a line"))
+        number.ok_or_else(|| LlmError::member(LINE, "must be the number of a line"))
     });
     let line = line.transpose()?;
     let body = routes::whole(body)

@@ -1,4 +1,4 @@
-//! What a provisioner can do. Callers test these capabilities, never the name of a provisioner.
+//! Capabilities of provisioners. Callers test these capabilities, never the name of a provisioner.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,8 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Isolation, MountKind, SandboxError};
 
-/// Which implementation of [`crate::Provisioner`] this is: its name in configuration, records and messages. What it can
-/// do is in [`Capabilities`].
+/// Implementation of [`crate::Provisioner`], by its name in configuration, records and messages. [`Capabilities`] lists its features.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ProvisionerKind {
@@ -49,15 +48,15 @@ impl FromStr for ProvisionerKind {
         all.find(|kind| kind.as_str() == text)
             .ok_or_else(|| SandboxError::BadSpec {
                 field: "provisioner",
-                reason: "is none of local, docker, kubernetes".to_owned(),
+                reason: "must be one of local, docker, kubernetes".to_owned(),
             })
     }
 }
 
-/// Where the files come from that a sandbox's processes see.
+/// Source of the files that a sandbox's processes see.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum RootFiles {
-    /// They are the host's, at their own places. The sandbox has no work directory of its own.
+    /// The files of the host, at their own paths. The sandbox has no work directory of its own.
     Host,
     /// A root that is built from the host's files: those of [`crate::SandboxSpec::binds`] and the system's own.
     Built,
@@ -65,31 +64,31 @@ pub enum RootFiles {
     Image,
 }
 
-/// What a provisioner can do.
+/// Capabilities of a provisioner.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[expect(clippy::struct_excessive_bools, reason = "independent capabilities")]
 pub struct Capabilities {
     /// The level of a sandbox whose spec names no runtime; [`crate::Provisioner::isolation_of`] has that of one that does.
     pub isolation: Isolation,
-    /// Where the files of its sandboxes come from.
+    /// Source of the files of its sandboxes.
     pub root: RootFiles,
-    /// Whether a sandbox can be joined to a network ([`crate::Network::Open`]).
+    /// True if a sandbox can be joined to a network ([`crate::Network::Open`]).
     pub networks: bool,
-    /// Whether a sandbox can reach the network through the gateway ([`crate::Network::Allow`]).
+    /// True if a sandbox can reach the network through the gateway ([`crate::Network::Allow`]).
     pub proxy: bool,
-    /// Whether sandboxes can be forks of a zygote ([`crate::SandboxSpec::zygote`]).
+    /// True if sandboxes can be forks of a zygote ([`crate::SandboxSpec::zygote`]).
     pub zygotes: bool,
-    /// Whether files outlive their sandbox, under a name ([`crate::Files::Session`]) or because they are the host's.
+    /// True if files can outlive their sandbox: under a name ([`crate::Files::Session`]), or because they are the host's.
     pub kept_files: bool,
-    /// What can be mounted into a sandbox ([`crate::SandboxSpec::mounts`]).
+    /// Kinds of mounts that a sandbox can have ([`crate::SandboxSpec::mounts`]).
     pub mounts: &'static [MountKind],
-    /// What measures the use of memory and processors.
+    /// Source of measurements of memory and processor time.
     pub measured_by: MeasuredBy,
-    /// How long after a process was killed for memory [`crate::Provisioner::oom_kills`] may still be without it, at most.
+    /// Upper bound of the delay after which [`crate::Provisioner::oom_kills`] includes an out-of-memory kill.
     pub oom_report_delay: Duration,
 }
 
-/// What measures the use of memory and processors by sandboxes.
+/// Source of measurements of a sandbox's memory and processor time.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum MeasuredBy {
     /// The provisioner, from outside ([`crate::Provisioner::inspect`], [`crate::Provisioner::memory`]).
@@ -99,7 +98,7 @@ pub enum MeasuredBy {
 }
 
 impl Capabilities {
-    /// Whether specs may name an image and a runtime ([`crate::SandboxSpec::image`], [`crate::SandboxSpec::runtime`]).
+    /// Returns true if specs may name an image and a runtime ([`crate::SandboxSpec::image`], [`crate::SandboxSpec::runtime`]).
     pub fn images(&self) -> bool {
         self.root == RootFiles::Image
     }

@@ -5,9 +5,9 @@ use crate::{Limits, SandboxError};
 /// A change of limits.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LimitChange {
-    /// Those that the sandbox has.
+    /// Current limits of the sandbox.
     pub from: Limits,
-    /// Those that it is to have.
+    /// New limits of the sandbox.
     pub to: Limits,
     /// The runtime that it was started with, as [`crate::SandboxSpec::runtime`] has it.
     pub runtime: Option<String>,
@@ -16,15 +16,15 @@ pub struct LimitChange {
 /// A limit that a living sandbox cannot be given.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct FixedLimit {
-    /// Its name in [`Limits`].
+    /// Name of the field in [`Limits`].
     pub field: &'static str,
-    /// Why, to complete "the limit …".
+    /// Reason, to complete "the limit …".
     pub reason: &'static str,
 }
 
 /// A limit that is to be another one.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct Changed {
+pub(crate) struct ChangedLimit {
     pub(crate) field: &'static str,
     /// There is none yet.
     pub(crate) is_new: bool,
@@ -33,13 +33,13 @@ pub(crate) struct Changed {
 }
 
 impl LimitChange {
-    /// Whether nothing changes.
+    /// Returns true if no limit changes.
     pub fn is_nothing(&self) -> bool {
         self.from == self.to
     }
 
     /// The limits that change.
-    pub(crate) fn changed(&self) -> Vec<Changed> {
+    pub(crate) fn changed(&self) -> Vec<ChangedLimit> {
         let (from, to) = (&self.from, &self.to);
         [
             changed("memory_bytes", from.memory_bytes, to.memory_bytes),
@@ -56,7 +56,10 @@ impl LimitChange {
     }
 
     /// The first change that `why` has a reason against.
-    pub(crate) fn first_fixed(&self, why: impl Fn(&Changed) -> Option<&'static str>) -> Option<FixedLimit> {
+    pub(crate) fn first_fixed(
+        &self,
+        why: impl Fn(&ChangedLimit) -> Option<&'static str>,
+    ) -> Option<FixedLimit> {
         self.changed().iter().find_map(|changed| {
             why(changed).map(|reason| FixedLimit {
                 field: changed.field,
@@ -75,8 +78,8 @@ impl FixedLimit {
     }
 }
 
-fn changed<T: Copy + PartialEq>(field: &'static str, from: Option<T>, to: Option<T>) -> Option<Changed> {
-    (from != to).then_some(Changed {
+fn changed<T: Copy + PartialEq>(field: &'static str, from: Option<T>, to: Option<T>) -> Option<ChangedLimit> {
+    (from != to).then_some(ChangedLimit {
         field,
         is_new: from.is_none(),
         is_dropped: to.is_none(),

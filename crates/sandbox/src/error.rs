@@ -14,7 +14,7 @@ pub enum SandboxError {
     BadSpec {
         /// The field.
         field: &'static str,
-        /// What is wrong with it.
+        /// Problem of the spec.
         reason: String,
     },
     /// A text that is not the name of a sandbox.
@@ -25,7 +25,7 @@ pub enum SandboxError {
     Isolation {
         /// The wanted minimum.
         wanted: Isolation,
-        /// What there is.
+        /// Level of the provisioner.
         given: Isolation,
     },
     /// There is no such sandbox, or it has ended.
@@ -36,7 +36,7 @@ pub enum SandboxError {
     RunDir {
         /// The directory.
         path: PathBuf,
-        /// What is wrong, and how to fix it.
+        /// Problem and remedy.
         reason: String,
     },
     /// The shim could not be started.
@@ -53,11 +53,11 @@ pub enum SandboxError {
     /// The container engine cannot be reached, is not fit, or refused a call.
     #[error("container engine at {socket}: {reason}")]
     Engine {
-        /// Its socket.
+        /// Path of the engine's socket.
         socket: PathBuf,
-        /// Whether it does not run, or does not answer: the call may succeed later.
+        /// True if the engine does not run or does not respond: the call may succeed later.
         away: bool,
-        /// What is wrong, and how to fix it.
+        /// Problem and remedy.
         reason: String,
     },
     /// The image is not in the engine; none is ever pulled.
@@ -71,17 +71,17 @@ pub enum SandboxError {
     /// The API server of the cluster cannot be reached, or refused a call.
     #[error("cluster: {reason}")]
     Cluster {
-        /// Whether it cannot be reached, or is busy: the call may succeed later.
+        /// True if the cluster cannot be reached or is busy: the call may succeed later.
         away: bool,
-        /// What is wrong, and how to fix it.
+        /// Problem and remedy.
         reason: String,
     },
     /// The cluster does not run the sandbox's pod.
     #[error("the cluster does not run the sandbox: {code}: {reason}")]
     NotPlaced {
-        /// Which kind of reason it is.
+        /// Kind of the reason, as a stable code.
         code: &'static str,
-        /// What the cluster says.
+        /// Text of the cluster.
         reason: String,
     },
     /// `himalia-jail` could not make the sandbox.
@@ -105,7 +105,7 @@ pub enum SandboxError {
         source: io::Error,
     },
     /// The system gives no random numbers.
-    #[error("no randomness: {0}")]
+    #[error("the random number generator failed: {0}")]
     Randomness(String),
     /// A task of the provisioner was cancelled: the runtime is ending.
     #[error("the provisioner is shutting down")]

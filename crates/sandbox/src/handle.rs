@@ -16,28 +16,27 @@ pub const LOG_TAIL_BYTES: usize = 16 << 10;
 /// A sandbox that was started or adopted. Dropping it ends nothing.
 #[derive(Clone, Debug)]
 pub struct SandboxHandle {
-    /// Its name.
+    /// Id of the sandbox.
     pub id: SandboxId,
-    /// Where the gateway meets its shim. What belongs to it on this host the provisioner removes when the sandbox has
-    /// ended.
+    /// Endpoint where the gateway meets the shim. The provisioner removes its files on this host when the sandbox has ended.
     pub endpoint: Endpoint,
     /// The shim's private directory as the sandbox sees it: ZMQ sockets and connection files.
     pub runtime_dir: PathBuf,
     /// Directory that its kernels start in, as the sandbox sees it; `None`: it shares the host's files, and the caller
     /// chooses.
     pub work_dir: Option<PathBuf>,
-    /// Whether its shim has a sleeping zygote to start kernels from.
+    /// True if the shim has a sleeping zygote from which it starts kernels.
     pub zygote: bool,
-    /// Its level.
+    /// Isolation level.
     pub isolation: Isolation,
-    /// Who enforces its limits.
+    /// Mechanisms that enforce the limits.
     pub limits: LimitReport,
     /// Variables that its kernels have unless their start says otherwise: those of its image, `HOME`. Empty where
     /// it shares the host's files.
     pub base_env: BTreeMap<String, String>,
     /// Variables that every kernel in it must have, over all others: they mark its processes.
     pub kernel_env: BTreeMap<String, String>,
-    /// Whether its shim adds the variables of its image to those of kernels, below them.
+    /// True if the shim adds the image's environment variables to those of kernels, with lower precedence.
     pub has_image_env: bool,
     /// The digest of the image that it was started from; `None` where there is none.
     pub image_digest: Option<String>,
@@ -56,12 +55,12 @@ impl SandboxHandle {
     }
 }
 
-/// How a sandbox ended.
+/// End of a sandbox.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct SandboxExit {
-    /// What became of its first process.
+    /// End of the first process.
     pub cause: ExitCause,
-    /// Whether [`crate::Provisioner::stop`] had been called before.
+    /// True if [`crate::Provisioner::stop`] was called before.
     pub requested: bool,
     /// Processes that were still there after the shim, and were killed.
     pub leftovers: usize,
@@ -69,7 +68,7 @@ pub struct SandboxExit {
     pub log_tail: String,
 }
 
-/// What became of the first process of a sandbox.
+/// End of a sandbox's first process.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum ExitCause {
     /// It exited with this code.
@@ -80,11 +79,11 @@ pub enum ExitCause {
     OutOfMemory,
     /// It is gone for an unknown reason: it was not a child of this gateway process.
     Lost,
-    /// What runs the sandbox ended it for a reason of its own.
+    /// The platform (container engine or cluster) ended the sandbox for its own reason.
     Platform {
-        /// Which kind of reason it is, such as `evicted` or `node_lost`.
+        /// Kind of the reason, for example `evicted` or `node_lost`.
         code: &'static str,
-        /// What it says about it.
+        /// Text of the platform.
         message: String,
     },
 }
@@ -105,20 +104,19 @@ impl fmt::Display for ExitCause {
 /// A sandbox in a list.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct SandboxInfo {
-    /// Its name.
+    /// Id of the sandbox.
     pub id: SandboxId,
-    /// Whether its shim lives. A dead one that is still listed was left by an earlier gateway and waits for
-    /// [`crate::Provisioner::sweep`].
+    /// True if the shim lives. A dead sandbox in the list was left by an earlier gateway; [`crate::Provisioner::sweep`] removes it.
     pub alive: bool,
     /// The shim's process id on this host, where that makes sense.
     pub pid: Option<u32>,
     /// When it was started.
     pub created: SystemTime,
-    /// Its labels.
+    /// Labels of the sandbox.
     pub labels: BTreeMap<String, String>,
-    /// Its level.
+    /// Isolation level.
     pub isolation: Isolation,
-    /// What it uses now, shim included; only from [`crate::Provisioner::inspect`], and only while alive.
+    /// Current usage with the shim; only from [`crate::Provisioner::inspect`], and only while alive.
     pub usage: Option<Usage>,
 }
 
@@ -138,14 +136,14 @@ pub struct Usage {
 pub struct DiskUse {
     /// Space that is allocated for them, bytes.
     pub used_bytes: u64,
-    /// How much may be, bytes.
+    /// Upper bound in bytes.
     pub limit_bytes: u64,
     /// There are more of them, or deeper directories, than are counted: `used_bytes` is too small.
     pub uncounted: bool,
 }
 
 impl DiskUse {
-    /// Whether it is more than allowed. What cannot be counted to its end is.
+    /// Returns true if the usage exceeds the bound. A directory that is too large to be measured completely exceeds it.
     pub fn is_over(&self) -> bool {
         self.uncounted || self.used_bytes > self.limit_bytes
     }

@@ -64,8 +64,8 @@ impl From<SandboxId> for String {
     }
 }
 
-/// What a shim proves itself with: 256 random bits as 64 lower-case hexadecimal digits. The shim reads it from a
-/// file before any kernel exists; the gateway deletes that file once the key was proven.
+/// Secret that authenticates a shim: 256 random bits as 64 lower-case hexadecimal digits. The shim reads it from a file before any kernel
+/// exists; the gateway deletes that file after the authentication.
 #[derive(Clone, Eq, PartialEq)]
 pub struct SandboxKey(String);
 

@@ -2,7 +2,7 @@
 
 /// Work directory: kernels start there, and it is their home.
 pub const WORK_DIR: &str = "/session";
-/// Where clients of other services have their files: the work directory again, where it is asked for.
+/// Directory where clients of other services expect files: the work directory, mounted here too on request.
 pub const DATA_DIR: &str = "/mnt/data";
 /// The directory of what is not the system's.
 pub const OWN_DIR: &str = "/himalia";

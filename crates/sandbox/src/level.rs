@@ -64,16 +64,16 @@ impl FromStr for Isolation {
             .find(|level| level.as_str() == text)
             .ok_or_else(|| SandboxError::BadSpec {
                 field: "isolation",
-                reason: "is none of none, namespaces, container, gvisor, microvm".to_owned(),
+                reason: "must be one of none, namespaces, container, gvisor, microvm".to_owned(),
             })
     }
 }
 
-/// Who enforces a limit.
+/// Mechanism that enforces a limit.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Enforcement {
-    /// Nothing enforces it.
+    /// The limit is not enforced.
     #[default]
     None,
     /// It is measured now and then, and what exceeds it is ended.
@@ -86,7 +86,7 @@ pub enum Enforcement {
     Hard,
 }
 
-/// Who enforces each limit of a sandbox: reported beside its level, since the two are independent.
+/// Mechanism that enforces each limit of a sandbox. Reported next to the level, because the two are independent.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
 pub struct LimitReport {
     /// Memory.

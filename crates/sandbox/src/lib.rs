@@ -45,5 +45,5 @@ pub use namespaces::{
     CgroupRoot, NamespacesConfig, NamespacesProvisioner, Sizes, TryOut, TryOutFailure, host_uids_in_use,
     try_out,
 };
-pub use provisioner::{BoxFuture, Provisioner, Stray};
+pub use provisioner::{BoxFuture, OrphanSandbox, Provisioner};
 pub use spec::{Files, Limits, MAX_LABEL_BYTES, MAX_LABELS, Network, SandboxSpec, ZygoteSpec};

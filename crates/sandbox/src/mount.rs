@@ -20,18 +20,18 @@ const TAKEN: [&str; 18] = [
 pub struct SharedMount {
     /// The operator's name for it, for messages.
     pub name: String,
-    /// What is mounted.
+    /// Source of the files.
     pub source: MountSource,
-    /// Where it is in the sandbox, absolute; [`check_target`] says where it may be.
+    /// Absolute path in the sandbox; [`check_target`] has the rules.
     pub target: PathBuf,
-    /// Whether the sandbox may only read it.
+    /// True if the sandbox can only read the files.
     pub read_only: bool,
     /// The owner of the files in it, who the sandbox's user is to them. `None`: the owner of the directory where it is
     /// writable; no user in particular where it is read-only.
     pub owner: Option<FileOwner>,
 }
 
-/// What is mounted.
+/// Source of a mount.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub enum MountSource {
     /// A directory of the host.
@@ -46,7 +46,7 @@ pub enum MountSource {
     Volume(String),
     /// A claim of the cluster's namespace.
     Claim {
-        /// Its name.
+        /// Name of the volume claim.
         claim: String,
         /// As that of a directory.
         subdirectory: PathBuf,
@@ -54,7 +54,7 @@ pub enum MountSource {
 }
 
 impl MountSource {
-    /// Which kind it is.
+    /// Kind of the source.
     pub fn kind(&self) -> MountKind {
         match self {
             Self::Directory { .. } => MountKind::Directory,
@@ -95,7 +95,7 @@ pub struct FileOwner {
     pub gid: u32,
 }
 
-/// Whether a mount may be at this place of a sandbox. Gives what is wrong with it.
+/// Checks that a mount may be at this path of a sandbox.
 ///
 /// # Errors
 /// The reason, for a text that begins with the name of the field.
@@ -107,7 +107,7 @@ pub fn check_target(target: &Path) -> Result<(), String> {
             .is_some_and(|text| !text.contains(['\0', ':', ',']))
         && parts.all(|part| matches!(part, Component::Normal(_)));
     if !plain {
-        return Err("is no absolute path without . and ..".to_owned());
+        return Err("must be an absolute path without . and ..".to_owned());
     }
     let first = target.components().nth(1);
     let first = first
@@ -132,7 +132,7 @@ pub fn overlapping<'a>(targets: &[&'a Path]) -> Option<(&'a Path, &'a Path)> {
     })
 }
 
-/// Whether a sandbox shows its work directory at [`DATA_DIR`] too: it is asked for, and no mount has that place.
+/// Returns true if the sandbox shows its work directory at [`DATA_DIR`] too: the spec requests it, and no mount has that path.
 pub fn shows_data(spec: &SandboxSpec) -> bool {
     let place = Path::new(DATA_DIR);
     let mut targets = spec.mounts.iter().map(|mount| mount.target.as_path());

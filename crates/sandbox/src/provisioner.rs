@@ -16,8 +16,8 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// A sandbox that this process does not know.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Stray {
-    /// Which it is.
+pub struct OrphanSandbox {
+    /// Id of the orphan.
     pub id: SandboxId,
     /// The replica of the gateway that made it; `None` if that was alone.
     pub maker: Option<String>,
@@ -28,10 +28,10 @@ pub struct Stray {
 /// Every method needs a tokio runtime. A call whose future is dropped leaves no half-made sandbox: what it began is
 /// finished or undone without it.
 pub trait Provisioner: Debug + Send + Sync + 'static {
-    /// Its name, for configuration, records and messages. What it can do is in [`Self::capabilities`].
+    /// Kind of the provisioner, for configuration, records and messages. [`Self::capabilities`] lists its features.
     fn kind(&self) -> ProvisionerKind;
 
-    /// What it can do. The same for as long as it lives.
+    /// Capabilities of the provisioner; constant during its lifetime.
     fn capabilities(&self) -> Capabilities;
 
     /// The level that a sandbox of this spec would have, for provisioners that give more than one.
@@ -43,7 +43,7 @@ pub trait Provisioner: Debug + Send + Sync + 'static {
         Ok(self.capabilities().isolation)
     }
 
-    /// Who enforces the limits of its sandboxes.
+    /// Mechanisms that enforce the limits of its sandboxes.
     fn limits(&self) -> LimitReport;
 
     /// Starts a sandbox. On return its shim runs and waits for the gateway at [`SandboxHandle::endpoint`].
@@ -144,8 +144,8 @@ pub trait Provisioner: Debug + Send + Sync + 'static {
     /// sandboxes that can be killed as a whole.
     fn note_process(&self, id: SandboxId, pid: u32) -> BoxFuture<'_, Result<bool, SandboxError>>;
 
-    /// How many processes of the sandbox were killed out of memory since it started, as the kernel, the engine or the
-    /// watch over its limit counted them. Never from what the shim says. 0 for a provisioner that does not count.
+    /// Number of out-of-memory kills in the sandbox since it started, as the operating system kernel, the engine or the memory watch
+    /// counted them, never as the shim reports. 0 for a provisioner that does not count.
     fn oom_kills(&self, id: SandboxId) -> BoxFuture<'_, Result<u64, SandboxError>> {
         let _ = id;
         Box::pin(async { Ok(0) })
@@ -178,7 +178,7 @@ pub trait Provisioner: Debug + Send + Sync + 'static {
 
     /// All sandboxes in the place where replicas of this gateway make theirs, but those that this process knows. `None` where
     /// the place is this gateway's own: [`Self::sweep`] is for those, and this with [`Self::remove_strays`] for shared ones.
-    fn strays(&self) -> BoxFuture<'_, Result<Option<Vec<Stray>>, SandboxError>> {
+    fn strays(&self) -> BoxFuture<'_, Result<Option<Vec<OrphanSandbox>>, SandboxError>> {
         Box::pin(async { Ok(None) })
     }
 
@@ -189,8 +189,8 @@ pub trait Provisioner: Debug + Send + Sync + 'static {
         Box::pin(async { 0 })
     }
 
-    /// Which of these sandboxes are on a machine that is to be emptied, or are being ended by others: nothing new is to begin in
-    /// them. Empty for a provisioner that has one machine.
+    /// Returns the sandboxes of the list on a machine that is being drained, or which others are ending: callers must not start anything in
+    /// them. Empty for a provisioner with one machine.
     fn leaving(&self, ids: Vec<SandboxId>) -> BoxFuture<'_, Result<Vec<SandboxId>, SandboxError>> {
         let _ = ids;
         Box::pin(async { Ok(Vec::new()) })

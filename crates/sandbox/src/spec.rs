@@ -1,4 +1,4 @@
-//! What a caller requests for a new sandbox.
+//! Request for a new sandbox.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -22,7 +22,7 @@ pub struct SandboxSpec {
     pub minimum: Isolation,
     /// Limits that are wanted; [`crate::SandboxHandle::limits`] tells which are enforced.
     pub limits: Limits,
-    /// What of the network its processes see.
+    /// Network that its processes see.
     pub network: Network,
     /// Host paths that its kernels need beside the system's own (an interpreter's prefix, an environment), bound
     /// read-only at their own places. For provisioners that build a root; the others ignore it.
@@ -30,7 +30,7 @@ pub struct SandboxSpec {
     /// Names in `/himalia` for directories of `binds`, as symbolic links: paths that are shown to users need none of
     /// the host's. A name is one path component that the root does not have otherwise.
     pub names: BTreeMap<&'static str, PathBuf>,
-    /// What the operator shares with it.
+    /// Mounts of the operator.
     pub mounts: Vec<SharedMount>,
     /// Show the work directory at [`crate::inside::DATA_DIR`] too, where the sandbox has a root of its own and none of its mounts
     /// or binds is there.
@@ -39,12 +39,11 @@ pub struct SandboxSpec {
     pub image: Option<String>,
     /// Runtime of the container engine; `None` is the configured one.
     pub runtime: Option<String>,
-    /// What becomes of its files.
+    /// Lifetime of the files.
     pub files: Files,
     /// Start it as a fork of a process that has these modules loaded already, where the provisioner can.
     pub zygote: Option<ZygoteSpec>,
-    /// How long the shim waits for a gateway before it ends its kernels and itself; `None` is the shim's own
-    /// default.
+    /// Time without a gateway after which the shim ends its kernels and itself; `None`: the default of the shim.
     pub orphan_ttl: Option<Duration>,
     /// Labels for lists of sandboxes, such as the id of a session. Not secret, not shown to the kernel.
     pub labels: BTreeMap<String, String>,
@@ -97,11 +96,11 @@ impl SandboxSpec {
     }
 }
 
-/// What of the network a sandbox sees.
+/// Network that a sandbox sees.
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Network {
-    /// Its own loopback device, nothing else.
+    /// Only a loopback device of its own.
     #[default]
     None,
     /// The same, with the gateway as a proxy, on a port of that device.
@@ -110,15 +109,14 @@ pub enum Network {
     Open(String),
 }
 
-/// What becomes of the files in a sandbox's work directory.
+/// Lifetime of the files in a sandbox's work directory.
 #[derive(Clone, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Files {
-    /// They are in memory and end with the sandbox.
+    /// Files in memory that end with the sandbox.
     #[default]
     Ephemeral,
-    /// They are kept under this name and are there again in the next sandbox that names it. At most 64 characters of
-    /// `[a-z0-9_-]`.
+    /// Files are kept under this name, and a later sandbox with the name gets them again. At most 64 characters of `[a-z0-9_-]`.
     Session(String),
 }
 
@@ -126,11 +124,11 @@ pub enum Files {
 /// it memory; so one must serve a single trust domain, and must never hold a secret.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct ZygoteSpec {
-    /// Those that may share a zygote.
+    /// Trust domain of the zygote: kernels in it share memory pages.
     pub trust_domain: String,
     /// The Python interpreter, absolute.
     pub python: PathBuf,
-    /// Its complete environment.
+    /// Complete environment of the zygote.
     pub env: BTreeMap<String, String>,
     /// Modules that it imports before the first fork.
     pub preload: Vec<String>,

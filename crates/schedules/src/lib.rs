@@ -15,8 +15,8 @@ mod step;
 mod timetable;
 
 pub use pause::{DELIVERY_ATTEMPTS, pause};
-pub use signature::{MAX_ID_BYTES, Refused, Secret, Signed, TOLERANCE_S};
+pub use signature::{MAX_ID_BYTES, Secret, SignatureError, SignedMessage, TOLERANCE_S};
 pub use step::{
-    Due, GRACE_MICROS, LOOK_BACK_MICROS, MAX_COUNTED, Missed, Overlap, Policy, Step, Verdict, step,
+    DueTime, GRACE_MICROS, LOOK_BACK_MICROS, MAX_COUNTED, MissedPolicy, Overlap, Policy, Step, Verdict, step,
 };
 pub use timetable::{Invalid, MAX_CRON_BYTES, MIN_INTERVAL_S, Timetable};

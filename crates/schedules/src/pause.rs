@@ -1,11 +1,11 @@
-//! How often a delivery is tried.
+//! Pauses between the attempts of a delivery.
 
 use std::time::Duration;
 
 /// Attempts of one delivery, over about a day.
 pub const DELIVERY_ATTEMPTS: u32 = 8;
 
-/// How long to wait after so many failed attempts; none: it is given up.
+/// Pause after this number of failed attempts; `None`: give up.
 pub fn pause(failed: u32) -> Option<Duration> {
     let seconds = match failed {
         0 => 0,

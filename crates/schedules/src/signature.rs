@@ -11,7 +11,7 @@ use zeroize::Zeroizing;
 pub const TOLERANCE_S: i64 = 300;
 /// Bytes of the id of a message.
 pub const MAX_ID_BYTES: usize = 256;
-/// What the text of a secret begins with.
+/// Prefix of a secret's text.
 const PREFIX: &str = "whsec_";
 /// Bytes of a new secret; the scheme has 24 to 64.
 const SECRET_BYTES: usize = 32;
@@ -28,20 +28,20 @@ impl std::fmt::Debug for Secret {
     }
 }
 
-/// Why a message is refused. Its sender learns none of it.
+/// Reason why a message is refused. The sender does not get it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refused {
+pub enum SignatureError {
     /// A part is missing or malformed.
     Malformed,
-    /// Its timestamp is too old, or in the future.
+    /// The timestamp is too old, or in the future.
     Timestamp,
     /// No signature is that of the secret.
     Signature,
 }
 
-/// What is signed of a message, as it was received.
+/// Signed parts of a message, as they were received.
 #[derive(Clone, Copy, Debug)]
-pub struct Signed<'a> {
+pub struct SignedMessage<'a> {
     /// `webhook-id`.
     pub id: &'a str,
     /// `webhook-timestamp`, seconds since 1970.
@@ -51,7 +51,7 @@ pub struct Signed<'a> {
 }
 
 impl Secret {
-    /// Of random bytes.
+    /// Secret from random bytes.
     pub fn of(random: [u8; SECRET_BYTES]) -> Self {
         Self(Zeroizing::new(random.to_vec()))
     }
@@ -64,13 +64,13 @@ impl Secret {
             .then(|| Self(Zeroizing::new(bytes)))
     }
 
-    /// Its text.
+    /// Text form of the secret.
     pub fn text(&self) -> Zeroizing<String> {
         Zeroizing::new(format!("{PREFIX}{}", STANDARD.encode(&*self.0)))
     }
 
     /// The value of `webhook-signature`.
-    pub fn sign(&self, message: Signed<'_>) -> String {
+    pub fn sign(&self, message: SignedMessage<'_>) -> String {
         format!(
             "v1,{}",
             STANDARD.encode(self.mac(message).finalize().into_bytes())
@@ -82,16 +82,21 @@ impl Secret {
     ///
     /// # Errors
     /// It is not one of a holder of the secret, or not of now.
-    pub fn check(&self, message: Signed<'_>, signatures: &str, now: i64) -> Result<(), Refused> {
+    pub fn check(
+        &self,
+        message: SignedMessage<'_>,
+        signatures: &str,
+        now: i64,
+    ) -> Result<(), SignatureError> {
         if message.id.is_empty() || message.id.len() > MAX_ID_BYTES || message.id.contains('.') {
-            return Err(Refused::Malformed);
+            return Err(SignatureError::Malformed);
         }
         let is_number =
             !message.timestamp.is_empty() && message.timestamp.bytes().all(|byte| byte.is_ascii_digit());
         let sent = message.timestamp.parse::<i64>().ok().filter(|_| is_number);
-        let sent = sent.ok_or(Refused::Malformed)?;
+        let sent = sent.ok_or(SignatureError::Malformed)?;
         if sent.abs_diff(now) > TOLERANCE_S.unsigned_abs() {
-            return Err(Refused::Timestamp);
+            return Err(SignatureError::Timestamp);
         }
         let given = signatures.split(' ').filter_map(|one| one.strip_prefix("v1,"));
         let decoded = given
@@ -102,10 +107,10 @@ impl Secret {
         for signature in decoded {
             right |= mac.clone().verify_slice(&signature).is_ok();
         }
-        right.then_some(()).ok_or(Refused::Signature)
+        right.then_some(()).ok_or(SignatureError::Signature)
     }
 
-    fn mac(&self, message: Signed<'_>) -> Hmac<Sha256> {
+    fn mac(&self, message: SignedMessage<'_>) -> Hmac<Sha256> {
         #[allow(clippy::expect_used, reason = "HMAC takes a key of any length")]
         let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).expect("a key of any length");
         for part in [
@@ -134,8 +139,8 @@ mod tests {
     const BODY: &[u8] = b"{\"test\": 2432232314}";
     const SIGNATURE: &str = "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=";
 
-    fn message<'a>(id: &'a str, timestamp: &'a str, body: &'a [u8]) -> Signed<'a> {
-        Signed { id, timestamp, body }
+    fn message<'a>(id: &'a str, timestamp: &'a str, body: &'a [u8]) -> SignedMessage<'a> {
+        SignedMessage { id, timestamp, body }
     }
 
     #[test]
@@ -149,15 +154,21 @@ mod tests {
             check(&format!("v1,AAAA v1a,xyz {SIGNATURE}"), now + TOLERANCE_S),
             Ok(())
         );
-        assert_eq!(check(SIGNATURE, now + TOLERANCE_S + 1), Err(Refused::Timestamp));
-        assert_eq!(check(SIGNATURE, now - TOLERANCE_S - 1), Err(Refused::Timestamp));
+        assert_eq!(
+            check(SIGNATURE, now + TOLERANCE_S + 1),
+            Err(SignatureError::Timestamp)
+        );
+        assert_eq!(
+            check(SIGNATURE, now - TOLERANCE_S - 1),
+            Err(SignatureError::Timestamp)
+        );
         for wrong in [
             "",
             "v1,",
             "g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=",
             "v2,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=",
         ] {
-            assert_eq!(check(wrong, now), Err(Refused::Signature), "{wrong}");
+            assert_eq!(check(wrong, now), Err(SignatureError::Signature), "{wrong}");
         }
         for (id, at) in [
             ("", AT),
@@ -169,7 +180,7 @@ mod tests {
         ] {
             assert_eq!(
                 secret.check(message(id, at, BODY), SIGNATURE, now),
-                Err(Refused::Malformed),
+                Err(SignatureError::Malformed),
                 "{id} {at}"
             );
         }
@@ -196,9 +207,9 @@ mod tests {
                 Some(byte) => *byte ^= 1,
                 None => changed.push(b'x'),
             }
-            prop_assert_eq!(secret.check(message(&id, AT, &changed), &signature, 1_614_265_330), Err(Refused::Signature));
+            prop_assert_eq!(secret.check(message(&id, AT, &changed), &signature, 1_614_265_330), Err(SignatureError::Signature));
             let other = Secret::of([4; 32]);
-            prop_assert_eq!(other.check(message(&id, AT, &body), &signature, 1_614_265_330), Err(Refused::Signature));
+            prop_assert_eq!(other.check(message(&id, AT, &body), &signature, 1_614_265_330), Err(SignatureError::Signature));
         }
     }
 }

@@ -1,29 +1,29 @@
-//! What becomes of due times: one of them is run, or none.
+//! Decision about due times: one of them is run, or none.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::Timetable;
 
-/// How late a due time may be seen and still be in time: a minute.
+/// Greatest delay at which a due time is still in time: a minute.
 pub const GRACE_MICROS: i64 = 60 * 1_000_000;
-/// How long ago a due time may be that is made up for: a week.
+/// Greatest age of a missed due time that is made up for: a week.
 pub const LOOK_BACK_MICROS: i64 = 7 * 24 * 3600 * 1_000_000;
 /// Missed due times that are counted.
 pub const MAX_COUNTED: u32 = 1000;
 
-/// What becomes of due times at which no gateway ran, or that were seen more than a minute late.
+/// Policy for due times at which no gateway ran, or that were seen more than a minute late.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Missed {
-    /// They are left out.
+pub enum MissedPolicy {
+    /// Missed due times are skipped.
     Skip,
     /// The latest one is made up for, if it is not more than a week ago.
     #[default]
     RunOnce,
 }
 
-/// What becomes of a due time when an earlier run has not ended.
+/// Policy for a due time while an earlier run is in progress.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Overlap {
@@ -34,16 +34,16 @@ pub enum Overlap {
     Allow,
 }
 
-/// How a schedule is run.
+/// Policies of a schedule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Policy {
     /// Due times that were missed.
-    pub missed: Missed,
+    pub missed: MissedPolicy,
     /// Due times while a run is in progress.
     pub overlap: Overlap,
 }
 
-/// What a due time becomes.
+/// Decision about a due time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// A run.
@@ -56,10 +56,10 @@ pub enum Verdict {
 
 /// A due time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Due {
+pub struct DueTime {
     /// When.
     pub at: i64,
-    /// What it becomes.
+    /// Decision about the due time.
     pub verdict: Verdict,
     /// Due times before it that were missed, at most [`MAX_COUNTED`].
     pub missed_before: u32,
@@ -69,26 +69,27 @@ pub struct Due {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
     /// The latest due time.
-    pub due: Due,
+    pub due: DueTime,
     /// When the schedule is due next, after now.
     pub next: Option<i64>,
 }
 
-/// What is to be done `now` with a schedule that is due at `next`; none before that. `active`: an earlier run has not ended.
+/// Decision at `now` about a schedule that is due at `next`; `None`: it is not due yet. `active`: an earlier run is in progress.
 pub fn step(table: &Timetable, policy: Policy, next: i64, now: i64, active: bool) -> Option<Step> {
     if now < next {
         return None;
     }
     let at = table.latest_until(now).map_or(next, |latest| latest.max(next));
     let late = now - at;
-    let in_time = late <= GRACE_MICROS || (policy.missed == Missed::RunOnce && late <= LOOK_BACK_MICROS);
+    let in_time =
+        late <= GRACE_MICROS || (policy.missed == MissedPolicy::RunOnce && late <= LOOK_BACK_MICROS);
     let verdict = match (in_time, active, policy.overlap) {
         (false, _, _) => Verdict::Missed,
         (true, true, Overlap::Skip) => Verdict::Overlaps,
         (true, _, _) => Verdict::Run,
     };
     Some(Step {
-        due: Due {
+        due: DueTime {
             at,
             verdict,
             missed_before: count(table, next, at),
@@ -122,7 +123,7 @@ mod tests {
         Timetable::parse(cron, "UTC").unwrap()
     }
 
-    fn policy(missed: Missed, overlap: Overlap) -> Policy {
+    fn policy(missed: MissedPolicy, overlap: Overlap) -> Policy {
         Policy { missed, overlap }
     }
 
@@ -132,7 +133,7 @@ mod tests {
         let all = Policy::default();
         assert_eq!(step(&hourly, all, START, START - 1, false), None);
         let done = step(&hourly, all, START, START + 5, false).unwrap();
-        let due = |verdict, missed_before| Due {
+        let due = |verdict, missed_before| DueTime {
             at: START,
             verdict,
             missed_before,
@@ -143,7 +144,7 @@ mod tests {
             step(&hourly, all, START, START, true).unwrap().due,
             due(Verdict::Overlaps, 0)
         );
-        let beside = policy(Missed::Skip, Overlap::Allow);
+        let beside = policy(MissedPolicy::Skip, Overlap::Allow);
         assert_eq!(
             step(&hourly, beside, START, START, true).unwrap().due,
             due(Verdict::Run, 0)
@@ -155,14 +156,14 @@ mod tests {
         let hourly = table("0 * * * *");
         let now = START + 5 * 60 * MINUTE + 10 * MINUTE;
         let run = |missed| step(&hourly, policy(missed, Overlap::Skip), START, now, false).unwrap();
-        let due = |verdict| Due {
+        let due = |verdict| DueTime {
             at: START + 5 * 60 * MINUTE,
             verdict,
             missed_before: 5,
         };
-        assert_eq!(run(Missed::RunOnce).due, due(Verdict::Run));
-        assert_eq!(run(Missed::Skip).due, due(Verdict::Missed));
-        assert_eq!(run(Missed::Skip).next, Some(START + 6 * 60 * MINUTE));
+        assert_eq!(run(MissedPolicy::RunOnce).due, due(Verdict::Run));
+        assert_eq!(run(MissedPolicy::Skip).due, due(Verdict::Missed));
+        assert_eq!(run(MissedPolicy::Skip).next, Some(START + 6 * 60 * MINUTE));
         // A week and more ago.
         let yearly = table("0 0 15 10 *");
         let late = |days: i64| {
@@ -194,7 +195,7 @@ mod tests {
             skips in any::<bool>(),
         ) {
             let table = Timetable::parse(cron, zone).unwrap();
-            let missed = if skips { Missed::Skip } else { Missed::RunOnce };
+            let missed = if skips { MissedPolicy::Skip } else { MissedPolicy::RunOnce };
             let policy = policy(missed, Overlap::Skip);
             let mut now = START;
             let mut next = table.next_after(now).unwrap();

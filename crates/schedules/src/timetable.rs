@@ -16,12 +16,12 @@ const MAX_ZONE_BYTES: usize = 64;
 /// The last time that is looked for: the end of the year 9000.
 const LAST_MICROS: i64 = 221_845_000_000_000_000;
 
-/// Why a timetable is none.
+/// Reason why a timetable is invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invalid {
     /// `cron`, `time_zone`.
     pub field: &'static str,
-    /// What is wrong with it.
+    /// Problem of the timetable.
     pub reason: String,
 }
 
@@ -43,10 +43,10 @@ pub struct Timetable {
 }
 
 impl Timetable {
-    /// Of a cron expression with 5 fields, or 6 whose first one is the second, in a zone of the IANA database.
+    /// Reads a cron expression with 5 fields, or with 6 whose first one is the second, in a zone of the IANA database.
     ///
     /// # Errors
-    /// One of the two cannot be read.
+    /// One of the two is invalid.
     pub fn parse(cron: &str, zone: &str) -> Result<Self, Invalid> {
         if cron.len() > MAX_CRON_BYTES {
             return invalid("cron", format!("is longer than {MAX_CRON_BYTES} bytes"));
@@ -76,7 +76,7 @@ impl Timetable {
             Some(zone) => Ok(Self { cron, zone }),
             None => invalid(
                 "time_zone",
-                "is no time zone of the IANA database, such as Europe/Berlin",
+                "must be a time zone of the IANA database, such as Europe/Berlin",
             ),
         }
     }

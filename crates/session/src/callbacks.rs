@@ -28,6 +28,6 @@ impl SessionManager {
         let request = request
             .body(Bytes::from(body))
             .map_err(|error| error.to_string())?;
-        Ok(self.outgoing.send(request).await?.status().as_u16())
+        Ok(self.network.callbacks.send(request).await?.status().as_u16())
     }
 }

@@ -17,7 +17,7 @@ impl SessionManager {
         change: SessionChange,
     ) -> Result<SessionInfo, EngineError> {
         let id = handle.id();
-        let _turn = self.gate.enter(&id.to_string()).await;
+        let _turn = self.starts.gate.enter(&id.to_string()).await;
         let before = handle.session();
         let mut labels = before.labels.clone();
         for (label, value) in change.labels {

@@ -14,7 +14,7 @@ const MAX_KEPT: usize = 256;
 const KEPT_BYTES: usize = 64 << 20;
 
 /// Cached data of one execution or history; one request at a time reads on.
-pub type Shared<T> = Arc<AsyncMutex<T>>;
+pub type SharedCache<T> = Arc<AsyncMutex<T>>;
 
 /// Key of cached data: the directory of a log, which no other log ever has, and the number of the first record there.
 type Key = (PathBuf, u64);
@@ -33,7 +33,7 @@ struct CacheState<T> {
 
 #[derive(Debug)]
 struct Entry<T> {
-    known: Shared<T>,
+    known: SharedCache<T>,
     /// Owner that requested it first: a tenant, or the operator.
     owner: String,
     /// The oldest record that the log had then, if the beginning of the thing was gone; otherwise 0.
@@ -55,7 +55,7 @@ impl<T> Default for LogCache<T> {
 impl<T> LogCache<T> {
     /// Cached data for the record `seq` of the log in `dir`. `first`: the log's oldest record, if that is a later one, else 0. `None` also if more of
     /// it has gone since: it has to be read again.
-    pub fn get(&self, dir: &Path, seq: u64, first: u64) -> Option<Shared<T>> {
+    pub fn get(&self, dir: &Path, seq: u64, first: u64) -> Option<SharedCache<T>> {
         let mut kept = self.0.lock();
         kept.now += 1;
         let now = kept.now;
@@ -65,7 +65,7 @@ impl<T> LogCache<T> {
     }
 
     /// Keeps what is begun to be known for a principal, and gives what is to be used: another caller may have begun.
-    pub fn add(&self, principal: &Principal, dir: &Path, seq: u64, first: u64, known: T) -> Shared<T> {
+    pub fn add(&self, principal: &Principal, dir: &Path, seq: u64, first: u64, known: T) -> SharedCache<T> {
         let known = Arc::new(AsyncMutex::new(known));
         let mut kept = self.0.lock();
         kept.now += 1;
@@ -88,7 +88,7 @@ impl<T> LogCache<T> {
     }
 
     /// `known` takes so many bytes now.
-    pub fn weigh(&self, dir: &Path, seq: u64, known: &Shared<T>, bytes: usize) {
+    pub fn weigh(&self, dir: &Path, seq: u64, known: &SharedCache<T>, bytes: usize) {
         let mut kept = self.0.lock();
         let Some(entry) = kept.all.get_mut(&(dir.to_owned(), seq)) else {
             return;
@@ -134,7 +134,7 @@ impl<T> CacheState<T> {
 
 #[cfg(test)]
 mod tests {
-    use himalia_executions::{ExecutionId, Follower, Known};
+    use himalia_executions::{CachedExecution, ExecutionId, Follower};
     use himalia_kernel::Language;
     use himalia_model::KernelId;
     use himalia_outcome::Excerpt;
@@ -145,13 +145,13 @@ mod tests {
         Principal::of_tenant(tenant, "x").unwrap()
     }
 
-    fn known(seq: u64) -> Known {
+    fn known(seq: u64) -> CachedExecution {
         let id = ExecutionId {
             kernel: KernelId(uuid::Uuid::nil()),
             seq,
         };
         let follower = Follower::new(id, Language::Kernel, String::new(), 10, Excerpt::new(10));
-        Known::new(id, follower)
+        CachedExecution::new(id, follower)
     }
 
     #[test]

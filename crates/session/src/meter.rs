@@ -1,7 +1,4 @@
-//! Usage of owners and their callers: measured or counted here, added up in the store over all replicas.
-//!
-//! The processor time of a sandbox is what its provisioner says of it from outside, or else its shim, looked at while a kernel in it works.
-//! It grows, so a look that is missed costs nothing, as long as a later one follows.
+//! Usage of owners and their callers that is counted here and not stored yet.
 
 use std::collections::btree_map::{BTreeMap, Entry};
 use std::collections::{HashMap, HashSet};
@@ -9,21 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use himalia_budget::{Counted, DayAmounts};
-use himalia_model::{EngineError, ExecutionState, ModelUse, Principal};
-use himalia_sandbox::{MeasuredBy, Provisioner, SandboxId};
+use himalia_model::ModelUse;
+use himalia_sandbox::SandboxId;
 use himalia_store::UsageRecord;
 use parking_lot::Mutex;
-use tokio::time::{MissedTickBehavior, interval, timeout};
 
-use crate::{Lease, SessionManager};
-
-/// Interval of measurements and of stored usage.
-const EVERY: Duration = Duration::from_secs(10);
-/// Time to wait for the sandboxes of a provisioner.
-const MEASURE: Duration = Duration::from_secs(5);
-/// Days that are kept in the store.
-const KEPT_DAYS: i64 = 400;
+use crate::disk::Rooms;
 
 /// Usage that is not stored yet, and the counted part of each sandbox's usage.
 #[derive(Debug, Default)]
@@ -34,7 +22,14 @@ pub(crate) struct Meter {
     /// By owner.
     traffic: Mutex<HashMap<String, Arc<Traffic>>>,
     /// Held while what is pending is stored, so that what is read afterwards has all of it.
-    storing: tokio::sync::Mutex<()>,
+    pub(crate) storing: tokio::sync::Mutex<()>,
+}
+
+/// Usage that is not stored, and room for bytes that are about to be written.
+#[derive(Debug, Default)]
+pub(crate) struct PendingUsage {
+    pub(crate) meter: Arc<Meter>,
+    pub(crate) rooms: Arc<Rooms>,
 }
 
 /// Bytes of the sandboxes of an owner that are not collected yet.
@@ -87,7 +82,7 @@ impl Meter {
     }
 
     /// So many characters were returned to a caller.
-    fn returned(&self, owner: &str, caller: &str, chars: u64) {
+    pub(crate) fn returned(&self, owner: &str, caller: &str, chars: u64) {
         self.add(UsageRecord {
             owner: owner.to_owned(),
             caller: caller.to_owned(),
@@ -103,7 +98,7 @@ impl Meter {
     }
 
     /// Collects the network bytes since the last time.
-    fn collect_traffic(&self) {
+    pub(crate) fn collect_traffic(&self) {
         let mut carried = Vec::new();
         self.traffic.lock().retain(|owner, traffic| {
             let (sent, received) = (
@@ -126,7 +121,7 @@ impl Meter {
         }
     }
 
-    fn add(&self, more: UsageRecord) {
+    pub(crate) fn add(&self, more: UsageRecord) {
         let key = (more.owner.clone(), more.caller.clone());
         match self.pending.lock().entry(key) {
             Entry::Vacant(entry) => drop(entry.insert(more)),
@@ -138,7 +133,7 @@ impl Meter {
     }
 
     /// A sandbox has used so much since it began. Of one that is `old`, what was used before the first look is counted already.
-    fn measured(&self, owner: &str, sandbox: SandboxId, cpu_ms: u64, old: bool) {
+    pub(crate) fn measured(&self, owner: &str, sandbox: SandboxId, cpu_ms: u64, old: bool) {
         let mut counted = self.counted.lock();
         let before = counted.entry(sandbox).or_insert(if old { cpu_ms } else { 0 });
         // Less than before: processes have ended whose time went with them.
@@ -155,181 +150,22 @@ impl Meter {
     }
 
     /// Forgets sandboxes that are not there any more.
-    fn keep(&self, there: &HashSet<SandboxId>) {
+    pub(crate) fn keep(&self, there: &HashSet<SandboxId>) {
         self.counted.lock().retain(|id, _| there.contains(id));
     }
 
-    fn take(&self) -> Vec<UsageRecord> {
+    pub(crate) fn take(&self) -> Vec<UsageRecord> {
         std::mem::take(&mut *self.pending.lock()).into_values().collect()
     }
 }
 
-impl SessionManager {
-    /// Measures and stores what is used, until the engine stops.
-    pub(crate) async fn keep_metered(self: Arc<Self>) {
-        let mut ticks = interval(EVERY);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let (mut last, mut forgotten) = (0, 0);
-        loop {
-            tokio::select! {
-                () = self.draining.cancelled() => return,
-                _ = ticks.tick() => {}
-            }
-            let since = std::mem::replace(&mut last, self.time().micros());
-            self.measure_cpu(since).await;
-            self.store_usage().await;
-            let today = self.budget.today();
-            if forgotten != today {
-                forgotten = today;
-                if let Err(error) = self.store.forget_usage(today - KEPT_DAYS).await {
-                    tracing::warn!(%error, "cannot forget old usage");
-                }
-            }
-        }
-    }
-
-    /// Looks at the sandboxes in which something happened since then, microseconds since 1970, at all of a provisioner at once.
-    async fn measure_cpu(&self, since: u64) {
-        let mut there = HashSet::new();
-        let mut due: HashMap<SandboxId, (Arc<Lease>, String, bool)> = HashMap::new();
-        let opened = u64::try_from(self.started.unix_timestamp_nanos() / 1000).unwrap_or(0);
-        for handle in self.registry.all_unordered() {
-            if handle.is_over() || handle.is_lost() {
-                continue;
-            }
-            let lease = handle.lease();
-            there.insert(lease.id());
-            let busy = handle.snapshot.borrow().state == ExecutionState::Busy;
-            // What a shim has reported costs nothing to read, and may be later than what it is about.
-            let reported = lease.provisioner().capabilities().measured_by == MeasuredBy::Shim;
-            if busy || reported || handle.last_activity.load(Ordering::Relaxed) >= since {
-                let session = handle.session();
-                let old = session.created_micros < opened;
-                due.entry(lease.id())
-                    .or_insert((lease, session.owner.clone(), old));
-            }
-        }
-        self.meter.keep(&there);
-        let mut by_provisioner: Vec<(&Arc<dyn Provisioner>, Vec<SandboxId>)> = Vec::new();
-        for (id, (lease, owner, old)) in &due {
-            if lease.provisioner().capabilities().measured_by == MeasuredBy::Shim {
-                if let Some(usage) = lease.reported() {
-                    self.meter.measured(owner, *id, usage.cpu_millis, *old);
-                }
-                continue;
-            }
-            let its = Arc::as_ptr(lease.provisioner());
-            match by_provisioner
-                .iter_mut()
-                .find(|(one, _)| std::ptr::addr_eq(Arc::as_ptr(one), its))
-            {
-                Some((_, ids)) => ids.push(*id),
-                None => by_provisioner.push((lease.provisioner(), vec![*id])),
-            }
-        }
-        for (provisioner, ids) in by_provisioner {
-            let measured = tokio::select! {
-                biased;
-                () = self.draining.cancelled() => return,
-                measured = timeout(MEASURE, provisioner.usage(ids)) => measured,
-            };
-            let Ok(Ok(measured)) = measured else { continue };
-            for (id, usage) in measured {
-                if let Some((_, owner, old)) = due.get(&id) {
-                    self.meter.measured(owner, id, usage.cpu_millis, *old);
-                }
-            }
-        }
-    }
-
-    /// Adds what was used to the store, and reads what all replicas have added.
-    pub(crate) async fn store_usage(&self) {
-        let _storing = self.meter.storing.lock().await;
-        let today = self.budget.today();
-        self.meter.collect_traffic();
-        let used = self.meter.take();
-        let mut stored = DayAmounts::new();
-        if !used.is_empty() {
-            match self.store.add_usage(today, used.clone()).await {
-                Ok(()) => stored = amounts(&used),
-                Err(error) => {
-                    tracing::warn!(%error, "cannot store what was used; it is tried again");
-                    for more in used {
-                        self.meter.add(more);
-                    }
-                }
-            }
-        }
-        match self.store.usage(today).await {
-            Ok(rows) => self.note_usage(today, &rows, &stored),
-            Err(error) => tracing::warn!(%error, "cannot read what was used"),
-        }
-    }
-
-    /// Checks that characters may be returned to a principal today.
-    ///
-    /// # Errors
-    /// [`EngineError::QuotaExceeded`].
-    pub fn may_return(&self, principal: &Principal) -> Result<(), EngineError> {
-        if let Some(gate) = self.budget.day(principal.owner(), Counted::ReturnedChars) {
-            gate.hold(0)?.settle(0);
-        }
-        Ok(())
-    }
-
-    /// So many characters were returned to a principal.
-    pub fn returned(&self, principal: &Principal, chars: u64) {
-        if let Some(gate) = self.budget.day(principal.owner(), Counted::ReturnedChars) {
-            gate.count(chars);
-        }
-        self.meter.returned(principal.owner(), principal.name(), chars);
-    }
-
-    /// Usage of today, over all replicas, by owner and caller.
-    pub async fn usage_today(&self) -> Result<Vec<UsageRecord>, EngineError> {
-        self.store_usage().await;
-        let rows = self.store.usage(self.budget.today()).await;
-        rows.map_err(|error| EngineError::internal("reading what was used", error))
-    }
-
-    fn note_usage(&self, day: i64, rows: &[UsageRecord], stored: &DayAmounts) {
-        let mut by_owner: BTreeMap<String, Duration> = BTreeMap::new();
-        let mut carried: BTreeMap<String, u64> = BTreeMap::new();
-        for row in rows {
-            let millis = u64::try_from(row.cpu_ms).unwrap_or(0);
-            *by_owner.entry(row.owner.clone()).or_default() += Duration::from_millis(millis);
-            let bytes = row.network_sent_bytes.saturating_add(row.network_received_bytes);
-            *carried.entry(row.owner.clone()).or_default() += u64::try_from(bytes).unwrap_or(0);
-        }
-        self.budget.set_cpu(day, &by_owner);
-        self.budget.set_traffic(day, &carried);
-        self.budget.set_days(day, &amounts(rows), stored);
-    }
-}
-
-/// Amounts in these rows with a daily quota.
-fn amounts(rows: &[UsageRecord]) -> DayAmounts {
-    let mut all = DayAmounts::new();
-    for row in rows {
-        for what in Counted::ALL {
-            let amount = match what {
-                Counted::ToolCalls => row.tool_calls,
-                Counted::ModelTokens => row.model_input_tokens.saturating_add(row.model_output_tokens),
-                Counted::ModelSpend => row.model_spend_nanos,
-                Counted::ReturnedChars => row.returned_chars,
-            };
-            let sum = all.entry((row.owner.clone(), what)).or_default();
-            *sum += u64::try_from(amount).unwrap_or(0);
-        }
-    }
-    all
-}
-
 #[cfg(test)]
 mod tests {
+    use himalia_budget::DailyQuantity;
     use himalia_model::Spend;
 
     use super::*;
+    use crate::metering::amounts;
 
     #[test]
     fn what_a_sandbox_used_is_counted_once() {
@@ -392,7 +228,7 @@ mod tests {
         meter.returned("acme", "acme/bob", 6);
         let rows = meter.take();
         let all = amounts(&rows);
-        let of = |owner: &str| Counted::ALL.map(|what| all[&(owner.to_owned(), what)]);
+        let of = |owner: &str| DailyQuantity::ALL.map(|what| all[&(owner.to_owned(), what)]);
         assert_eq!(of("acme"), [2, 14, 18, 11]);
         assert_eq!(of("other"), [1, 7, 9, 0]);
     }

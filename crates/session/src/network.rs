@@ -29,9 +29,9 @@ impl SessionManager {
         kernel.network().set_own_service(Arc::new(door));
         self.set_account(kernel);
         kernel.count_connections(self.metrics.network().clone());
-        let (egress, access) = (Arc::clone(&self.egress), Arc::clone(kernel.network()));
+        let (egress, access) = (Arc::clone(&self.network.egress), Arc::clone(kernel.network()));
         let mut arrivals = streams.network();
-        let stop = self.stop_actors.clone();
+        let stop = self.stopping.actors_end.clone();
         self.background.spawn(async move {
             let places = Arc::new(Semaphore::new(STREAMS_MAX));
             loop {
@@ -60,7 +60,7 @@ impl SessionManager {
             }
         });
         self.background
-            .spawn(kernel.write_notes(self.stop_actors.clone()));
+            .spawn(kernel.write_notes(self.stopping.actors_end.clone()));
     }
 
     /// All kernels in the sandbox of this one, which reach the same.

@@ -1,7 +1,6 @@
 //! Opening the data directory, and stopping.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use himalia_budget::Budget;
@@ -16,18 +15,22 @@ use himalia_store::{
     Measured, PostgresOptions, PostgresStore, REPLICA_FILE, Scope, SqliteStore, Store, StoreError,
 };
 use himalia_traces::Traces;
-use time::OffsetDateTime;
-use tokio::sync::{OnceCell, mpsc, watch};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::credentials::{FromHere, TokenSettings};
-use crate::end::OpenLogs;
-use crate::readiness::LastCheck;
-use crate::start::KernelLimits;
-use crate::start::{TakeOvers, WANTS};
+use crate::end::{Collection, IdleCuller, Lifetimes, Sweep};
+use crate::log_sync::LogSync;
+use crate::logs::SessionLogs;
+use crate::meter::PendingUsage;
+use crate::metering::UsageMeter;
+use crate::replica::Replica;
+use crate::services::{CodeServices, NetworkServices};
+use crate::start::{StartControl, TakingOver};
+use crate::stop_state::StopState;
+use crate::times::Times;
 use crate::{
     Credentials, EndedSessions, Llm, LogCache, MemoryGauge, Meter, Pool, Provisioners, Registry,
     SessionKernel, SessionManager, SessionPrograms, Templates, Tools, templates,
@@ -99,69 +102,59 @@ impl SessionManager {
         let ended =
             ended.map_err(|error| EngineError::internal("cannot read the list of ended sessions", error))?;
         let catalog = Catalog::of(&config, HostEnvironment::of_this_process());
-        let (wants, wanted) = mpsc::channel(WANTS);
+        let (starts, wanted) = StartControl::new(&config);
+        let usage = PendingUsage {
+            meter,
+            rooms: Arc::default(),
+        };
         let inner = Arc::new(SessionManager {
-            wants,
             traces: Traces::new(metrics.exports().traces.clone()),
             metrics,
             provisioners,
             templates: Templates::of(&config),
-            pools: OnceLock::new(),
-            leases: parking_lot::Mutex::default(),
-            link_epoch: AtomicU64::new(store.epoch()),
-            taking: TakeOvers::default(),
+            replica: Replica::new(store.epoch()),
             store,
-            shared_logs,
+            logs: SessionLogs::new(&config, shared_logs),
+            starts,
             registry,
             ended: Arc::new(EndedSessions::new(config.retention, ended).with_clock(config.clock.clone())),
-            open_logs: OpenLogs::default(),
             executions: LogCache::default(),
             histories: LogCache::default(),
             catalog,
-            gate: Arc::default(),
-            started: OffsetDateTime::now_utc(),
-            last_command: AtomicU64::new(config.clock.micros()),
-            kernel_limits: KernelLimits::of(&config),
-            unproven: Arc::default(),
+            times: Times::new(config.clock.clone()),
             credentials,
             tools: Arc::new(tools),
-            programs,
-            skills: Arc::default(),
-            llm: Arc::new(llm),
-            certificates,
-            egress: Arc::new(egress),
-            rooms: Arc::default(),
-            outgoing: FromHere::new(config.callback_addresses.clone()),
+            services: CodeServices {
+                programs,
+                skills: Arc::default(),
+                llm: Arc::new(llm),
+            },
+            network: NetworkServices {
+                egress: Arc::new(egress),
+                certificates,
+                callbacks: FromHere::new(config.callback_addresses.clone()),
+            },
             budget,
             memory: MemoryGauge::default(),
-            meter,
+            usage,
             draining: CancellationToken::new(),
-            stop_actors: CancellationToken::new(),
-            actors: TaskTracker::new(),
             background: TaskTracker::new(),
-            starts: TaskTracker::new(),
-            drained: AtomicBool::new(false),
-            spare_ended: OnceCell::new(),
-            last_check: LastCheck::default(),
-            living: watch::Sender::new(1),
-            clock: Instant::now(),
+            stopping: StopState::default(),
             config,
         });
         inner.adopt().await?;
-        inner.background.spawn(Arc::clone(&inner).keep_synced());
-        inner.background.spawn(Arc::clone(&inner).keep_lifetimes());
-        inner.background.spawn(Arc::clone(&inner).keep_metered());
-        inner.background.spawn(Arc::clone(&inner).keep_collected());
+        LogSync::start(&inner);
+        Lifetimes::start(&inner);
+        UsageMeter::start(&inner);
+        Collection::start(&inner);
         if inner.store.is_shared() {
-            inner.background.spawn(Arc::clone(&inner).keep_swept());
+            Sweep::start(&inner);
         }
         inner.background.spawn(Arc::clone(&inner).keep_resumed(wanted));
-        if inner.shared_logs.is_some() {
-            inner.background.spawn(Arc::clone(&inner).keep_taking_over());
+        if inner.logs.shared.is_some() {
+            TakingOver::start(&inner);
         }
-        if !inner.config.cull.idle_timeout.is_zero() {
-            inner.background.spawn(Arc::clone(&inner).keep_culling());
-        }
+        IdleCuller::start(&inner);
         for name in inner.templates.preloading() {
             inner
                 .background
@@ -172,8 +165,8 @@ impl SessionManager {
             (name.clone(), pool)
         });
         // It is set here alone.
-        let _ = inner.pools.set(pools.collect());
-        inner.programs.open(&inner);
+        let _ = inner.starts.pools.set(pools.collect());
+        inner.services.programs.open(&inner);
         Ok(inner)
     }
 
@@ -181,7 +174,7 @@ impl SessionManager {
     pub async fn stop(&self, stop_kernels: bool) -> Result<(), EngineError> {
         let inner = self;
         inner.draining.cancel();
-        if inner.drained.swap(true, Ordering::AcqRel) {
+        if !inner.stopping.begin() {
             return Ok(());
         }
         let ends = async {
@@ -201,14 +194,15 @@ impl SessionManager {
             // What was being started meanwhile.
             inner.end_all(&mut ended).await;
         }
-        inner.stop_actors.cancel();
-        inner.actors.close();
-        inner.actors.wait().await;
+        inner.stopping.actors_end.cancel();
+        inner.stopping.actors.close();
+        inner.stopping.actors.wait().await;
         if others {
             // They take the logs from where they are shared.
             inner.keep_positions().await;
         } else {
-            inner.sync_logs().await;
+            // Failures are in the log.
+            let _ = inner.sync_logs().await;
         }
         let removed =
             tokio::task::spawn_blocking(move || ended.iter().for_each(|handle| handle.remove_log()));
@@ -216,7 +210,7 @@ impl SessionManager {
             .await
             .map_err(|error| EngineError::internal("cannot remove logs", error))?;
         let tidied = async {
-            if let Some(shared) = &inner.shared_logs {
+            if let Some(shared) = &inner.logs.shared {
                 // Others wait for the sessions, and can tidy as well.
                 let limit = if others { HANDOVER_SLACK } else { LOGS_SLACK };
                 if !shared.flush(limit).await {
@@ -224,7 +218,10 @@ impl SessionManager {
                 }
             }
         };
-        tokio::join!(inner.store_usage(), tidied);
+        let (stored, ()) = tokio::join!(inner.store_usage(), tidied);
+        if let Err(error) = stored {
+            tracing::warn!(error, "usage is lost");
+        }
         inner
             .store
             .close()
@@ -250,10 +247,10 @@ impl SessionManager {
 
     /// Waits for starts that were let in before the stop: what they make is in the registry then, or gone.
     async fn finish_starts(&self) {
-        self.starts.close();
+        self.starts.tasks.close();
         let limit = self.config.shutdown_grace + STARTS_SLACK;
-        if timeout(limit, self.starts.wait()).await.is_err() {
-            let left = self.starts.len();
+        if timeout(limit, self.starts.tasks.wait()).await.is_err() {
+            let left = self.starts.tasks.len();
             tracing::warn!(
                 left,
                 "starts are not over in time; the next gateway removes what is left of them"
@@ -263,12 +260,12 @@ impl SessionManager {
 
     /// Ends what waits for sessions to come: it is of no use to the next gateway. A second call does nothing.
     pub async fn end_spare(&self) {
-        self.spare_ended.get_or_init(|| self.close_pools()).await;
+        self.stopping.spare_ended.get_or_init(|| self.close_pools()).await;
     }
 
     async fn close_pools(&self) {
         let mut closes = JoinSet::new();
-        for pool in self.pools.get().into_iter().flat_map(|pools| pools.values()) {
+        for pool in self.pools().into_iter().flat_map(|pools| pools.values()) {
             let pool = pool.clone();
             closes.spawn(async move { pool.close().await });
         }
@@ -282,7 +279,7 @@ impl SessionManager {
 
     /// True if other replicas take the sessions over when this one stops.
     pub async fn has_successors(&self) -> bool {
-        if self.shared_logs.is_none() {
+        if self.logs.shared.is_none() {
             return false;
         }
         let all = self.store.replicas().await;
@@ -291,12 +288,12 @@ impl SessionManager {
 
     /// A command was given now.
     pub fn note_command(&self) {
-        self.last_command.store(self.time().micros(), Ordering::Relaxed);
+        self.times.note_command();
     }
 
     /// When the latest command was given, microseconds since 1970.
     pub fn last_command(&self) -> u64 {
-        self.last_command.load(Ordering::Relaxed)
+        self.times.last_command()
     }
 
     /// Completes when this replica may not act any more, with the reason. The process must then end without doing anything else.

@@ -1,7 +1,7 @@
 //! Programs that are servers of tools: each is a command in a session that the gateway starts for it.
 //!
 //! The session belongs to the owner of the server, and to this process of the gateway: it ends with that. What an earlier process, or
-//! another replica that is gone, has left is ended by [`SessionManager::keep_lifetimes`].
+//! another replica that is gone, has left is ended by [`crate::end::Lifetimes`].
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -12,11 +12,11 @@ use himalia_sandbox::{BoxFuture, Isolation, Provisioner, ProvisionerKind, Sandbo
 pub struct Provisioners {
     all: Vec<Arc<dyn Provisioner>>,
     place: Option<String>,
-    elsewhere: Option<Arc<dyn Elsewhere>>,
+    elsewhere: Option<Arc<dyn RemoteSandboxes>>,
 }
 
 /// The places where other replicas start sandboxes.
-pub trait Elsewhere: Debug + Send + Sync + 'static {
+pub trait RemoteSandboxes: Debug + Send + Sync + 'static {
     /// True if sandboxes at a place can be reached from here. Blocks on the disk.
     fn reaches(&self, place: &str) -> bool;
 
@@ -40,7 +40,7 @@ impl Provisioners {
     /// Says where the sandboxes are that these start, for other replicas, and what can be reached of theirs. One that is at the same
     /// place can be reached.
     #[must_use]
-    pub fn at(self, place: String, elsewhere: Option<Arc<dyn Elsewhere>>) -> Self {
+    pub fn at(self, place: String, elsewhere: Option<Arc<dyn RemoteSandboxes>>) -> Self {
         Self {
             place: Some(place),
             elsewhere,

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use tokio::time::{Instant, timeout};
 
 use crate::SessionManager;
@@ -12,10 +11,6 @@ use crate::SessionManager;
 const CHECK_TIME: Duration = Duration::from_secs(2);
 /// Time for which a result is valid: probes cost one check each second, however many there are.
 const FRESH: Duration = Duration::from_secs(1);
-
-/// The latest result.
-#[derive(Debug, Default)]
-pub(crate) struct LastCheck(Mutex<Option<(Instant, Vec<String>)>>);
 
 impl SessionManager {
     /// Reasons why no new work can be accepted; empty if it can. Single words and names of provisioners, since any caller may ask: `draining`,
@@ -27,13 +22,13 @@ impl SessionManager {
         if !self.store.lease().is_valid() {
             return vec!["lease".to_owned()];
         }
-        let _turn = self.gate.enter("readiness").await;
-        let last = self.last_check.0.lock().clone();
+        let _turn = self.starts.gate.enter("readiness").await;
+        let last = self.starts.last_check.lock().clone();
         if let Some((_, reasons)) = last.filter(|(at, _)| at.elapsed() < FRESH) {
             return reasons;
         }
         let reasons = self.check_now().await;
-        *self.last_check.0.lock() = Some((Instant::now(), reasons.clone()));
+        *self.starts.last_check.lock() = Some((Instant::now(), reasons.clone()));
         reasons
     }
 

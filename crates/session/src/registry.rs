@@ -1,12 +1,13 @@
 //! All kernels by id. Handles are cloned out; no guard lives across an await.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use dashmap::DashMap;
 use dashmap::mapref::entry::Entry;
 use himalia_model::{EngineError, KernelId, SessionId};
+use parking_lot::Mutex;
 
-use crate::SessionKernel;
+use crate::{Lease, SessionKernel};
 
 /// A kernel's place.
 #[derive(Debug)]
@@ -16,13 +17,27 @@ enum Slot {
     Present(Arc<SessionKernel>),
 }
 
-/// All kernels.
+/// All kernels, and the sandboxes that they are in.
 #[derive(Debug, Default)]
 pub struct Registry {
     slots: DashMap<KernelId, Slot>,
+    /// Sandboxes that kernels are in.
+    leases: Mutex<Vec<Weak<Lease>>>,
 }
 
 impl Registry {
+    /// Adds a sandbox of this gateway.
+    pub(crate) fn add_sandbox(&self, lease: &Arc<Lease>) {
+        let mut leases = self.leases.lock();
+        leases.retain(|lease| lease.strong_count() > 0);
+        leases.push(Arc::downgrade(lease));
+    }
+
+    /// All sandboxes that exist.
+    pub(crate) fn sandboxes(&self) -> Vec<Arc<Lease>> {
+        self.leases.lock().iter().filter_map(Weak::upgrade).collect()
+    }
+
     /// Takes an id for a kernel that is being started. Given back when the reservation is dropped unfilled.
     pub(crate) fn reserve(self: &Arc<Self>, id: KernelId) -> Result<Reservation, EngineError> {
         match self.slots.entry(id) {

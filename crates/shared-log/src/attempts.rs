@@ -3,6 +3,7 @@
 use std::fmt::Display;
 use std::time::Duration;
 
+use himalia_backoff::Backoff;
 use tokio::time::sleep;
 
 /// The first pause after a failure; each later one is twice as long.
@@ -14,14 +15,14 @@ const LONGEST: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub(crate) struct Attempts {
     failures: u32,
-    pause: Duration,
+    pauses: Backoff,
 }
 
 impl Default for Attempts {
     fn default() -> Self {
         Self {
             failures: 0,
-            pause: FIRST,
+            pauses: Backoff::new(FIRST, LONGEST),
         }
     }
 }
@@ -33,8 +34,7 @@ impl Attempts {
         if self.failures == 1 {
             tracing::warn!(%error, "{message}; it is tried again until it succeeds");
         }
-        sleep(self.pause).await;
-        self.pause = (self.pause * 2).min(LONGEST);
+        sleep(self.pauses.pause()).await;
     }
 
     pub(crate) fn succeeded(self, message: &'static str) {

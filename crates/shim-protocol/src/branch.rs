@@ -48,24 +48,24 @@ pub struct Bound {
     pub request: RequestId,
     /// Was it done? If not, the kernel is what it was, as far as the shim can tell: better not to use it.
     pub ok: bool,
-    /// Why not, one line; empty when it was done.
+    /// Reason for a failure, one line; empty on success.
     #[serde(default)]
     pub reason: String,
 }
 
-/// What becomes of the parent's files in a branch.
+/// Files of a branch.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum BranchFiles {
     /// The branch gets a copy of the parent's work directory, which is removed when the last link that uses it is
     /// closed.
     Copy,
-    /// Both work in the same directory.
+    /// Parent and branch work in the same directory.
     #[default]
     Share,
 }
 
-/// What a kernel does about things that do not survive a fork well.
+/// Policy of a kernel for state that may not survive a fork.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ForkPolicy {
@@ -85,7 +85,7 @@ pub struct Fork {
     /// Working directory of the branch, absolute; absent: the parent's, with `copy` its counterpart in the copy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
-    /// What becomes of the files.
+    /// Files of the branch.
     #[serde(default)]
     pub files: BranchFiles,
     /// With `copy`: most bytes of files; more refuse the fork.
@@ -94,7 +94,7 @@ pub struct Fork {
     /// Variables to set in the branch.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
-    /// What a hazard does.
+    /// Policy for hazards.
     #[serde(default)]
     pub policy: ForkPolicy,
     /// Milliseconds that the kernel may wait for the end of what it runs. At most 10 minutes count.
@@ -140,21 +140,21 @@ impl fmt::Debug for Fork {
 /// Something in a kernel that does not survive a fork well. What the kernel says, cut to bounds.
 #[derive(Clone, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
 pub struct Hazard {
-    /// What kind of thing, for example `native-thread`; at most 64 bytes.
+    /// Kind, for example `native-thread`; at most 64 bytes.
     #[serde(default)]
     pub kind: String,
-    /// Which one; at most 200 bytes.
+    /// Name of the instance; at most 200 bytes.
     #[serde(default)]
     pub name: String,
     /// More about it, one line; at most 500 bytes.
     #[serde(default)]
     pub detail: String,
-    /// How bad it is.
+    /// Severity of the hazard.
     #[serde(default)]
     pub severity: Severity,
 }
 
-/// How bad a hazard is.
+/// Severity of a hazard.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
@@ -189,12 +189,12 @@ pub struct ForkTimes {
 /// Body of `forked`, on the parent's link. The branch is kernel 1 of a link of its own, which dials the socket that the
 /// `fork` named; it runs already, as incarnation 1, without a `started`.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
-pub struct Forked {
+pub struct KernelForked {
     /// The `fork` that this answers.
     pub request: RequestId,
     /// Process id of the branch as the shim sees it.
     pub pid: i32,
-    /// Its working directory.
+    /// Working directory of the branch.
     pub cwd: String,
     /// Bytes of files that were copied.
     #[serde(default)]
@@ -202,10 +202,10 @@ pub struct Forked {
     /// Entries that were not copied: sockets, pipes, devices.
     #[serde(default)]
     pub skipped: u32,
-    /// What the kernel warns of; at most [`HAZARDS_MAX`].
+    /// Hazards that the kernel warns of; at most [`HAZARDS_MAX`].
     #[serde(default)]
     pub hazards: Vec<Hazard>,
-    /// How long it took.
+    /// Duration of each step.
     #[serde(default)]
     pub ms: ForkTimes,
 }
@@ -217,15 +217,15 @@ pub struct ForkFailed {
     pub request: RequestId,
     /// One line.
     pub reason: String,
-    /// What stood in its way.
+    /// Kind of the failure.
     #[serde(default)]
     pub code: ForkFailure,
-    /// What the kernel refused for; at most [`HAZARDS_MAX`].
+    /// Hazards for which the kernel refused; at most [`HAZARDS_MAX`].
     #[serde(default)]
     pub hazards: Vec<Hazard>,
 }
 
-/// What stood in the way of a fork.
+/// Kind of a failed fork.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ForkFailure {

@@ -4,18 +4,18 @@ use crate::{Kind, ProtocolError};
 
 /// Bytes before the body: length, kind, kernel, number.
 pub const HEAD_BYTES: usize = 15;
-/// Of which the length does not count itself.
+/// Bytes of the head that the length includes: all but the length field.
 const COUNTED: usize = HEAD_BYTES - 4;
 /// Room that is offered to a read while no large body is under way.
 const READ_BYTES: usize = 64 * 1024;
 /// One frame as it was received.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Frame {
-    /// Its kind; unknown kinds never get here.
+    /// Kind of the frame; unknown kinds are refused earlier.
     pub kind: Kind,
     /// The kernel it is about; 0 is the shim.
     pub kernel: u16,
-    /// Its number, as the kind defines it.
+    /// Number of the frame, as its kind defines it.
     pub number: u64,
     /// The body, a slice of the read buffer: copy what is kept for long.
     pub body: Bytes,
@@ -151,7 +151,7 @@ impl Decoder {
             let (kernel, number) = (head.get_u16_le(), head.get_u64_le());
             let kind = Kind::from_byte(byte);
             if self.unproven && kind != Some(Kind::Hello) {
-                return Err(ProtocolError::State("the first frame is no hello".into()));
+                return Err(ProtocolError::State("the first frame must be a hello".into()));
             }
             let limit = kind.map_or(Kind::UNKNOWN_LIMIT, Kind::limit);
             let body = length.checked_sub(COUNTED).filter(|body| *body <= limit);

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Bind, Fork, InterruptMode, Kind, Open};
 
-/// What the gateway orders. Each carries a request number and is carried out at most once.
+/// Order of the gateway. Each has a request number and is executed at most once.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Command {
     /// Start the kernel; answered by `started` or `start_failed`. A kernel that has exited is started as the next
@@ -58,7 +58,7 @@ impl Command {
 /// Body of `start`.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
 pub struct Start {
-    /// What to run.
+    /// Specification of the kernel.
     pub spec: KernelSpec,
 }
 
@@ -76,7 +76,7 @@ pub struct Stop {
     pub grace_ms: u64,
 }
 
-/// How a kernel is run. Kept by the shim for restarts.
+/// Specification of a kernel's process. The shim keeps it for restarts.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
 pub struct KernelSpec {
     /// Program and arguments; every `{connection_file}` is replaced by the path of the connection file.
@@ -85,7 +85,7 @@ pub struct KernelSpec {
     pub env: BTreeMap<String, String>,
     /// Working directory, absolute; must exist.
     pub cwd: String,
-    /// How it is interrupted.
+    /// Method to interrupt the kernel.
     #[serde(default)]
     pub interrupt_mode: InterruptMode,
     /// Kernelspec name, written to the connection file as `kernel_name`.
@@ -98,7 +98,7 @@ pub struct KernelSpec {
     #[serde(default = "default_connect_ms")]
     pub connect_ms: u64,
     /// Start it as a child of the sandbox's zygote, where there is one; `argv` is what is run when there is none or it
-    /// fails ([`crate::Started::path`] tells).
+    /// fails ([`crate::KernelStarted::path`] tells).
     #[serde(default)]
     pub via_zygote: bool,
 }

@@ -1,6 +1,6 @@
 use crate::{Lane, PROTOCOL_MAX, PROTOCOL_MIN};
 
-/// Why a frame, or a connection, was refused. All of them end the connection.
+/// Reason why a frame or a connection was refused. Each ends the connection.
 #[derive(Debug, thiserror::Error)]
 pub enum ProtocolError {
     /// The announced length is below the head's, or above the limit of its kind.
@@ -18,7 +18,7 @@ pub enum ProtocolError {
     Body {
         /// Name of the kind.
         kind: &'static str,
-        /// What is wrong with it.
+        /// Problem of the body.
         reason: String,
     },
     /// The kind is known, but this side never receives it.
@@ -47,9 +47,9 @@ pub enum ProtocolError {
          {PROTOCOL_MIN}..={PROTOCOL_MAX} of version 0.1.0: end the sandbox, and use the himalia-shim of this gateway"
     )]
     Development {
-        /// Its lowest.
+        /// Lowest version of the peer.
         min: u16,
-        /// Its highest.
+        /// Highest version of the peer.
         max: u16,
     },
     /// The gateway is older than one that was already here.

@@ -1,27 +1,27 @@
 use serde::{Deserialize, Serialize};
 
-use crate::{Bound, ForkFailed, Forked, Kind, Lane, RequestId};
+use crate::{Bound, ForkFailed, KernelForked, Kind, Lane, RequestId};
 
 /// Most bytes of standard error that are kept of a kernel and sent with its death.
 pub const STDERR_TAIL_BYTES: usize = 16 * 1024;
 
-/// What happened to a kernel. Numbered by `link` on the now lane, kept until acknowledged.
+/// Event of a kernel. Numbered by `link` on the now lane, kept until acknowledged.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Event {
-    /// Its process runs (not yet: it is ready).
-    Started(Started),
+    /// The process runs; it is not ready yet.
+    Started(KernelStarted),
     /// It could not be started.
     StartFailed(StartFailed),
-    /// Its process has ended, for whatever reason.
-    Exited(Exited),
+    /// The process has ended, for any reason.
+    Exited(KernelExited),
     /// A `stop` is complete: no process of the kernel is left (or as said).
-    Stopped(Stopped),
+    Stopped(KernelStopped),
     /// An accepted request cannot be carried out.
-    Refused(Refused),
+    Refused(RequestRefused),
     /// A `bind` is done, or cannot be.
     Bound(Bound),
     /// A branch runs and dials its own link.
-    Forked(Forked),
+    Forked(KernelForked),
     /// There is no branch.
     ForkFailed(ForkFailed),
     /// An additional link dials.
@@ -47,7 +47,7 @@ impl Event {
 
 /// Body of `started`.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
-pub struct Started {
+pub struct KernelStarted {
     /// Process id as the shim sees it.
     pub pid: i32,
     /// Counts processes of this kernel, from 1.
@@ -56,11 +56,11 @@ pub struct Started {
     pub start_ms: u64,
     /// The `start` or `restart` that this answers.
     pub request: RequestId,
-    /// How its process came to be.
+    /// Origin of the process.
     pub path: StartPath,
 }
 
-/// How a kernel's process came to be.
+/// Origin of a kernel's process.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum StartPath {
@@ -79,14 +79,14 @@ pub enum StartPath {
 pub struct StartFailed {
     /// One line.
     pub reason: String,
-    /// What the program wrote to standard error, the last 16 KiB.
+    /// Last 16 KiB that the program wrote to standard error.
     #[serde(default)]
     pub stderr: String,
     /// The `start` or `restart` that this answers.
     pub request: RequestId,
 }
 
-/// Why a kernel process ended.
+/// Cause of a kernel process's end.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Cause {
@@ -100,8 +100,8 @@ pub enum Cause {
         /// The number.
         signal: i32,
     },
-    /// Its sockets failed, or never appeared; the shim killed it. Also what the gateway records when the shim itself
-    /// was aborted by what its kernel sent.
+    /// The sockets failed or never appeared, and the shim killed the process. The gateway also records this cause when messages of the
+    /// kernel aborted the shim itself.
     ProtocolAbort,
     /// Not known (also: a cause of a later version).
     #[serde(other)]
@@ -110,12 +110,12 @@ pub enum Cause {
 
 /// Body of `exited`.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
-pub struct Exited {
-    /// Which process.
+pub struct KernelExited {
+    /// Incarnation that ended.
     pub incarnation: u32,
-    /// Its process id.
+    /// Id of the process.
     pub pid: i32,
-    /// Why.
+    /// Cause of the end.
     pub cause: Cause,
     /// A `stop`, `restart` or `shutdown` was under way.
     pub asked: bool,
@@ -126,7 +126,7 @@ pub struct Exited {
     pub stderr_tail: String,
     /// The last data link of this incarnation: its output is complete when the data lane is there.
     pub last_data: u64,
-    /// What it used, where known.
+    /// Resource usage, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
     /// The sandbox's own count of processes that were killed out of memory has grown; only from shims in pods, where the
@@ -135,7 +135,7 @@ pub struct Exited {
     pub out_of_memory: bool,
 }
 
-/// What a dead kernel had used.
+/// Resource usage of an ended kernel process.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
 pub struct Usage {
     /// CPU time, user and system, milliseconds.
@@ -146,7 +146,7 @@ pub struct Usage {
 
 /// Body of `stopped`.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
-pub struct Stopped {
+pub struct KernelStopped {
     /// The last incarnation (0: it never ran).
     pub incarnation: u32,
     /// Descendants that were killed after the kernel itself had ended.
@@ -160,18 +160,18 @@ pub struct Stopped {
 
 /// Body of `refused`: the request was accepted (its number is used up) but has not been and will not be done.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
-pub struct Refused {
-    /// Which request.
+pub struct RequestRefused {
+    /// Number of the refused request.
     pub request: RequestId,
     /// The lane that it came on.
     pub lane: Lane,
-    /// What stood in its way.
+    /// Kind of the refusal.
     pub kind: RefusalKind,
     /// One line.
     pub reason: String,
 }
 
-/// What stood in the way of a refused request, and so whether the same can be asked again under a new number.
+/// Kind of a refusal, which decides whether the same request may be sent again under a new number.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RefusalKind {
@@ -192,7 +192,7 @@ pub struct LinkAdded {
     pub request: RequestId,
 }
 
-/// Why messages are missing.
+/// Reason for missing messages.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GapReason {
@@ -216,11 +216,11 @@ pub struct Gap {
     pub from: u64,
     /// Last missing link.
     pub to: u64,
-    /// How many messages; `to - from + 1`.
+    /// Number of missing messages: `to - from + 1`.
     pub messages: u64,
-    /// How many bytes they had.
+    /// Size in bytes.
     pub bytes: u64,
-    /// Why.
+    /// Reason for the gap.
     pub reason: GapReason,
 }
 

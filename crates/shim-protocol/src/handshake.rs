@@ -9,7 +9,7 @@ pub const NETWORK_STREAM: &str = "network";
 /// First frame of each connection.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Hello {
-    /// Which of the two connections this is.
+    /// Connection of the pair.
     pub lane: Lane,
     /// Proof that this is the shim that the gateway made: the content of the key file, without white space around it.
     pub key: String,
@@ -21,10 +21,10 @@ pub struct Hello {
     pub epoch_seen: u64,
     /// Process id of the shim, as it sees itself.
     pub pid: i32,
-    /// What it holds.
+    /// Kernels of the shim.
     pub kernels: Vec<KernelEntry>,
-    /// Of the connection of a stream: what its `open` named, or [`NETWORK_STREAM`]. Such a connection is no lane, gets no welcome, and what the
-    /// shim holds is not in its hello.
+    /// For the connection of a stream: the name from its `open`, or [`NETWORK_STREAM`]. Such a connection is not a lane and gets no
+    /// welcome, and its hello does not list the shim's messages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stream: Option<String>,
 }
@@ -39,25 +39,25 @@ impl Hello {
 /// State of one kernel in a hello. Kernel 0 (the shim) is listed for its request marks, without a process.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct KernelEntry {
-    /// Its number on this link.
+    /// Number of the kernel on this link.
     pub kernel: u16,
-    /// Its present, or last, process; 0 before the first.
+    /// Incarnation of the present or last process; 0 before the first.
     pub incarnation: u32,
     /// Process id while it runs.
     pub pid: Option<i32>,
-    /// What it is doing.
+    /// State of the kernel.
     pub state: KernelState,
     /// Unix time in milliseconds of the present incarnation's start; 0 before the first.
     pub start_ms: u64,
     /// Does it answer heartbeats?
     pub alive: bool,
-    /// What the shim still holds for the gateway, per lane.
+    /// Range of messages that the shim holds for the gateway, per lane.
     pub links: PerLane<LinkRange>,
-    /// Which requests it has accepted.
+    /// Requests that the shim has accepted.
     pub requests: RequestMarks,
 }
 
-/// What a kernel is doing.
+/// State of a kernel.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum KernelState {
@@ -91,8 +91,8 @@ impl Default for LinkRange {
     }
 }
 
-/// Which requests were accepted: those of `epoch` up to `high` in each lane. The marks move to a later epoch only with
-/// its first accepted request, so a gateway that follows one that never sent any still sees what it must reconcile.
+/// Accepted requests: those of `epoch` up to `high` in each lane. The marks move to a later epoch only with its first accepted request, so
+/// that a gateway which follows one without requests still sees what to reconcile.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RequestMarks {
     /// Epoch of the latest accepted request; 0 before the first.
@@ -117,14 +117,14 @@ pub struct Welcome {
     pub protocol: u16,
     /// The gateway's epoch, at least 1.
     pub epoch: u64,
-    /// Where to continue, for this lane. A kernel that is not named continues after what it had acknowledged.
+    /// Positions at which this lane continues. A kernel without an entry continues after its last acknowledged message.
     pub resume: Vec<Resume>,
 }
 
 /// Position of one kernel in the lane of the connection.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
 pub struct Resume {
-    /// Its number on this link.
+    /// Number of the kernel on this link.
     pub kernel: u16,
     /// All links up to this one are stored.
     pub after: u64,
@@ -132,12 +132,12 @@ pub struct Resume {
 
 /// Refusal of a hello; the connection is closed after it.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
-pub struct Denied {
+pub struct HelloDenied {
     /// One line.
     pub reason: String,
 }
 
-/// How a kernel is interrupted, as in its kernelspec.
+/// Method to interrupt a kernel, as in its kernelspec.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum InterruptMode {

@@ -8,7 +8,7 @@ pub const HELLO_BYTES: usize = 64 * 1024;
 /// Most bytes of a chunk.
 pub const CHUNK_BYTES: usize = 256 * 1024;
 
-/// What a frame is; the discriminant is the byte on the wire. Bytes are never reused.
+/// Kind of a frame; the discriminant is the byte on the wire. Bytes are never reused.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Hash)]
 #[repr(u8)]
 #[allow(

@@ -14,7 +14,7 @@ pub enum Lane {
 }
 
 impl Lane {
-    /// Both lanes.
+    /// The two lanes.
     pub const ALL: [Self; 2] = [Self::Now, Self::Data];
 
     /// `now` or `data`.

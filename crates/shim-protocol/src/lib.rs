@@ -8,7 +8,7 @@
 //! - `data`: messages of shell, stdin and iopub.
 //!
 //! The first frame of a connection is a [`Hello`] from the shim; the gateway answers with a [`Welcome`], or with
-//! [`Denied`] and a close. A newer connection of a lane replaces the older one. The shim refuses (closes) a welcome
+//! [`HelloDenied`] and a close. A newer connection of a lane replaces the older one. The shim refuses (closes) a welcome
 //! whose epoch is lower than one that it has seen.
 //!
 //! # Frame
@@ -27,13 +27,13 @@
 //! |---|---|---|---|---|
 //! | `hello` | shim | both | 0 | JSON [`Hello`] |
 //! | `welcome` | gateway | both | 0 | JSON [`Welcome`] |
-//! | `denied` | gateway | both | 0 | JSON [`Denied`] |
+//! | `denied` | gateway | both | 0 | JSON [`HelloDenied`] |
 //! | `start`, `stop`, `restart`, `interrupt`, `shutdown` | gateway | now | request | JSON, see [`Command`] |
 //! | `bind`, `fork`, `close` | gateway | now | request | JSON [`Bind`], [`Fork`], [`Stop`] |
 //! | `msg` | gateway | now (control), data (shell, stdin) | request | v1 frame |
 //! | `msg` | shim | now (control), data (shell, stdin, iopub) | link | [`Origin`], then v1 frame |
 //! | `started`, `start_failed`, `exited`, `stopped`, `refused` | shim | now | link | JSON, see [`Event`] |
-//! | `bound`, `forked`, `fork_failed` | shim | now | link | JSON [`Bound`], [`Forked`], [`ForkFailed`] |
+//! | `bound`, `forked`, `fork_failed` | shim | now | link | JSON [`Bound`], [`KernelForked`], [`ForkFailed`] |
 //! | `gap` | shim | both | last link of the gap | JSON [`Gap`] |
 //! | `ack` | gateway | now | link, all up to it | u8 lane |
 //! | `accepted` | shim | both, for its own lane | request, all up to it | empty |
@@ -111,20 +111,20 @@ mod stream;
 mod version;
 
 pub use branch::{
-    BRANCHES, Bind, Bound, BranchFiles, Fork, ForkFailed, ForkFailure, ForkPolicy, ForkTimes, Forked,
-    HAZARDS_MAX, Hazard, Severity,
+    BRANCHES, Bind, Bound, BranchFiles, Fork, ForkFailed, ForkFailure, ForkPolicy, ForkTimes, HAZARDS_MAX,
+    Hazard, KernelForked, Severity,
 };
 pub use codec::{Decoder, Frame, HEAD_BYTES, encode_frame, encode_head};
 pub use command::{AddLink, Command, KernelSpec, ResourceLimits, Start, Stop};
 pub use error::ProtocolError;
 pub use event::{
-    Cause, Event, Exited, Gap, GapReason, Heartbeat, LinkAdded, RefusalKind, Refused, STDERR_TAIL_BYTES,
-    StartFailed, StartPath, Started, Stats, Stopped, Usage,
+    Cause, Event, Gap, GapReason, Heartbeat, KernelExited, KernelStarted, KernelStopped, LinkAdded,
+    RefusalKind, RequestRefused, STDERR_TAIL_BYTES, StartFailed, StartPath, Stats, Usage,
 };
-pub use gateway_link::{GatewayLink, LinkCheck, Pending, PendingFull, Resumed};
+pub use gateway_link::{GatewayLink, LaneResume, LinkCheck, PendingFull, PendingRequest};
 pub use handshake::{
-    Denied, Hello, InterruptMode, KernelEntry, KernelState, LinkRange, NETWORK_STREAM, RequestMarks, Resume,
-    Welcome,
+    Hello, HelloDenied, InterruptMode, KernelEntry, KernelState, LinkRange, NETWORK_STREAM, RequestMarks,
+    Resume, Welcome,
 };
 pub use kind::{CHUNK_BYTES, HELLO_BYTES, Kind};
 pub use lane::{Lane, PerLane};

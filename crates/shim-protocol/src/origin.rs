@@ -38,8 +38,8 @@ impl RequestId {
 /// Bytes of an encoded [`Origin`].
 pub const ORIGIN_BYTES: usize = 20;
 
-/// Where a message of a kernel comes from; stands before the v1 frame in a `msg` of the shim:
-/// `u32 incarnation · u64 epoch · u64 request`, the last two 0 when it answers no request.
+/// Origin of a kernel's message; stands before the v1 frame in a `msg` of the shim: `u32 incarnation · u64 epoch · u64 request`. The last
+/// two are 0 if the message answers no request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Origin {
     /// The kernel process that sent it.

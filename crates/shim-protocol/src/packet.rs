@@ -3,7 +3,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Command, Denied, Event, Frame, Gap, Heartbeat, Hello, Kind, Lane, Origin, ProtocolError, Stats,
+    Command, Event, Frame, Gap, Heartbeat, Hello, HelloDenied, Kind, Lane, Origin, ProtocolError, Stats,
     VersionRange, Welcome, encode_frame,
 };
 
@@ -14,9 +14,9 @@ pub enum ToGateway {
     Hello(Box<Hello>),
     /// A message of a kernel.
     Message {
-        /// Which kernel.
+        /// Number of the kernel on this link.
         kernel: u16,
-        /// Its place in the lane.
+        /// Link number in the lane.
         link: u64,
         /// Incarnation and the request it answers.
         origin: Origin,
@@ -25,37 +25,37 @@ pub enum ToGateway {
     },
     /// A lifecycle event.
     Event {
-        /// Which kernel.
+        /// Number of the kernel on this link.
         kernel: u16,
-        /// Its place in the now lane.
+        /// Link number in the now lane.
         link: u64,
-        /// What happened.
+        /// Content of the event.
         event: Event,
     },
     /// Messages that are missing in this lane.
     Gap {
-        /// Which kernel.
+        /// Number of the kernel on this link.
         kernel: u16,
-        /// Which, and why.
+        /// Range of missing messages, and the reason.
         gap: Gap,
     },
     /// All requests of this lane up to this number were accepted.
     Accepted {
-        /// Which kernel.
+        /// Number of the kernel on this link.
         kernel: u16,
         /// Highest number.
         number: u64,
     },
     /// Resource use.
     Stats {
-        /// Which kernel.
+        /// Number of the kernel on this link.
         kernel: u16,
         /// The figures.
         stats: Stats,
     },
     /// The heartbeat changed.
     Heartbeat {
-        /// Which kernel.
+        /// Number of the kernel on this link.
         kernel: u16,
         /// To what.
         heartbeat: Heartbeat,
@@ -68,7 +68,7 @@ pub enum ToShim {
     /// Accepts a connection.
     Welcome(Welcome),
     /// Refuses a connection.
-    Denied(Denied),
+    Denied(HelloDenied),
     /// An order.
     Command {
         /// For which kernel; 0 is the shim.
@@ -80,7 +80,7 @@ pub enum ToShim {
     },
     /// A message for a kernel.
     Message {
-        /// Which kernel.
+        /// Number of the kernel on this link.
         kernel: u16,
         /// Request number.
         number: u64,
@@ -89,9 +89,9 @@ pub enum ToShim {
     },
     /// All links of `lane` up to `link` are stored.
     Ack {
-        /// Which kernel.
+        /// Number of the kernel on this link.
         kernel: u16,
-        /// Which lane.
+        /// Lane of the acknowledged messages.
         lane: Lane,
         /// Up to this one.
         link: u64,

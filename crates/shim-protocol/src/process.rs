@@ -20,10 +20,10 @@ pub struct RunProcess {
     /// Variables over those of the session.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
-    /// Its directory, below the work directory or absolute; that one if absent.
+    /// Directory: absolute, or relative to the work directory. `None`: the work directory.
     #[serde(default)]
     pub cwd: Option<String>,
-    /// Whether it has an input. Without one it reads the end at once.
+    /// True if the command has an input. Without one it reads the end of the file at once.
     #[serde(default)]
     pub stdin: bool,
     /// The size of its terminal, if it has one: input and output are that then.
@@ -47,14 +47,14 @@ pub struct ProcessStarted {
     pub pid: u32,
 }
 
-/// What a command writes to; its number is that of the chunk.
+/// Output stream of a command; its number is that of the chunk.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum ProcessSource {
     /// Standard output.
     Stdout,
     /// Standard error.
     Stderr,
-    /// Its terminal.
+    /// Output of the command's terminal.
     Terminal,
 }
 
@@ -77,13 +77,13 @@ impl ProcessSource {
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ProcessExit {
-    /// Its exit code.
+    /// Exit code; `None` after a signal, or if unknown.
     pub code: Option<i32>,
     /// The signal that ended it.
     pub signal: Option<i32>,
 }
 
-/// What the shim says of a command.
+/// Frame of the shim about a command.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum ProcessFrame {
     /// It runs.
@@ -129,7 +129,7 @@ impl ProcessFrame {
     }
 }
 
-/// What the gateway says to a command.
+/// Order of the gateway to a command.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum ProcessOrder {
     /// Input; nothing: its end.
@@ -139,7 +139,7 @@ pub enum ProcessOrder {
         /// The number.
         signal: i32,
     },
-    /// Its terminal has this size.
+    /// Resize the terminal.
     Resize(TerminalSize),
 }
 

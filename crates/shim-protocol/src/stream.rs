@@ -16,13 +16,13 @@ pub const WALK_MAX: u64 = 20_000;
 /// Body of `open`: dial one more connection and do this there.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
 pub struct Open {
-    /// What the hello of that connection says. Not guessable, used once.
+    /// Name that the hello of that connection contains: a secret, used once.
     pub stream: String,
-    /// What is done.
+    /// Task of the stream.
     pub task: StreamTask,
 }
 
-/// What a stream is for.
+/// Task of a stream.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum StreamTask {
@@ -33,8 +33,7 @@ pub enum StreamTask {
     File(FileTask),
 }
 
-/// What is done with a session's files. Paths are relative to its work directory, and never lead out of it: not by `..`,
-/// not by a link.
+/// Operation on a session's files. Paths are relative to the work directory and never lead out of it: neither by `..` nor by a link.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum FileTask {
@@ -68,7 +67,7 @@ pub enum FileTask {
     },
     /// Remove a file, a link or a directory. The shim sends `done`.
     Delete {
-        /// Which one.
+        /// Path of the file.
         path: String,
         /// Also what is in the directory.
         recursive: bool,
@@ -76,20 +75,20 @@ pub enum FileTask {
     /// Look at one thing, a link as a link. The shim sends `done` behind chunks, which together are a JSON array of one
     /// [`FileEntry`].
     Stat {
-        /// Which one; empty for the work directory.
+        /// Path of the directory; empty for the work directory.
         path: String,
     },
     /// Make a directory, with those above it. The shim sends `done`, which tells whether it is new.
     MakeDir {
-        /// Which one.
+        /// Path of the file or directory.
         path: String,
     },
     /// Give a file or a directory another name, in the place of a file that has it. Missing directories above it are made. The
     /// shim sends `done`.
     Move {
-        /// Which one.
+        /// Present path.
         from: String,
-        /// Its new path.
+        /// New path.
         to: String,
     },
     /// Read a directory as a tar archive. The shim sends chunks and `done`.
@@ -122,7 +121,7 @@ pub enum ByteRange {
     },
     /// As many bytes of the end.
     Last {
-        /// How many.
+        /// Number of bytes.
         bytes: u64,
     },
 }
@@ -146,7 +145,7 @@ pub struct FileHead {
     pub size: u64,
     /// The first byte that is sent.
     pub first: u64,
-    /// How many are sent.
+    /// Number of bytes that follow.
     pub bytes: u64,
     /// Unix time in milliseconds of its last change.
     pub modified_ms: u64,
@@ -154,7 +153,7 @@ pub struct FileHead {
     pub tag: String,
 }
 
-/// What an entry of a directory is.
+/// Kind of a directory entry.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FileKind {
@@ -174,16 +173,16 @@ pub enum FileKind {
 pub struct FileEntry {
     /// Relative to the work directory. Bytes that are no UTF-8 are replaced.
     pub path: String,
-    /// What it is.
+    /// Kind of the entry.
     pub kind: FileKind,
-    /// Of a file.
+    /// Size of a file in bytes.
     pub bytes: u64,
     /// Unix time in milliseconds of its last change.
     pub modified_ms: u64,
-    /// Its permissions.
+    /// Permission bits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<u32>,
-    /// Of a symbolic link: what it names, where one thing is looked at.
+    /// Target of a symbolic link, only for the entry of a single path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
 }
@@ -207,13 +206,13 @@ pub struct StreamDone {
 /// Body of `failed`: nothing was done, or not all.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
 pub struct StreamFailed {
-    /// Why, for programs.
+    /// Reason, as a stable code.
     pub code: StreamFailure,
     /// One line.
     pub reason: String,
 }
 
-/// Why a stream failed.
+/// Reason why a stream failed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StreamFailure {
@@ -239,7 +238,7 @@ pub enum StreamFailure {
     NoSpace,
     /// The sandbox's user may not.
     Permission,
-    /// What came is no tar archive, or has entries that are not taken.
+    /// The data is not a tar archive, or has entries of an unsupported type.
     BadArchive,
     /// As many streams as may be are open.
     Busy,
@@ -253,11 +252,11 @@ pub enum StreamFailure {
 pub enum StreamFrame {
     /// Bytes; none: the end of what the gateway sends.
     Chunk(Bytes),
-    /// What is about to be sent.
+    /// Description of the file that follows.
     Head(FileHead),
     /// All was done.
     Done(StreamDone),
-    /// Nothing, or not all, was done.
+    /// The operation was not done, or not completely.
     Failed(StreamFailed),
 }
 

@@ -16,7 +16,7 @@ pub struct VersionRange {
 }
 
 impl VersionRange {
-    /// What this build speaks.
+    /// Versions that this build supports.
     pub const OURS: Self = Self {
         min: PROTOCOL_MIN,
         max: PROTOCOL_MAX,

@@ -9,10 +9,11 @@
 use bytes::{BufMut, Bytes, BytesMut};
 use himalia_shim_protocol::shim_link::UNFINISHED_MAX;
 use himalia_shim_protocol::{
-    AddLink, Bind, Bound, BranchFiles, Cause, Command, Decoder, Event, Exited, Fork, ForkFailed, ForkFailure,
-    ForkPolicy, ForkTimes, Forked, Frame, HEAD_BYTES, HELLO_BYTES, Hazard, Hello, InterruptMode, KernelEntry,
-    KernelSpec, KernelState, Kind, Lane, LinkAdded, Origin, PerLane, ProtocolError, RequestId, RequestMarks,
-    ResourceLimits, Severity, Start, StartPath, Started, Stop, ToGateway, ToShim, VersionRange, encode_frame,
+    AddLink, Bind, Bound, BranchFiles, Cause, Command, Decoder, Event, Fork, ForkFailed, ForkFailure,
+    ForkPolicy, ForkTimes, Frame, HEAD_BYTES, HELLO_BYTES, Hazard, Hello, InterruptMode, KernelEntry,
+    KernelExited, KernelForked, KernelSpec, KernelStarted, KernelState, Kind, Lane, LinkAdded, Origin,
+    PerLane, ProtocolError, RequestId, RequestMarks, ResourceLimits, Severity, Start, StartPath, Stop,
+    ToGateway, ToShim, VersionRange, encode_frame,
 };
 use proptest::prelude::*;
 
@@ -152,7 +153,7 @@ fn event() -> impl Strategy<Value = Event> {
                     hazards,
                 }),
                 3 => Event::LinkAdded(LinkAdded { request }),
-                2 => Event::Started(Started {
+                2 => Event::Started(KernelStarted {
                     pid,
                     incarnation: skipped,
                     start_ms: bytes,
@@ -164,7 +165,7 @@ fn event() -> impl Strategy<Value = Event> {
                         copy: bytes,
                         ..ForkTimes::default()
                     };
-                    Event::Forked(Forked {
+                    Event::Forked(KernelForked {
                         request,
                         pid,
                         cwd: text,
@@ -413,7 +414,7 @@ fn every_body_survives() {
             link: 7,
         },
     ];
-    let exited = Exited {
+    let exited = KernelExited {
         incarnation: 1,
         pid: 9,
         cause: Cause::Signal { signal: 9 },

@@ -14,7 +14,7 @@ use std::collections::{HashMap, VecDeque};
 use std::io;
 
 use bytes::{Bytes, BytesMut};
-use himalia_shim_protocol::shim_link::{Accept, Placed, SpillStore, WindowLimits};
+use himalia_shim_protocol::shim_link::{Accept, Placement, SpillStore, WindowLimits};
 use himalia_shim_protocol::{
     Decoder, GatewayLink, Hello, Lane, LinkCheck, Origin, PerLane, RequestId, ShimLink, ToGateway, ToShim,
     VersionRange, Welcome,
@@ -225,7 +225,7 @@ impl World {
             .push_message(KERNEL, lane, origin, body, droppable)
             .unwrap();
         self.pushed[lane].push(bytes);
-        self.dropped[lane] += u64::from(placed == Placed::Dropped);
+        self.dropped[lane] += u64::from(placed == Placement::Dropped);
         let (memory, spilled) = self.shim.held(KERNEL, lane);
         assert!(memory <= LIMITS.memory + 5000, "{memory} bytes in memory");
         assert!(spilled <= LIMITS.spill + 500, "{spilled} bytes spilled");

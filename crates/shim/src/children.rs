@@ -4,7 +4,7 @@ use crate::memory::OomKills;
 use crate::reaper::Reaper;
 use crate::zygote::Zygote;
 
-/// Where kernels' processes come from, beside being executed, and where they end.
+/// Origin of kernel processes that are not executed directly, and the reports of their ends.
 #[derive(Debug, Default)]
 pub(crate) struct Children {
     /// Waits for all of them.

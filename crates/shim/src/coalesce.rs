@@ -16,14 +16,14 @@ pub(crate) struct Coalescer {
     armed: bool,
 }
 
-/// What is to be done when the timer has fired.
+/// Action when the timer has fired.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Due {
+pub(crate) enum TimerAction {
     /// Send what waits.
     Send,
     /// Set the timer to this time.
     Again(Instant),
-    /// Nothing waits.
+    /// The queue is empty.
     Nothing,
 }
 
@@ -34,7 +34,7 @@ impl Coalescer {
         (!std::mem::replace(&mut self.armed, true)).then(|| since + COALESCE_WINDOW)
     }
 
-    /// Everything was sent.
+    /// Resets the coalescer after everything was sent.
     pub(crate) fn sent(&mut self) {
         self.since = None;
     }
@@ -45,13 +45,13 @@ impl Coalescer {
     }
 
     /// The timer has fired.
-    pub(crate) fn timer_fired(&mut self, now: Instant) -> Due {
+    pub(crate) fn timer_fired(&mut self, now: Instant) -> TimerAction {
         let over = self.since.map(|since| since + COALESCE_WINDOW);
         self.armed = over.is_some_and(|over| over > now);
         match over {
-            None => Due::Nothing,
-            Some(over) if self.armed => Due::Again(over),
-            Some(_) => Due::Send,
+            None => TimerAction::Nothing,
+            Some(over) if self.armed => TimerAction::Again(over),
+            Some(_) => TimerAction::Send,
         }
     }
 }
@@ -67,20 +67,20 @@ mod tests {
         let mut coalescer = Coalescer::default();
         assert_eq!(coalescer.add(at(0)), Some(at(10)));
         assert_eq!(coalescer.add(at(4)), None, "the timer runs");
-        assert_eq!(coalescer.timer_fired(at(10)), Due::Send);
+        assert_eq!(coalescer.timer_fired(at(10)), TimerAction::Send);
         coalescer.sent();
         assert!(!coalescer.is_armed());
         // The first went along with something, the second came at 19.
         assert_eq!(coalescer.add(at(12)), Some(at(22)));
         coalescer.sent();
         assert_eq!(coalescer.add(at(19)), None);
-        assert_eq!(coalescer.timer_fired(at(22)), Due::Again(at(29)));
+        assert_eq!(coalescer.timer_fired(at(22)), TimerAction::Again(at(29)));
         assert!(coalescer.is_armed());
-        assert_eq!(coalescer.timer_fired(at(29)), Due::Send);
+        assert_eq!(coalescer.timer_fired(at(29)), TimerAction::Send);
         coalescer.sent();
         assert_eq!(coalescer.add(at(30)), Some(at(40)));
         coalescer.sent();
-        assert_eq!(coalescer.timer_fired(at(40)), Due::Nothing);
+        assert_eq!(coalescer.timer_fired(at(40)), TimerAction::Nothing);
         assert!(!coalescer.is_armed());
     }
 }

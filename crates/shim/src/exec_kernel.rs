@@ -27,7 +27,7 @@ const FAILED: u8 = 127;
 /// `oom_score_adj` when the plan names none.
 pub(crate) const OOM_SCORE_ADJ: i16 = 500;
 
-/// What to become.
+/// Description of the process to execute.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Plan {
     pub(crate) argv: Vec<String>,
@@ -36,18 +36,18 @@ pub(crate) struct Plan {
     pub(crate) limits: ResourceLimits,
     /// The shim's pid; when the parent is another process the shim is dead already.
     pub(crate) parent: i32,
-    /// What it reads.
+    /// Standard input of the process.
     pub(crate) input: Input,
 }
 
-/// What a process reads.
+/// Standard input of a process.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) enum Input {
     /// The end.
     Nothing,
-    /// What comes by the descriptor that is sent with the plan.
+    /// The descriptor that is sent with the plan.
     Given,
-    /// Its terminal, which its standard output is.
+    /// The terminal that is also its standard output.
     Terminal,
 }
 

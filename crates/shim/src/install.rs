@@ -27,7 +27,7 @@ struct Options {
     /// Directory with `key`, `tls.crt`, `tls.key` and `ca.crt`.
     #[arg(long)]
     keys_from: PathBuf,
-    /// Where they are copied to, readable by their owner alone.
+    /// Directory to which the keys are copied, readable by their owner only.
     #[arg(long)]
     keys_to: PathBuf,
     /// Directory that this program is copied into.
@@ -36,7 +36,7 @@ struct Options {
     /// Directory with the Python package of the kernel.
     #[arg(long)]
     package_from: PathBuf,
-    /// Where its content is copied to.
+    /// Directory to which the package's content is copied.
     #[arg(long)]
     package_to: PathBuf,
 }

@@ -5,13 +5,13 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use himalia_link::{Connection, Listening, Redial};
+use himalia_link::{Connection, ListeningSocket, Redial};
 use himalia_shim_protocol::shim_link::Item;
 use himalia_shim_protocol::{Decoder, Lane, ProtocolError, ToGateway, ToShim};
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::coalesce::{COALESCE_WINDOW, Coalescer, Due};
+use crate::coalesce::{COALESCE_WINDOW, Coalescer, TimerAction};
 use crate::link::Link;
 
 /// For the gateway to answer a hello.
@@ -20,7 +20,7 @@ const WELCOME: Duration = Duration::from_secs(10);
 const REDIAL_FIRST: Duration = Duration::from_millis(1);
 /// The longest.
 const REDIAL_LONGEST: Duration = Duration::from_millis(200);
-/// What waits for a socket before more is taken from the window.
+/// Bytes that may wait for a socket before more are taken from the window.
 const QUEUE_BYTES: usize = 256 * 1024;
 /// Queues that are written before the other tasks have their turn.
 const PUMP_ROUNDS: usize = 16;
@@ -135,7 +135,7 @@ impl LaneIo {
         &mut self,
         link: &Rc<Link>,
         lane: Lane,
-        listening: Option<Listening>,
+        listening: Option<ListeningSocket>,
     ) -> Result<(), Error> {
         let mut another = pin!(link.another_listens(listening));
         let mut timer = pin!(sleep(COALESCE_WINDOW));
@@ -167,12 +167,12 @@ impl LaneIo {
                 // The other lane follows when the gateway welcomes this one.
                 () = &mut another, if lane == Lane::Now => return Err(Error::Another),
                 () = &mut timer, if coalescer.is_armed() => match coalescer.timer_fired(Instant::now()) {
-                    Due::Send => now = true,
-                    Due::Again(at) => {
+                    TimerAction::Send => now = true,
+                    TimerAction::Again(at) => {
                         timer.as_mut().reset(at);
                         coalesce = true;
                     }
-                    Due::Nothing => coalesce = true,
+                    TimerAction::Nothing => coalesce = true,
                 },
             }
         }

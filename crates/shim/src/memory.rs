@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::fs;
 use std::path::Path;
 
-/// Where it is with control groups of version 2, and of version 1. Both have a line `oom_kill <count>`.
+/// File in control groups of version 2, and of version 1. Both have a line `oom_kill <count>`.
 const FILES: [&str; 2] = [
     "/sys/fs/cgroup/memory.events",
     "/sys/fs/cgroup/memory/memory.oom_control",
@@ -14,17 +14,17 @@ const FILES: [&str; 2] = [
 #[derive(Debug, Default)]
 pub(crate) struct OomKills {
     /// `None`: they are not counted.
-    seen: Cell<Option<Seen>>,
+    seen: Cell<Option<OomCounts>>,
 }
 
 /// The count at the last two looks.
 #[derive(Clone, Copy, Debug)]
-struct Seen {
+struct OomCounts {
     older: u64,
     newer: u64,
 }
 
-impl Seen {
+impl OomCounts {
     fn at(count: u64) -> Self {
         Self {
             older: count,
@@ -45,7 +45,7 @@ impl OomKills {
     /// Counts from now on, where there is a count.
     pub(crate) fn counted() -> Self {
         Self {
-            seen: Cell::new(read().map(Seen::at)),
+            seen: Cell::new(read().map(OomCounts::at)),
         }
     }
 
@@ -56,12 +56,12 @@ impl OomKills {
         }
     }
 
-    /// Whether there was a kill just now that no death was put down to.
+    /// Returns true if there was a kill that was not attributed to a death yet.
     pub(crate) fn have_grown(&self) -> bool {
         let (Some(seen), Some(now)) = (self.seen.get(), read()) else {
             return false;
         };
-        self.seen.set(Some(Seen::at(now)));
+        self.seen.set(Some(OomCounts::at(now)));
         now > seen.older
     }
 }
@@ -91,7 +91,7 @@ mod tests {
     #[test]
     fn a_kill_is_not_the_cause_of_a_death_long_after() {
         // A child is killed for memory, and the kernel lives on.
-        let seen = Seen::at(4).look(5);
+        let seen = OomCounts::at(4).look(5);
         assert!(5 > seen.older, "one look does not make it old");
         assert_eq!(seen.look(5).older, 5);
     }

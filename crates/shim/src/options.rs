@@ -72,9 +72,9 @@ pub(crate) struct Options {
     pub(crate) log: tracing::Level,
 }
 
-/// What the shim was given beside its command line.
+/// Descriptors and variables that the shim inherited, in addition to its command line.
 #[derive(Debug)]
-pub(crate) struct Inherited {
+pub(crate) struct InheritedResources {
     /// The sandbox key.
     pub(crate) key: String,
     /// The socket to the zygote.
@@ -83,7 +83,7 @@ pub(crate) struct Inherited {
 
 impl Options {
     /// Takes over what was inherited and reads the sandbox key. Must be called before anything is opened.
-    pub(crate) fn inherit(&self) -> anyhow::Result<Inherited> {
+    pub(crate) fn inherit(&self) -> anyhow::Result<InheritedResources> {
         let take =
             |number: RawFd, name: &str| inherited::take(number).with_context(|| format!("--{name} {number}"));
         let key_fd = self.key_fd.map(|number| take(number, "key-fd")).transpose()?;
@@ -106,7 +106,7 @@ impl Options {
             // Nothing else needs it, and kernels of the same user could read it. A mounted directory may be read-only.
             let _ = fs::remove_file(self.gateway_dir.join(KEY_FILE));
         }
-        Ok(Inherited { key, zygote })
+        Ok(InheritedResources { key, zygote })
     }
 
     /// Checks the values, makes the directories and the link, and makes their paths absolute.
@@ -150,7 +150,7 @@ impl Options {
             .collect()
     }
 
-    /// Where spill files are made.
+    /// Directory of spill files.
     pub(crate) fn spill_dir(&self) -> PathBuf {
         self.spill_dir.clone().unwrap_or_else(|| self.runtime_dir.clone())
     }

@@ -18,7 +18,7 @@ use crate::spill_file::SpillFile;
 /// Most frames that are not kept for a later gateway (heartbeat, stats) and wait for the socket; the oldest go first.
 const TRANSIENT_MAX: usize = 256;
 
-/// Everything that is on its way to the gateway. Putting something in never waits.
+/// Queue of all messages to the gateway. Adding one never waits.
 #[derive(Debug)]
 pub(crate) struct Outlet {
     link: RefCell<ShimLink<SpillFile>>,
@@ -33,12 +33,12 @@ pub(crate) struct Outlet {
 /// When a message is sent, and whether it may be lost.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Flush {
-    /// Its loss may be marked by a gap: output.
+    /// Output: a gap may mark its loss.
     Lossy,
     /// Something else will follow: it announces that something begins, or is a reply before its idle. It may wait a
     /// moment for that, so that a short cell costs one write and wakes the gateway once.
     Coalesce,
-    /// Everything else: it carries state or is waited for.
+    /// All other messages: they carry state, or a client waits for them.
     Immediate,
 }
 
@@ -151,7 +151,7 @@ impl Outlet {
         reason: &str,
     ) {
         tracing::info!(kernel, number = request.number, "request refused: {reason}");
-        let refused = himalia_shim_protocol::Refused {
+        let refused = himalia_shim_protocol::RequestRefused {
             request,
             lane,
             kind,
@@ -194,7 +194,7 @@ impl Outlet {
         self.transient.borrow_mut().pop_front()
     }
 
-    /// What was not sent is of no use to a new connection: its hello says it.
+    /// Removes messages that are useless on a new connection, because its hello contains the same information.
     pub(crate) fn clear_transient(&self) {
         self.transient.borrow_mut().clear();
     }

@@ -12,31 +12,31 @@ use clap::{Parser, Subcommand};
 
 /// First argument that selects this mode.
 pub(crate) const MODE: &str = "probe";
-/// How long a connection may take.
+/// Longest time for a connection.
 const CONNECT_TIME: Duration = Duration::from_secs(3);
 /// Attempts at each address: a policy may be enforced a moment after a pod has started.
 const ATTEMPTS: usize = 2;
-/// Where control groups are mounted in a container.
+/// Mount point of control groups in a container.
 const CONTROL_GROUPS: &str = "/sys/fs/cgroup";
 /// Tasks that are tried: more than clusters usually allow for one pod.
 const TASKS: u64 = 5_000;
 /// The stack of each of them, bytes.
 const STACK: usize = 16 << 10;
-/// Where Kubernetes reads the last words of a container.
+/// File from which Kubernetes reads the last message of a container.
 const LAST_WORDS: &str = "/dev/termination-log";
 
 #[derive(Debug, Parser)]
 #[command(name = "himalia-shim probe", version)]
 struct Options {
     #[command(subcommand)]
-    what: What,
+    what: ProbeTask,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum ProbeTask {
     /// Accept connections until the pod is deleted.
     Listen {
-        /// Where.
+        /// Address to connect to.
         address: SocketAddr,
     },
     /// Try to connect to each of these and to the API server, and say `open ADDRESS` or `closed ADDRESS`; then say how many processes
@@ -49,8 +49,8 @@ enum What {
 
 pub(crate) fn run() -> ExitCode {
     match Options::parse_from(std::env::args_os().skip(1)).what {
-        What::Listen { address } => listen(address),
-        What::Connect { addresses } => connect(addresses),
+        ProbeTask::Listen { address } => listen(address),
+        ProbeTask::Connect { addresses } => connect(addresses),
     }
 }
 
@@ -97,8 +97,8 @@ fn last_words(said: &str) {
     }
 }
 
-/// How many processes and threads the pod may have; `None`: more than `most`. The limit of a pod is often at a control group above that of
-/// its containers, where it cannot be read, so it is tried.
+/// Limit of processes and threads of the pod; `None`: more than `most`. A pod's limit is often in a control group above those of its
+/// containers, which cannot be read, so it is found by trial.
 fn processes(groups: &Path, most: u64) -> Option<u64> {
     let read = |file: &str| {
         std::fs::read_to_string(groups.join(file))
@@ -111,7 +111,7 @@ fn processes(groups: &Path, most: u64) -> Option<u64> {
     declared.or_else(|| tasks_until_refused(most))
 }
 
-/// How many tasks this process can have; `None`: more than `most`. All but one have ended when this returns.
+/// Limit of tasks of this process; `None`: more than `most`. All tasks but one have ended when this returns.
 fn tasks_until_refused(most: u64) -> Option<u64> {
     let gate = Arc::new(Mutex::new(()));
     let closed = gate.lock();

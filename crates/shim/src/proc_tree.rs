@@ -9,7 +9,7 @@ use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 /// Most processes that are looked at.
 const PROCESSES_MAX: usize = 65_536;
-/// How long the shim tries to kill what is left of a kernel.
+/// Longest time in which the shim tries to kill the remaining processes of a kernel.
 const SWEEP: Duration = Duration::from_secs(2);
 
 /// One process.

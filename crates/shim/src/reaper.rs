@@ -16,7 +16,7 @@ const UNKNOWN_KEPT: Duration = Duration::from_secs(30);
 /// For a process that was forked twice to become our child.
 const REPARENT: Duration = Duration::from_secs(2);
 
-/// How a watched process ended.
+/// End of a watched process.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Death {
     /// Exit code or signal.
@@ -117,7 +117,7 @@ impl Reaper {
         unknown.push_back((pid, death, Instant::now()));
     }
 
-    /// What watched processes that wait to be reaped have used; gone once they are reaped.
+    /// Processor time of ended processes that wait to be reaped; unavailable after that.
     fn cpu_of_zombies(&self) -> HashMap<i32, u64> {
         let watched = self.watched.borrow();
         let zombies = watched

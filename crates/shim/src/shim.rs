@@ -19,13 +19,13 @@ use crate::linger::Linger;
 use crate::link::Link;
 use crate::memory::OomKills;
 use crate::network::Network;
-use crate::options::{Inherited, Options};
+use crate::options::{InheritedResources, Options};
 use crate::process::PROCESSES_MAX;
-use crate::signals::{Asked, Listener, Signals};
+use crate::signals::{Listener, SignalRequest, Signals};
 use crate::zygote::Zygote;
 use crate::{proc_tree, stats};
 
-/// How long the end of the shim, or of a link, waits for the gateway to store what it has.
+/// Longest wait for the gateway to store all data at the end of the shim or of a link.
 pub(crate) const DRAIN_TIME: Duration = Duration::from_secs(2);
 /// Most links, the first one and branches in the making included.
 const LINKS_MAX: usize = 64;
@@ -51,7 +51,7 @@ pub(crate) struct Shim {
     pub(crate) copying: Semaphore,
     /// Places for streams.
     pub(crate) streams: Arc<Semaphore>,
-    /// What carries the network of the sandbox, if it has one.
+    /// Network of the sandbox, if it has one.
     pub(crate) network: Option<Network>,
     /// Places for commands.
     pub(crate) commands: Arc<Semaphore>,
@@ -65,7 +65,7 @@ pub(crate) struct Shim {
 /// Runs the shim to its end.
 pub(crate) async fn run(
     options: Options,
-    inherited: Inherited,
+    inherited: InheritedResources,
     gateway: Gateway,
     signals: Signals,
     linger: Arc<Linger>,
@@ -139,8 +139,8 @@ impl Shim {
                 Ok(asked) => {
                     for asked in asked {
                         match asked {
-                            Asked::Reap => reaper.reap(),
-                            Asked::Terminate => self.begin_end("terminated", self.stop_grace()),
+                            SignalRequest::Reap => reaper.reap(),
+                            SignalRequest::Terminate => self.begin_end("terminated", self.stop_grace()),
                         }
                     }
                 }
@@ -153,7 +153,7 @@ impl Shim {
         }
     }
 
-    /// What kernels get for an orderly end when it was not said.
+    /// Default time for an orderly end of kernels.
     pub(crate) fn stop_grace(&self) -> Duration {
         Duration::from_millis(self.options.stop_grace_ms)
     }

@@ -19,9 +19,9 @@ pub(crate) struct Signals {
     init: bool,
 }
 
-/// What a signal asks for.
+/// Request of a signal.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Asked {
+pub(crate) enum SignalRequest {
     /// Children may have ended.
     Reap,
     /// Stop the kernels and exit.
@@ -60,28 +60,28 @@ pub(crate) struct Listener {
 
 impl Listener {
     /// The next signals that count, without repetition.
-    pub(crate) async fn next(&mut self) -> io::Result<Vec<Asked>> {
+    pub(crate) async fn next(&mut self) -> io::Result<Vec<SignalRequest>> {
         let mut buffer = [0; RECORD_BYTES * RECORDS];
         let read = self.fd.read(&mut buffer).await?;
         let records = buffer.get(..read).unwrap_or_default().chunks_exact(RECORD_BYTES);
-        let mut asked: Vec<Asked> = records.filter_map(|record| self.understand(record)).collect();
+        let mut asked: Vec<SignalRequest> = records.filter_map(|record| self.understand(record)).collect();
         asked.dedup();
         Ok(asked)
     }
 
     /// A `struct signalfd_siginfo`: number at 0, sender's pid at 12.
-    fn understand(&self, record: &[u8]) -> Option<Asked> {
+    fn understand(&self, record: &[u8]) -> Option<SignalRequest> {
         let word = |at: usize| Some(u32::from_ne_bytes(*record.get(at..)?.first_chunk()?));
         let signal = Signal::try_from(i32::try_from(word(0)?).ok()?).ok()?;
         let sender = word(12)?;
         match signal {
-            Signal::SIGCHLD => Some(Asked::Reap),
+            Signal::SIGCHLD => Some(SignalRequest::Reap),
             // The sender's pid is 0 when it stands outside of our pid namespace.
             _ if self.init && sender != 0 => {
                 tracing::warn!("{signal} from inside the sandbox (pid {sender}) is ignored");
                 None
             }
-            Signal::SIGTERM | Signal::SIGINT => Some(Asked::Terminate),
+            Signal::SIGTERM | Signal::SIGINT => Some(SignalRequest::Terminate),
             _ => None,
         }
     }

@@ -28,7 +28,7 @@ const ANSWER: Duration = Duration::from_secs(10);
 /// A zygote that did not answer in time is watched for so much longer: what it still forks is killed.
 const LATE: Duration = Duration::from_mins(1);
 
-/// What is asked of the zygote.
+/// Request for the zygote.
 #[derive(Debug, Serialize)]
 #[serde(tag = "op", rename = "start")]
 pub(crate) struct Start<'a> {
@@ -46,7 +46,7 @@ pub(crate) struct Start<'a> {
     pub(crate) parent_pid: u32,
 }
 
-/// What the zygote answers.
+/// Response of the zygote.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "op", rename_all = "lowercase")]
 enum Answer {
@@ -61,7 +61,7 @@ pub(crate) struct Zygote {
     socket: RefCell<Option<Rc<UnixDatagram>>>,
     /// One start at a time: answers do not say what they answer.
     turn: Mutex<()>,
-    /// What it says it is; before its first answer, whatever was below the shim at the start.
+    /// Processes that the zygote reported; before its first response, all processes below the shim at its start.
     processes: RefCell<Vec<Process>>,
 }
 
@@ -79,7 +79,7 @@ impl Zygote {
         })
     }
 
-    /// Its processes that still run.
+    /// Running processes of the zygote.
     pub(crate) fn processes(&self) -> HashSet<i32> {
         let lives = |process: &&Process| {
             proc_tree::read(process.pid).is_some_and(|now| now.started == process.started)
@@ -92,7 +92,7 @@ impl Zygote {
             .collect()
     }
 
-    /// Its first process may have become a kernel, and another one the zygote.
+    /// Records that the first process may have become a kernel, and another one the zygote.
     fn is_now(&self, pids: Option<Vec<i32>>) {
         if let Some(pids) = pids {
             *self.processes.borrow_mut() = pids.into_iter().filter_map(proc_tree::read).collect();

@@ -1,4 +1,4 @@
-//! Whether a manifest and its files are a skill.
+//! Checks of a manifest and its files.
 
 use std::fmt;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ const MAX_PATH: usize = 200;
 /// Seconds of a run.
 const MAX_TIMEOUT: u32 = 86_400;
 
-/// Why something is no skill.
+/// Reason why a skill is invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invalid {
     /// The member of the manifest, `files` or `manifest`.
@@ -38,7 +38,7 @@ pub struct Invalid {
 }
 
 impl Invalid {
-    /// What is wrong with a field.
+    /// Error about a field.
     pub fn new(field: &'static str, reason: impl Into<String>) -> Self {
         Self {
             field,
@@ -125,7 +125,9 @@ fn check_files(files: &Files) -> Result<(), Invalid> {
         let shown: String = path.chars().take(80).flat_map(char::escape_debug).collect();
         let part = |part: &str| !part.is_empty() && part != "." && part != "..";
         if path.len() > MAX_PATH || !path.split('/').all(part) || path.chars().any(char::is_control) {
-            return bad(format!("{shown} is no relative path of at most {MAX_PATH} bytes"));
+            return bad(format!(
+                "{shown} must be a relative path of at most {MAX_PATH} bytes"
+            ));
         }
         let below = |other: &String| {
             other
@@ -206,7 +208,10 @@ fn check_code(manifest: &Manifest, files: &Files) -> Result<(), Invalid> {
     for name in manifest.skills.keys() {
         let shown: String = name.chars().take(MAX_NAME).flat_map(char::escape_debug).collect();
         if check_name(name).is_err() {
-            return Err(Invalid::new("skills", format!("{shown} is no name of a skill")));
+            return Err(Invalid::new(
+                "skills",
+                format!("{shown} is not the name of a skill"),
+            ));
         }
         if *name == manifest.name {
             let reason = format!("{shown} is this skill: its code calls itself without a run");
@@ -335,7 +340,7 @@ mod tests {
             ("models", json!(vec!["a"; 65]), "models: are 65, at most 64"),
             ("timeout_s", json!(0), "timeout_s: must be 1 to 86400"),
             ("environment", json!(""), "environment: must have"),
-            ("network", json!(["a b"]), "host \"a b\" is no host"),
+            ("network", json!(["a b"]), "host \"a b\" is not a host"),
             (
                 "tests",
                 json!([{"name": "a", "inputs": {}}]),

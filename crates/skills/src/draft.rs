@@ -11,12 +11,12 @@ use crate::skill::{MAIN_FILE, Skill};
 /// Inputs or outputs of a draft.
 const MAX_VARIABLES: usize = 32;
 
-/// What a draft is made of.
+/// Parts of a draft.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Draft {
-    /// Its name.
+    /// Name of the skill.
     pub name: String,
-    /// What it does.
+    /// Purpose of the skill.
     pub description: String,
     /// Variables that the cells assign and that become arguments. The statements that assign them are left out.
     pub inputs: Vec<String>,
@@ -42,11 +42,14 @@ pub fn draft(wanted: &Draft) -> Result<Skill, Invalid> {
         }
         if let Some(bad) = names.iter().find(|name| !is_variable(name)) {
             let shown: String = bad.chars().take(64).flat_map(char::escape_debug).collect();
-            return Err(Invalid::new(field, format!("{shown} is no name of a variable")));
+            return Err(Invalid::new(
+                field,
+                format!("{shown} is not a name of a variable"),
+            ));
         }
     }
     if wanted.cells.is_empty() {
-        return Err(Invalid::new("cells", "are none: a draft is made of at least one"));
+        return Err(Invalid::new("cells", "must have at least one cell"));
     }
     let mut known = Map::new();
     let mut body = String::new();
@@ -114,7 +117,7 @@ fn add_cell(
     for line in lines(cell) {
         if line.begins && line.text.trim_start().starts_with(['%', '!']) {
             let shown: String = line.text.trim().chars().take(40).collect();
-            let reason = format!("code {number} has a command of IPython, which is no Python: {shown}");
+            let reason = format!("code {number} has a command of IPython, which is not Python: {shown}");
             return Err(Invalid::new("cells", reason));
         }
         if let Some((name, value)) = assigned(line.text).filter(|_| line.begins)

@@ -9,7 +9,7 @@ use semver::{Version, VersionReq};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// What a skill is.
+/// Kind of a skill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
@@ -20,7 +20,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Its spelling.
+    /// Name in manifests and in the API.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Instructions => "instructions",
@@ -39,9 +39,9 @@ pub struct Manifest {
     /// A semantic version: `1.2.0`.
     #[schemars(with = "String")]
     pub version: Version,
-    /// What it is.
+    /// Kind of the skill.
     pub kind: Kind,
-    /// What it does and when to use it, for people and models; at most 1,024 characters.
+    /// Purpose and use, for people and models; at most 1,024 characters.
     pub description: String,
     /// JSON Schema of the inputs, an object: the arguments of `main`. Code has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -55,7 +55,7 @@ pub struct Manifest {
     /// The digest of the environment that it needs: of the lock file or the image. It does not run in another one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub environment: Option<String>,
-    /// What it needs of the network. A run reaches what is both here and in the template.
+    /// Hosts that the skill needs. A run reaches hosts that are both here and in the template.
     #[serde(default, skip_serializing_if = "AllowList::is_empty")]
     pub network: AllowList,
     /// Tools that a run may use: `SERVER`, or `SERVER.TOOL` with `*`. It has those of them that template and caller have too.
@@ -83,7 +83,7 @@ pub struct Manifest {
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "SkillTest")]
 pub struct TestCase {
-    /// What it shows.
+    /// Title of the test case.
     pub name: String,
     /// The inputs.
     #[serde(default)]

@@ -47,12 +47,12 @@ impl Skill {
         }
     }
 
-    /// What it says of itself.
+    /// Manifest of the skill.
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
     }
 
-    /// Its files.
+    /// Files of the skill.
     pub fn files(&self) -> &Files {
         &self.files
     }
@@ -67,20 +67,20 @@ impl Skill {
         self.files.values().map(Vec::len).sum()
     }
 
-    /// What is wrong with the inputs of a run. Nothing, if it may run.
+    /// Checks the inputs of a run; an empty list: the run may start.
     ///
     /// # Errors
-    /// It is not code, and does not run.
+    /// The skill is not code, so it cannot run.
     pub fn check_inputs(&self, inputs: &Map<String, Value>) -> Result<Vec<Violation>, Invalid> {
         self.of_code()?;
         let schema = check::schema("inputs", self.manifest.inputs.as_ref())?;
         Ok(schema.violations(&Value::Object(inputs.clone())))
     }
 
-    /// What is wrong with the outputs of a run.
+    /// Checks the outputs of a run.
     ///
     /// # Errors
-    /// It is not code.
+    /// The skill is not code.
     pub fn check_outputs(&self, outputs: &Value) -> Result<Vec<Violation>, Invalid> {
         self.of_code()?;
         Ok(check::schema("outputs", self.manifest.outputs.as_ref())?.violations(outputs))

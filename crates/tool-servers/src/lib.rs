@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! ToolServers (servers.rs)    start: a Task (task.rs) for each ToolServerConfig (crate model), which owns its state and publishes a
-//!   |                           View (state.rs): connect with pauses (backoff.rs), list, look whether it is there, connect anew
+//!   |                           View (state.rs): connect with pauses, list, look whether it is there, connect anew
 //!   |- snapshot, states       what the views have: ServerTools (crate tools), of which a session makes its Catalog
 //!   `- call                   a turn (turns.rs: 64 at once, fair among owners and sessions), then Upstream::call (upstream.rs)
 //!        |- mcp.rs            rmcp has the life of a connection; transport.rs sends what it says; a Ticket takes the answer as bytes;
@@ -15,7 +15,6 @@
 //! (crate `upstream`), the requests that they make, the time of all of it. Nothing that may have been sent is sent again: a [`CallError`] says
 //! whether the outcome of a call is unknown. A server that hangs keeps its own calls waiting, and nothing else.
 
-mod backoff;
 mod call;
 mod listing;
 mod mcp;

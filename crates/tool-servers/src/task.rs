@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use himalia_backoff::{Backoff, jittered};
 use himalia_model::Clock;
 use himalia_upstream::clip;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use crate::backoff::{Backoff, chance};
 use crate::listing::Listing;
 use crate::mcp::Signals;
 use crate::state::{ServerState, View};
@@ -39,6 +39,14 @@ impl Default for Timing {
             health: Duration::from_mins(1),
         }
     }
+}
+
+/// A random part, from 0 to 1; 1 if the random number generator fails.
+fn chance() -> f64 {
+    let mut bytes = [0; 4];
+    getrandom::fill(&mut bytes).map_or(1.0, |()| {
+        f64::from(u32::from_le_bytes(bytes)) / f64::from(u32::MAX)
+    })
 }
 
 /// The state of a server, and what changes it.
@@ -76,7 +84,7 @@ impl Task {
                 Err(reason) => reason,
             };
             attempt += 1;
-            let pause = backoff.next(chance());
+            let pause = jittered(backoff.pause(), chance());
             let now = self.clock.stored_micros();
             let since = *failed_since.get_or_insert(now);
             let pause_micros = i64::try_from(pause.as_micros()).unwrap_or(i64::MAX);

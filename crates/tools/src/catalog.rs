@@ -34,7 +34,7 @@ pub struct CatalogMatch<'a> {
 }
 
 impl CatalogMatch<'_> {
-    /// Its name.
+    /// Id of the tool.
     pub fn id(&self) -> ToolId<'_> {
         ToolId {
             server: self.server.name(),

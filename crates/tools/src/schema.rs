@@ -38,7 +38,7 @@ pub use steps::Steps;
 /// Violation of a schema by a part of some arguments.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Violation {
-    /// Where, as a JSON Pointer. Empty: the arguments as a whole.
+    /// Position as a JSON Pointer. Empty: all arguments.
     pub path: String,
     /// The keyword of the schema: `required`, `type`, `enum`. `steps`: the check was given up.
     pub rule: String,

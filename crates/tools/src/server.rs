@@ -25,14 +25,14 @@ const MAX_REJECTED: usize = 20;
 pub struct RejectedTool {
     /// Name of the tool, cut.
     pub name: String,
-    /// Why.
+    /// Reason for the rejection.
     pub reason: String,
 }
 
 /// Tools of a server that were left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BadTools {
-    /// How many.
+    /// Number of rejected tools.
     pub count: usize,
     /// The first ones.
     pub first: Vec<RejectedTool>,
@@ -119,7 +119,7 @@ impl ServerTools {
         &self.name
     }
 
-    /// What it is for.
+    /// Purpose of the server, for a model.
     pub fn description(&self) -> &str {
         &self.description
     }

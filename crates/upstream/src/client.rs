@@ -91,8 +91,7 @@ impl Http {
         credentials: &Arc<dyn CredentialSource>,
         needs_tls: bool,
     ) -> Result<Self, String> {
-        // An error says that there is a provider already, which is this one.
-        let _ = rustls::crypto::ring::default_provider().install_default();
+        himalia_tls::install_provider();
         let builder = Client::builder()
             .connect_timeout(CONNECT_TIME)
             .pool_idle_timeout(KEPT_TIME)

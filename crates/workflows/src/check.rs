@@ -1,4 +1,4 @@
-//! Whether a definition is one: names, bounds, order. What wires carry is in `typing.rs`.
+//! Checks of a definition: names, bounds and order. `typing.rs` checks the types of wires.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -155,7 +155,7 @@ fn check_approval(approval: &Approval) -> Result<(), String> {
         ));
     }
     if !approval.proceed.iter().all(|answer| options.contains(answer)) {
-        return Err("approval.proceed: is none of the options".to_owned());
+        return Err("approval.proceed: must be some of the options".to_owned());
     }
     if approval.timeout_s == 0 || approval.timeout_s > MAX_PATIENCE {
         return Err(format!("approval.timeout_s: must be 1 to {MAX_PATIENCE}"));

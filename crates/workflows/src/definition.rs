@@ -1,4 +1,4 @@
-//! What a workflow says of itself.
+//! Definition of a workflow, as its author writes it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,15 +19,16 @@ pub struct Definition {
     /// A semantic version: `1.2.0`.
     #[schemars(with = "String")]
     pub version: Version,
-    /// What it does and when to use it, for people and models; at most 1,024 characters.
+    /// Purpose and use, for people and models; at most 1,024 characters.
     pub description: String,
     /// JSON Schema of the inputs of a run, an object.
     pub inputs: Value,
-    /// Its steps, at most 100. A step begins when all that it is wired to, or comes after, has succeeded; others run side by side.
+    /// Steps, at most 100. A step begins when all steps to which it is wired, or after which it comes, have succeeded; other steps run in
+    /// parallel.
     pub steps: Vec<Step>,
-    /// What a run returns, by name.
+    /// Outputs of a run, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub outputs: BTreeMap<String, Given>,
+    pub outputs: BTreeMap<String, InputValue>,
 }
 
 /// A step: a skill that runs, or a person who approves. One of the two.
@@ -40,12 +41,12 @@ pub struct Step {
     /// The code skill that runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub skill: Option<SkillRef>,
-    /// What a person is asked, in place of a skill. Its outputs are `answer`, one of the options, and `by`, who gave it.
+    /// Question to a person, instead of a skill. The outputs are `answer`, one of the options, and `by`, the person.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval: Option<Approval>,
-    /// What the skill gets, or what the person is shown, by name.
+    /// Inputs of the skill, or values that the person sees, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub inputs: BTreeMap<String, Given>,
+    pub inputs: BTreeMap<String, InputValue>,
     /// Runs the skill once for each item of a list. The outputs of the step are the list of their outputs, in its order.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub map: Option<Map>,
@@ -64,12 +65,12 @@ pub struct Step {
     pub after: Vec<String>,
 }
 
-/// Which skill. In a published workflow the version is exact, and the digest is there.
+/// Reference to a skill. In a published workflow the version is exact, and the digest is set.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "WorkflowSkill")]
 pub struct SkillRef {
-    /// Its name.
+    /// Name of the skill.
     pub name: String,
     /// A version, or a range of versions of which the latest is taken when the workflow is published: `1.2.0`, `^1.2`, `>=1, <3`. Default:
     /// the latest one.
@@ -84,8 +85,8 @@ pub struct SkillRef {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(rename = "WorkflowValue")]
-pub enum Given {
-    /// What comes from elsewhere: `inputs.month`, `steps.fetch.outputs.rows`, and in a `map` `item` or `item.id`.
+pub enum InputValue {
+    /// Value of an input or output: `inputs.month`, `steps.fetch.outputs.rows`, and in a `map` `item` or `item.id`.
     From(Wire),
     /// This value.
     Value(Value),
@@ -97,8 +98,8 @@ pub enum Given {
 #[schemars(rename = "WorkflowMap")]
 pub struct Map {
     /// The list, of at most 1,000 items. An item is `item` in the inputs of the step.
-    pub over: Given,
-    /// How many run at a time.
+    pub over: InputValue,
+    /// Number of items that run at the same time.
     #[serde(default = "four")]
     #[schemars(range(min = 1, max = 16))]
     pub parallel: u32,
@@ -113,7 +114,7 @@ fn four() -> u32 {
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "WorkflowRetries")]
 pub struct Retries {
-    /// How many attempts follow the first one.
+    /// Number of attempts after the first one.
     #[schemars(range(min = 1, max = 10))]
     pub limit: u32,
     /// Seconds before the first of them. Before each other one it is twice as long as before the last, at most an hour.
@@ -131,7 +132,7 @@ fn one() -> u32 {
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "WorkflowApproval")]
 pub struct Approval {
-    /// What the person reads; at most 4,000 characters.
+    /// Text for the person; at most 4,000 characters.
     pub text: String,
     /// The answers that can be chosen, 2 to 16.
     #[serde(default = "approve_or_reject")]
@@ -164,8 +165,8 @@ impl Approval {
     }
 }
 
-impl Given {
-    /// Where it comes from, if it does.
+impl InputValue {
+    /// Wire to the source of the value, if it is not a constant.
     pub fn wire(&self) -> Option<&Wire> {
         match self {
             Self::From(wire) => Some(wire),
@@ -178,7 +179,7 @@ impl Step {
     /// All wires of its inputs and of its map.
     pub(crate) fn wires(&self) -> impl Iterator<Item = &Wire> {
         let over = self.map.iter().map(|map| &map.over);
-        self.inputs.values().chain(over).filter_map(Given::wire)
+        self.inputs.values().chain(over).filter_map(InputValue::wire)
     }
 
     /// The ids of the steps that have to succeed before it begins.

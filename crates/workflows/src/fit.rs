@@ -1,22 +1,22 @@
-//! Whether values of one JSON Schema can be values of another one. Only what is certain counts: a keyword that is not understood here says
-//! nothing.
+//! Compatibility of two JSON Schemas: values of one may be values of the other. Only certain conflicts are reported; an unsupported keyword
+//! is ignored.
 
 use std::collections::BTreeSet;
 
 use himalia_tools::{Part, Steps};
 use serde_json::{Map, Value};
 
-/// How deep schemas are compared.
+/// Greatest depth of a comparison.
 const MAX_DEPTH: usize = 16;
 
-/// Why no value fits, or why some certainly do not.
+/// Reason why no value fits, or why some values certainly do not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Misfit {
-    /// Where, as a JSON Pointer.
+    /// Position as a JSON Pointer.
     pub path: String,
     /// The keyword of the schema of the target.
     pub rule: &'static str,
-    /// What is there, and what is expected.
+    /// Actual and expected schema.
     pub text: String,
 }
 
@@ -25,7 +25,7 @@ pub(crate) struct Misfit {
 pub(crate) enum Member<T> {
     /// It has this schema.
     Known(T),
-    /// Nothing is known of it.
+    /// The schema does not restrict the member.
     Unknown,
     /// There is none.
     Absent(String),
@@ -56,7 +56,7 @@ impl Target<'_> {
     }
 }
 
-/// What is certainly wrong with values of `source` where `target` is expected.
+/// Conflict that values of `source` certainly have if `target` is expected.
 pub(crate) fn misfit(source: &Value, target: Target<'_>, steps: &mut Steps) -> Option<Misfit> {
     at(source, target, "", 0, steps)
 }
@@ -228,7 +228,7 @@ fn members(words: &Map<String, Value>) -> Option<&Map<String, Value>> {
     words.get("properties").and_then(Value::as_object)
 }
 
-/// Whether other keywords may say more of its members than is read here.
+/// Returns true if unsupported keywords may restrict the members.
 fn opaque(words: &Map<String, Value>) -> bool {
     ["$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if"]
         .iter()

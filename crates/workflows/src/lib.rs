@@ -16,7 +16,7 @@ mod values;
 mod wire;
 mod workflow;
 
-pub use definition::{Approval, Definition, Given, Map, Retries, SkillRef, Step};
+pub use definition::{Approval, Definition, InputValue, Map, Retries, SkillRef, Step};
 pub use himalia_skills::Invalid;
 pub use run::{Attempt, AttemptId, AttemptStatus, Effect, End, Failure, Outcome, Run, RunStatus};
 pub use values::TooLarge;

@@ -6,12 +6,13 @@ mod attempt;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use himalia_backoff::doubled;
 use serde_json::{Map, Value, json};
 
 pub use attempt::{Attempt, AttemptId, AttemptStatus, Effect, End, Failure, Outcome, RunStatus};
 
 use crate::definition::Step;
-use crate::values::{Carried, TooLarge, Values, bytes_within};
+use crate::values::{TooLarge, Values, WireValue, bytes_within};
 use crate::workflow::Workflow;
 use crate::{MAX_INPUT_BYTES, MAX_ITEMS, MAX_PARALLEL, MAX_RUN_BYTES, MAX_WAIT_S};
 
@@ -26,18 +27,18 @@ pub struct Run {
     workflow: Arc<Workflow>,
     inputs: Value,
     steps: BTreeMap<String, Progress>,
-    /// Of the outputs of all attempts, as JSON.
+    /// Size of the outputs of all attempts as JSON, in bytes.
     bytes: usize,
     cancelled: bool,
     end: Option<End>,
 }
 
-/// How far a step is.
+/// Progress of a step.
 #[derive(Clone, Debug, Default)]
 struct Progress {
     /// All that it needs has succeeded.
     begun: bool,
-    /// How many runs it has: the items of a map, else one.
+    /// Number of the step's runs: the items of a map, else one.
     count: u32,
     /// The latest attempt of each item.
     latest: BTreeMap<u32, Attempt>,
@@ -83,8 +84,8 @@ impl Run {
         run
     }
 
-    /// What to do first, and after it was read back: what was running is started again under the same place, which makes it the same run of
-    /// a skill. `cancelled`: it is to end.
+    /// Effects of a start, or of a restart after the run was read back: attempts that were running are started again under the same id, so
+    /// that they are the same runs of skills. `cancelled`: the run is to end.
     pub fn begin(&mut self, now: i64, cancelled: bool) -> Vec<Effect> {
         let mut effects = Vec::new();
         self.cancelled |= cancelled;
@@ -111,7 +112,7 @@ impl Run {
         effects
     }
 
-    /// Where an attempt runs is known.
+    /// Records the session and execution of an attempt.
     pub fn started(&mut self, place: &AttemptId, session: &str, execution: Option<&str>) -> Vec<Effect> {
         let Some(attempt) = self.running(place) else {
             return Vec::new();
@@ -162,15 +163,13 @@ impl Run {
         };
         effects.push(Effect::Write(Box::new(attempt.clone())));
         if let Some(retries) = again {
-            let doubled = 2_u32
-                .saturating_pow(place.attempt - 1)
-                .saturating_mul(retries.wait_s);
+            let seconds = doubled(retries.wait_s.into(), place.attempt - 1, MAX_WAIT_S.into());
             let next = AttemptId {
                 attempt: place.attempt + 1,
                 ..place.clone()
             };
             *attempt = Attempt::new(next, AttemptStatus::Delayed);
-            attempt.due = Some(now.saturating_add(i64::from(doubled.min(MAX_WAIT_S)) * 1_000_000));
+            attempt.due = Some(now.saturating_add(i64::try_from(seconds * 1_000_000).unwrap_or(i64::MAX)));
             effects.push(Effect::Write(Box::new(attempt.clone())));
         }
         self.bytes += added;
@@ -207,12 +206,12 @@ impl Run {
         self.attempts().filter(waits).filter_map(|one| one.due).min()
     }
 
-    /// How it ended.
+    /// End of the run; `None`: it is in progress.
     pub fn end(&self) -> Option<&End> {
         self.end.as_ref()
     }
 
-    /// What it runs.
+    /// Workflow of the run.
     pub fn workflow(&self) -> &Workflow {
         &self.workflow
     }
@@ -222,13 +221,13 @@ impl Run {
         self.steps.values().flat_map(|progress| progress.latest.values())
     }
 
-    /// How many runs a step has, if that is known: the items of a map, else one.
+    /// Number of a step's runs, if known: the items of a map, else one.
     pub fn count(&self, step: &str) -> Option<u32> {
         let progress = self.steps.get(step).filter(|progress| progress.begun)?;
         Some(progress.count)
     }
 
-    /// How far a step is; `None`: it has not begun.
+    /// Status of a step; `None`: it has not begun.
     pub fn status(&self, step: &str) -> Option<AttemptStatus> {
         use AttemptStatus::{Answered, Cancelled, Delayed, Failed, Running, Succeeded, Waiting};
         let progress = self.steps.get(step).filter(|progress| progress.begun)?;
@@ -253,10 +252,10 @@ impl Run {
         })
     }
 
-    /// What a run of a step gets. Of a step that has begun.
+    /// Inputs of a step that has begun.
     ///
     /// # Errors
-    /// It has more bytes than `most` as JSON.
+    /// The inputs have more than `most` bytes as JSON.
     pub fn inputs_of(&self, step: &str, item: u32, most: usize) -> Result<Map<String, Value>, TooLarge> {
         let Some(step) = self.workflow.step(step) else {
             return Ok(Map::new());
@@ -269,10 +268,10 @@ impl Run {
         self.values(item).all(&step.inputs, most)
     }
 
-    /// What a step has returned, once it has succeeded.
+    /// Outputs of a step that has succeeded.
     ///
     /// # Errors
-    /// It has more bytes than `most` as JSON.
+    /// The outputs have more than `most` bytes as JSON.
     pub fn outputs_of(&self, step: &str, most: usize) -> Result<Option<Value>, TooLarge> {
         let Some(outputs) = self.returned_by(step) else {
             return Ok(None);
@@ -281,19 +280,19 @@ impl Run {
         Ok(Some(outputs.to_value()))
     }
 
-    fn returned_by(&self, step: &str) -> Option<Carried<'_>> {
+    fn returned_by(&self, step: &str) -> Option<WireValue<'_>> {
         let progress = self.steps.get(step)?;
         if self.status(step) != Some(AttemptStatus::Succeeded) {
             return None;
         }
         if self.workflow.step(step)?.map.is_none() {
-            return progress.latest.get(&0)?.outputs.as_ref().map(Carried::One);
+            return progress.latest.get(&0)?.outputs.as_ref().map(WireValue::One);
         }
         let all = progress.latest.values().filter_map(|one| one.outputs.as_ref());
-        Some(Carried::List(all.collect()))
+        Some(WireValue::List(all.collect()))
     }
 
-    fn values<'a>(&'a self, item: Option<&'a Value>) -> Values<'a, impl Fn(&str) -> Option<Carried<'a>>> {
+    fn values<'a>(&'a self, item: Option<&'a Value>) -> Values<'a, impl Fn(&str) -> Option<WireValue<'a>>> {
         Values {
             inputs: &self.inputs,
             outputs: |step: &str| self.returned_by(step),
@@ -466,7 +465,7 @@ impl Run {
                 let text = format!("map.over has {count} items, at most {MAX_ITEMS} are allowed");
                 Err(Failure::new(TOO_LARGE, &text))
             }
-            None => Err(Failure::new(BAD_INPUTS, "map.over is no list")),
+            None => Err(Failure::new(BAD_INPUTS, "map.over must be a list")),
         }
     }
 

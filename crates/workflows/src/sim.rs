@@ -296,7 +296,7 @@ fn schedule(seed: u64, trace: bool) -> RunStatus {
             let empty = step
                 .map
                 .as_ref()
-                .is_some_and(|map| map.over == crate::Given::Value(json!([])));
+                .is_some_and(|map| map.over == crate::InputValue::Value(json!([])));
             assert!(
                 empty || run.status(&step.id) == Some(AttemptStatus::Succeeded),
                 "{}",

@@ -1,4 +1,4 @@
-//! What wires carry: whether each source is there, and whether it can fit.
+//! Types of wires: checks that each source exists and can fit.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use himalia_skills::Invalid;
 use himalia_tools::{Schema, Steps};
 use serde_json::{Map, Value, json};
 
-use crate::definition::{Approval, Definition, Given, Step};
+use crate::definition::{Approval, Definition, InputValue, Step};
 use crate::fit::{self, Member, Misfit, Target};
 use crate::wire::{Root, Wire};
 use crate::workflow::PinnedSkill;
@@ -58,9 +58,9 @@ fn check_step<'a>(
     sources.item = no_item();
     if let Some(map) = &step.map {
         let list = match &map.over {
-            Given::Value(Value::Array(_)) => Member::Unknown,
-            Given::Value(_) => Member::Absent("it is no list".to_owned()),
-            Given::From(wire) => match sources
+            InputValue::Value(Value::Array(_)) => Member::Unknown,
+            InputValue::Value(_) => Member::Absent("the value is not a list".to_owned()),
+            InputValue::From(wire) => match sources
                 .of_wire(wire)
                 .map_err(|reason| format!("map.over: {reason}"))?
             {
@@ -92,12 +92,12 @@ fn check_step<'a>(
             Member::Absent(reason) => return Err(named(format!("the skill has no such input; {reason}"))),
         };
         let source = match given {
-            Given::From(wire) => sources.of_wire(wire).map_err(named)?,
-            Given::Value(_) => None,
+            InputValue::From(wire) => sources.of_wire(wire).map_err(named)?,
+            InputValue::Value(_) => None,
         };
         let found = match (wanted, given, source) {
-            (Some(wanted), Given::Value(value), _) => fit::misfit_of_value(value, wanted, steps),
-            (Some(wanted), Given::From(_), Some(source)) => fit::misfit(source, wanted, steps),
+            (Some(wanted), InputValue::Value(value), _) => fit::misfit_of_value(value, wanted, steps),
+            (Some(wanted), InputValue::From(_), Some(source)) => fit::misfit(source, wanted, steps),
             _ => None,
         };
         if let Some(wrong) = found {
@@ -141,7 +141,7 @@ fn answer(approval: &Approval) -> Value {
     })
 }
 
-fn told(wrong: &Misfit, given: &Given) -> String {
+fn told(wrong: &Misfit, given: &InputValue) -> String {
     let from = given
         .wire()
         .map_or_else(|| "the value".to_owned(), Wire::to_string);
@@ -380,7 +380,7 @@ mod tests {
             (
                 "/steps/2/map/over",
                 json!({"value": {}}),
-                "steps: check.map.over: it is no list",
+                "steps: check.map.over: the value is not a list",
             ),
             (
                 "/steps/2/map/over",

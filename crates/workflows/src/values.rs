@@ -7,10 +7,10 @@ use std::io::{self, Write};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::definition::Given;
+use crate::definition::InputValue;
 use crate::wire::{Root, Wire};
 
-/// Where values of a run are found.
+/// Values of a run, by wire.
 pub(crate) struct Values<'a, F> {
     pub inputs: &'a Value,
     /// The outputs of a step that has succeeded.
@@ -21,7 +21,7 @@ pub(crate) struct Values<'a, F> {
 /// The value that a wire carries, where it is.
 #[derive(Clone, Debug, Serialize)]
 #[serde(untagged)]
-pub(crate) enum Carried<'a> {
+pub(crate) enum WireValue<'a> {
     One(&'a Value),
     /// The outputs of a step with `map`, which are a list.
     List(Vec<&'a Value>),
@@ -31,7 +31,7 @@ pub(crate) enum Carried<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooLarge;
 
-impl<'a> Carried<'a> {
+impl<'a> WireValue<'a> {
     pub(crate) fn to_value(&self) -> Value {
         match self {
             Self::One(value) => (*value).clone(),
@@ -63,37 +63,37 @@ impl<'a> Carried<'a> {
     }
 }
 
-impl<'a, F: Fn(&str) -> Option<Carried<'a>>> Values<'a, F> {
-    /// What a wire carries; `None`: it is not there.
-    pub(crate) fn wire(&self, wire: &Wire) -> Option<Carried<'a>> {
+impl<'a, F: Fn(&str) -> Option<WireValue<'a>>> Values<'a, F> {
+    /// Value of a wire; `None`: it does not exist.
+    pub(crate) fn wire(&self, wire: &Wire) -> Option<WireValue<'a>> {
         let mut at = match &wire.root {
-            Root::Inputs => Carried::One(self.inputs),
-            Root::Item => Carried::One(self.item?),
+            Root::Inputs => WireValue::One(self.inputs),
+            Root::Item => WireValue::One(self.item?),
             Root::Step(id) => (self.outputs)(id)?,
         };
         for name in &wire.path {
-            at = Carried::One(at.member(name)?);
+            at = WireValue::One(at.member(name)?);
         }
         Some(at)
     }
 
-    pub(crate) fn given<'b>(&self, given: &'b Given) -> Option<Carried<'b>>
+    pub(crate) fn given<'b>(&self, given: &'b InputValue) -> Option<WireValue<'b>>
     where
         'a: 'b,
     {
         match given {
-            Given::From(wire) => self.wire(wire),
-            Given::Value(value) => Some(Carried::One(value)),
+            InputValue::From(wire) => self.wire(wire),
+            InputValue::Value(value) => Some(WireValue::One(value)),
         }
     }
 
     /// All that is there: what is not there is left out, and its schema says whether it may be. At most so many bytes of JSON together.
     pub(crate) fn all(
         &self,
-        given: &BTreeMap<String, Given>,
+        given: &BTreeMap<String, InputValue>,
         most: usize,
     ) -> Result<Map<String, Value>, TooLarge> {
-        let there: BTreeMap<&str, Carried<'_>> = given
+        let there: BTreeMap<&str, WireValue<'_>> = given
             .iter()
             .filter_map(|(name, given)| Some((name.as_str(), self.given(given)?)))
             .collect();
@@ -147,7 +147,7 @@ mod tests {
             assert_eq!(bytes_within(&value, bytes - 1), None);
         }
         let (one, two) = (json!(1), json!([2]));
-        let list = Carried::List(vec![&one, &two]);
+        let list = WireValue::List(vec![&one, &two]);
         assert_eq!(bytes_within(&list, 7), Some("[1,[2]]".len()));
         assert_eq!(
             (list.to_value(), list.len(), list.item(1)),
@@ -163,10 +163,10 @@ mod tests {
             outputs: |_: &str| None,
             item: None,
         };
-        let wires = |count: usize| -> BTreeMap<String, Given> {
+        let wires = |count: usize| -> BTreeMap<String, InputValue> {
             let wire: Wire = "inputs.x".parse().unwrap();
             (0..count)
-                .map(|n| (format!("n{n:02}"), Given::From(wire.clone())))
+                .map(|n| (format!("n{n:02}"), InputValue::From(wire.clone())))
                 .collect()
         };
         let made = values.all(&wires(9), 10_000).unwrap();

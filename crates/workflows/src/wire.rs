@@ -1,4 +1,4 @@
-//! Where a value comes from.
+//! Wires: references to values of a run.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -13,7 +13,7 @@ const MAX_DEPTH: usize = 16;
 /// Bytes of a wire.
 const MAX_BYTES: usize = 500;
 
-/// What a wire begins at.
+/// Root of a wire.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Root {
     /// The inputs of the run.
@@ -24,10 +24,10 @@ pub enum Root {
     Item,
 }
 
-/// Where a value comes from: `inputs.month`, `steps.fetch.outputs.rows`, `item.id`. Names after the root are members of objects.
+/// Reference to a value: `inputs.month`, `steps.fetch.outputs.rows`, `item.id`. Names after the root are members of objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wire {
-    /// What it begins at.
+    /// Root of the wire.
     pub root: Root,
     /// Names of members, one inside of the other.
     pub path: Vec<String>,
@@ -65,7 +65,7 @@ impl FromStr for Wire {
             .map(|root| Self { root, path })
             .ok_or_else(|| {
                 let shown: String = text.chars().take(80).flat_map(char::escape_debug).collect();
-                format!("{shown:?} is none of inputs.NAME, steps.ID.outputs.NAME, item.NAME")
+                format!("{shown:?} must be one of inputs.NAME, steps.ID.outputs.NAME, item.NAME")
             })
     }
 }

@@ -14,7 +14,7 @@ use crate::typing;
 /// A version of a skill that a step runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PinnedSkill {
-    /// Its version.
+    /// Version of the skill.
     pub version: Version,
     /// The address of its content.
     pub digest: String,
@@ -81,31 +81,31 @@ impl Workflow {
         })
     }
 
-    /// What is wrong with a definition, apart from what its wires carry.
+    /// Checks a definition, except for the types of its wires.
     ///
     /// # Errors
-    /// The first thing that is wrong, with the field.
+    /// The first problem, with its field.
     pub fn check(definition: &Definition) -> Result<(), Invalid> {
         check::check(definition)?;
         check::check_schema(definition)
     }
 
-    /// What is wrong with the inputs of a run. Nothing, if it may run.
+    /// Checks the inputs of a run; an empty list: the run may start.
     ///
     /// # Errors
-    /// Its schema is none.
+    /// The schema is invalid.
     pub fn check_inputs(&self, inputs: &Map<String, Value>) -> Result<Vec<Violation>, Invalid> {
         let schema = Schema::shared(&self.definition.inputs);
         let schema = schema.map_err(|reason| Invalid::new("inputs", reason))?;
         Ok(schema.violations(&Value::Object(inputs.clone())))
     }
 
-    /// What it says of itself.
+    /// Definition of the workflow.
     pub fn definition(&self) -> &Definition {
         &self.definition
     }
 
-    /// Its steps, each after those that it needs.
+    /// Steps of the workflow, each after the steps that it needs.
     pub(crate) fn steps(&self) -> impl Iterator<Item = &Step> {
         self.order.iter().filter_map(|at| self.definition.steps.get(*at))
     }
@@ -139,7 +139,7 @@ pub fn wanted_version(wanted: Option<&str>, there: &[Version]) -> Result<Version
         there.iter().find(|version| **version == exact).cloned()
     } else {
         let range = VersionReq::parse(text)
-            .map_err(|error| format!("{text:?} is no version and no range: {error}"))?;
+            .map_err(|error| format!("{text:?} must be a version or a range: {error}"))?;
         latest(&|version| range.matches(version))
     };
     found.ok_or_else(|| {

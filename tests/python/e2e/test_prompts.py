@@ -219,7 +219,7 @@ def test_the_command_asks_on_a_terminal(gateway, session, tmp_path):
     terminal.until("code asks:\r\n  May it?\r\n")
     assert terminal.until("Answer: ") == "\r\n  1. once\r\n  2. deny\r\n"
     terminal.type("perhaps\n")
-    terminal.until("none of the options")
+    terminal.until("one of the options")
     terminal.until("Answer: ")
     terminal.type("2\n")
     assert terminal.end() == (0, f"2\r\n{prompt['id']} was answered by operator: deny\r\n")

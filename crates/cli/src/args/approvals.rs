@@ -14,7 +14,7 @@ pub enum ApprovalCommand {
     },
     /// Ask a person again for each call
     Revoke {
-        /// Their ids
+        /// Ids of the approvals
         #[arg(required = true)]
         approvals: Vec<String>,
         #[command(flatten)]

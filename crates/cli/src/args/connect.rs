@@ -17,7 +17,7 @@ that is restarted is found again within 5 minutes, and nothing that was printed 
 With tcp every user of this machine can connect; without the key in the file they cannot run code, but they can
 read what the kernel prints. With ipc only you can.";
 
-/// Which session, and how clients reach it.
+/// Session, and the sockets for its clients.
 #[derive(Debug, Args)]
 pub struct ConnectArgs {
     /// A session: its id, the beginning of its id, its name, or its label `name`
@@ -25,7 +25,7 @@ pub struct ConnectArgs {
     /// Another kernel of the session than its first: its id, the beginning of its id, or its kernelspec
     #[arg(long, value_name = "KERNEL")]
     pub(crate) kernel: Option<String>,
-    /// What the sockets are
+    /// Kind of the sockets
     #[arg(long, value_name = "TRANSPORT", default_value = "tcp")]
     pub(crate) transport: Sockets,
     #[command(flatten)]

@@ -36,7 +36,7 @@ pub enum CredentialCommand {
     /// Delete credentials. The next request with them is refused
     #[command(name = "rm")]
     Remove {
-        /// Their names
+        /// Names of the credentials
         #[arg(required = true)]
         names: Vec<String>,
         /// Tenant of the configuration [default: that of the token]
@@ -52,7 +52,7 @@ pub enum CredentialCommand {
 pub struct CredentialArgs {
     /// Lower-case letters, digits and hyphens
     pub(crate) name: String,
-    /// Where the value goes in a request
+    /// Position of the value in a request
     #[arg(long, value_name = "KIND", value_parser = ["header", "query", "bearer", "basic", "aws_sigv4", "oauth2"])]
     pub(crate) kind: String,
     /// Host that it is sent to: api.example.org, *.example.org, api.example.org:8443, http://… for plain text; may be repeated

@@ -27,7 +27,7 @@ Exit codes:
   124  the code timed out
   130  the code was interrupted";
 
-/// What to run, and where.
+/// Code to run, and its session.
 #[derive(Debug, Args)]
 pub struct ExecArgs {
     /// A session: its id, a prefix of its id, its name, or its label `name`. A name that does not exist starts a

@@ -1,4 +1,4 @@
-//! Which gateway a command speaks to.
+//! Selection of the gateway for a command.
 
 use std::path::PathBuf;
 

@@ -4,7 +4,7 @@ use clap::Args;
 
 use super::gateway::GatewayArgs;
 
-/// What is removed.
+/// Scope of a collection.
 #[derive(Debug, Args)]
 pub struct GcArgs {
     /// Only print the list, and remove nothing

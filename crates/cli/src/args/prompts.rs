@@ -15,7 +15,7 @@ Examples:
 A call of a tool is approved with once, for as long as its session lives with session, for later sessions of the same caller and
 template too with always, and refused with deny. Approvals of calls and of steps need a token with the scope admin.";
 
-/// What waits for a person.
+/// Prompts that wait for a person.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct PromptsArgs {
@@ -35,14 +35,14 @@ pub enum PromptsCommand {
     },
     /// Show one of them with its whole text and all arguments
     Show {
-        /// Its id
+        /// Id of the prompt
         prompt: String,
         #[command(flatten)]
         gateway: GatewayArgs,
     },
     /// Answer one of them, once
     Answer {
-        /// Its id
+        /// Id of the prompt
         prompt: String,
         /// One of its options, or a text if it has none [default: on a terminal you are asked, else the first line of standard input]
         value: Option<String>,

@@ -19,7 +19,7 @@ Examples:
 pub enum OnMissed {
     /// The latest one is made up for
     RunOnce,
-    /// They are left out
+    /// Missed due times are skipped
     Skip,
 }
 
@@ -54,14 +54,14 @@ pub enum ScheduleCommand {
     },
     /// Show a schedule and its latest runs
     Show {
-        /// Its name or id
+        /// Name or id of the schedule
         schedule: String,
         #[command(flatten)]
         gateway: GatewayArgs,
     },
     /// Start a run now
     Run {
-        /// Its name or id
+        /// Name or id of the schedule
         schedule: String,
         /// Wait for its end; the exit code is 1 unless it succeeds
         #[arg(long)]
@@ -77,14 +77,14 @@ pub enum ScheduleCommand {
     },
     /// Start no runs until it is resumed
     Pause {
-        /// Its name or id
+        /// Name or id of the schedule
         schedule: String,
         #[command(flatten)]
         gateway: GatewayArgs,
     },
     /// Start runs again, as the caller of this command
     Resume {
-        /// Its name or id
+        /// Name or id of the schedule
         schedule: String,
         #[command(flatten)]
         gateway: GatewayArgs,
@@ -92,14 +92,14 @@ pub enum ScheduleCommand {
     /// Delete a schedule. Runs in progress continue
     #[command(name = "rm")]
     Remove {
-        /// Its name or id
+        /// Name or id of the schedule
         schedule: String,
         #[command(flatten)]
         gateway: GatewayArgs,
     },
 }
 
-/// What runs.
+/// Skill or workflow to run.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 pub struct TargetArgs {
@@ -124,7 +124,7 @@ pub struct NewScheduleArgs {
     pub(crate) time_zone: String,
     #[command(flatten)]
     pub(crate) target: TargetArgs,
-    /// Its version [default: the latest, at each run]
+    /// Version of the skill or workflow [default: the latest, at each run]
     #[arg(long, value_name = "VERSION")]
     pub(crate) version: Option<String>,
     /// An argument; a value that is not JSON is text; may be repeated
@@ -142,7 +142,7 @@ pub struct NewScheduleArgs {
     /// Policy for a due time while an earlier run is in progress
     #[arg(long, value_name = "POLICY", default_value = "skip")]
     pub(crate) overlap: OnOverlap,
-    /// Where the result of each run is posted
+    /// URL to which the result of each run is posted
     #[arg(long, value_name = "URL")]
     pub(crate) callback: Option<String>,
     /// Create it without starting runs

@@ -39,7 +39,7 @@ pub enum SessionCommand {
     },
     /// Fork a session: the new sessions have its variables, and a copy of its files
     Fork {
-        /// Its id, a prefix of its id, or its name
+        /// Id of the session, a prefix of it, or the session's name
         session: String,
         /// Number of branches, at most 16
         #[arg(long, value_name = "NUMBER", default_value_t = 1)]
@@ -55,7 +55,7 @@ pub enum SessionCommand {
     },
     /// End sessions with everything in them
     Rm {
-        /// Their ids or names
+        /// Ids or names of the sessions
         #[arg(required = true)]
         sessions: Vec<String>,
         #[command(flatten)]

@@ -17,7 +17,7 @@ Examples:
 
 A version never changes: publish a change as another version.";
 
-/// What a new skill is.
+/// Kind of a new skill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum NewKind {
     /// A function in Python
@@ -64,9 +64,9 @@ pub enum SkillCommand {
     },
     /// Show a skill: its manifest and its text
     Show {
-        /// Its name
+        /// Name of the skill
         name: String,
-        /// Its version [default: the latest]
+        /// Version of the skill [default: the latest]
         #[arg(long, value_name = "VERSION")]
         version: Option<String>,
         /// Write its folder to this directory, which must not exist
@@ -80,9 +80,9 @@ pub enum SkillCommand {
     /// Delete a version of a skill, or all versions
     #[command(name = "rm")]
     Remove {
-        /// Its name
+        /// Name of the skill
         name: String,
-        /// Its version [default: all of them]
+        /// Version of the skill [default: all versions]
         #[arg(long, value_name = "VERSION")]
         version: Option<String>,
         #[command(flatten)]
@@ -93,9 +93,9 @@ pub enum SkillCommand {
 /// A run of a skill.
 #[derive(Debug, Args)]
 pub struct SkillRunArgs {
-    /// Its name
+    /// Name of the skill
     pub(crate) name: String,
-    /// Its version [default: the latest]
+    /// Version of the skill [default: the latest]
     #[arg(long, value_name = "VERSION")]
     pub(crate) version: Option<String>,
     /// An argument; a value that is not JSON is text; may be repeated
@@ -107,7 +107,7 @@ pub struct SkillRunArgs {
     /// The time that it may take, if that is less than the skill says
     #[arg(long, value_name = "TIME")]
     pub(crate) timeout: Option<Seconds>,
-    /// Where its result is posted
+    /// URL to which the result is posted
     #[arg(long, value_name = "URL")]
     pub(crate) callback: Option<String>,
     #[command(flatten)]

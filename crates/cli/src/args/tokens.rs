@@ -41,7 +41,7 @@ pub enum TokenCommand {
     },
     /// Revoke tokens, and end connections that use them
     Revoke {
-        /// Their ids
+        /// Ids of the tokens
         #[arg(required = true)]
         tokens: Vec<String>,
         #[command(flatten)]

@@ -4,7 +4,7 @@ use clap::Args;
 
 use super::gateway::GatewayArgs;
 
-/// Whose use is shown.
+/// Owner whose usage is shown.
 #[derive(Debug, Args)]
 pub struct UsageArgs {
     /// Tenant of the configuration, for the operator [default: that of the token]

@@ -26,7 +26,7 @@ pub enum WebhookCommand {
     },
     /// Show a webhook, its latest runs, and the deliveries of their results
     Show {
-        /// Its name or id
+        /// Name or id of the webhook
         webhook: String,
         #[command(flatten)]
         gateway: GatewayArgs,
@@ -40,14 +40,14 @@ pub enum WebhookCommand {
     },
     /// Take no messages until it is resumed
     Pause {
-        /// Its name or id
+        /// Name or id of the webhook
         webhook: String,
         #[command(flatten)]
         gateway: GatewayArgs,
     },
     /// Take messages again. Runs are started as the caller of this command
     Resume {
-        /// Its name or id
+        /// Name or id of the webhook
         webhook: String,
         #[command(flatten)]
         gateway: GatewayArgs,
@@ -55,7 +55,7 @@ pub enum WebhookCommand {
     /// Delete a webhook. Runs in progress continue
     #[command(name = "rm")]
     Remove {
-        /// Its name or id
+        /// Name or id of the webhook
         webhook: String,
         #[command(flatten)]
         gateway: GatewayArgs,
@@ -69,7 +69,7 @@ pub struct NewWebhookArgs {
     pub(crate) name: String,
     #[command(flatten)]
     pub(crate) target: TargetArgs,
-    /// Its version [default: the latest, at each run]
+    /// Version of the skill or workflow [default: the latest, at each run]
     #[arg(long, value_name = "VERSION")]
     pub(crate) version: Option<String>,
     /// An argument that each run has, whatever the message says; JSON, or else text; may be repeated
@@ -81,7 +81,7 @@ pub struct NewWebhookArgs {
     /// The time that a run of a skill may take, if that is less than the skill says
     #[arg(long, value_name = "TIME")]
     pub(crate) timeout: Option<Seconds>,
-    /// Where the result of each run is posted
+    /// URL to which the result of each run is posted
     #[arg(long, value_name = "URL")]
     pub(crate) callback: Option<String>,
     #[command(flatten)]

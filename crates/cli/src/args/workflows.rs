@@ -31,9 +31,9 @@ pub enum WorkflowCommand {
     },
     /// Show a workflow with its definition
     Show {
-        /// Its name
+        /// Name of the workflow
         name: String,
-        /// Its version [default: the latest]
+        /// Version of the workflow [default: the latest]
         #[arg(long, value_name = "VERSION")]
         version: Option<String>,
         #[command(flatten)]
@@ -44,9 +44,9 @@ pub enum WorkflowCommand {
     /// Delete a version of a workflow, or all versions
     #[command(name = "rm")]
     Remove {
-        /// Its name
+        /// Name of the workflow
         name: String,
-        /// Its version [default: all of them]
+        /// Version of the workflow [default: all versions]
         #[arg(long, value_name = "VERSION")]
         version: Option<String>,
         #[command(flatten)]
@@ -57,9 +57,9 @@ pub enum WorkflowCommand {
 /// A run of a workflow.
 #[derive(Debug, Args)]
 pub struct WorkflowRunArgs {
-    /// Its name
+    /// Name of the workflow
     pub(crate) name: String,
-    /// Its version [default: the latest]
+    /// Version of the workflow [default: the latest]
     #[arg(long, value_name = "VERSION")]
     pub(crate) version: Option<String>,
     /// An input; a value that is not JSON is text; may be repeated
@@ -68,7 +68,7 @@ pub struct WorkflowRunArgs {
     /// The same key again is the same run
     #[arg(long, value_name = "KEY")]
     pub(crate) key: Option<String>,
-    /// Where its result is posted
+    /// URL to which the result is posted
     #[arg(long, value_name = "URL")]
     pub(crate) callback: Option<String>,
     /// Print the run as it begins, and do not wait for its end

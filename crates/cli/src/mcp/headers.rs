@@ -13,17 +13,17 @@ const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 const NAME: HeaderName = HeaderName::from_static("mcp-name");
 
-/// What the host calls itself.
+/// Header with the host's name for itself.
 const CALLER: HeaderName = HeaderName::from_static("x-himalia-caller");
 /// Characters of that.
 const CALLER_CHARS: usize = 64;
 
-/// What `initialize` told, if the host began with that.
+/// Version that `initialize` agreed on, if the host sent it first.
 #[derive(Debug, Default)]
-pub(super) struct Version(Mutex<Agreed>);
+pub(super) struct Version(Mutex<AgreedVersion>);
 
 #[derive(Clone, Debug, Default)]
-struct Agreed {
+struct AgreedVersion {
     /// The revision.
     version: Option<String>,
     /// The host's name, as it can stand in a header.
@@ -36,7 +36,7 @@ impl Version {
         if message["method"] == "initialize"
             && let Some(version) = answer["result"]["protocolVersion"].as_str()
         {
-            *self.0.lock() = Agreed {
+            *self.0.lock() = AgreedVersion {
                 version: Some(version.to_owned()),
                 host: host(&message["params"]["clientInfo"]),
             };
@@ -48,7 +48,7 @@ impl Version {
         let method = message["method"].as_str();
         let own = params["_meta"]["io.modelcontextprotocol/protocolVersion"].as_str();
         let agreed = match method {
-            Some("initialize") => Agreed::default(),
+            Some("initialize") => AgreedVersion::default(),
             _ => self.0.lock().clone(),
         };
         let mut headers = HeaderMap::new();
@@ -71,7 +71,7 @@ impl Version {
     }
 }
 
-/// What a host calls itself in its `clientInfo`.
+/// Name of the host in its `clientInfo`.
 fn host(info: &Value) -> Option<HeaderValue> {
     let told = [&info["name"], &info["version"]].map(|value| value.as_str().unwrap_or_default());
     let shown = told.join(" ");

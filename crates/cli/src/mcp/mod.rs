@@ -29,7 +29,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::Instant;
 
 use super::gateway::Gateway;
-use super::http::{self, NoConnection, Unanswered};
+use super::http::{self, NoConnection, NoResponse};
 use crate::args::gateway::GatewayArgs;
 use headers::Version;
 
@@ -37,11 +37,11 @@ use headers::Version;
 const LINE_BYTES: u64 = 8 << 20;
 /// Messages on their way at once; more wait on standard input.
 const AT_ONCE: usize = 64;
-/// How long a gateway that does not listen is waited for: one that is restarted is back by then.
+/// Longest time in which the connection to a gateway that does not listen is retried; a gateway that restarts takes less.
 const RECONNECT: Duration = Duration::from_secs(15);
 /// From one attempt to the next.
 const PAUSE: Duration = Duration::from_millis(300);
-/// How long answers are waited for when the host has closed standard input.
+/// Longest wait for answers after the host closed standard input.
 const GRACE: Duration = Duration::from_secs(2);
 /// The number of times that a call is sent again after its answer was lost.
 const REPEATS: u32 = 10;
@@ -54,9 +54,9 @@ const FAILED: i32 = -32000;
 #[error(
     "the gateway's answer was lost; what it started continues, and session(op=\"list\", session) finds it"
 )]
-struct Lost;
+struct ConnectionLost;
 
-/// What all messages share.
+/// State that all messages share.
 struct Proxy {
     gateway: Gateway,
     stdout: tokio::sync::Mutex<Stdout>,
@@ -153,7 +153,7 @@ impl Proxy {
         }
     }
 
-    /// Whether a message takes a request back. Its connection is closed then, as the HTTP transport has it; the code
+    /// Cancels the request that a message names, if it does. The request's connection is closed, as the HTTP transport specifies; the code
     /// that it started continues.
     fn cancels(&self, message: &Value) -> bool {
         if message["method"] != "notifications/cancelled" {
@@ -174,7 +174,7 @@ impl Proxy {
         let error = loop {
             match Box::pin(self.exchange(message, line.to_vec())).await {
                 Ok(()) => return,
-                Err(error) if repeats > 0 && error.is::<Lost>() => repeats -= 1,
+                Err(error) if repeats > 0 && error.is::<ConnectionLost>() => repeats -= 1,
                 Err(error) => break error,
             }
             tokio::time::sleep(PAUSE).await;
@@ -202,16 +202,16 @@ impl Proxy {
                 Err(error) if error.is::<NoConnection>() && Instant::now() < end => {
                     tokio::time::sleep(PAUSE).await;
                 }
-                Err(error) if error.is::<Unanswered>() => return Err(error.context(Lost)),
+                Err(error) if error.is::<NoResponse>() => return Err(error.context(ConnectionLost)),
                 opened => break opened?,
             }
         };
         let kind = response.headers().get(CONTENT_TYPE);
         if kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream")) {
-            return self.stream(message, response).await.context(Lost);
+            return self.stream(message, response).await.context(ConnectionLost);
         }
         let succeeded = response.status().is_success();
-        let reply = http::read(response).await.context(Lost)?;
+        let reply = http::read(response).await.context(ConnectionLost)?;
         let answer: Value = serde_json::from_slice(reply.bytes()).unwrap_or_default();
         if answer["jsonrpc"].is_string() {
             return self.answer(message, reply.bytes()).await.map(drop);
@@ -242,7 +242,7 @@ impl Proxy {
 
     /// Passes a message on; whether it is the answer.
     async fn answer(&self, message: &Value, data: &[u8]) -> anyhow::Result<bool> {
-        let answer: Value = serde_json::from_slice(data).context("the gateway's answer is no JSON")?;
+        let answer: Value = serde_json::from_slice(data).context("the gateway's response is not JSON")?;
         self.version.learn(message, &answer);
         self.write(&answer).await?;
         Ok(answer.get("method").is_none() && answer.get("id") == message.get("id"))

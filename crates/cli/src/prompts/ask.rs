@@ -55,7 +55,7 @@ pub(super) async fn answer(client: &Client, path: &str) -> anyhow::Result<String
             Some(value) => return Ok(value.to_owned()),
             // The gateway says what is wrong.
             None if !is_terminal => return Ok(line),
-            None => eprintln!("That is none of the options."),
+            None => eprintln!("Choose one of the options."),
         }
     }
 }
@@ -78,7 +78,7 @@ async fn end(client: &Client, path: &str) -> Value {
     }
 }
 
-/// What a line chooses: an option as it is, or by its number if none of them is a number. Without options it is the answer.
+/// Option that a line chooses: by its text, or by its number if no option is a number. Without options, the line is the answer.
 fn chosen<'a>(options: &[&'a str], line: &'a str) -> Option<&'a str> {
     if options.is_empty() {
         return Some(line);

@@ -34,7 +34,7 @@ const PROMPTS: [Column; 7] = [
     }),
 ];
 
-/// What an answer to an approval of a call means.
+/// Answers to an approval of a call, with their meanings.
 const APPROVALS: [(&str, &str); 4] = [
     ("once", "approve this call"),
     ("session", "approve this tool as long as the session lives"),
@@ -104,7 +104,7 @@ pub(super) fn choices(prompt: &Value) -> String {
     text
 }
 
-/// What became of a prompt that has ended.
+/// Result of a prompt that has ended.
 pub(super) fn ended(prompt: &Value) -> String {
     let id = part(prompt, "id");
     if prompt["state"] == "withdrawn" {
@@ -117,7 +117,7 @@ pub(super) fn ended(prompt: &Value) -> String {
     format!("{id} was answered{by}{answer}\n")
 }
 
-/// Who asks: a tool that wants to be called, a step, or code.
+/// Source of a prompt: a tool call, a step, or code.
 fn asker(prompt: &Value) -> String {
     match (prompt["tool"].is_string(), prompt["step"].is_string()) {
         (true, _) => format!("tool {}", part(prompt, "tool")),
@@ -126,7 +126,7 @@ fn asker(prompt: &Value) -> String {
     }
 }
 
-/// What can be answered.
+/// Possible answers.
 fn answers(prompt: &Value) -> String {
     let options = array(&prompt["options"]).iter().filter_map(Value::as_str);
     let options: Vec<String> = options.map(exact).collect();

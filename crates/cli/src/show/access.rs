@@ -9,7 +9,7 @@ pub(crate) fn tokens(tokens: &[Value]) -> String {
     listed(tokens, &TOKENS, "no tokens")
 }
 
-/// What a new access token is, without its secret.
+/// Description of a new access token, without its secret.
 pub(crate) fn created_token(token: &Value) -> String {
     format!(
         "token {} of {}/{}, scope {}, expires: {}; it is not shown again\n",
@@ -38,7 +38,7 @@ pub(crate) fn credentials(credentials: &[Value]) -> String {
     listed(credentials, &CREDENTIALS, "no credentials")
 }
 
-/// What a grant has given.
+/// Description of a new grant.
 pub(crate) fn granted(credential: &Value) -> String {
     let (name, tokens) = (word(credential, "name"), &credential["tokens"]);
     if let Some(problem) = tokens["problem"].as_str() {

@@ -29,7 +29,7 @@ pub(crate) fn branches(body: &Value) -> String {
     text
 }
 
-/// What a collection removed, one line each, and the sum.
+/// Sessions and orphans that a collection removed, one line each, and the sum.
 pub(crate) fn collected(body: &Value) -> String {
     let part = |item: &Value, name: &str| clean(item[name].as_str().unwrap_or("-"));
     let items = |list: &str| body[list].as_array().cloned().unwrap_or_default();

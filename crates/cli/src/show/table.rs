@@ -7,7 +7,7 @@ use serde_json::Value;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-/// What a column of a list shows.
+/// Title and content of a list's column.
 pub(crate) type Column = (&'static str, fn(&Value) -> String);
 
 /// A table, or this line if it has no rows.
@@ -50,7 +50,7 @@ pub(crate) fn word(session: &Value, member: &str) -> String {
     clean(session[member].as_str().unwrap_or("-"))
 }
 
-/// What others wrote must not steer the terminal; as much of it as is shown in a line.
+/// Replaces control characters, so that the text cannot control the terminal, and cuts it to one line.
 pub(crate) fn clean(text: &str) -> String {
     printable(text).chars().take(100).collect()
 }

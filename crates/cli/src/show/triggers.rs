@@ -61,7 +61,7 @@ pub(crate) fn deliveries(deliveries: &[Value]) -> String {
     listed(deliveries, &DELIVERIES, "no deliveries")
 }
 
-/// What a schedule or webhook starts.
+/// Skill or workflow that a schedule or webhook starts.
 fn target(trigger: &Value) -> String {
     let target = &trigger["target"];
     match &target["workflow"] {

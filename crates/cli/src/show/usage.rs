@@ -1,4 +1,4 @@
-//! What an owner uses of its quotas.
+//! Table of an owner's usage and quotas.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::table::{clean, size};
 
-/// What an owner uses, a line for each quota, and a table of its callers.
+/// Usage of an owner, a line for each quota, and a table of its callers.
 pub(crate) fn usage(body: &Value) -> String {
     let number = |value: &Value| value.as_u64();
     let plain = |value: &Value| number(value).map_or_else(|| "-".to_owned(), |count| count.to_string());

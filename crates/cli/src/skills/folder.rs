@@ -67,7 +67,7 @@ pub(super) fn new(name: &str, dir: Option<PathBuf>, kind: NewKind) -> anyhow::Re
 pub(super) fn read(dir: &Path) -> anyhow::Result<Skill> {
     let mut files = Files::new();
     collect(dir, "", &mut files, &mut 0)?;
-    Skill::from_folder(files).with_context(|| format!("{} is no skill", dir.display()))
+    Skill::from_folder(files).with_context(|| format!("{} is not a skill", dir.display()))
 }
 
 fn collect(dir: &Path, below: &str, files: &mut Files, bytes: &mut u64) -> anyhow::Result<()> {
@@ -87,7 +87,7 @@ fn collect(dir: &Path, below: &str, files: &mut Files, bytes: &mut u64) -> anyho
             collect(&entry.path(), &format!("{path}/"), files, bytes)?;
             continue;
         }
-        ensure!(kind.is_file(), "{} is no file", entry.path().display());
+        ensure!(kind.is_file(), "{} is not a file", entry.path().display());
         *bytes += entry.metadata()?.len();
         // The manifest is no file of the skill.
         if files.len() > MAX_FILES || *bytes > 2 * MAX_SKILL_BYTES as u64 {
@@ -111,7 +111,7 @@ pub(super) fn write(dir: &Path, shown: &Value) -> anyhow::Result<ExitCode> {
     }
     let manifest = serde_json::from_value(shown["manifest"].clone()).context("the response is damaged")?;
     // Paths are checked: none leads out of the directory.
-    let skill = Skill::new(manifest, files).context("the response is no skill")?;
+    let skill = Skill::new(manifest, files).context("the response is not a skill")?;
     fs::create_dir(dir).with_context(|| format!("cannot make {}", dir.display()))?;
     for (path, content) in skill.files() {
         let path = dir.join(path);

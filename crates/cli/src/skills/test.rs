@@ -93,7 +93,7 @@ async fn execute(client: &Client, session: &str, skill: &Skill, test: &TestCase)
     Ok(execution)
 }
 
-/// What the execution displayed as its outputs.
+/// Outputs that the execution displayed.
 async fn shown(client: &Client, execution: &Value) -> anyhow::Result<Option<Value>> {
     let all = execution["outputs"].as_array().into_iter().flatten();
     let Some(shown) = all
@@ -115,7 +115,7 @@ async fn shown(client: &Client, execution: &Value) -> anyhow::Result<Option<Valu
     }
 }
 
-/// Why a test has failed; `None`: it has not.
+/// Reason why a test has failed; `None`: it has passed.
 fn judge(skill: &Skill, test: &TestCase, execution: &Value, outputs: Option<&Value>) -> Option<String> {
     let raised = &execution["error"];
     let name = raised["name"].as_str();

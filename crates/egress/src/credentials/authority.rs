@@ -135,13 +135,8 @@ impl InterceptAuthority {
             .signed_by(&self.leaf_key, &self.issuer)
             .map_err(io::Error::other)?;
         let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(self.leaf_key.serialize_der()));
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let mut settings = ServerConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .map_err(io::Error::other)?
-            .with_no_client_auth()
-            .with_single_cert(vec![certificate.der().clone()], key)
-            .map_err(io::Error::other)?;
+        let settings = himalia_tls::server(vec![certificate.der().clone()], key);
+        let mut settings = settings.map_err(io::Error::other)?;
         settings.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok(settings)
     }

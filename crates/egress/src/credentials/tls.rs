@@ -9,9 +9,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use himalia_model::network::Host;
+use rustls::ClientConfig;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, RootCertStore};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
@@ -45,7 +45,7 @@ impl Roots {
     /// # Errors
     /// TLS cannot be set up.
     pub fn of_this_machine() -> io::Result<Self> {
-        Self::new(rustls_native_certs::load_native_certs().certs)
+        Self::new(himalia_tls::machine_certificates())
     }
 
     /// These.
@@ -53,14 +53,8 @@ impl Roots {
     /// # Errors
     /// TLS cannot be set up.
     pub fn new(certificates: Vec<CertificateDer<'static>>) -> io::Result<Self> {
-        let mut roots = RootCertStore::empty();
-        roots.add_parsable_certificates(certificates.iter().cloned());
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let mut config = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .map_err(io::Error::other)?
-            .with_root_certificates(roots)
-            .with_no_client_auth();
+        let config = himalia_tls::client(certificates.iter().cloned());
+        let mut config = config.map_err(io::Error::other)?;
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok(Self {
             config: Arc::new(config),

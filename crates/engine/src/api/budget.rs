@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use himalia_budget::{BudgetUse, Held, with_long_slice, work};
+use himalia_budget::{BudgetUse, HeldShare, with_long_slice, work};
 use himalia_executions::ExecutionId;
 use himalia_journal::may_block;
 use himalia_kernel::Command;
@@ -67,12 +67,12 @@ impl Engine {
     }
 
     /// A connection of a principal, until the guard is dropped. [`EngineError::OverBudget`].
-    pub fn hold_connection(&self, principal: &Principal) -> Result<Held, EngineError> {
+    pub fn hold_connection(&self, principal: &Principal) -> Result<HeldShare, EngineError> {
         self.commands.inner.budget.connection(principal)
     }
 
     /// Memory for an answer of about so many bytes, until the guard is dropped. [`EngineError::OverBudget`].
-    pub fn hold_memory(&self, principal: &Principal, bytes: u64) -> Result<Held, EngineError> {
+    pub fn hold_memory(&self, principal: &Principal, bytes: u64) -> Result<HeldShare, EngineError> {
         self.commands.inner.budget.memory(principal, bytes)
     }
 

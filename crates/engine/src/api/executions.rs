@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use himalia_budget::Pace;
 use himalia_executions::{
-    ArtifactStore, Execute, ExecutionBrief, ExecutionFeed, ExecutionId, ExecutionResult, ExecutionText,
-    Follower, Known, LogReader, OutputPage, Provenance, SessionFeed, Submitted, briefs, first, language,
-    scoped, submission,
+    ArtifactStore, CachedExecution, Execute, ExecutionBrief, ExecutionFeed, ExecutionId, ExecutionResult,
+    ExecutionText, Follower, LogReader, OutputPage, Provenance, SessionFeed, SubmittedExecution, briefs,
+    first, language, scoped, submission,
 };
 use himalia_journal::may_block;
 use himalia_kernel::{Answer, Brief, Command, CommandError, Language, Submission, record};
 use himalia_model::{Action, EngineError, KernelId, Object, Principal, RemovedBy};
 use himalia_outcome::Excerpt;
-use himalia_session::{SessionKernel, Shared, prompt_error};
+use himalia_session::{SessionKernel, SharedCache, prompt_error};
 use tokio_util::sync::CancellationToken;
 
 use super::Commands;
@@ -27,7 +27,7 @@ impl Commands {
         principal: &Principal,
         kernel: KernelId,
         wanted: Execute,
-    ) -> Result<Submitted, EngineError> {
+    ) -> Result<SubmittedExecution, EngineError> {
         self.allow(principal, Action::Execute, Object::Kernel(kernel))?;
         self.inner.check_open()?;
         let handle = self.handle(principal, kernel)?;
@@ -45,7 +45,7 @@ impl Commands {
         };
         let submission = submission(principal, wanted, language)?;
         match self.submit(&handle, submission).await? {
-            Answer::Submitted { seq, repeated } => Ok(Submitted {
+            Answer::Submitted { seq, repeated } => Ok(SubmittedExecution {
                 id: ExecutionId { kernel, seq },
                 repeated,
             }),
@@ -68,7 +68,7 @@ impl Commands {
         id: ExecutionId,
     ) -> Result<(ExecutionResult, Provenance), EngineError> {
         let begun = self.known(principal, id).await?;
-        let look = |known: &Known| {
+        let look = |known: &CachedExecution| {
             let packages = known.follower().packages().map(str::to_owned);
             (known.result(begun.brief.as_ref()), packages)
         };
@@ -281,7 +281,13 @@ impl Commands {
             let record = may_block(|| record(journal, id.seq)).ok_or_else(unknown)?;
             let submission = first(&record).ok_or_else(unknown)?;
             let follower = follower(id, submission.language, submission.caller, submission.text_chars);
-            kept.add(principal, journal.dir(), id.seq, 0, Known::new(id, follower))
+            kept.add(
+                principal,
+                journal.dir(),
+                id.seq,
+                0,
+                CachedExecution::new(id, follower),
+            )
         };
         Ok(Begun {
             source,
@@ -319,7 +325,13 @@ impl Commands {
         let known = kept.get(journal.dir(), id.seq, oldest).unwrap_or_else(|| {
             let chars = Execute::default().text_chars as u64;
             let follower = follower(id, brief.language, brief.caller.clone(), chars).knowing(&brief);
-            kept.add(principal, journal.dir(), id.seq, oldest, Known::new(id, follower))
+            kept.add(
+                principal,
+                journal.dir(),
+                id.seq,
+                oldest,
+                CachedExecution::new(id, follower),
+            )
         });
         Ok(Begun {
             source,
@@ -334,7 +346,7 @@ impl Commands {
         principal: &Principal,
         begun: &Begun,
         id: ExecutionId,
-        look: impl FnOnce(&Known) -> T,
+        look: impl FnOnce(&CachedExecution) -> T,
     ) -> Result<T, EngineError> {
         self.at_head_if(true, principal, begun, id, look).await
     }
@@ -346,7 +358,7 @@ impl Commands {
         principal: &Principal,
         begun: &Begun,
         id: ExecutionId,
-        look: impl FnOnce(&Known) -> T,
+        look: impl FnOnce(&CachedExecution) -> T,
     ) -> Result<T, EngineError> {
         let mut known = begun.known.lock().await;
         let journal = begun.source.journal();
@@ -422,7 +434,7 @@ impl Commands {
 struct Begun {
     source: SessionLog,
     /// What was read of it.
-    known: Shared<Known>,
+    known: SharedCache<CachedExecution>,
     /// What its kernel remembers of it, if its first record is gone.
     brief: Option<Brief>,
 }

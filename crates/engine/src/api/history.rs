@@ -2,7 +2,8 @@
 
 use bytes::Bytes;
 use himalia_executions::{
-    Detail, History, HistoryPosition, MAX_CELL_BYTES, MAX_HISTORY_PAGE, Past, history, notebook, script,
+    CachedHistory, Detail, History, HistoryPosition, MAX_CELL_BYTES, MAX_HISTORY_PAGE, history, notebook,
+    script,
 };
 use himalia_journal::may_block;
 use himalia_model::{Action, EngineError, KernelId, Object, Principal};
@@ -30,7 +31,7 @@ impl Commands {
             ));
         }
         let log = self.log(principal, kernel)?;
-        let page = |past: &Past| history(kernel, past.cells(), from, limit);
+        let page = |past: &CachedHistory| history(kernel, past.cells(), from, limit);
         self.past(principal, &log, page).await
     }
 
@@ -45,7 +46,7 @@ impl Commands {
         let mut reading = budget.reading(principal, log.journal()).await?;
         let held = budget.memory(principal, memory(&log))?;
         let spec = self.inner.catalog.get(&log.kernelspec()).await.ok();
-        let mut past = Past::new(Detail::Outputs);
+        let mut past = CachedHistory::new(Detail::Outputs);
         past.read_on(log.journal(), &mut reading).await?;
         past.cells_mut().set_over(log.is_over());
         let made = may_block(|| notebook(kernel, past.cells(), spec.as_ref()).to_string());
@@ -65,7 +66,7 @@ impl Commands {
             });
         }
         let held = self.inner.budget.memory(principal, memory(&log))?;
-        let make = |past: &Past| script(kernel, past.cells());
+        let make = |past: &CachedHistory| script(kernel, past.cells());
         let made = self.past(principal, &log, make).await?;
         Ok(held.keep(made.into_bytes()))
     }
@@ -75,13 +76,20 @@ impl Commands {
         &self,
         principal: &Principal,
         log: &SessionLog,
-        make: impl FnOnce(&Past) -> T,
+        make: impl FnOnce(&CachedHistory) -> T,
     ) -> Result<T, EngineError> {
         let (kept, journal) = (&self.inner.histories, log.journal());
         let oldest = journal.first();
         let known = kept.get(journal.dir(), 0, oldest);
-        let known =
-            known.unwrap_or_else(|| kept.add(principal, journal.dir(), 0, oldest, Past::new(Detail::Code)));
+        let known = known.unwrap_or_else(|| {
+            kept.add(
+                principal,
+                journal.dir(),
+                0,
+                oldest,
+                CachedHistory::new(Detail::Code),
+            )
+        });
         let mut past = known.lock().await;
         if past.seq() < journal.head() {
             let budget = &self.inner.budget;

@@ -60,7 +60,7 @@ impl Commands {
         let sessions = sessions.filter(|(handle, _)| handle.session().role != Role::Additional);
         let (dead, live): (Vec<_>, Vec<_>) = sessions.partition(|(_, state)| **state == ExecutionState::Dead);
         state.set_sessions(live.len(), dead.len());
-        let pools = inner.pools.get().into_iter().flat_map(|pools| pools.values());
+        let pools = inner.pools().into_iter().flat_map(|pools| pools.values());
         let levels: Vec<PoolLevel> = pools.map(level).collect();
         state.set_pools(&levels);
         let uses = inner.budget.uses();

@@ -95,11 +95,11 @@ impl Commands {
         let commands = if principal.is_operator() {
             self.inner.last_command()
         } else {
-            u64::try_from(self.inner.started.unix_timestamp_nanos() / 1000).unwrap_or(0)
+            u64::try_from(self.inner.started().unix_timestamp_nanos() / 1000).unwrap_or(0)
         };
         let last = commands.max(kernels.unwrap_or(0));
         Ok(GatewayStatus {
-            started: self.inner.started,
+            started: self.inner.started(),
             last_activity: from_micros(last),
             kernels: u32::try_from(all.len()).unwrap_or(u32::MAX),
             connections: all

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use himalia_model::{
-    Action, EngineError, KernelId, Object, Principal, Role, SessionId, SessionOwner, Sought,
+    Action, EngineError, KernelId, Object, Principal, ResourceRef, Role, SessionId, SessionOwner,
 };
 use himalia_session::SessionKernel;
 use himalia_store::{Location, Lookup, StoreError};
@@ -13,7 +13,7 @@ use crate::Engine;
 
 impl Engine {
     /// Whether this replica has it, as far as it knows without asking the store. Also what it had and keeps the log of.
-    pub fn has(&self, principal: &Principal, sought: &Sought) -> bool {
+    pub fn has(&self, principal: &Principal, sought: &ResourceRef) -> bool {
         self.commands.has(principal, sought)
     }
 
@@ -37,15 +37,15 @@ impl Engine {
 
 impl Commands {
     /// Whether this replica has it, as far as it knows without asking the store. Also what it had and keeps the log of.
-    pub(crate) fn has(&self, principal: &Principal, sought: &Sought) -> bool {
+    pub(crate) fn has(&self, principal: &Principal, sought: &ResourceRef) -> bool {
         let kernel = match sought {
-            Sought::Kernel(id) => *id,
-            Sought::Session(text) => match self.find_session(principal, text) {
+            ResourceRef::Kernel(id) => *id,
+            ResourceRef::Session(text) => match self.find_session(principal, text) {
                 Ok(id) => id.first_kernel(),
                 Err(_) => return false,
             },
-            Sought::Run(name) => return self.inner.has_run(principal, name),
-            Sought::JupyterSession(_) | Sought::JupyterPath(_) => return false,
+            ResourceRef::Run(name) => return self.inner.has_run(principal, name),
+            ResourceRef::JupyterSession(_) | ResourceRef::JupyterPath(_) => return false,
         };
         let absent = || self.inner.ended.absent(principal, kernel);
         self.seen(principal, kernel).is_some() || !matches!(absent(), EngineError::NotFound { .. })
@@ -54,7 +54,7 @@ impl Commands {
     pub(crate) async fn session_owner(
         &self,
         principal: &Principal,
-        sought: &Sought,
+        sought: &ResourceRef,
     ) -> Result<Option<SessionOwner>, EngineError> {
         self.allow(principal, Action::Read, Object::Gateway)?;
         if self.has(principal, sought) {
@@ -62,8 +62,8 @@ impl Commands {
         }
         let owner = principal.owner().to_owned();
         let wanted = match sought {
-            Sought::Kernel(id) => [Some(Lookup::Kernel(id.0)), Some(Lookup::Ended(id.0))],
-            Sought::Session(text) => match text.parse::<SessionId>() {
+            ResourceRef::Kernel(id) => [Some(Lookup::Kernel(id.0)), Some(Lookup::Ended(id.0))],
+            ResourceRef::Session(text) => match text.parse::<SessionId>() {
                 Ok(id) => [Some(Lookup::Kernel(id.0)), Some(Lookup::Ended(id.0))],
                 Err(_) => [
                     Some(Lookup::Name {
@@ -73,7 +73,7 @@ impl Commands {
                     None,
                 ],
             },
-            Sought::Run(name) => {
+            ResourceRef::Run(name) => {
                 let (of_ended, name) = (owner.clone(), name.clone());
                 let ended = Lookup::EndedName {
                     owner: of_ended,
@@ -81,8 +81,8 @@ impl Commands {
                 };
                 [Some(Lookup::Name { owner, name }), Some(ended)]
             }
-            Sought::JupyterSession(id) => [Some(Lookup::JupyterSession(id.0)), None],
-            Sought::JupyterPath(path) => [
+            ResourceRef::JupyterSession(id) => [Some(Lookup::JupyterSession(id.0)), None],
+            ResourceRef::JupyterPath(path) => [
                 Some(Lookup::JupyterPath {
                     owner,
                     path: path.clone(),

@@ -204,7 +204,7 @@ impl Commands {
 
     pub(crate) fn pools(&self, principal: &Principal) -> Result<Vec<PoolStatus>, EngineError> {
         self.allow(principal, Action::Read, Object::Upkeep)?;
-        let pools = self.inner.pools.get();
+        let pools = self.inner.pools();
         Ok(pools
             .into_iter()
             .flat_map(|pools| pools.values())

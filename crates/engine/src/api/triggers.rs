@@ -145,7 +145,7 @@ pub struct TriggerChange {
     /// The time zone.
     pub time_zone: Option<String>,
     /// What becomes of missed due times.
-    pub missed: Option<himalia_schedules::Missed>,
+    pub missed: Option<himalia_schedules::MissedPolicy>,
     /// What becomes of due times while a run is in progress.
     pub overlap: Option<himalia_schedules::Overlap>,
     /// Whether it starts runs.

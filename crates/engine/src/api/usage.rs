@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use himalia_budget::{Counted, DayGate, TrafficGate, begin_of, day_of};
+use himalia_budget::{DailyQuantity, DayGate, TrafficGate, begin_of, day_of};
 use himalia_model::{
     Action, CallerUsage, EngineError, Object, OwnerUsage, Principal, Scope, Share, Spend, Used, UsedSpend,
     from_micros,
@@ -82,21 +82,21 @@ impl Commands {
             },
             tool_calls: Used {
                 used: positive(sum.tool_calls),
-                limit: a_day(Counted::ToolCalls),
+                limit: a_day(DailyQuantity::ToolCalls),
             },
             model_tokens: Used {
                 used: input_tokens.saturating_add(output_tokens),
-                limit: a_day(Counted::ModelTokens),
+                limit: a_day(DailyQuantity::ModelTokens),
             },
             model_input_tokens: input_tokens,
             model_output_tokens: output_tokens,
             model_spend: UsedSpend {
                 used: Spend::of_nanos(positive(sum.model_spend_nanos)),
-                limit: a_day(Counted::ModelSpend).map(Spend::of_nanos),
+                limit: a_day(DailyQuantity::ModelSpend).map(Spend::of_nanos),
             },
             returned_chars: Used {
                 used: positive(sum.returned_chars),
-                limit: a_day(Counted::ReturnedChars),
+                limit: a_day(DailyQuantity::ReturnedChars),
             },
             network_sent_bytes: sent,
             network_received_bytes: received,

@@ -1,6 +1,6 @@
 //! One line of the audit log.
 
-use himalia_model::{Principal, Via};
+use himalia_model::{CallOrigin, Principal};
 use serde_json::{Map, Value};
 use time::OffsetDateTime;
 
@@ -36,7 +36,7 @@ impl Entry {
         command: &'static str,
         effect: Effect,
         principal: Option<&Principal>,
-        via: Option<&Via>,
+        via: Option<&CallOrigin>,
         outcome: &'static str,
     ) -> Self {
         Self {

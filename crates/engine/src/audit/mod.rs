@@ -94,7 +94,7 @@ pub struct Door<'a> {
     /// Who an identity provider says that it is: the subject of its token.
     pub subject: Option<&'a str>,
     /// How it came; that of the principal is used where this is `None`.
-    pub via: Option<&'a himalia_model::Via>,
+    pub via: Option<&'a himalia_model::CallOrigin>,
     /// The method and the route of a request; no ids.
     pub route: Option<&'a str>,
     /// `ok`, `denied`, `failed`.

@@ -7,7 +7,7 @@ use crate::common;
 use std::time::{Duration, Instant};
 
 use common::{Client, TestEngine, kill, lose_while_away, op, start, state, stop, until_state};
-use himalia_engine::{Closed, Drain, EngineError, StartSession};
+use himalia_engine::{Drain, EngineError, FeedClosed, StartSession};
 use himalia_testkit::assert_eventually;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -26,7 +26,7 @@ async fn a_running_cell_survives_and_its_reply_arrives() {
     let request = one.execute(&code).await;
     one.until("before", |seen| seen.msg_type == "stream").await;
     engine.drain(&op(), Drain::KeepKernels).await.unwrap();
-    assert_eq!(one.closed().await, Closed::Draining);
+    assert_eq!(one.closed().await, FeedClosed::Draining);
     let refused = engine
         .start_kernel(&op(), StartSession::default())
         .await

@@ -12,12 +12,12 @@ use crate::common;
 use common::{TestEngine, op, question, settled, start, stop};
 use himalia_engine::TriggerKind::Schedule;
 use himalia_engine::{
-    AskedRun, Attach, Audit, AuditTarget, COMMANDS, CallTool, CredentialFields, DeliveriesOf, Draft, Drain,
-    Effect, Engine, EngineError, Execute, ForkKernel, GivenSecrets, GrantAnswer, JupyterSessionId, KernelId,
-    Missed, NewCredential, NewKernel, NewSession, NewToken, NewTrigger, Overlap, Principal, PromptId,
-    PromptName, RunFilter, RunProcess, RunSkill, RunTarget, RunUntil, Scope, SecretText, SessionChange,
-    SessionId, SessionPatch, Skill, Sought, StartRun, StartSession, Times, TriggerChange, VariableQuery, Via,
-    WorkflowDefinition, id_of_run,
+    AskedRun, Attach, Audit, AuditTarget, COMMANDS, CallOrigin, CallTool, CredentialFields, DeliveriesOf,
+    Draft, Drain, Effect, Engine, EngineError, Execute, ForkKernel, GivenSecrets, GrantAnswer,
+    JupyterSessionId, KernelId, MissedPolicy, NewCredential, NewKernel, NewSession, NewToken, NewTrigger,
+    Overlap, Principal, PromptId, PromptName, ResourceRef, RunFilter, RunProcess, RunSkill, RunTarget,
+    RunUntil, Scope, SecretText, SessionChange, SessionId, SessionPatch, Skill, StartRun, StartSession,
+    Times, TriggerChange, VariableQuery, WorkflowDefinition, id_of_run,
 };
 use himalia_testkit::patience::within;
 use serde_json::{Value, json};
@@ -25,7 +25,7 @@ use uuid::Uuid;
 
 /// Who may only read, and came from somewhere.
 fn reader() -> Principal {
-    let via = Via {
+    let via = CallOrigin {
         peer: Some("192.0.2.7:4321".parse().unwrap()),
         credential: Some("token:abc".into()),
         request: Some("r-1".into()),
@@ -59,7 +59,7 @@ fn schedule() -> NewTrigger {
         times: Some(Times {
             cron: "0 9 * * *".into(),
             time_zone: "UTC".into(),
-            missed: Missed::Skip,
+            missed: MissedPolicy::Skip,
             overlap: Overlap::Skip,
         }),
         enabled: true,
@@ -192,7 +192,10 @@ async fn call_all(engine: &Engine, who: &Principal) {
             engine.interrupt_kernel(who, kernel).await.err(),
             engine.restart_kernel(who, kernel).await.err(),
             engine.attach(who, kernel, Attach::default()).await.err(),
-            engine.session_owner(who, &Sought::Kernel(kernel)).await.err(),
+            engine
+                .session_owner(who, &ResourceRef::Kernel(kernel))
+                .await
+                .err(),
             engine.other_replicas(who).await.err(),
             engine.usage(who, None).await.err(),
             engine.variables(who, kernel, 0, 100).await.err(),

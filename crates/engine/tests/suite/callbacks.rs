@@ -9,9 +9,9 @@ use crate::common;
 
 use common::{TestEngine, op, stop};
 use himalia_engine::{
-    DeliveriesOf, DeliveryInfo, DeliveryState, Drain, Engine, EngineConfig, EngineError, Missed, NewTrigger,
-    Overlap, Principal, RunFilter, RunTarget, Runnable, Scope, StartRun, StartedRun, TenantLimits, Times,
-    TriggerChange, TriggerKind, WorkflowDefinition,
+    DeliveriesOf, DeliveryInfo, DeliveryState, Drain, Engine, EngineConfig, EngineError, MissedPolicy,
+    NewTrigger, Overlap, Principal, RunFilter, RunTarget, Runnable, Scope, StartRun, StartedRun,
+    TenantLimits, Times, TriggerChange, TriggerKind, WorkflowDefinition,
 };
 use himalia_model::credential::CredentialKeys;
 use himalia_testkit::assert_eventually;
@@ -186,7 +186,7 @@ async fn a_url_is_shown_without_its_path() {
         times: (kind == TriggerKind::Schedule).then(|| Times {
             cron: "0 0 1 1 *".to_owned(),
             time_zone: "UTC".to_owned(),
-            missed: Missed::default(),
+            missed: MissedPolicy::default(),
             overlap: Overlap::default(),
         }),
         enabled: true,

@@ -5,7 +5,7 @@
 use crate::common;
 
 use common::{Client, TestEngine, op, start, state, stop, until_state};
-use himalia_engine::{Attach, Closed, EngineError, Event, EventKind};
+use himalia_engine::{Attach, EngineError, Event, EventKind, FeedClosed};
 use himalia_testkit::assert_eventually;
 use himalia_testkit::patience::within;
 use himalia_wire::Channel;
@@ -100,7 +100,7 @@ async fn a_client_that_returns_misses_nothing_and_a_new_one_sees_no_history() {
         "in order, once, without what was seen before"
     );
     let all = Client::attach_after(&engine, id, "stranger", Some(0)).await;
-    assert_eq!(stranger.closed().await, Closed::Replaced);
+    assert_eq!(stranger.closed().await, FeedClosed::Replaced);
     drop(all);
     stop(engine).await;
 }
@@ -183,7 +183,7 @@ async fn a_feed_ends_when_the_kernel_does() {
     let mut one = Client::attach(&engine, id, "one").await;
     one.run("print hello").await;
     engine.shutdown_kernel(&op(), id).await.unwrap();
-    assert_eq!(one.closed().await, Closed::KernelGone);
+    assert_eq!(one.closed().await, FeedClosed::KernelGone);
     let last = one.seen.last().unwrap();
     assert_eq!(
         (&*last.msg_type, &last.content["execution_state"]),

@@ -8,9 +8,9 @@ use std::time::Duration;
 use himalia_engine::TriggerKind::Schedule;
 use himalia_engine::{
     AskedRun, COMMANDS, CallTool, Cost, CredentialKeys, Draft, Drain, Engine, EngineConfig, EngineError,
-    Execute, ForkKernel, GivenSecrets, KernelId, Missed, NewCredential, NewSession, NewToken, NewTrigger,
-    Overlap, RunFilter, RunSkill, RunState, RunTarget, RunUntil, Scope, SecretText, Skill, StartRun,
-    StartSession, Times, ToolErrorCode, ToolServerConfig, ToolServerFields, TriggerChange,
+    Execute, ForkKernel, GivenSecrets, KernelId, MissedPolicy, NewCredential, NewSession, NewToken,
+    NewTrigger, Overlap, RunFilter, RunSkill, RunState, RunTarget, RunUntil, Scope, SecretText, Skill,
+    StartRun, StartSession, Times, ToolErrorCode, ToolServerConfig, ToolServerFields, TriggerChange,
     WorkflowDefinition, id_of_run,
 };
 use himalia_testkit::assert_eventually;
@@ -133,7 +133,7 @@ fn schedule(name: &str) -> NewTrigger {
         times: Some(Times {
             cron: "0 0 1 1 *".into(),
             time_zone: "UTC".into(),
-            missed: Missed::Skip,
+            missed: MissedPolicy::Skip,
             overlap: Overlap::Skip,
         }),
         enabled: true,

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use common::{Client, TestEngine, op, settled, stop, until_state};
 use himalia_engine::{
-    Closed, Engine, EngineError, Execute, ExecutionResult, ExecutionState, ExecutionStatus as Status,
+    Engine, EngineError, Execute, ExecutionResult, ExecutionState, ExecutionStatus as Status, FeedClosed,
     HistoryStatus, KernelId, Origin, SessionChange, SessionId, StartSession,
 };
 use himalia_testkit::patience::within;
@@ -131,7 +131,7 @@ async fn a_session_that_is_over_is_shown_as_it_was_also_by_the_next_gateway() {
             }
         };
         assert!(
-            seen > 10 && matches!(closed, Closed::KernelGone),
+            seen > 10 && matches!(closed, FeedClosed::KernelGone),
             "{seen} {closed:?}"
         );
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use common::{Client, TestEngine, op, settled, state, stop, until_state};
 use himalia_engine::{
     Drain, Engine, EngineError, Execute, ExecutionEvent, ExecutionEventKind as Kind, ExecutionId,
-    ExecutionResult, ExecutionStatus as Status, KernelId, OnTimeout, Origin, StartSession, Until,
+    ExecutionResult, ExecutionStatus as Status, KernelId, OnTimeout, Origin, StartSession, WaitUntil,
 };
 use himalia_testkit::assert_eventually;
 use himalia_testkit::patience::within;
@@ -200,7 +200,7 @@ async fn what_runs_and_what_waits_goes_on_under_the_next_gateway() {
     let mut feed = engine.follow_execution(&op(), second, None).await.unwrap();
     engine.drain(&op(), Drain::KeepKernels).await.unwrap();
     assert!(
-        within("the end of a feed", feed.wait(Until::Settled))
+        within("the end of a feed", feed.wait(WaitUntil::Settled))
             .await
             .unwrap()
             .is_err()

@@ -166,7 +166,7 @@ async fn a_client_can_end_the_kernel() {
         state(&engine, id) == "gone",
         "what a client ends is not restarted"
     );
-    assert_eq!(one.closed().await, himalia_engine::Closed::KernelGone);
+    assert_eq!(one.closed().await, himalia_engine::FeedClosed::KernelGone);
     assert!(
         one.seen
             .iter()

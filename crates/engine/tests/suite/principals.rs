@@ -9,9 +9,9 @@ use std::time::Duration;
 use common::{TestEngine, op, question, settled, stop, until_state};
 use himalia_engine::{
     AskedRun, Attach, Drain, Engine, EngineError, Execute, ExecutionId, ExecutionResult, ForkFiles,
-    ForkKernel, ForkPolicy, KernelId, KernelRef, Missed, NewSession, NewTrigger, Origin, Overlap, Principal,
-    PromptId, PromptName, RunFilter, RunSkill, RunTarget, SessionChange, SessionId, SessionPatch, Skill,
-    StartSession, TenantLimits, Times, TriggerChange, TriggerKind, VariableQuery,
+    ForkKernel, ForkPolicy, KernelId, KernelRef, MissedPolicy, NewSession, NewTrigger, Origin, Overlap,
+    Principal, PromptId, PromptName, RunFilter, RunSkill, RunTarget, SessionChange, SessionId, SessionPatch,
+    Skill, StartSession, TenantLimits, Times, TriggerChange, TriggerKind, VariableQuery,
 };
 
 fn ada() -> Principal {
@@ -585,7 +585,7 @@ fn monthly() -> NewTrigger {
         times: Some(Times {
             cron: "0 6 1 * *".into(),
             time_zone: "Europe/Berlin".into(),
-            missed: Missed::RunOnce,
+            missed: MissedPolicy::RunOnce,
             overlap: Overlap::Skip,
         }),
         enabled: true,

@@ -6,12 +6,12 @@ use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
 use himalia_engine::{
-    AskedRun, CredentialKeys, DeliveriesOf, Engine, EngineConfig, EngineError, Execute, KernelId, Missed,
-    NewTrigger, Overlap, Principal, RunFilter, RunInfo, RunKind, RunOriginKind, RunPlace, RunSkill, RunState,
-    RunTarget, RunUntil, RunView, SessionId, Skill, StartRun, StartSession, Starter, TenantLimits, Times,
-    TriggerKind, WebhookMessage, WorkflowDefinition, id_of_run,
+    AskedRun, CredentialKeys, DeliveriesOf, Engine, EngineConfig, EngineError, Execute, KernelId,
+    MissedPolicy, NewTrigger, Overlap, Principal, RunFilter, RunInfo, RunKind, RunOriginKind, RunPlace,
+    RunSkill, RunState, RunTarget, RunUntil, RunView, SessionId, Skill, StartRun, StartSession, Starter,
+    TenantLimits, Times, TriggerKind, WebhookMessage, WorkflowDefinition, id_of_run,
 };
-use himalia_schedules::{Secret, Signed};
+use himalia_schedules::{Secret, SignedMessage};
 use himalia_testkit::assert_eventually;
 use serde_json::{Map, json};
 
@@ -45,8 +45,8 @@ async fn open(place: &TestEngine) -> Engine {
     engine
 }
 
-fn via() -> himalia_engine::Via {
-    himalia_engine::Via {
+fn via() -> himalia_engine::CallOrigin {
+    himalia_engine::CallOrigin {
         mark: Some("m".into()),
         ..Default::default()
     }
@@ -85,7 +85,7 @@ fn trigger(name: &str, kind: TriggerKind, target: RunTarget) -> NewTrigger {
     let times = Times {
         cron: "0 0 1 1 *".into(),
         time_zone: "UTC".into(),
-        missed: Missed::Skip,
+        missed: MissedPolicy::Skip,
         overlap: Overlap::Allow,
     };
     NewTrigger {
@@ -114,7 +114,7 @@ async fn triggered(engine: &Engine, kind: TriggerKind, target: RunTarget) -> (St
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
     let at = now.as_secs().to_string();
     let secret = Secret::parse(&secrets.incoming.unwrap()).unwrap();
-    let signature = secret.sign(Signed {
+    let signature = secret.sign(SignedMessage {
         id: "1",
         timestamp: &at,
         body: b"{}",

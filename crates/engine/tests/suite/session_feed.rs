@@ -6,7 +6,7 @@ use crate::common;
 
 use common::{TestEngine, op, settled, start, stop};
 use himalia_engine::{
-    Closed, Drain, Engine, Execute, ExecutionEventKind as Kind, ExecutionId, KernelId, SessionEvent,
+    Drain, Engine, Execute, ExecutionEventKind as Kind, ExecutionId, FeedClosed, KernelId, SessionEvent,
     SessionFeed, SessionLimits, StartSession,
 };
 use himalia_testkit::assert_eventually;
@@ -28,7 +28,7 @@ fn follow(engine: &Engine, kernel: KernelId, after: u64) -> SessionFeed {
     engine.follow_executions(&op(), kernel, Some(after)).unwrap()
 }
 
-async fn next(feed: &mut SessionFeed) -> Result<Vec<SessionEvent>, Closed> {
+async fn next(feed: &mut SessionFeed) -> Result<Vec<SessionEvent>, FeedClosed> {
     within("the next events", feed.next_as(|events| events))
         .await
         .unwrap()
@@ -129,7 +129,7 @@ async fn one_feed_has_all_executions_from_any_position() {
             break closed;
         }
     };
-    assert!(matches!(end, Closed::KernelGone), "{end:?}");
+    assert!(matches!(end, FeedClosed::KernelGone), "{end:?}");
     stop(engine).await;
 }
 

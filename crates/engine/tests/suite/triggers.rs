@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use common::{TestEngine, op, stop};
 use himalia_engine::{
-    AskedRun, Drain, Engine, EngineError, Missed, NewTrigger, Overlap, RunFilter, RunInfo, RunKind, RunState,
-    RunTarget, RunUntil, StartedRun, Times, TriggerKind, WorkflowDefinition,
+    AskedRun, Drain, Engine, EngineError, MissedPolicy, NewTrigger, Overlap, RunFilter, RunInfo, RunKind,
+    RunState, RunTarget, RunUntil, StartedRun, Times, TriggerKind, WorkflowDefinition,
 };
 use himalia_testkit::assert_eventually;
 use serde_json::{Map, Value, json};
@@ -40,7 +40,7 @@ fn schedule(name: &str) -> NewTrigger {
         times: Some(Times {
             cron: "0 6 1 1 *".into(),
             time_zone: "UTC".into(),
-            missed: Missed::RunOnce,
+            missed: MissedPolicy::RunOnce,
             overlap: Overlap::Skip,
         }),
         enabled: true,

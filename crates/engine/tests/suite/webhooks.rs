@@ -8,19 +8,19 @@ use crate::common;
 
 use common::{TestEngine, stop};
 use himalia_engine::{
-    EngineConfig, EngineError, NewTrigger, Principal, RunTarget, TenantLimits, TriggerKind, Via,
+    CallOrigin, EngineConfig, EngineError, NewTrigger, Principal, RunTarget, TenantLimits, TriggerKind,
     WebhookMessage, WorkflowDefinition,
 };
 use himalia_model::Share;
 use himalia_model::credential::CredentialKeys;
-use himalia_schedules::{Secret, Signed};
+use himalia_schedules::{Secret, SignedMessage};
 use serde_json::{Map, json};
 
 /// A caller whose token the gateway knows by its mark.
 fn ada() -> Principal {
-    let via = Via {
+    let via = CallOrigin {
         mark: Some("mark".to_owned()),
-        ..Via::default()
+        ..CallOrigin::default()
     };
     Principal::of_tenant("acme", "ada").unwrap().came(via)
 }
@@ -70,7 +70,7 @@ async fn a_signed_message_counts_as_a_request_of_its_tenant() {
     let mut taken = 0;
     let refused = loop {
         let id = format!("msg_{taken}");
-        let signature = secret.sign(Signed {
+        let signature = secret.sign(SignedMessage {
             id: &id,
             timestamp: &timestamp,
             body,

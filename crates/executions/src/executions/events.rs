@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use time::OffsetDateTime;
 
-use crate::{ExecutionKernel, ExecutionResult, PromptInfo, Stuck};
+use crate::{ExecutionKernel, ExecutionResult, PromptInfo, StuckExecution};
 
 /// One thing that happened.
 #[derive(Clone, Debug)]
@@ -66,7 +66,7 @@ pub enum ExecutionEventKind {
     /// The timeout has passed, and the execution continues.
     Detached,
     /// It, or the execution that it waits for, ignores interrupts.
-    Stuck(Stuck),
+    Stuck(StuckExecution),
     /// Something is missing here.
     Gap {
         /// One line.

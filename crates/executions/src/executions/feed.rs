@@ -5,7 +5,7 @@ use himalia_journal::Record;
 use himalia_model::{from_micros, wall_micros};
 
 use crate::feed::{Batch, PacedReader};
-use crate::{ArtifactStore, Closed, ExecutionEvent, ExecutionResult, Follower, LogReader};
+use crate::{ArtifactStore, ExecutionEvent, ExecutionResult, FeedClosed, Follower, LogReader};
 
 /// Records and bytes of one batch.
 pub(super) const BATCH_RECORDS: usize = 256;
@@ -13,7 +13,7 @@ pub(super) const BATCH_BYTES: usize = 256 << 10;
 
 /// Ends of a wait for an execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Until {
+pub enum WaitUntil {
     /// It has ended, or its own time has expired and it continues.
     Settled,
     /// It is settled, or it ignores interrupts, or the one that it waits for does.
@@ -53,7 +53,7 @@ impl ExecutionFeed {
 
     /// The next events, at least one; `None` after the last one. Waits while there is none. Texts of one stream that came
     /// together are one event. Cancel-safe.
-    pub async fn next(&mut self) -> Result<Option<Vec<ExecutionEvent>>, Closed> {
+    pub async fn next(&mut self) -> Result<Option<Vec<ExecutionEvent>>, FeedClosed> {
         self.next_as(|events| events).await
     }
 
@@ -61,7 +61,7 @@ impl ExecutionFeed {
     pub async fn next_as<T>(
         &mut self,
         make: impl FnOnce(Vec<ExecutionEvent>) -> T,
-    ) -> Result<Option<T>, Closed> {
+    ) -> Result<Option<T>, FeedClosed> {
         while !self.follower.is_over() {
             let read = self.reader.next(BATCH_RECORDS, BATCH_BYTES).await?;
             let events = work(read.bytes, || self.events(&read.batch));
@@ -93,7 +93,7 @@ impl ExecutionFeed {
     }
 
     /// Waits for as long as that takes. Cancel-safe.
-    pub async fn wait(&mut self, until: Until) -> Result<ExecutionResult, Closed> {
+    pub async fn wait(&mut self, until: WaitUntil) -> Result<ExecutionResult, FeedClosed> {
         while !self.has(until) {
             let read = self.reader.next(BATCH_RECORDS, BATCH_BYTES).await?;
             work(read.bytes, || {
@@ -103,13 +103,13 @@ impl ExecutionFeed {
         Ok(self.result())
     }
 
-    fn has(&self, until: Until) -> bool {
+    fn has(&self, until: WaitUntil) -> bool {
         match until {
-            Until::Settled => self.follower.is_settled(),
-            Until::Notified => self.follower.is_notified(),
-            Until::Begun => self.follower.has_begun(),
+            WaitUntil::Settled => self.follower.is_settled(),
+            WaitUntil::Notified => self.follower.is_notified(),
+            WaitUntil::Begun => self.follower.has_begun(),
             // A question that was answered since is behind in the log.
-            Until::OverOrAsking => {
+            WaitUntil::OverOrAsking => {
                 let is_current = || self.follower.seq() >= self.reader.head();
                 self.follower.is_over() || (self.follower.asks() && is_current())
             }

@@ -9,8 +9,8 @@ mod tools;
 
 use himalia_journal::Record;
 use himalia_kernel::{
-    Brief, End, ExecutionRecord, Language, LostVariables, RecordKind, RecordMeta, Replaced, Submission,
-    execution_of, owner_of, word,
+    Brief, End, ExecutionRecord, Language, LostVariables, RecordKind, RecordMeta, ReplacedExecution,
+    Submission, execution_of, owner_of, word,
 };
 use himalia_model::from_micros;
 use himalia_outcome::{Artifact, Excerpt, Fold, Input, Sink};
@@ -18,7 +18,9 @@ use himalia_wire::{Channel, Limits, v1};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::{ExecutionEvent, ExecutionEventKind as Kind, ExecutionId, ExecutionKernel, PromptId, Stuck};
+use crate::{
+    ExecutionEvent, ExecutionEventKind as Kind, ExecutionId, ExecutionKernel, PromptId, StuckExecution,
+};
 
 pub(crate) use mark::Mark;
 use network::Network;
@@ -46,7 +48,7 @@ pub struct Follower<S = Excerpt> {
     began: Option<u64>,
     ended: Option<(u64, EndRecord)>,
     incarnation: u32,
-    replaced: Option<Replaced>,
+    replaced: Option<ReplacedExecution>,
     detached: bool,
     /// While it waits, the execution that the kernel has.
     behind: Option<u64>,
@@ -262,7 +264,7 @@ impl<S: Sink + Clone> Follower<S> {
     }
 
     /// The execution that ignores interrupts: this one, or the one that it waits for.
-    fn stuck(&self) -> Option<Stuck> {
+    fn stuck(&self) -> Option<StuckExecution> {
         let own = self.sent.then_some(self.id.seq);
         let seq = own
             .or(self.behind)
@@ -271,7 +273,7 @@ impl<S: Sink + Clone> Follower<S> {
             kernel: self.id.kernel,
             seq,
         };
-        Some(Stuck::new(execution, self.sent))
+        Some(StuckExecution::new(execution, self.sent))
     }
 
     /// It waits for a person: in `input()`, or for the answer to a prompt.
@@ -473,7 +475,7 @@ impl<S: Sink + Clone> Follower<S> {
             self.began = Some(record.at_micros);
             if meta.incarnation != self.incarnation {
                 // It was on its way when the process was replaced.
-                let before = Replaced {
+                let before = ReplacedExecution {
                     incarnation: self.incarnation,
                     cause: None,
                     variables_lost: None,

@@ -11,7 +11,7 @@ use himalia_model::EngineError;
 use super::feed::{BATCH_BYTES, BATCH_RECORDS, blocking};
 use super::follow::Mark;
 use crate::feed::{Batch, PacedReader};
-use crate::{ArtifactStore, Closed, ExecutionId, ExecutionResult, Follower, LogReader, OutputPage};
+use crate::{ArtifactStore, ExecutionId, ExecutionResult, FeedClosed, Follower, LogReader, OutputPage};
 
 /// Bytes of records from one place to the next, at first.
 const MARK_EVERY: u64 = 1 << 20;
@@ -21,7 +21,7 @@ const MARKS_BYTES: usize = 4 << 20;
 
 /// Cached state of one execution.
 #[derive(Debug)]
-pub struct Known {
+pub struct CachedExecution {
     id: ExecutionId,
     blank: Follower,
     follower: Follower,
@@ -33,7 +33,7 @@ pub struct Known {
     since: u64,
 }
 
-impl Known {
+impl CachedExecution {
     /// Creates the state of an execution of which nothing was read yet.
     pub fn new(id: ExecutionId, follower: Follower) -> Self {
         Self {
@@ -237,7 +237,7 @@ pub struct ExecutionText {
 
 impl ExecutionText {
     /// The next piece, not empty; `None` after the last one. Waits for nothing but the disk.
-    pub async fn next(&mut self) -> Result<Option<String>, Closed> {
+    pub async fn next(&mut self) -> Result<Option<String>, FeedClosed> {
         while let Some(follower) = &mut self.follower {
             let text = if follower.seq() < self.head {
                 let read = self.reader.next(BATCH_RECORDS, BATCH_BYTES).await?;

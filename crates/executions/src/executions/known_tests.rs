@@ -8,7 +8,7 @@ use himalia_outcome::Excerpt;
 use himalia_wire::{Channel, build, v1};
 use serde_json::{Value, json};
 
-use crate::{ArtifactStore, ExecutionId, ExecutionStatus, Follower, Known, LogReader};
+use crate::{ArtifactStore, CachedExecution, ExecutionId, ExecutionStatus, Follower, LogReader};
 
 const LINE: usize = 100;
 const LINES_OF_A_MESSAGE: usize = 1000;
@@ -18,7 +18,7 @@ const ASIDE: u64 = 3 << 20;
 struct Log {
     _dir: tempfile::TempDir,
     journal: Journal,
-    known: Known,
+    known: CachedExecution,
     lines: usize,
 }
 
@@ -38,7 +38,7 @@ impl Log {
         let log = Self {
             _dir: dir,
             journal,
-            known: Known::new(id, follower),
+            known: CachedExecution::new(id, follower),
             lines: 0,
         };
         log.event(&json!({

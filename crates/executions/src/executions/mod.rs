@@ -18,20 +18,20 @@ mod session_feed;
 
 pub use artifacts::{ArtifactInfo, ArtifactStore, StoredArtifact};
 pub use events::{ExecutionEvent, ExecutionEventKind};
-pub use feed::{ExecutionFeed, Until};
+pub use feed::{ExecutionFeed, WaitUntil};
 pub use follow::{Follower, first};
 pub use id::ExecutionId;
 pub(crate) use id::{read_record_id, write_record_id};
+pub use known::CachedExecution;
 pub use known::ExecutionText;
-pub use known::Known;
 pub use language::{language, scoped};
 pub(crate) use model::as_timestamp;
 pub use model::submission;
 pub use model::{
     Death, Execute, ExecutionBrief, ExecutionKernel, ExecutionResult, ExecutionStatus, ExecutionUsage,
     MAX_CLIENT_CHARS, MAX_CODE_BYTES, MAX_CWD_BYTES, MAX_EXECUTION_ENV, MAX_FAILURES, MAX_KEY_BYTES,
-    MAX_METADATA_BYTES, MAX_TEXT_CHARS, MAX_TIMEOUT_MS, OutputPage, QuotaLoss, Stuck, Submitted,
-    TextTruncated,
+    MAX_METADATA_BYTES, MAX_TEXT_CHARS, MAX_TIMEOUT_MS, OutputPage, QuotaLoss, StuckExecution,
+    SubmittedExecution, TextTruncated,
 };
 pub use provenance::Provenance;
 pub use provenance::lock_hash;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use himalia_kernel::{Brief, End, Language, LostVariables, OnTimeout, Replaced, Submission};
+use himalia_kernel::{Brief, End, Language, LostVariables, OnTimeout, ReplacedExecution, Submission};
 use himalia_model::{EngineError, KernelId, Principal, Spend, TraceContext, from_micros};
 use himalia_outcome::{
     ArtifactFile, Failure, Input, OmittedArtifacts, Output, Sight, VariableChanges, WrittenFiles,
@@ -110,7 +110,7 @@ impl Execute {
 
 /// An execution that was taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Submitted {
+pub struct SubmittedExecution {
     /// Id of the execution.
     pub id: ExecutionId,
     /// It was there already, under the same idempotency key.
@@ -165,7 +165,7 @@ pub struct ExecutionKernel {
     /// Counts processes. Another number than that of the execution before: the variables are gone.
     pub incarnation: u32,
     /// The process before, and the reason of its end. Only in the first execution in a new process.
-    pub replaced: Option<Replaced>,
+    pub replaced: Option<ReplacedExecution>,
 }
 
 /// The death of a kernel under an execution.
@@ -183,14 +183,14 @@ pub struct Death {
 
 /// An execution that ignores interrupts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Stuck {
+pub struct StuckExecution {
     /// Id of the execution.
     pub execution: ExecutionId,
     /// Command that stops it.
     pub hint: String,
 }
 
-impl Stuck {
+impl StuckExecution {
     /// `own`: the result is that execution's, not one of an execution that waits for it.
     pub(crate) fn new(execution: ExecutionId, own: bool) -> Self {
         let what = if own {
@@ -307,7 +307,7 @@ pub struct ExecutionResult {
     pub behind: Option<ExecutionId>,
     /// The execution that ignores interrupts: this one, or the one that it waits for.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub stuck: Option<Stuck>,
+    pub stuck: Option<StuckExecution>,
     /// Printed text, as a terminal shows it: head and tail within the budget.
     pub text: String,
     /// Size of the text, if a part of it is left out.

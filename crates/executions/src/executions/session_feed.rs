@@ -14,7 +14,7 @@ use super::feed::{BATCH_BYTES, BATCH_RECORDS};
 use super::follow::{lost, no_longer_kept};
 use crate::feed::{Batch, PacedReader, Position};
 use crate::{
-    ArtifactStore, Closed, ExecutionEvent, ExecutionEventKind, ExecutionId, Follower, LogReader, first,
+    ArtifactStore, ExecutionEvent, ExecutionEventKind, ExecutionId, FeedClosed, Follower, LogReader, first,
 };
 
 /// Opens the log after a number.
@@ -91,7 +91,7 @@ impl SessionFeed {
 
     /// Makes a value of the next events, at least one; waits while there is none. Texts of one stream that came together are one event. Large values
     /// are made in a turn of the client's principal, so `make` must not wait. Cancel-safe.
-    pub async fn next_as<T>(&mut self, make: impl FnOnce(Vec<SessionEvent>) -> T) -> Result<T, Closed> {
+    pub async fn next_as<T>(&mut self, make: impl FnOnce(Vec<SessionEvent>) -> T) -> Result<T, FeedClosed> {
         loop {
             let read = self.reader.next(BATCH_RECORDS, BATCH_BYTES).await?;
             // Nothing is awaited from here on.

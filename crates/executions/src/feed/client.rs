@@ -5,9 +5,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
-use himalia_budget::Held;
+use himalia_budget::HeldShare;
 use himalia_journal::Record;
-use himalia_kernel::{Handle, RecordKind, RecordMeta, Seat, notice};
+use himalia_kernel::{ClientSlot, Handle, RecordKind, RecordMeta, notice};
 use himalia_model::from_micros;
 use himalia_wire::v1::Frame;
 use himalia_wire::{Channel, Limits};
@@ -16,7 +16,7 @@ use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
 use super::reader::{Batch, Reader};
-use crate::{Closed, Delivery, Requests};
+use crate::{Delivery, FeedClosed, Requests};
 
 /// Messages and bytes of one batch.
 const BATCH_RECORDS: usize = 64;
@@ -51,7 +51,7 @@ pub struct Feed {
     /// A gap in the log that is reported with the next output, whose parent it takes.
     gap: Option<(u64, u64)>,
     _connection: Arc<Connection>,
-    _held: Held,
+    _held: HeldShare,
 }
 
 /// Counts a client while it lives.
@@ -59,14 +59,14 @@ pub struct Feed {
 pub struct Connection {
     handle: Arc<Handle>,
     owner: u64,
-    seat: Seat,
+    seat: ClientSlot,
 }
 
 impl Connection {
     /// Registers a client, in place of an older one with the same owner, which is asked to go and waited for, up to
     /// 1 s: only then is the position final at which the new one starts.
     pub async fn open(handle: Arc<Handle>, owner: u64) -> Arc<Self> {
-        let seat = Seat::default();
+        let seat = ClientSlot::default();
         let older = handle.attached.lock().insert(owner, seat.clone());
         handle.connections.fetch_add(1, Ordering::Relaxed);
         let connection = Arc::new(Self { handle, owner, seat });
@@ -96,7 +96,7 @@ impl Drop for Connection {
 
 impl Feed {
     /// Feed of this owner over `reader`. The client counts until the feed is dropped.
-    pub fn new(reader: Reader, owner: u64, connection: Arc<Connection>, held: Held) -> Self {
+    pub fn new(reader: Reader, owner: u64, connection: Arc<Connection>, held: HeldShare) -> Self {
         Self {
             reader,
             owner,
@@ -108,7 +108,7 @@ impl Feed {
 
     /// The next messages in order, at least one, at most 64 or about 256 KiB (one message always fits).
     /// Waits while there is none. Cancel-safe.
-    pub async fn next(&mut self) -> Result<Vec<Delivery>, Closed> {
+    pub async fn next(&mut self) -> Result<Vec<Delivery>, FeedClosed> {
         loop {
             match self.reader.next(BATCH_RECORDS, BATCH_BYTES).await? {
                 Batch::Gap { from, to } => {

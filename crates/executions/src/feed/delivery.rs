@@ -22,7 +22,7 @@ pub struct Delivery {
 /// Reasons why a feed has ended. Everything before the end was handed out first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Closed {
+pub enum FeedClosed {
     /// The kernel is gone; a `status: dead` was delivered before.
     KernelGone,
     /// The gateway is stopping; the same client may come back later (WebSocket close code 1012).
@@ -34,10 +34,10 @@ pub enum Closed {
 }
 
 /// Error for a log that could not be read to its end.
-impl From<Closed> for EngineError {
-    fn from(closed: Closed) -> Self {
+impl From<FeedClosed> for EngineError {
+    fn from(closed: FeedClosed) -> Self {
         match closed {
-            Closed::Storage => Self::Internal {
+            FeedClosed::Storage => Self::Internal {
                 context: "reading a kernel's log".into(),
             },
             _ => Self::unavailable("the gateway is stopping"),

@@ -11,7 +11,7 @@ use serde::Serialize;
 use time::OffsetDateTime;
 
 use super::reader::{Batch, LogReader, PacedReader};
-use crate::Closed;
+use crate::FeedClosed;
 
 /// Kind of an event's record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, JsonSchema)]
@@ -95,12 +95,12 @@ impl EventFeed {
 
     /// The next records in order, at least one, at most 256 or about 256 KiB (one record always fits).
     /// Waits while there is none.
-    pub async fn next(&mut self) -> Result<Vec<Event>, Closed> {
+    pub async fn next(&mut self) -> Result<Vec<Event>, FeedClosed> {
         self.next_as(|events| events).await
     }
 
     /// Makes a value of the next events. Large values are made in a turn of the client's principal, so `make` must not wait.
-    pub async fn next_as<T>(&mut self, make: impl FnOnce(Vec<Event>) -> T) -> Result<T, Closed> {
+    pub async fn next_as<T>(&mut self, make: impl FnOnce(Vec<Event>) -> T) -> Result<T, FeedClosed> {
         loop {
             let read = self.reader.next(BATCH_RECORDS, BATCH_BYTES).await?;
             let events: Vec<Event> = match &read.batch {

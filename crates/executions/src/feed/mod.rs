@@ -8,7 +8,7 @@ mod requests;
 
 pub use client::{Attach, Attachment, Feed};
 pub use client::{Connection, start_position};
-pub use delivery::{Closed, Delivery};
+pub use delivery::{Delivery, FeedClosed};
 pub use events::{Event, EventFeed, EventKind};
 pub(crate) use reader::{Batch, PacedReader, Position};
 pub use reader::{LogReader, Reader};

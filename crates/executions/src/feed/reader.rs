@@ -8,7 +8,7 @@ use himalia_kernel::{Handle, Stage};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::Closed;
+use crate::FeedClosed;
 
 /// Result of a read.
 #[derive(Debug)]
@@ -104,7 +104,7 @@ impl PacedReader {
     }
 
     /// The next records. Cancel-safe.
-    pub(crate) async fn next(&mut self, records: usize, bytes: usize) -> Result<PacedBatch, Closed> {
+    pub(crate) async fn next(&mut self, records: usize, bytes: usize) -> Result<PacedBatch, FeedClosed> {
         let mut turn = None;
         if self.read.is_none() {
             if !self.log.cursor.in_memory() {
@@ -140,7 +140,7 @@ impl Reader {
     }
 
     /// The next records. Cancel-safe.
-    pub(crate) async fn next(&mut self, records: usize, bytes: usize) -> Result<Batch, Closed> {
+    pub(crate) async fn next(&mut self, records: usize, bytes: usize) -> Result<Batch, FeedClosed> {
         self.log.next(records, bytes).await
     }
 }
@@ -181,10 +181,10 @@ impl LogReader {
     }
 
     /// The next records. Cancel-safe: between reading and returning there is no await.
-    pub(crate) async fn next(&mut self, records: usize, bytes: usize) -> Result<Batch, Closed> {
+    pub(crate) async fn next(&mut self, records: usize, bytes: usize) -> Result<Batch, FeedClosed> {
         loop {
             if self.replaced.is_cancelled() {
-                return Err(Closed::Replaced);
+                return Err(FeedClosed::Replaced);
             }
             // Looked at before the log, so that nothing is missed that was written before the end was announced.
             let complete = *self.stage.borrow_and_update() != Stage::Present;
@@ -199,8 +199,8 @@ impl LogReader {
                     }
                     return Ok(Batch::Gap { from, to });
                 }
-                Read::UpToDate if complete => return Err(Closed::KernelGone),
-                Read::UpToDate if draining => return Err(Closed::Draining),
+                Read::UpToDate if complete => return Err(FeedClosed::KernelGone),
+                Read::UpToDate if draining => return Err(FeedClosed::Draining),
                 Read::UpToDate => {}
             }
             tokio::select! {
@@ -213,7 +213,7 @@ impl LogReader {
         }
     }
 
-    fn read(&mut self, records: usize, bytes: usize) -> Result<Read, Closed> {
+    fn read(&mut self, records: usize, bytes: usize) -> Result<Read, FeedClosed> {
         let cursor = &mut self.cursor;
         let read = if cursor.in_memory() {
             cursor.read(records, bytes)
@@ -222,7 +222,7 @@ impl LogReader {
         };
         read.map_err(|error| {
             tracing::error!(%error, "cannot read a kernel's log");
-            Closed::Storage
+            FeedClosed::Storage
         })
     }
 }

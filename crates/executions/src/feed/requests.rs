@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use himalia_budget::CpuGate;
-use himalia_kernel::{Envelope, Handle, Request, RequestKind, Traced, parent_key};
+use himalia_kernel::{Envelope, Handle, Request, RequestKind, TracedRequest, parent_key};
 use himalia_model::{EngineError, TraceContext};
 use himalia_wire::Channel;
 use himalia_wire::header::string_field;
@@ -125,10 +125,10 @@ impl Requests {
         })
     }
 
-    fn trace(&self, frame: &Frame, key: u64) -> Option<Box<Traced>> {
+    fn trace(&self, frame: &Frame, key: u64) -> Option<Box<TracedRequest>> {
         let told = string_field(frame.metadata(), "traceparent");
         let told = told.and_then(|text| text.parse().ok());
-        Traced::of_client(told.or(self.caller)?, key).map(Box::new)
+        TracedRequest::of_client(told.or(self.caller)?, key).map(Box::new)
     }
 }
 

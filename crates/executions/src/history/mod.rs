@@ -10,4 +10,4 @@ pub use export::MAX_HISTORY_PAGE;
 pub use export::{History, HistoryEntry, HistoryPosition, HistoryStatus};
 pub use export::{history, notebook, script};
 pub use listed::briefs;
-pub use walk::Past;
+pub use walk::CachedHistory;

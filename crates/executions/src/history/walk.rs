@@ -12,13 +12,13 @@ const BYTES: usize = 1 << 20;
 
 /// History of a log, as far as it was read.
 #[derive(Debug)]
-pub struct Past {
+pub struct CachedHistory {
     cells: Cells,
     /// The latest record that was read.
     seq: u64,
 }
 
-impl Past {
+impl CachedHistory {
     /// Creates a history of which nothing was read yet.
     pub fn new(detail: Detail) -> Self {
         Self {
@@ -117,7 +117,7 @@ mod tests {
             ..Options::default()
         };
         let (journal, _) = Journal::open(dir.path(), options).unwrap();
-        let (mut past, mut reading) = (Past::new(Detail::Code), Reading::free());
+        let (mut past, mut reading) = (CachedHistory::new(Detail::Code), Reading::free());
         run(&journal, 1..101);
         past.read_on(&journal, &mut reading).await.unwrap();
         assert!(journal.read_bytes() >= 100 * OUTPUT as u64);

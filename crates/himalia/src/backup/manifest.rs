@@ -1,4 +1,4 @@
-//! What a backup says about itself.
+//! Manifest of a backup.
 
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
@@ -24,10 +24,10 @@ pub(super) struct Manifest {
 /// One file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct File {
-    /// Its path. Bytes that are no UTF-8 are replaced.
+    /// Path. Bytes that are not UTF-8 are replaced.
     pub(super) path: String,
     pub(super) bytes: u64,
-    /// Of its content, hexadecimal.
+    /// SHA-256 of the content, hexadecimal.
     pub(super) sha256: String,
 }
 
@@ -41,7 +41,7 @@ impl Manifest {
         }
     }
 
-    /// Whether this program can read the backup.
+    /// Returns true if this program can read the backup's format.
     pub(super) fn is_known(&self) -> bool {
         self.format == FORMAT
     }

@@ -19,7 +19,7 @@ use tar::{Builder, EntryType, Header};
 use super::manifest::{self, Manifest};
 use super::{DATABASE, MANIFEST};
 
-/// What is not copied from the top of a data directory: the database, which is copied on its own, what belongs to a process or to a machine,
+/// Names at the top of a data directory that a backup omits: the database, which is copied separately, files of a process or of a machine,
 /// and the cache of packages.
 const LEFT_OUT: [&str; 8] = [
     "himalia.db",
@@ -98,8 +98,8 @@ struct Pack {
 }
 
 impl Pack {
-    /// What is in an open directory, which has this name in the backup. Sandboxes may change their files meanwhile: no name is followed
-    /// if it is a link, and none is looked up twice on the way down.
+    /// Packs an open directory under this name. Sandboxes may change their files meanwhile: symbolic links are not followed, and each name
+    /// is looked up once on the way down.
     fn directory(&mut self, from: &OwnedFd, name: &Path) -> anyhow::Result<()> {
         let mut names = Vec::new();
         for entry in Dir::read_from(from).with_context(|| said(name))? {
@@ -156,7 +156,7 @@ impl Pack {
         }
         let bytes = u64::try_from(data.st_size).unwrap_or(0);
         let mut header = header(&data, EntryType::Regular, bytes);
-        let mut content = Hashed::new(file, bytes);
+        let mut content = HashedFile::new(file, bytes);
         self.tar
             .append_data(&mut header, name, &mut content)
             .with_context(|| said(name))?;
@@ -196,13 +196,13 @@ fn header(data: &Stat, kind: EntryType, bytes: u64) -> Header {
 }
 
 /// So many bytes of a file, and their SHA-256. A file that has become shorter is filled with zeros, as after a crash.
-struct Hashed {
+struct HashedFile {
     file: File,
     left: u64,
     hash: Sha256,
 }
 
-impl Hashed {
+impl HashedFile {
     fn new(file: File, bytes: u64) -> Self {
         Self {
             file,
@@ -216,7 +216,7 @@ impl Hashed {
     }
 }
 
-impl Read for Hashed {
+impl Read for HashedFile {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let most = usize::try_from(self.left).unwrap_or(usize::MAX).min(buffer.len());
         let Some(buffer) = buffer.get_mut(..most).filter(|buffer| !buffer.is_empty()) else {

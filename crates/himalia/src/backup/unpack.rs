@@ -58,7 +58,7 @@ pub(crate) fn restore(input: &Path, data_dir: &Path) -> anyhow::Result<ExitCode>
 
 /// Reads all of it, and compares it with its manifest.
 fn check(input: &Path) -> anyhow::Result<Manifest> {
-    let damaged = |what: String| anyhow::anyhow!("{} is no complete backup: {what}", input.display());
+    let damaged = |what: String| anyhow::anyhow!("{} is not a complete backup: {what}", input.display());
     let mut archive = open(input)?;
     let mut found = Vec::new();
     let mut manifest = None;
@@ -189,7 +189,7 @@ fn unpack(input: &Path, to: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether all directories above it are directories, and no links.
+/// Returns true if all directories above the path are directories and not links.
 fn is_inside(to: &Path, path: &Path) -> bool {
     let mut above = path.ancestors().skip(1);
     above.all(|above| fs::symlink_metadata(to.join(above)).is_ok_and(|data| data.is_dir()))

@@ -18,7 +18,7 @@ const OPERATOR: &str = "operator";
 /// Bytes of a key that is made here.
 const KEY_BYTES: usize = 32;
 
-/// What the configuration says about credentials.
+/// Credentials of the configuration.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Credentials {
     configured: Vec<ConfiguredCredential>,

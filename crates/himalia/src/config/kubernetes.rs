@@ -87,7 +87,7 @@ impl Kubernetes {
         Ok(())
     }
 
-    /// What templates and grants are checked against.
+    /// Settings against which templates and grants are checked.
     pub(super) fn offer(&self) -> Docker {
         let kinds = self.config.kinds.iter();
         let runtimes: BTreeMap<String, Isolation> =

@@ -38,7 +38,7 @@ pub(crate) use tenants::TenantCaller;
 pub(crate) use tenants::{TenantToken, Tenants};
 
 use crate::paths;
-use crate::settings::{ByteSize, Given, LogFormat, OTLP, OnStop, STDOUT, Secret, Settings};
+use crate::settings::{ByteSize, GivenSettings, LogFormat, OTLP, OnStop, STDOUT, Secret, Settings};
 use crate::token::{self, TokenSource};
 
 /// The most kernels that can be asked for.
@@ -100,12 +100,12 @@ pub(crate) struct Config {
 
 impl Config {
     /// Adds the file that `said` names, then the defaults, and checks everything.
-    pub(crate) fn load(said: Given) -> Result<Self, ConfigError> {
+    pub(crate) fn load(said: GivenSettings) -> Result<Self, ConfigError> {
         Self::check(with_file(said)?.complete())
     }
 
     /// As [`Config::load`], with a kernel kept ready.
-    pub(crate) fn load_warm(said: Given) -> Result<Self, ConfigError> {
+    pub(crate) fn load_warm(said: GivenSettings) -> Result<Self, ConfigError> {
         let mut given = with_file(said)?;
         given.warm();
         Self::check(given.complete())
@@ -277,7 +277,7 @@ pub(crate) struct TlsFiles {
     pub(crate) key: PathBuf,
 }
 
-/// Both files, or none.
+/// Files of a certificate and its key: both or none.
 fn tls(cert: Option<PathBuf>, key: Option<PathBuf>) -> Result<Option<TlsFiles>, ConfigError> {
     match (cert, key) {
         (None, None) => Ok(None),
@@ -290,7 +290,7 @@ fn tls(cert: Option<PathBuf>, key: Option<PathBuf>) -> Result<Option<TlsFiles>, 
     }
 }
 
-/// Where the audit log goes.
+/// Destination of the audit log.
 #[derive(Clone, Debug)]
 pub(crate) enum AuditLog {
     At(AuditTarget),
@@ -321,8 +321,8 @@ fn message_bytes(said: ByteSize) -> Result<usize, ConfigError> {
     }
 }
 
-/// What was said, with what the file says below it.
-fn with_file(said: Given) -> Result<Given, ConfigError> {
+/// Merges command line and environment with the file, which has lower precedence.
+fn with_file(said: GivenSettings) -> Result<GivenSettings, ConfigError> {
     match said.config.clone() {
         Some(path) => Ok(said.over(read_file(&path)?)),
         None => Ok(said),
@@ -330,7 +330,7 @@ fn with_file(said: Given) -> Result<Given, ConfigError> {
 }
 
 /// Reads a configuration file. An error names the key and the line, and quotes no value.
-fn read_file(path: &Path) -> Result<Given, ConfigError> {
+fn read_file(path: &Path) -> Result<GivenSettings, ConfigError> {
     let text = std::fs::read_to_string(path)
         .map_err(|error| ConfigError::new("config", format!("cannot read {}: {error}", path.display())))?;
     let mut settings = parse(&text).map_err(|(line, reason)| {
@@ -343,7 +343,7 @@ fn read_file(path: &Path) -> Result<Given, ConfigError> {
 }
 
 /// `Err` is the line number, and the key with what is wrong.
-fn parse(text: &str) -> Result<Given, (usize, String)> {
+fn parse(text: &str) -> Result<GivenSettings, (usize, String)> {
     toml::from_str(text).map_err(|error: toml::de::Error| {
         let start = error.span().map_or(0, |span| span.start);
         let before = text.get(..start).unwrap_or_default();
@@ -366,7 +366,7 @@ fn listen(text: &str) -> Result<SocketAddr, ConfigError> {
     local.ok_or_else(|| {
         ConfigError::new(
             "listen",
-            format!("{text:?} is no address with port, such as 127.0.0.1:8888 or [::1]:8888"),
+            format!("{text:?} must be an address with port, such as 127.0.0.1:8888 or [::1]:8888"),
         )
     })
 }
@@ -377,7 +377,7 @@ fn base_url(text: &str) -> Result<String, ConfigError> {
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-._~/".contains(c);
     let dotted = inner.split('/').any(|part| part == "." || part == "..");
     if !inner.chars().all(plain) || dotted || inner.contains("//") {
-        let reason = format!("{text:?} is no path of lower-case letters, digits, '-', '.', '_' and '~'");
+        let reason = format!("{text:?} must be a path of lower-case letters, digits, '-', '.', '_' and '~'");
         return Err(ConfigError::new("base_url", reason));
     }
     Ok(if inner.is_empty() {
@@ -395,7 +395,7 @@ fn origins(given: Vec<String>) -> Result<Vec<String>, ConfigError> {
         let sound =
             |host: &str| !host.trim_end_matches('/').is_empty() && !host.trim_end_matches('/').contains('/');
         if origin != "*" && !host.is_some_and(sound) {
-            let reason = format!("{origin:?} is no origin such as https://lab.example.org, and not *");
+            let reason = format!("{origin:?} must be an origin such as https://lab.example.org, or *");
             return Err(ConfigError::new("allow_origin", reason));
         }
     }

@@ -103,14 +103,14 @@ fn read(name: &str, table: MountTable, private: &[&Path]) -> Result<MountTemplat
     MountTemplate::new(mount).map_err(|(key, reason)| (format!(".{key}"), reason))
 }
 
-/// Whether a directory of the host may be shared.
+/// Checks that a directory of the host may be shared.
 fn directory(base: &Path, private: &[&Path]) -> Result<(), String> {
     if !base.is_absolute() {
         return Err("must be an absolute path".to_owned());
     }
     let resolved = std::fs::canonicalize(base).map_err(|error| format!("{}: {error}", base.display()))?;
     if !resolved.is_dir() {
-        return Err(format!("{} is no directory", base.display()));
+        return Err(format!("{} is not a directory", base.display()));
     }
     let private = private.iter().map(|path| {
         // One that is missing yet is where it will be.

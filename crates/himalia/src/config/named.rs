@@ -9,7 +9,7 @@ use super::ConfigError;
 /// Most tables of a section.
 const MAX_TABLES: usize = 256;
 
-/// What a section says. `tenant`: whose a table is; `make` says what is wrong with one, beginning with the name of the member.
+/// Reads a section. `tenant`: owner of a table; `make` returns the problem of a table, beginning with the name of the member.
 pub(super) fn read<F, C>(
     section: &str,
     tables: BTreeMap<String, F>,

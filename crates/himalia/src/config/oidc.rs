@@ -16,10 +16,10 @@ use crate::settings::{GrantTable, OidcTable, Scope, Seconds};
 const MAX_GRANTS: usize = 1000;
 /// The least and the most time that a sign-in lasts.
 const LIFETIME: std::ops::RangeInclusive<Duration> = Duration::from_mins(1)..=Duration::from_hours(30 * 24);
-/// What the address ends with that the provider sends browsers back to.
+/// End of the address to which the provider sends browsers back.
 const CALLBACK: &str = "viewer/oidc/callback";
 
-/// What is said of the identity provider, before files are read.
+/// Settings of the identity provider, before files are read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct OidcSettings {
     pub(crate) issuer: String,
@@ -115,7 +115,7 @@ fn grants(
             .as_deref()
             .filter(|name| !tenants.contains_key(*name))
         {
-            return bad(format!("[{at}]: {tenant:?} is none of [tenants]"));
+            return bad(format!("[{at}]: tenant {tenant:?} is not in [tenants]"));
         }
         grants.push(Grant {
             value: table.value,

@@ -15,29 +15,29 @@ const LEASE: std::ops::RangeInclusive<Duration> = Duration::from_secs(3)..=Durat
 /// The name of a gateway that is alone.
 const ALONE: &str = "main";
 
-/// Which replica this gateway is.
+/// Identity of this gateway as a replica.
 #[derive(Clone, Debug)]
 pub(crate) struct Replica {
-    /// Its name.
+    /// Name of the replica.
     pub(crate) name: String,
     /// The store that it shares; `None`: it is alone.
     pub(crate) store: Option<SharedStore>,
-    /// How the others reach it; `None`: they do not.
+    /// Connection with other replicas; `None`: no relays.
     pub(crate) relay: Option<RelaySettings>,
 }
 
-/// How replicas reach each other.
+/// Addresses and files for relays between replicas.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RelaySettings {
-    /// Where this one listens.
+    /// Address on which this replica listens.
     pub(crate) listen: SocketAddr,
-    /// Where the others reach it: `host:port`; `None`: where it listens.
+    /// Address for the other replicas, `host:port`; `None`: the address on which it listens.
     pub(crate) address: Option<String>,
     /// The file with the key that they share.
     pub(crate) key: PathBuf,
 }
 
-/// What is said of relays.
+/// Settings of relays as they were given.
 #[derive(Debug, Default)]
 pub(crate) struct SaidOfRelays {
     pub(crate) listen: Option<SocketAddr>,
@@ -68,7 +68,7 @@ impl SaidOfRelays {
             return Err(ConfigError::new("replica_key", reason));
         };
         if self.address.is_none() && listen.ip().is_unspecified() {
-            let reason = "is missing: --replica-listen is no address that others can reach";
+            let reason = "is missing: other replicas cannot reach the address of --replica-listen";
             return Err(ConfigError::new("replica_address", reason));
         }
         if let Some(address) = &self.address {
@@ -89,7 +89,7 @@ impl SaidOfRelays {
     }
 }
 
-/// Whether this is an IPv6 address in brackets.
+/// Returns true for an IPv6 address in brackets.
 fn is_bracketed(host: &str) -> bool {
     let inner = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
     inner.is_some_and(|inner| inner.parse::<Ipv6Addr>().is_ok())

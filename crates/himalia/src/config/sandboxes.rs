@@ -12,7 +12,7 @@ use super::ConfigError;
 use super::kubernetes::Kubernetes;
 use super::templates::Reader;
 use crate::settings::{
-    DockerHost, DockerTable, Given, IsolationSetting, PoolTable, Seconds, Settings, TemplateTable,
+    DockerHost, DockerTable, GivenSettings, IsolationSetting, PoolTable, Seconds, Settings, TemplateTable,
 };
 
 /// The default image of sandboxes.
@@ -20,15 +20,15 @@ const IMAGE: &str = "himalia-kernel";
 /// Most templates.
 const MAX_TEMPLATES: usize = 64;
 
-/// Everything about sandboxes.
+/// Settings of sandboxes.
 #[derive(Clone, Debug)]
 pub(crate) struct Sandboxes {
     pub(crate) isolation: IsolationSetting,
-    /// What the operator said.
+    /// Range that the operator has set.
     pub(crate) host_uids: Option<RangeInclusive<u32>>,
     /// The cluster whose pods are the sandboxes.
     pub(crate) kubernetes: Option<Kubernetes>,
-    /// Whether something needs the Docker engine.
+    /// True if a setting needs the Docker engine.
     pub(crate) docker_wanted: bool,
     pub(crate) docker: Docker,
     pub(crate) defaults: Template,
@@ -141,7 +141,7 @@ impl Sandboxes {
     }
 }
 
-/// Whether the engine would ask the Docker provisioner for this.
+/// Returns true if the template needs the Docker provisioner.
 fn wants_docker(template: &Template) -> bool {
     template.provisioner == ProvisionerChoice::Named(ProvisionerKind::Docker)
         || template.image.is_some()
@@ -162,7 +162,7 @@ fn docker(
         ])
     });
     if let Some((name, level)) = runtimes.iter().find(|(_, level)| **level < Isolation::Container) {
-        let reason = format!("{level} is no level of a container; it is container, gvisor or microvm");
+        let reason = format!("{level} must be container, gvisor or microvm");
         return Err(ConfigError::new(format!("docker.runtimes.{name}"), reason));
     }
     let least = match isolation {
@@ -181,7 +181,7 @@ fn docker(
     }
     for (key, names) in [("images", &images), ("networks", &table.networks)] {
         if let Some(name) = names.iter().find(|name| !is_docker_name(name)) {
-            let reason = format!("{name:?} is no name");
+            let reason = format!("{name:?} must have letters, digits, '-', '_' and '.' only");
             return Err(ConfigError::new(format!("docker.{key}"), reason));
         }
     }
@@ -190,7 +190,9 @@ fn docker(
         .iter()
         .find(|name| ["none", "host", "bridge", "default"].contains(&name.as_str()))
     {
-        let reason = format!("{name:?} is no network that was made for kernels: docker network create NAME");
+        let reason = format!(
+            "{name:?} is a network of Docker itself; create one for kernels: docker network create NAME"
+        );
         return Err(ConfigError::new("docker.networks", reason));
     }
     let host = host.or(table.host);
@@ -212,7 +214,7 @@ pub(super) fn weakest(runtimes: &BTreeMap<String, Isolation>, least: Isolation) 
         .map(|(name, _)| name.clone())
 }
 
-/// Whether the engine could know something by this name. Colons, slashes and at signs are those of images.
+/// Returns true if the engine accepts the text as a name. Colons, slashes and at signs belong to images.
 fn is_docker_name(text: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-/:@".contains(&byte);
     text.len() <= 255
@@ -223,7 +225,7 @@ fn is_docker_name(text: &str) -> bool {
             .is_some_and(|byte| byte.is_ascii_alphanumeric())
 }
 
-impl Given {
+impl GivenSettings {
     /// Adds what `himalia up` gives without being asked: one ready kernel with the usual modules. What is said in the
     /// file about the template wins.
     pub(crate) fn warm(&mut self) {

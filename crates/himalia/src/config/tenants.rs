@@ -22,7 +22,7 @@ const MAX_RATE: u32 = 1_000_000;
 const MAX_CPU_SECONDS: u64 = 100_000 * 86_400;
 /// The largest amount of what is counted by the day.
 const MAX_A_DAY: u64 = 1_000_000_000_000_000;
-/// What a token's digest begins with.
+/// Prefix of a token's digest.
 const DIGEST: &str = "sha256:";
 /// SHA-256 of nothing.
 const OF_NOTHING: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
@@ -43,11 +43,11 @@ pub(crate) struct TenantCaller {
     pub(crate) token: TenantToken,
 }
 
-/// What is known of a token before files are read.
+/// Token of a tenant, before files are read.
 #[derive(Clone, Debug)]
 pub(crate) enum TenantToken {
     Text(Secret),
-    /// Its SHA-256.
+    /// SHA-256 of the token.
     Digest([u8; 32]),
     /// It is the first line of this file.
     File(PathBuf),
@@ -98,7 +98,7 @@ impl Tenants {
                 spend.ok_or_else(|| {
                     ConfigError::new(
                         format!("tenants.{name}.model_spend_per_day"),
-                        format!("{units} is no amount above 0 and up to 1,000,000,000"),
+                        format!("{units} must be an amount above 0 and up to 1,000,000,000"),
                     )
                 })
             });
@@ -200,7 +200,7 @@ fn checked(key: &str, setting: TokenSetting) -> Result<TenantToken, ConfigError>
         Some(digest) => Ok(TenantToken::Digest(digest)),
         None => Err(ConfigError::new(
             key,
-            "is no digest: sha256: and 64 hexadecimal digits",
+            "must be a digest: sha256: and 64 hexadecimal digits",
         )),
     }
 }

@@ -5,7 +5,7 @@ use super::*;
 use crate::settings::IsolationSetting;
 
 fn check(text: &str) -> Result<Config, ConfigError> {
-    Config::check(toml::from_str::<Given>(text).unwrap().complete())
+    Config::check(toml::from_str::<GivenSettings>(text).unwrap().complete())
 }
 
 fn refused(text: &str) -> String {
@@ -88,7 +88,10 @@ fn a_wrong_file_names_key_and_line_and_quotes_no_value() {
         "{line}: {reason}"
     );
     let (line, reason) = error("token = 471147");
-    assert!(line == 1 && reason == "token: is no text", "{line}: {reason}");
+    assert!(
+        line == 1 && reason == "token: must be a string",
+        "{line}: {reason}"
+    );
     assert!(error("on_sigterm = \"explode\"").1.contains("explode"));
     assert_eq!(error("a = ").0, 1);
 }
@@ -261,14 +264,14 @@ fn wrong_lines_of_tables_are_named() {
     let error = |text: &str| parse(text).unwrap_err();
     for (text, line, word) in [
         ("[templates.x]\n\nmemry = \"1GiB\"", 3, "`memry`"),
-        ("[templates.x]\nmemory = \"1GB\"", 2, "memory: is no size"),
+        ("[templates.x]\nmemory = \"1GB\"", 2, "memory: must be a size"),
         ("[templates.x]\nmemory = 0", 2, "memory: is less than 1MiB"),
         ("[templates.x]\ncpu = 0", 2, "cpu: is not between"),
         ("[templates.x]\nfiles = \"forever\"", 2, "files: "),
         ("[docker]\nhost = \"tcp://h:1\"", 2, "host: is no address"),
         ("[docker.runtimes]\nrunc = \"strong\"", 2, "runc: "),
-        ("isolation = \"strong\"", 1, "isolation: is none of auto"),
-        ("host_uids = \"0-9\"", 1, "host_uids: is no range"),
+        ("isolation = \"strong\"", 1, "isolation: must be one of auto"),
+        ("host_uids = \"0-9\"", 1, "host_uids: must be a range"),
         ("[pool]\nsize = 1", 1, "`pool`"),
     ] {
         let (found, reason) = error(text);
@@ -282,7 +285,7 @@ fn wrong_lines_of_tables_are_named() {
 #[test]
 fn up_keeps_a_kernel_ready_unless_the_file_says_otherwise() {
     let warm = |text: &str| {
-        let mut settings: Given = toml::from_str(text).unwrap();
+        let mut settings: GivenSettings = toml::from_str(text).unwrap();
         settings.warm();
         Config::check(settings.complete()).unwrap().sandboxes.templates["python3"].clone()
     };

@@ -23,11 +23,11 @@ pub(crate) fn check(dir: &Path) -> anyhow::Result<()> {
     check_for(dir, Trust::of_this_process())
 }
 
-/// Whose directories are above reproach.
+/// Owners whose directories are trusted.
 #[derive(Clone, Copy)]
 struct Trust {
     user: u32,
-    /// What belongs to users that have no number in this user namespace, as root of the host has none in some, has this owner.
+    /// Owner that the system shows for users without a number in this user namespace, for example for root of the host.
     unmapped: Option<u32>,
     in_pod: bool,
 }

@@ -61,7 +61,7 @@ fn engine(report: &EngineReport, wanted: bool) -> Vec<Finding> {
             Finding::new(
                 Level::Info,
                 topic,
-                format!("{name}: {level} is not to be had\n{hint}"),
+                format!("{name}: {level} is not available\n{hint}"),
             )
         });
     }

@@ -1,8 +1,8 @@
-//! What the doctor finds.
+//! Findings of the doctor.
 
 use std::fmt;
 
-/// How a finding matters.
+/// Severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Level {
     /// As it should be.

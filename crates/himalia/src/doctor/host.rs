@@ -43,7 +43,7 @@ fn open_files() -> Finding {
     Finding::new(Level::Good, "open files", text)
 }
 
-/// Whether filters of system calls can be had; the trial of namespaces loads one.
+/// Checks for filters of system calls; the trial of namespaces loads one.
 fn seccomp() -> Finding {
     match fs::read_to_string("/proc/sys/kernel/seccomp/actions_avail") {
         Ok(actions) if actions.split_whitespace().any(|action| action == "errno") => {

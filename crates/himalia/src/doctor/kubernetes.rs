@@ -1,4 +1,4 @@
-//! What a cluster does for sandboxes.
+//! Checks of a cluster for sandboxes.
 
 use anyhow::Context as _;
 use himalia_kubernetes::{Check, Verdict, examine};

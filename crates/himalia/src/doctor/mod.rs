@@ -4,6 +4,7 @@
 mod docker;
 mod files;
 mod finding;
+mod gateway;
 mod host;
 #[cfg_attr(not(feature = "kubernetes"), path = "kubernetes_absent.rs")]
 mod kubernetes;
@@ -25,20 +26,7 @@ use finding::{Finding, Level};
 /// Prints what is wrong with a session of the gateway that runs on the configuration's data directory. The exit code is
 /// 1 if something is wrong.
 pub(crate) fn session(config: &Config, session: &str, as_json: bool) -> anyhow::Result<ExitCode> {
-    let (token, token_file) = match &config.token {
-        TokenSource::Given(token) => (Some(token.clone()), None),
-        TokenSource::File(file) => (None, Some(file.clone())),
-        TokenSource::Made => (None, None),
-    };
-    let gateway = GatewayArgs {
-        url: None,
-        token,
-        token_file,
-        ca: None,
-        data_dir: Some(config.data_dir.clone()),
-        json: true,
-    };
-    let findings = session::look(&himalia_cli::find_session(&gateway, session)?);
+    let findings = session::look(&himalia_cli::find_session(&gateway_of(config), session)?);
     let bad = findings.iter().any(|finding| finding.level == Level::Bad);
     let text = if as_json {
         json(&findings, !bad)
@@ -47,6 +35,23 @@ pub(crate) fn session(config: &Config, session: &str, as_json: bool) -> anyhow::
     };
     std::io::stdout().write_all(text.as_bytes())?;
     Ok(ExitCode::from(u8::from(bad)))
+}
+
+/// The gateway that runs on the configuration's data directory.
+fn gateway_of(config: &Config) -> GatewayArgs {
+    let (token, token_file) = match &config.token {
+        TokenSource::Given(token) => (Some(token.clone()), None),
+        TokenSource::File(file) => (None, Some(file.clone())),
+        TokenSource::Made => (None, None),
+    };
+    GatewayArgs {
+        url: None,
+        token,
+        token_file,
+        ca: None,
+        data_dir: Some(config.data_dir.clone()),
+        json: true,
+    }
 }
 
 /// Prints what the cluster of the configuration does for sandboxes. The exit code is 1 if something is wrong.
@@ -61,6 +66,10 @@ pub(crate) fn run(config: &Config, as_json: bool) -> anyhow::Result<ExitCode> {
     findings.extend(sandboxes::look(config)?);
     findings.extend(network::look(config)?);
     findings.extend(python::look(config));
+    // There are no metrics if no gateway runs.
+    if let Ok(metrics) = himalia_cli::metrics(&gateway_of(config)) {
+        findings.push(gateway::periodic(&metrics));
+    }
     print(&findings, as_json)
 }
 

@@ -1,4 +1,4 @@
-//! How sessions with a list of hosts reach them from this machine.
+//! Checks of the network for sessions with an allow list.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::config::Config;
 
 const TOPIC: &str = "network";
 const INDEX: &str = "package index";
-/// How long the proxy of this machine's network may take.
+/// Longest wait for the proxy of this machine's network.
 const PROXY_TIME: Duration = Duration::from_secs(5);
 
 /// Looks at what the configuration uses: the proxy of this machine's own network, and the index of packages.
@@ -37,7 +37,7 @@ pub(super) fn look(config: &Config) -> anyhow::Result<Vec<Finding>> {
     }))
 }
 
-/// How hosts of the internet are reached.
+/// Checks the connection to hosts of the internet.
 async fn route() -> Finding {
     match himalia_egress::route("example.org") {
         Route::Direct => Finding::new(
@@ -66,7 +66,7 @@ async fn route() -> Finding {
     }
 }
 
-/// Whether the index of packages answers.
+/// Checks that the package index responds.
 async fn index(config: &Config) -> Option<Finding> {
     let index = config.packages.as_ref()?;
     let place = format!("{}:{}", index.host, index.port);

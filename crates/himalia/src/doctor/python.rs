@@ -46,8 +46,8 @@ fn kernelspecs(found: &KernelSpecs, default: &str) -> Vec<Finding> {
     findings
 }
 
-/// What an engine with these settings finds. It is asked in a directory of its own, so that a running gateway and its
-/// data are not touched.
+/// Kernelspecs that an engine with these settings finds. The search uses its own directory, so that a running gateway and its data are not
+/// touched.
 fn search(config: &Config) -> anyhow::Result<KernelSpecs> {
     let dir = std::env::temp_dir().join(format!("himalia-doctor-{}", std::process::id()));
     paths::make_private(&dir)?;

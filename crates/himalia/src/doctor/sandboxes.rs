@@ -60,7 +60,7 @@ fn level(config: &Config, namespaces: bool) -> Finding {
         }
         IsolationSetting::Auto => {
             let text = format!(
-                "{none}; that is for loopback addresses only, and {} is none",
+                "{none}; that requires a loopback address, and {} is another one",
                 config.listen
             );
             Finding::new(Level::Bad, topic, text)
@@ -68,7 +68,7 @@ fn level(config: &Config, namespaces: bool) -> Finding {
     }
 }
 
-/// Whether they work, and how.
+/// Checks that namespaces work, and returns their properties.
 async fn namespaces(config: &Config, gateway: &Path, dir: &Path) -> (bool, Vec<Finding>) {
     let topic = "namespaces";
     let missing = match config.sandboxes.isolation {
@@ -117,7 +117,7 @@ async fn namespaces(config: &Config, gateway: &Path, dir: &Path) -> (bool, Vec<F
     (true, findings)
 }
 
-/// How limits are enforced; one that is not enforced is a warning.
+/// Mechanisms that enforce the limits; a limit that is not enforced is a warning.
 pub(super) fn limits(topic: &'static str, report: LimitReport) -> Finding {
     let all = [
         ("memory", report.memory),

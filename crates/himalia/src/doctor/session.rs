@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::finding::{Finding, Level};
 
-/// What the gateway's model of a session says.
+/// Findings in the gateway's model of a session.
 pub(super) fn look(session: &Value) -> Vec<Finding> {
     let text = |member: &str| session[member].as_str().unwrap_or_default();
     let state = text("state");

@@ -7,7 +7,7 @@ use anyhow::{Context as _, bail};
 
 use crate::paths;
 
-/// Where the script is in the sources.
+/// Path of the script in the sources.
 const SCRIPT: &str = "docker/build-images.sh";
 
 /// Runs the script that builds `himalia-kernel`; its exit code is ours.

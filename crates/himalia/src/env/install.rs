@@ -121,7 +121,7 @@ fn kernel_json(env: &PythonEnv) -> anyhow::Result<Vec<u8>> {
         .context("the embedded kernel.json has no argv")?;
     ensure!(
         program.is_string(),
-        "the embedded kernel.json: argv[0] is no text"
+        "the embedded kernel.json: argv[0] is not a string"
     );
     *program = Value::from(
         env.python()

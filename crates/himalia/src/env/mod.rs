@@ -20,10 +20,10 @@ pub(crate) use build::{build, check_python};
 pub(crate) use image::build_image;
 pub(crate) use install::install_package;
 
-/// Where the environment of this program's lock file is, or would be.
+/// Environment for the lock file of this program, built or not.
 #[derive(Clone, Debug)]
 pub(crate) struct PythonEnv {
-    /// Its directory.
+    /// Directory of the environment.
     pub(crate) dir: PathBuf,
 }
 
@@ -40,7 +40,7 @@ impl PythonEnv {
         (self.marker().is_file() && self.python().exists()).then_some(self)
     }
 
-    /// Its interpreter.
+    /// Interpreter of the environment.
     pub(crate) fn python(&self) -> PathBuf {
         self.dir.join("bin/python3")
     }

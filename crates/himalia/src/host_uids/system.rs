@@ -1,5 +1,4 @@
-//! Which user ids the host gives to sandboxes: those that are mapped here, and that no user has for containers of their
-//! own.
+//! User ids that the host gives to sandboxes: ids that are mapped here and that no user has for containers of their own.
 
 use std::fs;
 use std::ops::RangeInclusive;
@@ -8,10 +7,10 @@ use himalia_sandbox::{DEFAULT_HOST_UIDS, LOW_HOST_UIDS, host_uid_parts};
 
 use super::{Range, shown};
 
-/// What this machine says of its ids.
+/// User ids of this machine.
 #[derive(Debug)]
 pub(super) struct System {
-    /// Those of which gateways take parts.
+    /// Range of which gateways reserve parts.
     pub(super) range: Range,
     subordinate: Vec<Subordinate>,
 }
@@ -66,7 +65,7 @@ impl System {
         found.map(|one| one.shown.as_str())
     }
 
-    /// What is wrong with a range that the operator says.
+    /// Problem of a range that the operator has set, if there is one.
     pub(super) fn warning(&self, said: &Range) -> Option<String> {
         let line = self.users_of(said)?;
         Some(format!(
@@ -96,7 +95,7 @@ impl Subordinate {
     }
 }
 
-/// Whether all ids of a range are in one line of a map of `user_namespaces(7)`. A map that is not there says nothing.
+/// Returns true if one line of a map of `user_namespaces(7)` has all ids of a range, or if there is no map.
 fn is_mapped(map: &str, range: &Range) -> bool {
     let holds = |line: &str| {
         let mut fields = line.split_ascii_whitespace();

@@ -9,7 +9,7 @@ use himalia_engine::Provisioners;
 use himalia_kubernetes::{Client, KubernetesConfig, KubernetesProvisioner};
 use himalia_sandbox::Provisioner as _;
 
-use super::Chosen;
+use super::SandboxSetup;
 use crate::config::{Config, Kubernetes};
 use crate::host_uids::HostUids;
 use crate::keys::shared_key;
@@ -18,14 +18,14 @@ use crate::keys::shared_key;
 const AUTHORITY_DIR: &str = "authority";
 
 /// Pods are the only sandboxes of a gateway that has them.
-pub(super) async fn choose(config: &Config, settings: &Kubernetes) -> anyhow::Result<Chosen> {
+pub(super) async fn choose(config: &Config, settings: &Kubernetes) -> anyhow::Result<SandboxSetup> {
     let replica = config.replica.store.as_ref().map(|_| config.replica.name.clone());
     let place = format!(
         "kubernetes:{}/{}",
         settings.config.namespace, settings.config.gateway
     );
     let kubernetes = provisioner(settings, &config.data_dir, replica).await?;
-    Ok(Chosen {
+    Ok(SandboxSetup {
         levels: vec![kubernetes.capabilities().isolation],
         // Every replica reaches every pod.
         provisioners: Provisioners::new(vec![Arc::new(kubernetes)]).at(place, None),

@@ -21,7 +21,7 @@ pub(crate) struct CredentialTable {
     pub(crate) access_key: Option<String>,
     pub(crate) region: Option<String>,
     pub(crate) service: Option<String>,
-    /// Of `oauth2`: `client_credentials`, `authorization_code` or `refresh_token`.
+    /// For `oauth2`: `client_credentials`, `authorization_code` or `refresh_token`.
     pub(crate) grant: Option<String>,
     pub(crate) issuer: Option<String>,
     pub(crate) resource: Option<String>,

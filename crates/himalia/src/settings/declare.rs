@@ -1,21 +1,21 @@
-//! How the list of settings becomes types: the macro `settings!`.
+//! The macro `settings!`, which declares types from the list of settings.
 
 use clap::{Arg, Args, Command};
 use serde::de::DeserializeOwned;
 
-/// What a setting's flag, variable and row in the documentation need, beside what clap knows.
+/// Description of a setting for its flag, variable and row in the documentation, beyond clap's own data.
 pub(crate) struct Setting {
-    /// Its key in the file.
+    /// Key in the file.
     pub(crate) key: &'static str,
     /// Part of `--help`.
     heading: &'static str,
-    /// Its default, or what takes the place of one.
+    /// Default, or a text that describes it.
     pub(crate) default: Option<&'static str>,
 }
 
 /// Makes of the entries `key("VALUE", arguments of clap …): Type = default;`
 ///
-/// - `Given`: what was said on the command line and in variables, or in the file; `None` was not said there;
+/// - `GivenSettings`: what was said on the command line and in variables, or in the file; `None` was not said there;
 /// - `Settings`: all of it, where a setting with a default has its type, and any other one is an `Option`.
 ///
 /// `, or "text"` in the place of `= default` says in the help what holds without the setting. A default is written as in
@@ -39,7 +39,7 @@ macro_rules! settings {
         /// Settings as they were said in one place; what is `None` was not said there.
         #[derive(clap::Args, Clone, Debug, Default, serde::Deserialize)]
         #[serde(deny_unknown_fields, default)]
-        pub(crate) struct Given {
+        pub(crate) struct GivenSettings {
             /// TOML file with these settings (`max_kernels = 20`); unknown keys are refused. Relative paths in it start at
             /// its directory
             #[arg(long, value_name = "FILE")]
@@ -71,8 +71,8 @@ macro_rules! settings {
             $(pub(crate) $table: Option<$table_kind>,)*
         }
 
-        impl Given {
-            /// What is said here, and for the rest what `file` says. The token and the file it is in are one setting.
+        impl GivenSettings {
+            /// Merges with `file`, whose settings have lower precedence. The token and its file are one setting.
             pub(crate) fn over(self, mut file: Self) -> Self {
                 if self.token.is_some() || self.token_file.is_some() {
                     (file.token, file.token_file) = (None, None);
@@ -119,7 +119,7 @@ impl Setting {
         }
     }
 
-    /// Its environment variable.
+    /// Environment variable of the setting.
     fn variable(&self) -> String {
         format!("HIMALIA_{}", self.key.to_uppercase())
     }
@@ -147,11 +147,11 @@ impl Setting {
 
 /// The settings as flags of a command.
 #[derive(Clone, Debug)]
-pub(crate) struct Flags(pub(crate) super::Given);
+pub(crate) struct Flags(pub(crate) super::GivenSettings);
 
 impl clap::FromArgMatches for Flags {
     fn from_arg_matches(matches: &clap::ArgMatches) -> Result<Self, clap::Error> {
-        super::Given::from_arg_matches(matches).map(Self)
+        super::GivenSettings::from_arg_matches(matches).map(Self)
     }
 
     fn update_from_arg_matches(&mut self, matches: &clap::ArgMatches) -> Result<(), clap::Error> {
@@ -161,7 +161,7 @@ impl clap::FromArgMatches for Flags {
 
 impl Args for Flags {
     fn augment_args(command: Command) -> Command {
-        super::Given::augment_args(command).mut_args(|arg| {
+        super::GivenSettings::augment_args(command).mut_args(|arg| {
             let setting = super::LIST.iter().find(|setting| arg.get_id() == setting.key);
             match setting {
                 Some(setting) => setting.flag(arg),

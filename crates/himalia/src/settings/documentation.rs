@@ -55,7 +55,7 @@ fn the_table_of_settings_is_that_of_the_list() {
 
 #[test]
 fn every_default_is_a_value_of_its_setting() {
-    let settings = super::Given::default().complete();
+    let settings = super::GivenSettings::default().complete();
     assert_eq!(settings.listen, "127.0.0.1:8888");
     assert_eq!(settings.max_message, super::ByteSize(32 << 20));
 }

@@ -14,6 +14,7 @@ mod declare;
 mod documentation;
 mod oidc;
 mod tables;
+mod template;
 mod tenants;
 mod values;
 
@@ -28,9 +29,8 @@ pub(crate) use declare::Flags;
 pub(crate) use himalia_cli::values::{Seconds, Secret};
 pub(crate) use oidc::{GrantTable, OidcTable};
 #[cfg_attr(not(feature = "full"), allow(unused_imports))]
-pub(crate) use tables::{
-    DockerTable, KubernetesTable, LimitsTable, MountTable, PodTable, PoolTable, TemplateTable,
-};
+pub(crate) use tables::{DockerTable, KubernetesTable, MountTable, PodTable};
+pub(crate) use template::{LimitsTable, PoolTable, TemplateTable};
 pub(crate) use tenants::{Scope, TenantTable, TokenSetting};
 pub(crate) use values::{ByteSize, DockerHost, HostUids, IsolationSetting, LogFormat, OnStop, Processors};
 
@@ -81,9 +81,9 @@ settings! {
         /// Postgres database that several gateways share, as postgres://user:password@host/database; visible in `ps`, so
         /// prefer HIMALIA_STORE. Without it, this gateway is alone and keeps its sessions in the data directory
         store("URL", hide_env_values = true): Secret;
-        /// Where the logs of sessions are kept beside the store, so that they outlive the data directory: file:///directory,
-        /// s3://bucket/prefix, gs://bucket/prefix or az://container/prefix, which all gateways share. Credentials are in the
-        /// environment, as the tools of these services take them. Without it, logs are in the data directory alone
+        /// URL of the object store for session logs, shared by all gateways, so that logs outlive the data directory: file:///directory,
+        /// s3://bucket/prefix, gs://bucket/prefix or az://container/prefix. Credentials are in the environment, with the variables of these
+        /// services' own tools. Without it, logs are in the data directory only
         object_store("URL"): String;
         /// Name of this gateway among those that share the store; a later start of it has the same
         replica("NAME"): String, or "the host's name";
@@ -98,8 +98,8 @@ settings! {
         replica_key("FILE"): PathBuf;
     }
     "Isolation" {
-        /// What kernels are closed in: none (plain processes, for development), namespaces, container, gvisor, microvm;
-        /// auto is namespaces if they work here, else none, on a loopback address only
+        /// Isolation of kernels: none (plain processes, for development), namespaces, container, gvisor, microvm; auto is namespaces if
+        /// they work here, else none, on a loopback address only
         isolation("LEVEL"): IsolationSetting = "auto";
         /// Address that sessions with network = "allow" may reach although it is not public, if their list names a host that
         /// has it: 10.1.2.3, 10.1.0.0/16, or one port as 127.0.0.1:8080; may be repeated
@@ -108,9 +108,9 @@ settings! {
         /// although it is not public: 10.1.2.3, 10.1.0.0/16, or one port as 127.0.0.1:8080; may be repeated. Each caller with the
         /// scope execute can have something posted there
         callback_addresses("ADDRESS", long = "callback-address", value_delimiter = ','): Vec<String>;
-        /// What one session with network = "allow" may send to and receive from hosts as long as it lives
+        /// Bytes that one session with network = "allow" may send to and receive from hosts during its lifetime
         network_session_bytes("SIZE"): ByteSize, or "no limit";
-        /// How long one connection of a session to a host may last; 0 = no limit
+        /// Longest duration of a session's connection to a host; 0 = no limit
         network_connection_time("TIME"): Seconds = 0;
         /// Index of Python packages, such as https://pypi.org/simple/, that sessions with network = "allow" use through the
         /// gateway and its cache, if their list has its host. A user name and a password in it are for the gateway alone, and
@@ -135,7 +135,7 @@ settings! {
         max_kernels("NUMBER"): u32 = 100;
         /// End a kernel that was idle for so long; 0 = never
         cull_idle_timeout("TIME"): Seconds = 0;
-        /// How often to look for idle kernels
+        /// Interval of the search for idle kernels
         cull_interval("TIME"): Seconds = "5m";
         /// Also end idle kernels that have clients
         cull_connected("BOOL"): bool = false;
@@ -147,20 +147,20 @@ settings! {
         min_free_disk("SIZE"): ByteSize = "1GiB";
     }
     "Stopping" {
-        /// How long kernels keep running without a gateway
+        /// Time that kernels continue without a gateway
         orphan_ttl("TIME"): Seconds = "24h";
-        /// How long the executions of a session of /v1 can be read after its end, and a kernel whose sandbox is lost stays
-        /// listed unused; 0 = nothing is kept of ended sessions
+        /// Time after the end of a session of /v1 in which its executions can be read, and in which an unused kernel with a lost sandbox
+        /// stays listed; 0 = data of ended sessions is not kept
         retention("TIME"): Seconds = "24h";
         /// Disk for the logs of ended sessions together; above it the oldest go
         retention_bytes("SIZE"): ByteSize = "10GiB";
-        /// What SIGTERM does to kernels
+        /// Effect of SIGTERM on kernels
         on_sigterm("WHAT"): OnStop = "keep";
-        /// What Ctrl-C does to kernels
+        /// Effect of Ctrl-C on kernels
         on_interrupt("WHAT"): OnStop = "stop";
     }
     "Log" {
-        /// What to log on standard error: error, warn, info, debug, trace, or per module (info,himalia_http=debug)
+        /// Levels of messages on standard error: error, warn, info, debug, trace, or per module (info,himalia_http=debug)
         log("FILTER"): String = "info";
         /// Form of the log
         log_format("FORM"): LogFormat = "text";
@@ -194,7 +194,7 @@ settings! {
         kubernetes: KubernetesTable;
         /// Directories, volumes and claims that templates may name
         mounts: BTreeMap<String, MountTable>;
-        /// What a template does not say, and kernels without one
+        /// Settings for templates that do not have them, and for kernels without a template
         defaults: TemplateTable;
         /// Templates by name
         templates: BTreeMap<String, TemplateTable>;
@@ -205,7 +205,7 @@ settings! {
     }
 }
 
-impl Given {
+impl GivenSettings {
     /// Makes relative paths start at `base`.
     pub(crate) fn anchor(&mut self, base: &Path) {
         let single = [
@@ -261,7 +261,7 @@ mod tests {
 
     #[test]
     fn values_of_a_file_are_read_as_those_of_flags() {
-        let file: Given = toml::from_str("cull_interval = 7\norphan_ttl = \"2h\"").unwrap();
+        let file: GivenSettings = toml::from_str("cull_interval = 7\norphan_ttl = \"2h\"").unwrap();
         assert_eq!(
             (file.cull_interval, file.orphan_ttl),
             (Some(Seconds(7)), Some(Seconds(7_200)))
@@ -271,10 +271,10 @@ mod tests {
     #[test]
     fn the_first_layer_wins_and_the_token_goes_with_its_file() {
         let file = || toml::from_str("listen = \"a\"\nmax_kernels = 3\ntoken_file = \"t\"").unwrap();
-        let said = Given {
+        let said = GivenSettings {
             listen: Some("b".into()),
             token: Some(Secret("s".into())),
-            ..Given::default()
+            ..GivenSettings::default()
         };
         let merged = said.over(file());
         assert_eq!(
@@ -282,12 +282,12 @@ mod tests {
             (Some("b"), Some(3))
         );
         assert_eq!((merged.token.is_some(), merged.token_file), (true, None));
-        assert!(Given::default().over(file()).token_file.is_some());
+        assert!(GivenSettings::default().over(file()).token_file.is_some());
     }
 
     #[test]
     fn paths_of_a_file_start_at_its_directory() {
-        let mut file: Given = toml::from_str(
+        let mut file: GivenSettings = toml::from_str(
             "data_dir = \"d\"\nshim = \"/s\"\nkernelspec_dirs = [\"k\"]\n[tenants.a]\ntokens.b.file = \"t\"",
         )
         .unwrap();

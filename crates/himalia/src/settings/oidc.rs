@@ -13,9 +13,9 @@ use super::tenants::Scope;
 pub(crate) struct OidcTable {
     /// The provider, as its metadata names it.
     pub(crate) issuer: Option<String>,
-    /// What people call it.
+    /// Name of the provider for people.
     pub(crate) name: Option<String>,
-    /// Of this gateway with the provider.
+    /// Client id of this gateway at the provider.
     pub(crate) client_id: Option<String>,
     pub(crate) client_secret_file: Option<PathBuf>,
     /// The address of this gateway that the provider sends browsers back to.
@@ -32,7 +32,7 @@ pub(crate) struct OidcTable {
     pub(crate) caller_claim: Option<String>,
     /// The claim that `grants` are compared with.
     pub(crate) grants_claim: Option<String>,
-    /// How long a sign-in lasts.
+    /// Lifetime of a sign-in.
     pub(crate) lifetime: Option<Seconds>,
     pub(crate) grants: Vec<GrantTable>,
 }
@@ -43,7 +43,7 @@ pub(crate) struct OidcTable {
 pub(crate) struct GrantTable {
     /// A value of the claim.
     pub(crate) value: String,
-    /// Whose callers these people are; the operator's where it is not said.
+    /// Tenant of these people; the operator if it is missing.
     pub(crate) tenant: Option<String>,
     pub(crate) scope: Scope,
 }

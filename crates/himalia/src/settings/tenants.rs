@@ -22,17 +22,17 @@ pub(crate) struct TenantTable {
     pub(crate) tool_calls_per_day: Option<u64>,
     /// Tokens that models may read and write for its code in a day.
     pub(crate) model_tokens_per_day: Option<u64>,
-    /// What that may cost, in the currency unit of the prices.
+    /// Cost of these calls, in the currency unit of the prices.
     pub(crate) model_spend_per_day: Option<f64>,
     /// Characters that tools of MCP may return to its models in a day.
     pub(crate) returned_chars_per_day: Option<u64>,
     /// Memory that its sandboxes use from which on no session is started.
     pub(crate) sandbox_memory: Option<ByteSize>,
-    /// Of the networks that templates grant, those that its callers may ask for.
+    /// Networks that callers may request, out of those that templates grant.
     pub(crate) networks: Vec<String>,
     /// The same of images.
     pub(crate) images: Vec<String>,
-    /// Its part of what there is for all: `memory`, `connections`, `streams`, `network_connections`, `requests_per_second`,
+    /// Share of the resources of all tenants: `memory`, `connections`, `streams`, `network_connections`, `requests_per_second`,
     /// `starts_per_second`, `disk`.
     pub(crate) memory: Option<ByteSize>,
     pub(crate) connections: Option<u32>,
@@ -43,11 +43,11 @@ pub(crate) struct TenantTable {
     pub(crate) disk: Option<ByteSize>,
     /// By the names of its callers.
     pub(crate) tokens: BTreeMap<String, TokenSetting>,
-    /// What a caller may do, where that is not everything.
+    /// Permissions of callers that do not have all permissions.
     pub(crate) scopes: BTreeMap<String, Scope>,
 }
 
-/// What a caller may do.
+/// Permission of a caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Scope {
@@ -59,7 +59,7 @@ pub(crate) enum Scope {
     Admin,
 }
 
-/// How the token of a caller is said.
+/// Source of a caller's token.
 #[derive(Clone, Debug)]
 pub(crate) enum TokenSetting {
     /// Itself, or its digest as `sha256:<hex>`.

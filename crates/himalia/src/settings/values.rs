@@ -13,13 +13,13 @@ use himalia_cli::values::text_or_number;
 use himalia_sandbox::Isolation;
 use serde::{Deserialize, Deserializer, de};
 
-/// What becomes of kernels when the gateway stops.
+/// Effect of the gateway's stop on kernels.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum OnStop {
-    /// They continue, and the next gateway finds them again
+    /// Kernels continue, and the next gateway finds them again
     Keep,
-    /// They are ended
+    /// Kernels are stopped
     Stop,
 }
 
@@ -68,7 +68,7 @@ impl FromStr for ByteSize {
 
 impl ByteSize {
     fn form() -> String {
-        "is no size; write bytes, or a number with KiB, MiB, GiB or TiB, as in 512MiB".to_owned()
+        "must be a size: bytes, or a number with KiB, MiB, GiB or TiB, as in 512MiB".to_owned()
     }
 }
 
@@ -99,7 +99,7 @@ impl<'de> Deserialize<'de> for Processors {
     }
 }
 
-/// Which isolation kernels get that ask for nothing.
+/// Isolation of kernels that request no level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum IsolationSetting {
     /// Namespaces if they work here, else none.
@@ -116,7 +116,7 @@ impl FromStr for IsolationSetting {
             "auto" => Ok(Self::Auto),
             other => other.parse().map(Self::Level).map_err(|_| {
                 let levels = Isolation::ALL.map(Isolation::as_str).join(", ");
-                format!("is none of auto, {levels}")
+                format!("must be one of auto, {levels}")
             }),
         }
     }
@@ -130,13 +130,13 @@ impl FromStr for HostUids {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let form = || "is no range of user ids such as 2100000000-2100065535".to_owned();
+        let form = || "must be a range of user ids such as 2100000000-2100065535".to_owned();
         let (first, last) = text.split_once('-').ok_or_else(form)?;
         let id = |text: &str| text.trim().parse::<u32>().map_err(|_| form());
         let (first, last) = (id(first)?, id(last)?);
         // Below are people and services; the last one means "no change" to the system.
         if first < 1000 || last == u32::MAX || first > last {
-            return Err("is no range between 1000 and 4294967294".to_owned());
+            return Err("must be a range between 1000 and 4294967294".to_owned());
         }
         Ok(Self(first..=last))
     }
@@ -153,7 +153,7 @@ impl FromStr for DockerHost {
     fn from_str(text: &str) -> Result<Self, String> {
         match text.strip_prefix("unix://") {
             Some(path) if path.starts_with('/') && path.len() > 1 => Ok(Self(path.into())),
-            _ => Err("is no address such as unix:///var/run/docker.sock".to_owned()),
+            _ => Err("must be an address such as unix:///var/run/docker.sock".to_owned()),
         }
     }
 }

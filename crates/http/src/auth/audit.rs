@@ -3,7 +3,7 @@
 
 use axum::http::{Method, StatusCode};
 use axum::response::Response;
-use himalia_engine::{Door, Engine, Principal, Via};
+use himalia_engine::{CallOrigin, Door, Engine, Principal};
 
 /// What a sign-in tells the audit log, in the extensions of its response.
 #[derive(Clone, Debug, Default)]
@@ -22,13 +22,13 @@ pub(crate) struct SignedIn {
 #[derive(Debug)]
 pub(super) struct Asked {
     route: String,
-    via: Via,
+    via: CallOrigin,
     command: &'static str,
 }
 
 impl Asked {
     /// `pattern` is the route's: the log has no ids and no query of a request that reaches no command.
-    pub(super) fn new(method: &Method, pattern: Option<&str>, via: Via) -> Self {
+    pub(super) fn new(method: &Method, pattern: Option<&str>, via: CallOrigin) -> Self {
         let pattern = pattern.unwrap_or("other");
         Self {
             route: format!("{method} {pattern}"),

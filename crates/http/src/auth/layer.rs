@@ -6,7 +6,7 @@ use axum::extract::{MatchedPath, Request, State};
 use axum::http::{Method, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use himalia_engine::{Principal, TOKEN_PREFIX, Via};
+use himalia_engine::{CallOrigin, Principal, TOKEN_PREFIX};
 
 use super::audit::Asked;
 use super::caller::{Caller, wrong_token};
@@ -60,7 +60,7 @@ async fn judged(app: App, mut request: Request, next: Next) -> Response {
     let method = request.method().clone();
     let is_websocket = Handshake::is_asked(request.headers());
     let peer = request.extensions().get::<Peer>();
-    let via = Via {
+    let via = CallOrigin {
         peer: peer.map(Peer::address),
         credential: None,
         mark: None,
@@ -90,7 +90,7 @@ async fn judged(app: App, mut request: Request, next: Next) -> Response {
                 return error.into_response();
             }
         };
-        let via = Via {
+        let via = CallOrigin {
             credential: Some(app.tokens().credential(&shown)),
             mark: app.tokens().mark_of(&shown),
             ..via

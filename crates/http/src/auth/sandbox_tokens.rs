@@ -73,7 +73,7 @@ fn keyed(key: &[u8]) -> Hmac<Sha256> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use himalia_engine::Via;
+    use himalia_engine::CallOrigin;
 
     #[test]
     fn a_token_is_good_for_its_sandbox_alone() {
@@ -93,9 +93,9 @@ mod tests {
     #[test]
     fn a_token_belongs_to_the_credential_of_the_call() {
         let tokens = SandboxTokens::new(b"secret");
-        let via = Via {
+        let via = CallOrigin {
             mark: Some("m".into()),
-            ..Via::default()
+            ..CallOrigin::default()
         };
         let principal = Principal::operator();
         assert_eq!(tokens.issue(&principal, "a"), None);

@@ -2,7 +2,7 @@
 
 use axum::extract::Request;
 use axum::response::Response;
-use himalia_engine::{Principal, PromptId, Sought};
+use himalia_engine::{Principal, PromptId, ResourceRef};
 
 use super::forward::{Served, Trip, forward};
 use super::peers::not_here;
@@ -21,7 +21,7 @@ pub(crate) async fn answer_elsewhere(
     let Some(cluster) = app.cluster().cloned() else {
         return Ok(None);
     };
-    let sought = Sought::Kernel(id.kernel);
+    let sought = ResourceRef::Kernel(id.kernel);
     let relayed = message.extensions().get::<Relayed>().is_some();
     match cluster.locate(principal, &sought, relayed).await? {
         Some(Location::At(_) | Location::Lost { .. }) => {}

@@ -5,7 +5,7 @@ use axum::extract::Request;
 use himalia_engine::Origin;
 use serde::Deserialize;
 
-use super::Sought;
+use super::ResourceRef;
 use super::served_at::{Named, execution, prompt};
 use super::starts::Start;
 use crate::app::App;
@@ -17,7 +17,7 @@ use crate::error::ApiError;
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct About {
     /// What it names; the first that exists counts.
-    pub(super) sought: Vec<Sought>,
+    pub(super) sought: Vec<ResourceRef>,
     /// What it starts if there is nothing of that.
     pub(super) start: Option<Start>,
     /// It lists the sessions of all replicas.
@@ -72,8 +72,8 @@ fn of_jupyter(bytes: &[u8]) -> About {
         template: name,
         origin: Origin::Jupyter,
     });
-    let kernel = id.and_then(|id| id.parse().ok()).map(Sought::Kernel);
-    let path = path.map(Sought::JupyterPath);
+    let kernel = id.and_then(|id| id.parse().ok()).map(ResourceRef::Kernel);
+    let path = path.map(ResourceRef::JupyterPath);
     About {
         sought: path.into_iter().chain(kernel).collect(),
         start,
@@ -128,10 +128,10 @@ fn of_mcp(bytes: &[u8]) -> About {
                 .flatten()
                 .filter_map(|id| execution(&id).or_else(|| prompt(&id))),
         );
-        all.extend(arguments.session.map(Sought::Session));
+        all.extend(arguments.session.map(ResourceRef::Session));
         if creates {
             key = arguments.idempotency_key.filter(|_| arguments.name.is_none());
-            all.extend(arguments.name.map(Sought::Session));
+            all.extend(arguments.name.map(ResourceRef::Session));
             start = of_sessions.then_some(Start {
                 template: arguments.template,
                 origin: Origin::V1,
@@ -140,7 +140,7 @@ fn of_mcp(bytes: &[u8]) -> About {
     }
     let session = params.uri.and_then(|uri| {
         let rest = uri.strip_prefix("himalia://sessions/")?;
-        Some(Sought::Session(rest.split('/').next()?.to_owned()))
+        Some(ResourceRef::Session(rest.split('/').next()?.to_owned()))
     });
     all.extend(session);
     About {
@@ -157,17 +157,17 @@ mod tests {
 
     const ID: &str = "11111111-2222-3333-4444-555555555555";
 
-    fn session(text: &str) -> Sought {
-        Sought::Session(text.into())
+    fn session(text: &str) -> ResourceRef {
+        ResourceRef::Session(text.into())
     }
 
     #[test]
     fn jupyter_sessions_have_a_path_and_perhaps_a_kernel() {
         let body = format!(r#"{{"path": "a.ipynb", "type": "notebook", "kernel": {{"id": "{ID}"}}}}"#);
-        let path = Sought::JupyterPath("a.ipynb".into());
+        let path = ResourceRef::JupyterPath("a.ipynb".into());
         assert_eq!(
             of_jupyter(body.as_bytes()).sought,
-            [path.clone(), Sought::Kernel(ID.parse().unwrap())]
+            [path.clone(), ResourceRef::Kernel(ID.parse().unwrap())]
         );
         let body = br#"{"notebook": {"path": "a.ipynb"}, "kernel": {"name": "warm"}}"#;
         let start = Some(Start {
@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn calls_of_tools_name_sessions_and_executions() {
-        let kernel = Sought::Kernel(ID.parse().unwrap());
+        let kernel = ResourceRef::Kernel(ID.parse().unwrap());
         let execution = format!("exe_{}_7", ID.replace('-', ""));
         for (body, wanted) in [
             (

@@ -1,20 +1,20 @@
 //! Who has what, as the engine and its store know it.
 
 use futures_util::future::BoxFuture;
-use himalia_engine::{Engine, EngineError, Principal, SessionOwner, Sought};
+use himalia_engine::{Engine, EngineError, Principal, ResourceRef, SessionOwner};
 use himalia_relay::Peer;
 
 use super::{Directory, Location};
 
 impl Directory for Engine {
-    fn has(&self, principal: &Principal, sought: &Sought) -> bool {
+    fn has(&self, principal: &Principal, sought: &ResourceRef) -> bool {
         Engine::has(self, principal, sought)
     }
 
     fn find<'a>(
         &'a self,
         principal: &'a Principal,
-        sought: &'a Sought,
+        sought: &'a ResourceRef,
     ) -> BoxFuture<'a, Result<Option<Location>, EngineError>> {
         Box::pin(async move {
             let owner = self.session_owner(principal, sought).await?;

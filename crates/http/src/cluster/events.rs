@@ -11,12 +11,12 @@ use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::BytesMut;
 use futures_util::stream;
-use himalia_engine::{Closed, Principal};
+use himalia_engine::{FeedClosed, Principal};
 use http_body_util::BodyExt as _;
 use tower::ServiceExt as _;
 
 use super::forward::{Served, Trip, forward};
-use super::{Cluster, Routes, Sought};
+use super::{Cluster, ResourceRef, Routes};
 use crate::app::App;
 use crate::error::ApiError;
 use crate::v1::{events_end, push};
@@ -39,7 +39,7 @@ const WHOLE_BYTES: usize = 1 << 20;
 pub(super) fn continued(
     cluster: &Cluster,
     principal: &Principal,
-    sought: Sought,
+    sought: ResourceRef,
     trip: Trip,
     response: Response,
 ) -> Response {
@@ -69,7 +69,7 @@ pub(super) async fn open_socket(
     app: &App,
     cluster: &Cluster,
     principal: &Principal,
-    sought: Sought,
+    sought: ResourceRef,
     mut request: Request,
 ) -> Result<Response, ApiError> {
     let asked = push::Asked::new(&mut request)?;
@@ -110,13 +110,13 @@ enum Next {
     Bytes(Bytes),
     /// There are no more.
     End,
-    Closed(Closed),
+    Closed(FeedClosed),
 }
 
 struct Follow {
     cluster: Cluster,
     principal: Principal,
-    sought: Sought,
+    sought: ResourceRef,
     trip: Trip,
     body: Body,
     events: Events,
@@ -128,7 +128,7 @@ struct Follow {
 }
 
 impl Follow {
-    fn new(cluster: &Cluster, principal: &Principal, sought: Sought, trip: Trip, body: Body) -> Self {
+    fn new(cluster: &Cluster, principal: &Principal, sought: ResourceRef, trip: Trip, body: Body) -> Self {
         Self {
             cluster: cluster.clone(),
             principal: principal.clone(),
@@ -156,7 +156,7 @@ impl Follow {
             match self.events.take() {
                 Some(Taken::Events(bytes)) => return Next::Bytes(bytes),
                 // This replica stops: there is no next owner to be asked from here.
-                Some(Taken::Stops) if self.is_here => return Next::Closed(Closed::Draining),
+                Some(Taken::Stops) if self.is_here => return Next::Closed(FeedClosed::Draining),
                 Some(Taken::Stops) => {
                     self.lost = true;
                     continue;
@@ -173,7 +173,7 @@ impl Follow {
                 Some(Err(_)) | None => {
                     if self.events.is_torn() {
                         // The client has a part of an event: it has to come back itself.
-                        return Next::Closed(Closed::Draining);
+                        return Next::Closed(FeedClosed::Draining);
                     }
                     self.lost = true;
                 }
@@ -195,7 +195,7 @@ impl Follow {
         let response = match served {
             Ok(Served::Response(response)) => response,
             Ok(Served::Here(_)) => serve_here(&self.trip, &self.principal).await,
-            Err(_) => return Some(Next::Closed(Closed::Draining)),
+            Err(_) => return Some(Next::Closed(FeedClosed::Draining)),
         };
         match response.status() {
             StatusCode::OK => {
@@ -203,14 +203,14 @@ impl Follow {
                 self.lost = false;
                 None
             }
-            StatusCode::NOT_FOUND | StatusCode::GONE => Some(Next::Closed(Closed::KernelGone)),
-            _ => Some(Next::Closed(Closed::Draining)),
+            StatusCode::NOT_FOUND | StatusCode::GONE => Some(Next::Closed(FeedClosed::KernelGone)),
+            _ => Some(Next::Closed(FeedClosed::Draining)),
         }
     }
 }
 
 impl push::Source for Follow {
-    async fn next(&mut self) -> Result<Option<Vec<Bytes>>, Closed> {
+    async fn next(&mut self) -> Result<Option<Vec<Bytes>>, FeedClosed> {
         loop {
             match Self::next(self).await {
                 Next::End => return Ok(None),
@@ -292,7 +292,7 @@ impl Events {
             let event = self.buffer.get(end..at).unwrap_or_default();
             if let Some(Torn { id }) = self.torn.take() {
                 self.last = id.or(self.last.take());
-            } else if matches!(end_of(event), Some(Closed::Draining)) {
+            } else if matches!(end_of(event), Some(FeedClosed::Draining)) {
                 self.stops = true;
                 break;
             } else if let Some(id) = line(event, b"id: ") {
@@ -352,20 +352,20 @@ fn line<'a>(event: &'a [u8], begin: &[u8]) -> Option<&'a [u8]> {
 }
 
 /// Why a stream ends, if this is its last event.
-fn end_of(event: &[u8]) -> Option<Closed> {
+fn end_of(event: &[u8]) -> Option<FeedClosed> {
     if line(event, b"event: ") != Some(b"end") {
         return None;
     }
     let data = line(event, b"data: ").unwrap_or_default();
     let says = |reason: &str| data.windows(reason.len()).any(|part| part == reason.as_bytes());
     Some(if says("draining") {
-        Closed::Draining
+        FeedClosed::Draining
     } else if says("kernel_gone") {
-        Closed::KernelGone
+        FeedClosed::KernelGone
     } else if says("replaced") {
-        Closed::Replaced
+        FeedClosed::Replaced
     } else {
-        Closed::Storage
+        FeedClosed::Storage
     })
 }
 

@@ -15,7 +15,7 @@ use hyper::body::Frame;
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep};
 
-use super::{Cluster, Location, PAUSE, Relayed, Repeatable, Sought, caller, lost, no_owner};
+use super::{Cluster, Location, PAUSE, Relayed, Repeatable, ResourceRef, caller, lost, no_owner};
 use crate::app::App;
 use crate::body;
 use crate::error::ApiError;
@@ -208,7 +208,7 @@ fn without_token(uri: &Uri) -> Uri {
 pub(super) async fn forward(
     cluster: &Cluster,
     principal: &Principal,
-    sought: &Sought,
+    sought: &ResourceRef,
     trip: &mut Trip,
 ) -> Result<Served, ApiError> {
     let caller = caller(principal)?;

@@ -10,7 +10,7 @@ use super::forward::{Served, Trip, forward};
 use super::served_at::{Named, ServedAt, served_at};
 use super::starts::{self, Hold, StartBody};
 use super::{
-    Cluster, Location, Relayed, Repeatable, Sought, attach, bodies, events, lists, peers, repeatable,
+    Cluster, Location, Relayed, Repeatable, ResourceRef, attach, bodies, events, lists, peers, repeatable,
 };
 use crate::app::App;
 use crate::auth::Caller;
@@ -48,11 +48,11 @@ pub(crate) async fn relay(State(app): State<App>, request: Request, next: Next) 
         _ if relayed => Ok(next.run(request).await),
         ServedAt::Here => Ok(next.run(request).await),
         ServedAt::Keyed(key) => {
-            let sought = Sought::Kernel(e2b_sandbox_of_key(&principal, &key));
+            let sought = ResourceRef::Kernel(e2b_sandbox_of_key(&principal, &key));
             at_name(&app, &cluster, &principal, sought, None, request, next).await
         }
         ServedAt::Run(key) => {
-            let sought = Sought::Run(name_of_run(&principal, &key));
+            let sought = ResourceRef::Run(name_of_run(&principal, &key));
             at_name(&app, &cluster, &principal, sought, None, request, next).await
         }
         ServedAt::Start(StartBody::Session) => at_key(&app, &cluster, &principal, request, next).await,
@@ -87,7 +87,7 @@ pub(crate) async fn relay(State(app): State<App>, request: Request, next: Next) 
 async fn judge(
     cluster: &Cluster,
     principal: &Principal,
-    sought: &Sought,
+    sought: &ResourceRef,
     request: Request,
     next: Next,
 ) -> Result<Response, ApiError> {
@@ -114,7 +114,9 @@ async fn at_named(
         return lists::with_peers(app, cluster, principal, request, next).await;
     }
     let mut start = about.start;
-    let keyed = about.key.map(|key| Sought::Session(name_of_key(principal, &key)));
+    let keyed = about
+        .key
+        .map(|key| ResourceRef::Session(name_of_key(principal, &key)));
     for sought in about.sought.into_iter().chain(keyed) {
         match cluster.locate(principal, &sought, false).await? {
             None => {}
@@ -138,7 +140,7 @@ async fn at_owner(
     cluster: &Cluster,
     principal: &Principal,
     pattern: &str,
-    sought: Sought,
+    sought: ResourceRef,
     request: Request,
     next: Next,
 ) -> Result<Response, ApiError> {
@@ -159,7 +161,7 @@ async fn at_owner(
     }
     if Handshake::is_asked(request.headers()) {
         return match sought {
-            Sought::Kernel(kernel) if pattern.ends_with("/channels") => {
+            ResourceRef::Kernel(kernel) if pattern.ends_with("/channels") => {
                 attach::open(app, cluster, principal, kernel, request).await
             }
             sought => events::open_socket(app, cluster, principal, sought, request).await,
@@ -189,7 +191,7 @@ async fn at_name(
     app: &App,
     cluster: &Cluster,
     principal: &Principal,
-    sought: Sought,
+    sought: ResourceRef,
     start: Option<StartBody>,
     request: Request,
     next: Next,
@@ -207,7 +209,7 @@ async fn start_or_find(
     app: &App,
     cluster: &Cluster,
     principal: &Principal,
-    sought: Sought,
+    sought: ResourceRef,
     start: Option<StartBody>,
     request: Request,
     next: Next,
@@ -240,7 +242,7 @@ async fn send(
     cluster: &Cluster,
     principal: &Principal,
     pattern: &str,
-    sought: Sought,
+    sought: ResourceRef,
     request: Request,
     next: Next,
 ) -> Result<Response, ApiError> {

@@ -7,7 +7,7 @@ use himalia_engine::Principal;
 use himalia_relay::Peer;
 use parking_lot::Mutex;
 
-use super::Sought;
+use super::ResourceRef;
 
 /// How long a location is believed. An owner that has it no longer says so.
 const BELIEVED: Duration = Duration::from_secs(10);
@@ -16,16 +16,16 @@ const MOST: usize = 20_000;
 
 /// Locations by what is looked for, and for which owner, so that no answer depends on what another tenant looked for.
 #[derive(Debug, Default)]
-pub(super) struct Locations(Mutex<HashMap<(String, Sought), (Instant, Peer)>>);
+pub(super) struct Locations(Mutex<HashMap<(String, ResourceRef), (Instant, Peer)>>);
 
 impl Locations {
-    pub(super) fn get(&self, principal: &Principal, sought: &Sought) -> Option<Peer> {
+    pub(super) fn get(&self, principal: &Principal, sought: &ResourceRef) -> Option<Peer> {
         let locations = self.0.lock();
         let (at, peer) = locations.get(&key(principal, sought))?;
         (at.elapsed() < BELIEVED).then(|| peer.clone())
     }
 
-    pub(super) fn set(&self, principal: &Principal, sought: &Sought, peer: Peer) {
+    pub(super) fn set(&self, principal: &Principal, sought: &ResourceRef, peer: Peer) {
         let mut locations = self.0.lock();
         if locations.len() >= MOST {
             locations.clear();
@@ -33,7 +33,7 @@ impl Locations {
         locations.insert(key(principal, sought), (Instant::now(), peer));
     }
 
-    pub(super) fn remove(&self, principal: &Principal, sought: &Sought) {
+    pub(super) fn remove(&self, principal: &Principal, sought: &ResourceRef) {
         self.0.lock().remove(&key(principal, sought));
     }
 
@@ -43,6 +43,6 @@ impl Locations {
     }
 }
 
-fn key(principal: &Principal, sought: &Sought) -> (String, Sought) {
+fn key(principal: &Principal, sought: &ResourceRef) -> (String, ResourceRef) {
     (principal.owner().to_owned(), sought.clone())
 }

@@ -40,7 +40,7 @@ use std::time::Duration;
 
 use axum::Router;
 use futures_util::future::BoxFuture;
-use himalia_engine::{EngineError, Principal, Sought, SpanKind, Traces};
+use himalia_engine::{EngineError, Principal, ResourceRef, SpanKind, Traces};
 use himalia_relay::{Peer, Pool, SendError};
 
 pub(crate) use answers::answer_elsewhere;
@@ -78,13 +78,13 @@ pub enum Location {
 /// Who has what, and which replicas there are.
 pub trait Directory: Debug + Send + Sync + 'static {
     /// Whether this replica has it, as far as that is known without a wait.
-    fn has(&self, principal: &Principal, sought: &Sought) -> bool;
+    fn has(&self, principal: &Principal, sought: &ResourceRef) -> bool;
 
     /// Who has it; `None` where the principal sees nothing of the kind.
     fn find<'a>(
         &'a self,
         principal: &'a Principal,
-        sought: &'a Sought,
+        sought: &'a ResourceRef,
     ) -> BoxFuture<'a, Result<Option<Location>, EngineError>>;
 
     /// The other replicas that have kernels of a template's pool ready, as far as is known, those with the most first, at most `most`.
@@ -174,7 +174,7 @@ impl Cluster {
     async fn locate(
         &self,
         principal: &Principal,
-        sought: &Sought,
+        sought: &ResourceRef,
         again: bool,
     ) -> Result<Option<Location>, EngineError> {
         if self.directory.has(principal, sought) {

@@ -3,7 +3,7 @@
 use axum::http::{HeaderMap, Method, Uri};
 use himalia_engine::{ExecutionId, KernelId, PromptId, uuid_of_run};
 
-use super::Sought;
+use super::ResourceRef;
 use super::starts::StartBody;
 use crate::prefix::decode;
 use crate::{azure, e2b, openai};
@@ -16,7 +16,7 @@ pub(super) enum ServedAt {
     /// At any replica: it starts a session.
     Start(StartBody),
     /// At the owner of what the path names.
-    Owner(Sought),
+    Owner(ResourceRef),
     /// At the owner of the sandbox that a start with this key of E2B's API has made; where it can be started, if there is none.
     Keyed(Vec<u8>),
     /// At the owner of the session of the run with this idempotency key; here, if there is none.
@@ -76,16 +76,16 @@ pub(super) fn served_at(method: &Method, pattern: &str, uri: &Uri, headers: &Hea
         }
         _ if pattern.starts_with("/azure/") => {
             let session = azure::session(uri);
-            return session.map_or(ServedAt::Here, |name| ServedAt::Owner(Sought::Session(name)));
+            return session.map_or(ServedAt::Here, |name| ServedAt::Owner(ResourceRef::Session(name)));
         }
         _ if pattern.starts_with("/openai/") => {
             let session = openai::session(path);
-            return session.map_or(ServedAt::Here, |id| ServedAt::Owner(Sought::Session(id)));
+            return session.map_or(ServedAt::Here, |id| ServedAt::Owner(ResourceRef::Session(id)));
         }
         _ if pattern.starts_with("/e2b/") => return at_e2b(method, path, headers),
         _ => {}
     }
-    let sought = |start: &str, make: fn(String) -> Option<Sought>| {
+    let sought = |start: &str, make: fn(String) -> Option<ResourceRef>| {
         let (before, _) = start.rsplit_once('/')?;
         let inner = pattern == start || pattern.strip_prefix(start)?.starts_with('/');
         let text = path.strip_prefix(before)?.strip_prefix('/')?.split('/').next()?;
@@ -93,14 +93,18 @@ pub(super) fn served_at(method: &Method, pattern: &str, uri: &Uri, headers: &Hea
         inner.then(|| make(text)).flatten()
     };
     let found = sought("/api/kernels/{kernel_id}", |id| {
-        id.parse().ok().map(Sought::Kernel)
+        id.parse().ok().map(ResourceRef::Kernel)
     })
     .or_else(|| {
         sought("/api/sessions/{session_id}", |id| {
-            id.parse().ok().map(Sought::JupyterSession)
+            id.parse().ok().map(ResourceRef::JupyterSession)
         })
     })
-    .or_else(|| sought("/v1/sessions/{session_id}", |text| Some(Sought::Session(text))))
+    .or_else(|| {
+        sought("/v1/sessions/{session_id}", |text| {
+            Some(ResourceRef::Session(text))
+        })
+    })
     .or_else(|| sought("/v1/executions/{execution_id}", |id| execution(&id)))
     .or_else(|| sought("/v1/prompts/{prompt_id}", |id| prompt(&id)))
     .or_else(|| sought("/v1/runs/{run_id}", |id| run(&id)));
@@ -116,24 +120,24 @@ fn at_e2b(method: &Method, path: &str, headers: &HeaderMap) -> ServedAt {
         return ServedAt::Keyed(key);
     }
     let sandbox = e2b::sandbox(path, headers);
-    sandbox.map_or(ServedAt::Here, |id| ServedAt::Owner(Sought::Session(id)))
+    sandbox.map_or(ServedAt::Here, |id| ServedAt::Owner(ResourceRef::Session(id)))
 }
 
 /// An execution is where its kernel is.
-pub(super) fn execution(id: &str) -> Option<Sought> {
+pub(super) fn execution(id: &str) -> Option<ResourceRef> {
     let id: ExecutionId = id.parse().ok()?;
-    Some(Sought::Kernel(id.kernel))
+    Some(ResourceRef::Kernel(id.kernel))
 }
 
 /// A prompt is where its kernel is; that of a step is at all replicas.
-pub(super) fn prompt(id: &str) -> Option<Sought> {
+pub(super) fn prompt(id: &str) -> Option<ResourceRef> {
     let id: PromptId = id.parse().ok()?;
-    Some(Sought::Kernel(id.kernel))
+    Some(ResourceRef::Kernel(id.kernel))
 }
 
 /// A run of a skill is where its session is; all replicas have the rows of the others.
-fn run(id: &str) -> Option<Sought> {
-    uuid_of_run(id).map(|id| Sought::Kernel(KernelId(id)))
+fn run(id: &str) -> Option<ResourceRef> {
+    uuid_of_run(id).map(|id| ResourceRef::Kernel(KernelId(id)))
 }
 
 #[cfg(test)]
@@ -281,7 +285,7 @@ mod tests {
         );
         assert_eq!(
             at(Method::POST, "/e2b/sandboxes/a/fork"),
-            ServedAt::Owner(Sought::Session("a".into()))
+            ServedAt::Owner(ResourceRef::Session("a".into()))
         );
     }
 
@@ -295,21 +299,21 @@ mod tests {
                 "/v1/sessions/{session_id}/files/{*path}",
                 "/v1/sessions/my%20eda/files/a/b"
             ),
-            ServedAt::Owner(Sought::Session("my eda".into()))
+            ServedAt::Owner(ResourceRef::Session("my eda".into()))
         );
         assert_eq!(
             get(
                 "/api/kernels/{kernel_id}/channels",
                 &format!("/api/kernels/{ID}/channels")
             ),
-            ServedAt::Owner(Sought::Kernel(ID.parse().unwrap()))
+            ServedAt::Owner(ResourceRef::Kernel(ID.parse().unwrap()))
         );
         assert_eq!(
             get(
                 "/v1/executions/{execution_id}/events",
                 &format!("/v1/executions/exe_{}_7/events", ID.replace('-', ""))
             ),
-            ServedAt::Owner(Sought::Kernel(ID.parse().unwrap()))
+            ServedAt::Owner(ResourceRef::Kernel(ID.parse().unwrap()))
         );
         assert_eq!(get("/api/kernels/{kernel_id}", "/api/kernels/x"), ServedAt::Here);
     }

@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use tokio::time::timeout;
 
 use super::forward::{Trip, received};
-use super::{Cluster, Relayed, Sought, caller, lost};
+use super::{Cluster, Relayed, ResourceRef, caller, lost};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::body;
@@ -100,7 +100,7 @@ pub(super) async fn keyed(
     app: &App,
     principal: &Principal,
     request: Request,
-) -> Result<(Option<Sought>, Request), ApiError> {
+) -> Result<(Option<ResourceRef>, Request), ApiError> {
     #[derive(Default, Deserialize)]
     struct Members {
         name: Option<String>,
@@ -114,7 +114,7 @@ pub(super) async fn keyed(
     let key = members.idempotency_key.or(header);
     let name = key.map(|key| members.name.unwrap_or_else(|| name_of_key(principal, &key)));
     Ok((
-        name.map(Sought::Session),
+        name.map(ResourceRef::Session),
         Request::from_parts(parts, Body::from(bytes)),
     ))
 }

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use himalia_engine::{Engine, EngineError, Held, Principal};
+use himalia_engine::{Engine, EngineError, HeldShare, Principal};
 use parking_lot::Mutex;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::CancellationToken;
@@ -35,7 +35,7 @@ pub(super) struct Inner {
     /// Whose its latest request was, and by what that was known.
     shown: Mutex<Option<(Principal, Shown)>>,
     /// What it counts as, once it is admitted.
-    held: Mutex<Option<Held>>,
+    held: Mutex<Option<HeldShare>>,
     _permit: OwnedSemaphorePermit,
 }
 
@@ -84,7 +84,7 @@ impl Peer {
         Ok(())
     }
 
-    fn hold(&self, engine: &Engine, principal: &Principal) -> Result<Held, EngineError> {
+    fn hold(&self, engine: &Engine, principal: &Principal) -> Result<HeldShare, EngineError> {
         let operator = Principal::operator();
         engine.hold_connection(principal).or_else(|error| {
             let owner = match &error {

@@ -7,7 +7,7 @@ use axum::body::Body;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use himalia_engine::Held;
+use himalia_engine::HeldShare;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
@@ -145,7 +145,7 @@ impl<T: Serialize> Made<T> {
     }
 
     /// Counts as memory of a principal until it is sent.
-    pub(crate) fn held(value: &T, held: Held) -> Result<Self, ApiError> {
+    pub(crate) fn held(value: &T, held: HeldShare) -> Result<Self, ApiError> {
         Ok(Self::of(held.keep(etag::body(value)?)))
     }
 

@@ -11,7 +11,7 @@ use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_util::stream;
-use himalia_engine::{Closed, Event, EventFeed, KernelId};
+use himalia_engine::{Event, EventFeed, FeedClosed, KernelId};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -112,7 +112,7 @@ struct Records {
 }
 
 impl push::Source for Records {
-    async fn next(&mut self) -> Result<Option<Vec<Bytes>>, Closed> {
+    async fn next(&mut self) -> Result<Option<Vec<Bytes>>, FeedClosed> {
         let (kernel, buffers) = (self.kernel, self.buffers);
         let object = |event: &Event| {
             let mut out = Vec::new();

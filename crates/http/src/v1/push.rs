@@ -12,7 +12,7 @@ use axum::extract::{FromRequest, Request};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use himalia_engine::Closed;
+use himalia_engine::FeedClosed;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 use tokio_util::sync::CancellationToken;
 
@@ -31,7 +31,7 @@ const PING_BYTES: u64 = 2;
 /// Where events come from.
 pub(crate) trait Source: Send + 'static {
     /// The next ones as JSON, at least one; `None` after the last one. Waits while there is none. Cancel-safe.
-    fn next(&mut self) -> impl Future<Output = Result<Option<Vec<Bytes>>, Closed>> + Send;
+    fn next(&mut self) -> impl Future<Output = Result<Option<Vec<Bytes>>, FeedClosed>> + Send;
 }
 
 /// Whether a request asks for a WebSocket in place of a stream, rightly.

@@ -5,8 +5,8 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::{Path, State};
 use himalia_engine::{
-    DeliveriesOf, MAX_CALLBACK_URL, MAX_CRON_BYTES, MAX_TRIGGER_NAME, Missed, NewTrigger, Overlap, RunTarget,
-    Times, TriggerChange, TriggerInfo, TriggerKind, from_micros,
+    DeliveriesOf, MAX_CALLBACK_URL, MAX_CRON_BYTES, MAX_TRIGGER_NAME, MissedPolicy, NewTrigger, Overlap,
+    RunTarget, Times, TriggerChange, TriggerInfo, TriggerKind, from_micros,
 };
 use himalia_wire::build::timestamp;
 use schemars::JsonSchema;
@@ -48,7 +48,7 @@ pub(crate) struct Wanted {
     timeout_s: Option<Whole<1, TIMEOUT_MOST>>,
     /// What becomes of due times that no gateway saw within a minute; default `run_once`.
     #[serde(default)]
-    missed: Missed,
+    missed: MissedPolicy,
     /// What becomes of a due time while an earlier run is in progress; default `skip`.
     #[serde(default)]
     overlap: Overlap,
@@ -90,7 +90,7 @@ pub(crate) struct Changed {
     /// Empty: that of the skill, or the default kernelspec.
     template: Option<String>,
     timeout_s: Option<Whole<1, TIMEOUT_MOST>>,
-    missed: Option<Missed>,
+    missed: Option<MissedPolicy>,
     overlap: Option<Overlap>,
     enabled: Option<bool>,
 }
@@ -127,7 +127,7 @@ pub(crate) struct Schedule {
     inputs: Map<String, Value>,
     template: Option<String>,
     timeout_s: Option<u64>,
-    missed: Missed,
+    missed: MissedPolicy,
     overlap: Overlap,
     enabled: bool,
     /// Where the result of each run is posted: scheme, host and port. The rest of the URL can be a secret, and is not shown.
@@ -149,7 +149,7 @@ impl Schedule {
         let times = info.times.unwrap_or_else(|| Times {
             cron: String::new(),
             time_zone: String::new(),
-            missed: Missed::default(),
+            missed: MissedPolicy::default(),
             overlap: Overlap::default(),
         });
         Ok(Self {

@@ -17,7 +17,7 @@ use axum::http::{HeaderValue, header};
 use axum::response::Response;
 use bytes::Bytes;
 use futures_util::Stream;
-use himalia_engine::{Closed, Event, KernelId};
+use himalia_engine::{Event, FeedClosed, KernelId};
 use tokio_util::sync::CancellationToken;
 
 use super::record;
@@ -56,12 +56,12 @@ impl Waiting {
     /// What a feed gives next; `None` when it is time for a sign of life.
     pub(super) async fn next<T>(
         &self,
-        next: impl Future<Output = Result<T, Closed>>,
-    ) -> Option<Result<T, Closed>> {
+        next: impl Future<Output = Result<T, FeedClosed>>,
+    ) -> Option<Result<T, FeedClosed>> {
         let shutdown = pin!(self.shutdown.cancelled());
         tokio::select! {
             biased;
-            () = shutdown => Some(Err(Closed::Draining)),
+            () = shutdown => Some(Err(FeedClosed::Draining)),
             next = tokio::time::timeout(self.keep_alive, next) => next.ok(),
         }
     }
@@ -76,17 +76,17 @@ pub(super) fn write(out: &mut Vec<u8>, kernel: KernelId, event: &Event, buffers:
 }
 
 /// The last event of a stream that ends; it has no id, so that the position stays.
-pub(crate) fn end(closed: &Closed) -> Bytes {
+pub(crate) fn end(closed: &FeedClosed) -> Bytes {
     let reason = end_reason(closed);
     format!("event: end\ndata: {{\"reason\":\"{reason}\"}}\n\n").into()
 }
 
 /// Why a stream ends, in a stable word.
-pub(super) fn end_reason(closed: &Closed) -> &'static str {
+pub(super) fn end_reason(closed: &FeedClosed) -> &'static str {
     match closed {
-        Closed::KernelGone => "kernel_gone",
-        Closed::Draining => "draining",
-        Closed::Replaced => "replaced",
+        FeedClosed::KernelGone => "kernel_gone",
+        FeedClosed::Draining => "draining",
+        FeedClosed::Replaced => "replaced",
         _ => "storage",
     }
 }

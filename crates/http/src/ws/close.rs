@@ -17,7 +17,7 @@
 
 use std::borrow::Cow;
 
-use himalia_engine::Closed;
+use himalia_engine::FeedClosed;
 
 /// A close code with its reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,11 +36,11 @@ impl Close {
     }
 
     /// For the end of a feed.
-    pub(crate) fn of(closed: &Closed) -> Self {
+    pub(crate) fn of(closed: &FeedClosed) -> Self {
         match closed {
-            Closed::KernelGone => Self::kernel_gone(),
-            Closed::Draining => Self::draining(),
-            Closed::Replaced => Self::replaced(),
+            FeedClosed::KernelGone => Self::kernel_gone(),
+            FeedClosed::Draining => Self::draining(),
+            FeedClosed::Replaced => Self::replaced(),
             _ => Self::internal(),
         }
     }

@@ -11,7 +11,7 @@ use axum::body::Body;
 use axum::http::{Request, Response};
 use futures_util::future::BoxFuture;
 use himalia_engine::{
-    Drain, Engine, EngineConfig, EngineError, PoolConfig, PoolStatus, Principal, Sought, Template,
+    Drain, Engine, EngineConfig, EngineError, PoolConfig, PoolStatus, Principal, ResourceRef, Template,
 };
 use himalia_http::{Cluster, Directory, HttpConfig, Listeners, Location, Mounted, Peers, serve};
 use himalia_relay::{Authority, Peer, Pool};
@@ -53,10 +53,10 @@ struct View {
 }
 
 impl View {
-    async fn has(engine: &Engine, principal: &Principal, sought: &Sought) -> bool {
+    async fn has(engine: &Engine, principal: &Principal, sought: &ResourceRef) -> bool {
         match sought {
-            Sought::JupyterSession(id) => engine.session(principal, *id).await.is_ok(),
-            Sought::JupyterPath(path) => {
+            ResourceRef::JupyterSession(id) => engine.session(principal, *id).await.is_ok(),
+            ResourceRef::JupyterPath(path) => {
                 let sessions = engine.sessions(principal).await.unwrap_or_default();
                 sessions.iter().any(|session| session.path == *path)
             }
@@ -66,14 +66,14 @@ impl View {
 }
 
 impl Directory for View {
-    fn has(&self, principal: &Principal, sought: &Sought) -> bool {
+    fn has(&self, principal: &Principal, sought: &ResourceRef) -> bool {
         !self.board.hides(&self.replica) && self.engine.has(principal, sought)
     }
 
     fn find<'a>(
         &'a self,
         principal: &'a Principal,
-        sought: &'a Sought,
+        sought: &'a ResourceRef,
     ) -> BoxFuture<'a, Result<Option<Location>, EngineError>> {
         Box::pin(async move {
             let all = self.board.replicas.lock().clone();

@@ -17,7 +17,7 @@ const LOAD: u16 = 0x20;
 const JUMP_EQUAL: u16 = 0x15;
 const JUMP_GREATER: u16 = 0x25;
 const RETURN: u16 = 0x06;
-/// Where the number of the call is in the call's data (`struct seccomp_data`).
+/// Offset of the call's number in its data (`struct seccomp_data`).
 const NUMBER_OFFSET: u32 = 0;
 
 /// Architectures that the list is kept for.
@@ -61,7 +61,7 @@ impl Arch {
     }
 }
 
-/// Why there is no filter: a mistake in the list.
+/// Reason why there is no filter: a mistake in the list.
 #[derive(Debug, thiserror::Error)]
 pub enum FilterError {
     /// A name that the architecture does not have.

@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::Stdio;
 
-use himalia_jail::{Failure, Resize, Resized, Step, TmpfsSize};
+use himalia_jail::{Failure, Resize, ResizeReply, Step, TmpfsSize};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::support::{Caller, Jail, plan};
@@ -30,7 +30,7 @@ import os, sys
 os.dup2(os.pidfd_open(int(sys.argv[1])), 4)
 os.execv(sys.argv[2], sys.argv[2:])";
 
-fn resize(jail: &Jail, caller: Caller, pid: u32, sizes: &[(&str, u64)]) -> Result<Resized, Failure> {
+fn resize(jail: &Jail, caller: Caller, pid: u32, sizes: &[(&str, u64)]) -> Result<ResizeReply, Failure> {
     let wanted = Resize {
         tmpfs: sizes
             .iter()
@@ -66,7 +66,7 @@ fn file_systems_in_memory_grow_and_shrink() {
         let pid = run.answer.as_ref().unwrap().pid;
         assert_eq!(run.byte(), b'.');
         let done = resize(&jail, *caller, pid, &[("/session", 12 << 20), ("/tmp", 3 << 20)]);
-        assert_eq!(done, Ok(Resized { resized: 2 }), "{caller:?}");
+        assert_eq!(done, Ok(ResizeReply { resized: 2 }), "{caller:?}");
         kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), Signal::USR1).unwrap();
         // ENOSPC at the new sizes; both had 8 MiB.
         assert_eq!(run.rest(), "/session 28 12\n/tmp 28 3\n", "{caller:?}");

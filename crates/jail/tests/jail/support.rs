@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use himalia_jail::{Device, ExecPlan, Failure, HostIds, Mount, Plan, Program, Started};
+use himalia_jail::{Device, ExecPlan, ExecReply, Failure, HostIds, Mount, Plan, Program};
 use serde_json::Value;
 
 /// Prints what a process sees and may do, as JSON.
@@ -117,7 +117,7 @@ impl Jail {
 
 /// A sandbox that was asked for.
 pub(crate) struct Run {
-    pub(crate) answer: Result<Started, Failure>,
+    pub(crate) answer: Result<ExecReply, Failure>,
     output: std::process::ChildStderr,
 }
 

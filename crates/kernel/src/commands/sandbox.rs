@@ -1,7 +1,7 @@
 //! Claim, fork, additional links and file streams: what else a caller has the kernel or its sandbox do.
 
 use himalia_shim_protocol::{
-    AddLink, Bound, Command as ShimCommand, Fork, ForkFailed, Forked, LinkAdded, Open,
+    AddLink, Bound, Command as ShimCommand, Fork, ForkFailed, KernelForked, LinkAdded, Open,
 };
 
 use crate::core::Core;
@@ -42,7 +42,7 @@ impl Core {
         Ok(false)
     }
 
-    pub(crate) fn forked(&mut self, forked: Forked, out: &mut Vec<Effect>) {
+    pub(crate) fn forked(&mut self, forked: KernelForked, out: &mut Vec<Effect>) {
         let branch = WaitCondition::Branch(forked.request);
         self.answer(branch, &Ok(Answer::Forked(Box::new(forked))), out);
     }

@@ -38,7 +38,7 @@ use control::DueAction;
 use progress::{Ends, RESTART, VERDICT_WAIT};
 use queue::{Executions, KeyLookup};
 use queued::QueuedExecution;
-use records::{End, Replaced, StopReason, Submission};
+use records::{End, ReplacedExecution, StopReason, Submission};
 
 /// Time that the first execution waits for a kernel that does not answer, in microseconds; then it is sent all the same.
 const READY_WAIT: u64 = 60_000_000;
@@ -135,7 +135,7 @@ impl Core {
 
     fn send_execution(&mut self, queued: QueuedExecution) {
         let before = self.life.replaced(self.executions.last_incarnation());
-        let replaced = before.map(|before| Replaced {
+        let replaced = before.map(|before| ReplacedExecution {
             variables_lost: self.names.of(before.incarnation),
             ..before
         });

@@ -7,7 +7,7 @@ use super::names::Names;
 use super::observed::Observation;
 use super::queue::{Executions, UnwrittenSubmission};
 use super::queued::QueuedExecution;
-use super::records::{End, ExecutionRecord, Replaced, Submission, owner_of};
+use super::records::{End, ExecutionRecord, ReplacedExecution, Submission, owner_of};
 use crate::event::{Answer, CommandError, Effect, Request};
 use crate::log::Log;
 use crate::trace::{self, Step};
@@ -113,7 +113,7 @@ impl Executions {
         &mut self,
         mut queued: QueuedExecution,
         incarnation: u32,
-        replaced: Option<Replaced>,
+        replaced: Option<ReplacedExecution>,
         ends: &mut Ends<'_>,
     ) -> Request {
         queued.attempts += 1;

@@ -11,7 +11,7 @@ use super::brief::{Brief, title};
 use super::records::{End, Submission, owner_of};
 use crate::event::Request;
 use crate::requests::kind::RequestKind;
-use crate::trace::{self, Traced};
+use crate::trace::{self, TracedRequest};
 
 /// `header.session` of the requests. Unlike the engine's own, what they cause is shown to all clients.
 pub(super) const EXECUTION_SESSION: &str = "himalia-execution";
@@ -105,7 +105,7 @@ impl QueuedExecution {
         let mut parts = build::message(EXECUTION_SESSION, "execute_request", None, &content);
         let caller = submission.trace.filter(TraceContext::is_sampled);
         let trace = caller.map(|caller| {
-            Box::new(Traced::of_execution(
+            Box::new(TracedRequest::of_execution(
                 trace::of_execution(caller, self.seq),
                 self.attempts,
             ))

@@ -191,7 +191,7 @@ impl SandboxLoss {
 
 /// The previous kernel process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Replaced {
+pub struct ReplacedExecution {
     /// Number of the process. Variables of executions in it are gone.
     pub incarnation: u32,
     /// Reason of its end, if that is known.
@@ -228,7 +228,7 @@ pub enum ExecutionRecord {
         /// Times that it was sent, this one included.
         attempt: u32,
         /// The process before, if this is the first execution in a new one.
-        replaced: Option<Replaced>,
+        replaced: Option<ReplacedExecution>,
     },
     /// It is being interrupted.
     Stopping { reason: StopReason },

@@ -1,7 +1,7 @@
 //! Native executions in the state machine, one thing after the other: their queue, and what it survives.
 
 use himalia_model::DiskUse;
-use himalia_shim_protocol::{Event as ShimEvent, Lane, RefusalKind, Refused, RequestId, ToGateway};
+use himalia_shim_protocol::{Event as ShimEvent, Lane, RefusalKind, RequestId, RequestRefused, ToGateway};
 
 use super::records::{End, execution_of};
 use crate::event::{CommandError, Event};
@@ -101,7 +101,7 @@ fn a_refused_request_goes_back_to_its_queue() {
     let a = play.execute("a");
     let refuse = |play: &mut Play, kind| {
         let number = play.sent().last().unwrap().2;
-        play.bench.event(ShimEvent::Refused(Refused {
+        play.bench.event(ShimEvent::Refused(RequestRefused {
             request: RequestId { epoch: 1, number },
             lane: Lane::Data,
             kind,
@@ -130,7 +130,7 @@ fn what_was_on_its_way_when_the_process_ended_is_decided_by_the_shim() {
             "the shim has not said what it did"
         );
         if refused {
-            play.bench.event(ShimEvent::Refused(Refused {
+            play.bench.event(ShimEvent::Refused(RequestRefused {
                 request: RequestId { epoch: 1, number },
                 lane: Lane::Data,
                 kind: RefusalKind::NotRunning,

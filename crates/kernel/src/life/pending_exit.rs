@@ -1,6 +1,6 @@
 //! A process that has ended, while its last output, or the cause of its death, is still to come.
 
-use himalia_shim_protocol::{Cause, Exited};
+use himalia_shim_protocol::{Cause, KernelExited};
 
 use super::records::StopBy;
 
@@ -16,7 +16,7 @@ const SIGKILL: i32 = 9;
 /// The end of a process that is not dealt with yet.
 #[derive(Debug)]
 pub(super) struct PendingExit {
-    pub(super) exited: Exited,
+    pub(super) exited: KernelExited,
     /// Until when its output is waited for, monotonic.
     pub(super) deadline: u64,
     /// The stop that it belongs to is complete.
@@ -28,7 +28,7 @@ pub(super) struct PendingExit {
 }
 
 impl PendingExit {
-    pub(super) fn new(exited: Exited, mono: u64) -> Self {
+    pub(super) fn new(exited: KernelExited, mono: u64) -> Self {
         let is_oom = exited.out_of_memory && is_killed(&exited);
         Self {
             exited,
@@ -54,12 +54,12 @@ impl PendingExit {
     }
 }
 
-fn is_killed(exited: &Exited) -> bool {
+fn is_killed(exited: &KernelExited) -> bool {
     !exited.asked && exited.cause == (Cause::Signal { signal: SIGKILL })
 }
 
 /// Text of a cause of death.
-fn cause_text(exited: &Exited) -> String {
+fn cause_text(exited: &KernelExited) -> String {
     let mut text = match exited.cause {
         Cause::Exit { code } => format!("exit({code})"),
         Cause::Signal { signal } => format!("signal({signal})"),
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     fn exit(signal: i32, asked: bool) -> PendingExit {
-        let exited = Exited {
+        let exited = KernelExited {
             incarnation: 1,
             pid: 7,
             cause: Cause::Signal { signal },

@@ -4,7 +4,7 @@
 //! is followed by the next process (`process_crashed`), or there were too many and the kernel is dead (`kernel_died`): a
 //! caller can start it again. What was asked for ends the kernel (`end_kernel`).
 
-use himalia_shim_protocol::{Command as ShimCommand, Exited, Lane, Stop};
+use himalia_shim_protocol::{Command as ShimCommand, KernelExited, Lane, Stop};
 
 use super::phase::Phase;
 use super::records::{ENDED_FROM_OUTSIDE, LifecycleRecord, StopBy};
@@ -14,7 +14,7 @@ use crate::executions::progress::RESTART;
 
 impl Core {
     /// A process has ended.
-    pub(crate) fn exited(&mut self, exited: Exited, out: &mut Vec<Effect>) {
+    pub(crate) fn exited(&mut self, exited: KernelExited, out: &mut Vec<Effect>) {
         if exited.incarnation < self.life.incarnation {
             return;
         }

@@ -1,7 +1,7 @@
 //! Lifecycle records: events of the shim and decisions of the engine, as JSON bodies.
 
 use himalia_model::Unanswered;
-use himalia_shim_protocol::{Event as ShimEvent, Exited, Stopped};
+use himalia_shim_protocol::{Event as ShimEvent, KernelExited, KernelStopped};
 use serde::{Deserialize, Serialize};
 
 use crate::executions::records::SandboxLoss;
@@ -19,7 +19,7 @@ pub(crate) enum StopBy {
 
 impl StopBy {
     /// Without a request it was not a gateway that asked the shim.
-    pub(crate) fn of(stopped: &Stopped) -> Self {
+    pub(crate) fn of(stopped: &KernelStopped) -> Self {
         if stopped.request.is_some() {
             Self::Gateway
         } else {
@@ -40,7 +40,7 @@ pub(crate) enum LifecycleRecord {
     /// A process could not be started.
     StartFailed { reason: String },
     /// A process ended.
-    Exited(Exited),
+    Exited(KernelExited),
     /// A stop is complete.
     Stopped { killed: u32, left: u32, by: StopBy },
     /// The shim took a request and did not do it, and will not. `record` is the number of the request's record, 0 if it
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn records_come_back() {
-        let exited = Exited {
+        let exited = KernelExited {
             incarnation: 2,
             pid: 7,
             cause: Cause::Signal { signal: 9 },

@@ -1,6 +1,6 @@
 //! A kernel's life in its checkpoint and in its lifecycle records.
 
-use himalia_shim_protocol::Exited;
+use himalia_shim_protocol::KernelExited;
 use serde::{Deserialize, Serialize};
 
 use super::pending_exit::PendingExit;
@@ -21,7 +21,7 @@ pub(crate) struct LifeCheckpoint {
     crashes: u32,
     asked_to_end: bool,
     reason: Option<String>,
-    exit: Option<Exited>,
+    exit: Option<KernelExited>,
     /// The stop that `exit` belongs to is complete.
     stopped: bool,
     /// It was not asked for by a gateway.

@@ -1,7 +1,7 @@
 //! A process starts, or could not be started; the engine starts the next one.
 
 use himalia_model::ExecutionState;
-use himalia_shim_protocol::{Command as ShimCommand, RequestId, StartFailed, Started, Stop};
+use himalia_shim_protocol::{Command as ShimCommand, KernelStarted, RequestId, StartFailed, Stop};
 
 use super::phase::Phase;
 use super::records::LifecycleRecord;
@@ -12,7 +12,7 @@ use crate::requests::kind::RequestKind;
 
 impl Core {
     /// A process has started.
-    pub(crate) fn started(&mut self, started: &Started, out: &mut Vec<Effect>) {
+    pub(crate) fn started(&mut self, started: &KernelStarted, out: &mut Vec<Effect>) {
         if started.incarnation <= self.life.incarnation {
             return;
         }

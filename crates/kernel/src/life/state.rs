@@ -1,13 +1,13 @@
 //! Process and phase of a kernel: facts and transitions, without consequences for other parts.
 
-use himalia_shim_protocol::{Exited, KernelState, RequestId};
+use himalia_shim_protocol::{KernelExited, KernelState, RequestId};
 
 use super::pending_exit::{MEMORY_WAIT, PendingExit};
 use super::phase::Phase;
 use super::records::StopBy;
 use super::waiters::Waiters;
 use crate::event::Effect;
-use crate::executions::records::{Replaced, SandboxLoss};
+use crate::executions::records::{ReplacedExecution, SandboxLoss};
 
 /// A restart by the engine resets its count after a process lived this long (jupyter's `stable_start_time`), micros.
 const STABLE: u64 = 10_000_000;
@@ -228,7 +228,7 @@ impl Life {
     }
 
     /// A process has ended. `true` if it is to be found out whether it ran out of memory.
-    pub(super) fn exited(&mut self, exited: Exited, mono: u64) -> bool {
+    pub(super) fn exited(&mut self, exited: KernelExited, mono: u64) -> bool {
         self.reported = (KernelState::Exited, exited.incarnation);
         let mut exit = PendingExit::new(exited, mono);
         let lives = matches!(self.phase, Phase::Running | Phase::Starting) && !self.asked_to_end;
@@ -327,10 +327,10 @@ impl Life {
 
     /// The process before, for the first execution in a new one: what was lost with a sandbox is said once. `last` is the
     /// process that the latest execution was sent to, 0 = none was.
-    pub(crate) fn replaced(&mut self, last: u32) -> Option<Replaced> {
+    pub(crate) fn replaced(&mut self, last: u32) -> Option<ReplacedExecution> {
         let sandbox_lost = self.loss.take();
         let replaced = last != 0 && last != self.incarnation || sandbox_lost.is_some();
-        replaced.then(|| Replaced {
+        replaced.then(|| ReplacedExecution {
             // Of a session that has run nothing its last process counts.
             incarnation: if last == 0 { self.processes_before } else { last },
             cause: self

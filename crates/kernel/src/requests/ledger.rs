@@ -13,7 +13,7 @@ use himalia_wire::Channel;
 
 use super::kind::{RequestKind, lane_of};
 use crate::event::Request;
-use crate::trace::Way;
+use crate::trace::RequestTiming;
 
 /// Requests that are kept; beyond it the oldest one that is not an unanswered `execute_request` is forgotten.
 pub(crate) const MAX_OPEN: usize = 4096;
@@ -45,7 +45,7 @@ pub(crate) struct Entry {
     /// A later one of its channel was answered before.
     pub(crate) overtaken: bool,
     /// Place of the request in its trace, if it is traced. Not kept in checkpoints.
-    pub(crate) way: Option<Box<Way>>,
+    pub(crate) way: Option<Box<RequestTiming>>,
 }
 
 impl Entry {
@@ -69,7 +69,7 @@ impl Entry {
             idle: false,
             busy: false,
             overtaken: false,
-            way: trace.as_ref().map(|trace| Box::new(Way::new(**trace))),
+            way: trace.as_ref().map(|trace| Box::new(RequestTiming::new(**trace))),
         }
     }
 
@@ -105,7 +105,7 @@ pub(crate) struct Ledger {
     /// Open ones that are traced and that the shim has not accepted.
     unaccepted_ways: usize,
     /// Traces of requests that have ended, and whether they were lost.
-    ended_ways: Vec<(Box<Way>, bool)>,
+    ended_ways: Vec<(Box<RequestTiming>, bool)>,
 }
 
 impl Entry {
@@ -293,7 +293,7 @@ impl Ledger {
     }
 
     /// Trace of an open request.
-    pub(crate) fn way(&mut self, id: RequestId) -> Option<&mut Way> {
+    pub(crate) fn way(&mut self, id: RequestId) -> Option<&mut RequestTiming> {
         self.open.get_mut(&id)?.way.as_deref_mut()
     }
 
@@ -314,7 +314,7 @@ impl Ledger {
     }
 
     /// Traced requests that have ended since the last call, and whether they were lost.
-    pub(crate) fn take_ended_ways(&mut self) -> Vec<(Box<Way>, bool)> {
+    pub(crate) fn take_ended_ways(&mut self) -> Vec<(Box<RequestTiming>, bool)> {
         std::mem::take(&mut self.ended_ways)
     }
 

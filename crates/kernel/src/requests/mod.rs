@@ -9,7 +9,7 @@
 //! | The disk refuses its record: it waits again | `take_back`, here |
 //! | The shim refuses it: it is sent again, or ends | [`refusal`] |
 //! | Reply and idle come: `messages.rs` asks which request they are for | [`kind`], [`ledger`], [`parent`] |
-//! | Its process, its sandbox or its gateway ends before | [`state`], [`carried`], [`lost`] |
+//! | Its process, its sandbox or its gateway ends before | [`state`], [`carried`], [`lost`], [`lost_answers`] |
 //! | The next gateway reads it from the journal | [`checkpoint`], [`recovery`] |
 //!
 //! [`state::Requests`] knows where each of them is; what is here connects it with journal and link.
@@ -22,6 +22,7 @@ pub(super) mod checkpoint;
 pub(super) mod kind;
 pub(super) mod ledger;
 mod lost;
+mod lost_answers;
 mod parent;
 mod recovery;
 mod refusal;

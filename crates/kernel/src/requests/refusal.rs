@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use himalia_journal::Record;
-use himalia_shim_protocol::{Lane, RefusalKind, Refused};
+use himalia_shim_protocol::{Lane, RefusalKind, RequestRefused};
 
 use super::carried::{CarriedRequest, held_again};
 use super::kind::RequestKind;
@@ -20,7 +20,7 @@ use crate::life::records::LifecycleRecord;
 impl Core {
     /// Number of the record of a refused message, 0 if it is not known, and whether it is sent again. An order never is:
     /// its caller is notified.
-    pub(crate) fn judge_refusal(&self, refused: &Refused) -> (u64, bool) {
+    pub(crate) fn judge_refusal(&self, refused: &RequestRefused) -> (u64, bool) {
         let Some(entry) = self.requests.ledger.refusable(refused.request) else {
             return (0, false);
         };
@@ -36,7 +36,7 @@ impl Core {
         (entry.seq, again)
     }
 
-    pub(crate) fn refused(&mut self, refused: &Refused, again: bool, out: &mut Vec<Effect>) {
+    pub(crate) fn refused(&mut self, refused: &RequestRefused, again: bool, out: &mut Vec<Effect>) {
         let id = refused.request;
         tracing::info!(reason = %refused.reason, again, "the shim refused a request");
         let error = CommandError::Refused(refused.reason.clone());

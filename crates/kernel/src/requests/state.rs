@@ -16,7 +16,7 @@ use super::parent::IopubParent;
 use super::secrets;
 use crate::event::Request;
 use crate::shim::outbox::Outbox;
-use crate::trace::Way;
+use crate::trace::RequestTiming;
 
 /// The message by which a kernel asks for input.
 const INPUT_REQUEST: &str = "input_request";
@@ -165,7 +165,7 @@ impl Requests {
     }
 
     /// Traced requests that have ended since the last call, and whether they were lost.
-    pub(crate) fn take_ended_ways(&mut self) -> Vec<(Box<Way>, bool)> {
+    pub(crate) fn take_ended_ways(&mut self) -> Vec<(Box<RequestTiming>, bool)> {
         self.ledger.take_ended_ways()
     }
 

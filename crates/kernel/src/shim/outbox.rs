@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use himalia_shim_protocol::{
-    Command, GatewayLink, KernelEntry, Kind, Lane, LinkCheck, PendingFull, PerLane, RequestId, Resumed,
+    Command, GatewayLink, KernelEntry, Kind, Lane, LaneResume, LinkCheck, PendingFull, PerLane, RequestId,
     ToGateway,
 };
 
@@ -125,7 +125,7 @@ impl Outbox {
         lane: Lane,
         entry: Option<&KernelEntry>,
         out: &mut Vec<Effect>,
-    ) -> Resumed {
+    ) -> LaneResume {
         let resumed = self.link.hello(lane, entry);
         out.push(Effect::Welcome(lane, resumed.resume));
         self.connected[lane] = true;

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
 use bytes::Bytes;
-use himalia_shim_protocol::shim_link::{Accept, Placed, ProcessView, SpillStore, WindowLimits};
+use himalia_shim_protocol::shim_link::{Accept, Placement, ProcessView, SpillStore, WindowLimits};
 use himalia_shim_protocol::{
-    Cause, Event, Exited, KernelState, Kind, Lane, Origin, Pending, PerLane, RefusalKind, Refused, RequestId,
-    ShimLink, StartFailed, Started, Stopped, VersionRange,
+    Cause, Event, KernelExited, KernelStarted, KernelState, KernelStopped, Kind, Lane, Origin,
+    PendingRequest, PerLane, RefusalKind, RequestId, RequestRefused, ShimLink, StartFailed, VersionRange,
 };
 use himalia_wire::{Channel, Limits, header, v1};
 
@@ -148,7 +148,7 @@ impl SimShim {
     }
 
     /// A frame with a request number.
-    pub(super) fn request(&mut self, lane: Lane, pending: &Pending) -> Result<(), String> {
+    pub(super) fn request(&mut self, lane: Lane, pending: &PendingRequest) -> Result<(), String> {
         if pending.kind == Kind::Start && !self.known {
             let spills = PerLane {
                 now: Memory::default(),
@@ -173,7 +173,7 @@ impl SimShim {
             Kind::Stop => {
                 self.end(Cause::Exit { code: 0 }, true);
                 let incarnation = self.view.incarnation;
-                self.event(Event::Stopped(Stopped {
+                self.event(Event::Stopped(KernelStopped {
                     incarnation,
                     killed: 0,
                     left: 0,
@@ -200,7 +200,7 @@ impl SimShim {
             if kind == RefusalKind::Never || channel == Channel::Stdin {
                 self.refused.insert(key);
             }
-            self.event(Event::Refused(Refused {
+            self.event(Event::Refused(RequestRefused {
                 request: id,
                 lane,
                 kind,
@@ -246,7 +246,7 @@ impl SimShim {
             start_ms: 0,
             alive: true,
         });
-        self.event(Event::Started(Started {
+        self.event(Event::Started(KernelStarted {
             pid: 100,
             incarnation,
             start_ms: 0,
@@ -270,7 +270,7 @@ impl SimShim {
             state: KernelState::Exited,
             ..self.view
         });
-        self.event(Event::Exited(Exited {
+        self.event(Event::Exited(KernelExited {
             incarnation: process.incarnation,
             pid: 100,
             cause,
@@ -290,7 +290,7 @@ impl SimShim {
 
     fn event(&mut self, event: Event) {
         let placed = self.link.push_event(KERNEL, event).unwrap();
-        assert_ne!(placed, Placed::Dropped, "the now lane has room");
+        assert_ne!(placed, Placement::Dropped, "the now lane has room");
         self.sent.now.push(None);
     }
 
@@ -355,7 +355,7 @@ impl SimShim {
             .push_message(KERNEL, lane, origin, emit.frame.clone(), emit.droppable)
             .unwrap();
         self.sent[lane].push(Some(emit.frame));
-        if placed == Placed::Dropped {
+        if placed == Placement::Dropped {
             assert_eq!(lane, Lane::Data, "the now lane has room");
             self.dropped.insert(self.sent.data.len() as u64);
             self.dropped_all_kinds |= !emit.droppable;

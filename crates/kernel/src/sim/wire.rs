@@ -4,13 +4,13 @@ use std::collections::VecDeque;
 
 use bytes::{Bytes, BytesMut};
 use himalia_shim_protocol::shim_link::Item;
-use himalia_shim_protocol::{Decoder, Frame, Lane, Pending, ToGateway, Welcome};
+use himalia_shim_protocol::{Decoder, Frame, Lane, PendingRequest, ToGateway, Welcome};
 
 /// What the gateway writes.
 #[derive(Debug)]
 pub(super) enum Down {
     Welcome(Welcome),
-    Request(Pending),
+    Request(PendingRequest),
     Ack(Lane, u64),
 }
 

@@ -1,8 +1,8 @@
 //! What follows a death, how long an execution may take, claims and branches: one thing after the other.
 
 use himalia_shim_protocol::{
-    Bind, Bound, Event as ShimEvent, Fork, ForkFailed, ForkFailure, Forked, KernelState, Kind, Lane,
-    LinkAdded, PROTOCOL_MAX, PROTOCOL_MIN, RefusalKind, Refused, RequestId, Stopped, ToGateway,
+    Bind, Bound, Event as ShimEvent, Fork, ForkFailed, ForkFailure, KernelForked, KernelState, KernelStopped,
+    Kind, Lane, LinkAdded, PROTOCOL_MAX, PROTOCOL_MIN, RefusalKind, RequestId, RequestRefused, ToGateway,
 };
 use himalia_wire::Channel;
 use serde_json::json;
@@ -126,7 +126,7 @@ fn a_kernel_that_was_stopped_for_its_execution_can_be_used_at_once() {
     bench.ask("b");
     assert_eq!(bench.core.snapshot().phase, Phase::Restarting);
     bench.exited(1);
-    bench.event(ShimEvent::Stopped(Stopped {
+    bench.event(ShimEvent::Stopped(KernelStopped {
         incarnation: 1,
         killed: 0,
         left: 0,
@@ -405,7 +405,7 @@ fn each_fork_gets_its_own_answer() {
     bench.order(9, fork());
     let id = |number| RequestId { epoch: 1, number };
     let (first, second) = (id(bench.orders[0].1), id(bench.orders[1].1));
-    let forked = Forked {
+    let forked = KernelForked {
         request: first,
         pid: 7,
         cwd: "/session".into(),
@@ -444,7 +444,7 @@ fn a_further_link_is_answered_for() {
     let id = |number| RequestId { epoch: 1, number };
     let (first, second) = (id(bench.orders[0].1), id(bench.orders[1].1));
     assert_eq!(bench.orders[0].0, Kind::AddLink);
-    bench.event(ShimEvent::Refused(Refused {
+    bench.event(ShimEvent::Refused(RequestRefused {
         request: second,
         lane: Lane::Now,
         kind: RefusalKind::Never,

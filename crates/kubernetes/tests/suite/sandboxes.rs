@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use himalia_authority::Authority;
-use himalia_sandbox::{ExitCause, Files, Network, Provisioner, SandboxError, Stray};
+use himalia_sandbox::{ExitCause, Files, Network, OrphanSandbox, Provisioner, SandboxError};
 use himalia_testkit::assert_eventually;
 
 use crate::common::{World, end, listen, spec, within};
@@ -147,7 +147,7 @@ async fn a_replica_sees_what_others_have_made_and_can_remove_it() {
     let waits = within(a.start(spec())).await.unwrap();
     let mut makers: Vec<_> = b.strays().await.unwrap().unwrap();
     makers.sort_by_key(|stray| stray.id != session.id);
-    let of_a = |id| Stray {
+    let of_a = |id| OrphanSandbox {
         id,
         maker: Some("a".to_owned()),
     };

@@ -43,7 +43,7 @@ struct World {
 }
 
 /// What a gateway has of a link.
-struct Listening {
+struct ListeningSocket {
     arrivals: mpsc::Receiver<Arrival>,
     streams: Arc<Streams>,
     _stop: tokio_util::sync::DropGuard,
@@ -91,7 +91,7 @@ impl World {
         TlsEndpoint::new(self.address, NAME, client).unwrap()
     }
 
-    fn listen(&self) -> Listening {
+    fn listen(&self) -> ListeningSocket {
         listen_at(self.endpoint(), 5)
     }
 
@@ -101,14 +101,14 @@ impl World {
     }
 
     /// Says hello as a lane, and gives both ends.
-    async fn lane(&self, listening: &mut Listening, lane: Lane) -> (Connection, Arrival) {
+    async fn lane(&self, listening: &mut ListeningSocket, lane: Lane) -> (Connection, Arrival) {
         let mut shim = self.connect().await;
         say(&mut shim, &hello(lane, 5, None)).await;
         (shim, within(listening.arrivals.recv()).await.unwrap())
     }
 }
 
-fn listen_at(endpoint: TlsEndpoint, epoch: u64) -> Listening {
+fn listen_at(endpoint: TlsEndpoint, epoch: u64) -> ListeningSocket {
     let gate = Gate {
         key_hash: Sha256::digest(KEY).into(),
         epoch,
@@ -118,7 +118,7 @@ fn listen_at(endpoint: TlsEndpoint, epoch: u64) -> Listening {
     let (arrivals_in, arrivals) = mpsc::channel(4);
     let (streams, stop) = (Arc::<Streams>::default(), CancellationToken::new());
     tokio::spawn(listener.run(arrivals_in, Arc::clone(&streams), stop.clone()));
-    Listening {
+    ListeningSocket {
         arrivals,
         streams,
         _stop: stop.drop_guard(),

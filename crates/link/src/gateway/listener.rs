@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use himalia_shim_protocol::{Decoder, Denied, Frame, Hello, ToGateway, ToShim, VersionRange};
+use himalia_shim_protocol::{Decoder, Frame, Hello, HelloDenied, ToGateway, ToShim, VersionRange};
 use sha2::{Digest, Sha256};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixListener;
@@ -321,7 +321,7 @@ impl Pace {
 
 async fn deny(mut stream: IncomingStream, reason: String) {
     let mut out = bytes::BytesMut::new();
-    if ToShim::Denied(Denied { reason }).encode(&mut out).is_ok() {
+    if ToShim::Denied(HelloDenied { reason }).encode(&mut out).is_ok() {
         // It is closed in any case.
         let _ = stream.write_all(&out).await;
         let _ = stream.shutdown().await;

@@ -30,19 +30,19 @@ fn hello_of(stream: Option<&str>, key: &str, epoch_seen: u64) -> BytesMut {
     out
 }
 
-struct Listening {
+struct ListeningSocket {
     dir: tempfile::TempDir,
     arrivals: mpsc::Receiver<Arrival>,
     streams: Arc<Streams>,
     _stop: tokio_util::sync::DropGuard,
 }
 
-fn listen() -> Listening {
+fn listen() -> ListeningSocket {
     listen_within(&Arc::default())
 }
 
 /// Listens with a budget that others share.
-fn listen_within(unproven: &Arc<UnprovenBudget>) -> Listening {
+fn listen_within(unproven: &Arc<UnprovenBudget>) -> ListeningSocket {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join(KEY_FILE), KEY).unwrap();
     let hash = Sha256::digest(KEY).into();
@@ -57,7 +57,7 @@ fn listen_within(unproven: &Arc<UnprovenBudget>) -> Listening {
     let (arrivals_in, arrivals) = mpsc::channel(4);
     let (stop, streams) = (CancellationToken::new(), Arc::<Streams>::default());
     tokio::spawn(listener.run(arrivals_in, Arc::clone(&streams), stop.clone()));
-    Listening {
+    ListeningSocket {
         dir,
         arrivals,
         streams,
@@ -65,7 +65,7 @@ fn listen_within(unproven: &Arc<UnprovenBudget>) -> Listening {
     }
 }
 
-impl Listening {
+impl ListeningSocket {
     async fn call(&self, bytes: &[u8]) -> UnixStream {
         let mut stream = UnixStream::connect(self.dir.path().join(FIRST_LINK))
             .await

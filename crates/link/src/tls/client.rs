@@ -16,7 +16,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use super::material::{Material, invalid, provider};
+use super::material::{Material, invalid};
 use super::{ALPN, LinkName, tcp};
 
 /// Time for a connection and its handshake.
@@ -33,7 +33,7 @@ impl TlsClient {
     /// When one of them is none, or they do not belong together.
     pub fn new(ca: &[u8], cert: &[u8], key: &[u8]) -> io::Result<Self> {
         let Material { roots, chain, key } = Material::parse(ca, cert, key)?;
-        let config = ClientConfig::builder_with_provider(provider())
+        let config = ClientConfig::builder_with_provider(himalia_tls::provider())
             .with_protocol_versions(&[&rustls::version::TLS13])
             .map_err(|error| invalid("TLS 1.3", &error))?
             .with_root_certificates(roots)

@@ -4,7 +4,6 @@ use std::io;
 use std::sync::Arc;
 
 use rustls::RootCertStore;
-use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
@@ -30,11 +29,6 @@ impl Material {
             key: key.map_err(|error| invalid("the private key", &error))?,
         })
     }
-}
-
-/// The one provider of cryptography.
-pub(super) fn provider() -> Arc<CryptoProvider> {
-    Arc::new(rustls::crypto::ring::default_provider())
 }
 
 /// Error that names the invalid file.

@@ -16,7 +16,7 @@ use tokio::sync::{Notify, oneshot};
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
-use super::material::{Material, invalid, provider};
+use super::material::{Material, invalid};
 use super::{ALPN, CA_FILE, CERT_FILE, CERT_KEY_FILE, LinkName, TlsSocket, tcp};
 
 /// Connections whose other side has not proven itself. One more, and the oldest is closed.
@@ -69,8 +69,8 @@ impl TlsServer {
     pub fn bind(address: SocketAddr, dir: &Path) -> io::Result<Self> {
         let [ca, cert, key] = [CA_FILE, CERT_FILE, CERT_KEY_FILE].map(|name| read(&dir.join(name)));
         let Material { roots, chain, key } = Material::parse(&ca?, &cert?, &key?)?;
-        let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider()).build();
-        let config = ServerConfig::builder_with_provider(provider())
+        let verifier = WebPkiClientVerifier::builder_with_provider(roots, himalia_tls::provider()).build();
+        let config = ServerConfig::builder_with_provider(himalia_tls::provider())
             .with_protocol_versions(&[&rustls::version::TLS13])
             .map_err(|error| invalid("TLS 1.3", &error))?
             .with_client_cert_verifier(

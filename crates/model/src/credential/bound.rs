@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::network::Host;
 
-/// How a host is spoken to.
+/// Scheme of requests to a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum UrlScheme {
     /// Over TLS, with a verified certificate.
@@ -47,7 +47,7 @@ pub struct BoundHost {
 }
 
 impl BoundHost {
-    /// Whether it is this host, on this port, spoken to so.
+    /// Returns true for this host and port with this scheme.
     pub fn has(&self, scheme: UrlScheme, host: &Host, port: u16) -> bool {
         let named = match (&self.host, host) {
             (Host::Name(domain), Host::Name(name)) if self.below => name
@@ -58,12 +58,12 @@ impl BoundHost {
         named && self.scheme == scheme && self.port == port
     }
 
-    /// Whether it is one host.
+    /// Returns true if the pattern names exactly one host.
     pub fn is_exact(&self) -> bool {
         !self.below
     }
 
-    /// How it is spoken to.
+    /// Scheme of the requests.
     pub fn scheme(&self) -> UrlScheme {
         self.scheme
     }
@@ -111,7 +111,7 @@ impl FromStr for BoundHost {
         };
         let host = Host::parse(host).map_err(bad)?;
         if below && matches!(host, Host::Address(_)) {
-            return Err(bad("is no name behind '*.'"));
+            return Err(bad("needs a host name after '*.'"));
         }
         Ok(Self {
             scheme,

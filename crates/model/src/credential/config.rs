@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::CredentialDefinition;
 
-/// What the operator has configured.
+/// Credentials that the operator has configured.
 #[derive(Clone, Debug, Default)]
 pub struct CredentialSettings {
     /// The keys that values in the store are sealed with; `None`: none can be stored.
@@ -27,21 +27,21 @@ impl fmt::Debug for CredentialKeys {
 /// A credential of the configuration. It is changed there alone, its value where that is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfiguredCredential {
-    /// Its name.
+    /// Name, unique for its owner.
     pub name: String,
     /// A tenant, or `operator`.
     pub owner: String,
-    /// What it is.
+    /// Kind and hosts, without the secret.
     pub definition: CredentialDefinition,
-    /// Where its value is. `None`: its kind needs none.
+    /// Source of the secret; `None`: the kind needs no secret.
     pub value: Option<ValueSource>,
-    /// Of `oauth2`: where the secret of the client is.
+    /// Source of the client secret; only for `oauth2`.
     pub client_secret: Option<ValueSource>,
-    /// Of `aws_sigv4`: where the token of a session is.
+    /// Source of the session token; only for `aws_sigv4`.
     pub session_token: Option<ValueSource>,
 }
 
-/// Where a value is.
+/// Source of a secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ValueSource {
     /// In a file, which is read for each request. A line end at its end does not count.

@@ -1,4 +1,4 @@
-//! What a credential is beside its value.
+//! Definition of a credential: kind, hosts and base URL, without the secret.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,19 +9,19 @@ use super::{BoundHost, MAX_CREDENTIAL_HOSTS};
 /// Most bytes of a text in a definition.
 const TEXT_BYTES: usize = 256;
 
-/// Where a secret goes in a request.
+/// Position of a secret in a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CredentialKind {
     /// A header of this name, with its value behind `prefix`.
     Header {
         /// Lower case.
         name: String,
-        /// Such as `Token `; may be empty.
+        /// Text before the secret, for example `Token `; may be empty.
         prefix: String,
     },
     /// A parameter of the URL's query.
     Query {
-        /// Its name.
+        /// Name of the query parameter.
         parameter: String,
     },
     /// `Authorization: Bearer`.
@@ -35,9 +35,9 @@ pub enum CredentialKind {
     AwsSigV4 {
         /// The id of the key.
         access_key: String,
-        /// Such as `eu-central-1`; `None`: that of the request's own signature.
+        /// Region, for example `eu-central-1`; `None`: the region of the original signature.
         region: Option<String>,
-        /// Such as `s3`; `None`: that of the request's own signature.
+        /// Service, for example `s3`; `None`: the service of the original signature.
         service: Option<String>,
     },
     /// `Authorization: Bearer`, with a token that an authorization server gives (OAuth 2.1).
@@ -66,7 +66,7 @@ impl CredentialDefinition {
             .or_else(|| self.hosts.iter().find(|host| host.is_exact()))
     }
 
-    /// Where the secret goes.
+    /// Position of the secret in requests.
     pub fn kind(&self) -> &CredentialKind {
         &self.kind
     }
@@ -84,28 +84,28 @@ pub struct CredentialFields {
     /// The host behind the internal name, one of `hosts`. Default: the first one that is no pattern.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base_url: Option<String>,
-    /// Of `header`: its name.
+    /// For `header`: name of the header.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub header: Option<String>,
-    /// Of `header`: what precedes the value.
+    /// For `header`: text before the secret.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prefix: Option<String>,
-    /// Of `query`: the name of the parameter.
+    /// For `query`: name of the parameter.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parameter: Option<String>,
-    /// Of `basic`: the user.
+    /// For `basic`: user name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
-    /// Of `aws_sigv4`: the id of the key.
+    /// For `aws_sigv4`: id of the access key.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub access_key: Option<String>,
-    /// Of `aws_sigv4`. Default: that of the request's own signature.
+    /// For `aws_sigv4`: region. Default: the region of the original signature.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub region: Option<String>,
-    /// Of `aws_sigv4`. Default: that of the request's own signature.
+    /// For `aws_sigv4`: service. Default: the service of the original signature.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service: Option<String>,
-    /// Of `oauth2`: how tokens are got.
+    /// For `oauth2`: token settings.
     #[serde(flatten)]
     pub oauth: OAuthFields,
 }
@@ -165,7 +165,9 @@ fn base(text: &str, hosts: &[BoundHost]) -> Result<BoundHost, String> {
     let base: BoundHost = text.parse().map_err(|reason| format!("base_url: {reason}"))?;
     let bound = |host: &BoundHost| host.has(base.scheme(), base.host(), base.port());
     if !base.is_exact() || !hosts.iter().any(bound) {
-        return Err(format!("base_url: {text:?} is none of hosts"));
+        return Err(format!(
+            "base_url: {text:?} must be one of the exact hosts in hosts"
+        ));
     }
     Ok(base)
 }
@@ -196,7 +198,7 @@ fn kind(fields: &CredentialFields) -> Result<CredentialKind, String> {
         "" => return Err("kind: is needed".to_owned()),
         other => {
             return Err(format!(
-                "kind: {other:?} is none of header, query, bearer, basic, aws_sigv4, oauth2"
+                "kind: {other:?} must be one of header, query, bearer, basic, aws_sigv4, oauth2"
             ));
         }
     })
@@ -222,7 +224,7 @@ fn header_name(name: Option<&str>) -> Result<String, String> {
     let name = name.ok_or("header: is needed")?.to_ascii_lowercase();
     let token = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     if name.is_empty() || name.len() > TEXT_BYTES || !name.bytes().all(token) {
-        return Err("header: is no name of a header".to_owned());
+        return Err("header: must be a header name: letters, digits, '-', '_' and '.'".to_owned());
     }
     if OWN_HEADERS.contains(&name.as_str()) {
         return Err(format!("header: {name} is written by the gateway"));

@@ -1,4 +1,4 @@
-//! How the tokens of a credential are got from an authorization server.
+//! OAuth settings of a credential: grant, authorization server and client.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,10 +10,10 @@ use crate::network::Host;
 /// Most bytes of a URL, of a client's id, and of scopes.
 const TEXT_BYTES: usize = 1024;
 
-/// What the gateway has that it gets tokens for.
+/// Grant that the gateway exchanges for tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OAuthGrant {
-    /// Its own id and secret.
+    /// Client id and client secret.
     ClientCredentials,
     /// A refresh token that was set with the credential.
     RefreshToken,
@@ -32,24 +32,24 @@ impl OAuthGrant {
     }
 }
 
-/// Where tokens come from.
+/// Endpoints that return tokens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TokenSource {
     /// The addresses, as they are.
     Endpoints {
-        /// Of the page where a person consents.
+        /// Authorization page, where a person consents.
         authorization: Option<HttpUrl>,
-        /// Where tokens are given.
+        /// Token endpoint.
         token: HttpUrl,
     },
-    /// What this authorization server says of itself.
+    /// Issuer. The endpoints are read from its metadata.
     Issuer(HttpUrl),
     /// The protected resource names its authorization servers. It chooses where a person consents, and no secret that was set with the
     /// credential goes there.
     Resource,
 }
 
-/// How tokens are got: a part of a credential's definition.
+/// OAuth part of a credential's definition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OAuth {
     grant: OAuthGrant,
@@ -62,17 +62,17 @@ pub struct OAuth {
 }
 
 impl OAuth {
-    /// What the gateway has that it gets tokens for.
+    /// Grant that the gateway exchanges for tokens.
     pub fn grant(&self) -> OAuthGrant {
         self.grant
     }
 
-    /// Where tokens come from.
+    /// Endpoints that return tokens.
     pub fn source(&self) -> &TokenSource {
         &self.source
     }
 
-    /// What the tokens are for (RFC 8707).
+    /// Resource for which the tokens are valid (RFC 8707).
     pub fn resource(&self) -> Option<&HttpUrl> {
         self.resource.as_ref().map(|(url, _)| url)
     }
@@ -102,25 +102,26 @@ impl OAuth {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct OAuthFields {
-    /// Of `oauth2`: `client_credentials`, `authorization_code` or `refresh_token`.
+    /// For `oauth2`: `client_credentials`, `authorization_code` or `refresh_token`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub grant: Option<String>,
-    /// Of `oauth2`: the authorization server, whose addresses are read from what it publishes.
+    /// For `oauth2`: issuer of the tokens. The endpoints are read from its metadata.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub issuer: Option<String>,
-    /// Of `oauth2`: the URL of what the tokens are for, such as an MCP server. Without `issuer`, it says which authorization server to use, for `authorization_code` without `client_secret` alone.
+    /// For `oauth2`: URL of the resource, for example an MCP server. Without `issuer`, the metadata of the resource names the authorization
+    /// server. This works only for `authorization_code` without `client_secret`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resource: Option<String>,
-    /// Of `oauth2`: the page where a person consents, if the authorization server publishes nothing.
+    /// For `oauth2`: authorization page, if the authorization server has no metadata.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub authorization_url: Option<String>,
-    /// Of `oauth2`: where tokens are given, if the authorization server publishes nothing.
+    /// For `oauth2`: token endpoint, if the authorization server has no metadata.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token_url: Option<String>,
-    /// Of `oauth2`: the id of this gateway with the authorization server. Without one, `authorization_code` registers the gateway there.
+    /// For `oauth2`: client id of this gateway. If it is missing, `authorization_code` registers the gateway as a client.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_id: Option<String>,
-    /// Of `oauth2`: the scopes that are asked for, with spaces between.
+    /// For `oauth2`: scopes, separated by spaces.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scope: Option<String>,
 }
@@ -137,7 +138,7 @@ impl TryFrom<&OAuthFields> for OAuth {
             Some("refresh_token") => OAuthGrant::RefreshToken,
             Some(other) => {
                 return Err(format!(
-                    "grant: {other:?} is none of client_credentials, authorization_code, refresh_token"
+                    "grant: {other:?} must be one of client_credentials, authorization_code, refresh_token"
                 ));
             }
             None => return Err("grant: is needed".to_owned()),
@@ -211,7 +212,7 @@ impl From<OAuth> for OAuthFields {
     }
 }
 
-/// Whether what is sent there is encrypted, or stays on this machine.
+/// Returns true for HTTPS and for addresses of this machine.
 pub fn is_confidential(url: &HttpUrl) -> bool {
     let local = match url.host() {
         Host::Address(address) => address.is_loopback(),

@@ -11,7 +11,7 @@ use crate::network::Host;
 /// Most variables of one credential.
 const VARIABLES_MAX: usize = 8;
 
-/// What stands in sandboxes in the place of a secret. It is no secret.
+/// Placeholder that sandboxes see instead of a secret. The text is public.
 pub fn placeholder(name: &str) -> String {
     format!("himalia-credential-{name}-placeholder")
 }
@@ -55,7 +55,7 @@ enum Names {
 
 #[derive(Deserialize)]
 #[serde(untagged, expecting = "a credential: \"NAME\", or name and env")]
-enum Written {
+enum CredentialForm {
     Name(String),
     Table(Table),
 }
@@ -69,9 +69,9 @@ struct Table {
 
 impl<'de> Deserialize<'de> for TemplateCredential {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let (name, env) = match Written::deserialize(deserializer)? {
-            Written::Name(name) => (name, None),
-            Written::Table(Table { name, env }) => (
+        let (name, env) = match CredentialForm::deserialize(deserializer)? {
+            CredentialForm::Name(name) => (name, None),
+            CredentialForm::Table(Table { name, env }) => (
                 name,
                 env.map(|env| match env {
                     Names::One(name) => vec![name],
@@ -97,7 +97,7 @@ pub enum Intercept {
 }
 
 impl Intercept {
-    /// Whether no TLS is read.
+    /// Returns true if no TLS is intercepted.
     pub fn is_none(&self) -> bool {
         match self {
             Self::None => true,
@@ -106,7 +106,7 @@ impl Intercept {
         }
     }
 
-    /// Whether a host is in the list.
+    /// Returns true if the list contains the host and port.
     pub fn names(&self, host: &Host, port: u16) -> bool {
         match self {
             Self::Hosts(hosts) => hosts.iter().any(|one| one.has(UrlScheme::Https, host, port)),
@@ -114,7 +114,7 @@ impl Intercept {
         }
     }
 
-    /// Whether the hosts of credentials are meant.
+    /// Returns true if the hosts of credentials are intercepted.
     pub fn is_bound(&self) -> bool {
         *self == Self::Bound(true)
     }

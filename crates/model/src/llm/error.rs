@@ -1,10 +1,10 @@
-//! Why a call of a model has no reply.
+//! Errors of model calls.
 
 use std::fmt;
 
 use serde_json::{Value, json};
 
-/// Why a call of a model has no reply, in a stable word.
+/// Reason why a model call failed, as a stable code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LlmErrorCode {
     /// The request cannot be used. Nothing was sent.
@@ -30,7 +30,7 @@ pub enum LlmErrorCode {
 }
 
 impl LlmErrorCode {
-    /// Its word.
+    /// Code as callers see it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::BadRequest => "bad_request",
@@ -79,13 +79,13 @@ impl LlmErrorCode {
 pub struct LlmCap {
     /// The key of the template: `model_tokens`.
     pub name: &'static str,
-    /// How much of it is used; calls in progress count with what they may take.
+    /// Amount in use; running calls are counted with their upper bound.
     pub used: f64,
-    /// How much there is.
+    /// Upper bound.
     pub allowed: f64,
 }
 
-/// Why a call of a model has no reply.
+/// Reason why a model call failed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LlmError {
     /// In a word.
@@ -94,9 +94,9 @@ pub struct LlmError {
     pub message: String,
     /// The member of the request that it is about.
     pub param: Option<String>,
-    /// What to do, if there is something.
+    /// Remedy, if there is one.
     pub hint: Option<String>,
-    /// Of [`LlmErrorCode::Limit`].
+    /// Exhausted limit; only for [`LlmErrorCode::Limit`].
     pub cap: Option<LlmCap>,
 }
 
@@ -126,7 +126,7 @@ impl LlmError {
         self
     }
 
-    /// Whether a client that sends the request again may have another answer.
+    /// Returns true if the same request may succeed later.
     pub fn is_worth_repeating(&self) -> bool {
         !matches!(
             self.code,

@@ -1,4 +1,4 @@
-//! What a session may use of models.
+//! Models that a session may use, and limits of their use.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +12,7 @@ const MAX_TOKENS: u64 = 1_000_000_000_000;
 const PARALLEL: u32 = 16;
 const MAX_PARALLEL: u32 = 64;
 
-/// What the calls of models of one execution may take together.
+/// Limits of all model calls of one execution together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LlmLimits {
@@ -20,7 +20,7 @@ pub struct LlmLimits {
     pub calls: u64,
     /// Tokens, those that are read and those that are written.
     pub tokens: u64,
-    /// What they cost; `None`: anything.
+    /// Cost; `None`: no limit.
     pub spend: Option<Spend>,
     /// Calls at once. The next ones wait.
     pub parallel: u32,
@@ -82,23 +82,23 @@ impl LlmLimits {
     }
 }
 
-/// What a session may do with models.
+/// Models that a session may use, and limits of their use.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LlmPolicy {
     /// The models that it may use. The first one is for requests that name none.
     pub models: Vec<String>,
-    /// How much of them.
+    /// Limits per execution.
     pub limits: LlmLimits,
 }
 
 impl LlmPolicy {
-    /// Whether it has none.
+    /// Returns true if no model is allowed.
     pub fn is_empty(&self) -> bool {
         self.models.is_empty()
     }
 
-    /// What both permit.
+    /// Intersection of two policies.
     #[must_use]
     pub fn within(mut self, other: &Self) -> Self {
         self.models.retain(|name| other.models.contains(name));

@@ -1,4 +1,4 @@
-//! What calls of models take and cost.
+//! Tokens and cost of model calls.
 
 use std::fmt;
 
@@ -25,7 +25,7 @@ impl Spend {
         self.0
     }
 
-    /// From units; `None`: it is no amount from 0 to 1,000,000,000.
+    /// From units; `None`: it must be an amount from 0 to 1,000,000,000.
     pub fn of_units(units: f64) -> Option<Self> {
         #[expect(
             clippy::cast_possible_truncation,
@@ -43,13 +43,13 @@ impl Spend {
         self.0 as f64 / NANOS
     }
 
-    /// Both together.
+    /// Sum of two amounts; saturates.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self(self.0.saturating_add(other.0))
     }
 
-    /// What is left when the other one is taken away.
+    /// Difference of two amounts; at least zero.
     #[must_use]
     pub fn minus(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
@@ -71,7 +71,8 @@ impl Serialize for Spend {
 impl<'de> Deserialize<'de> for Spend {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let units = f64::deserialize(deserializer)?;
-        Self::of_units(units).ok_or_else(|| serde::de::Error::custom("is no amount from 0 to 1,000,000,000"))
+        Self::of_units(units)
+            .ok_or_else(|| serde::de::Error::custom("must be an amount from 0 to 1,000,000,000"))
     }
 }
 
@@ -89,7 +90,7 @@ impl JsonSchema for Spend {
     }
 }
 
-/// What a call of a model took.
+/// Tokens and cost of a model call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ModelUse {
@@ -97,7 +98,7 @@ pub struct ModelUse {
     pub input_tokens: u64,
     /// Tokens that it has written.
     pub output_tokens: u64,
-    /// What that costs.
+    /// Cost of the tokens.
     pub spend: Spend,
     /// The answer was in the cache.
     #[serde(skip_serializing_if = "is_false")]
@@ -129,17 +130,17 @@ fn is_false(flag: &bool) -> bool {
 /// Prices of a model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Prices {
-    /// Of one token that it reads, in thousand-millionths of the currency unit.
+    /// Price of one input token, in thousand-millionths of the currency unit.
     input: u64,
-    /// Of one that it writes.
+    /// Price of one output token, in the same unit.
     output: u64,
 }
 
 impl Prices {
-    /// Of a million tokens that the model reads, and of a million that it writes, in the currency unit.
+    /// Prices of a million input tokens and of a million output tokens, in the currency unit.
     ///
     /// # Errors
-    /// What is wrong, beginning with the name of the member.
+    /// The invalid value; the text begins with the name of the member.
     pub(super) fn of_a_million(input: f64, output: f64) -> Result<Self, String> {
         Ok(Self {
             input: price("input_price", input)?,
@@ -147,7 +148,7 @@ impl Prices {
         })
     }
 
-    /// What so many tokens cost.
+    /// Cost of a number of tokens.
     pub fn spend(self, input_tokens: u64, output_tokens: u64) -> Spend {
         let input = self.input.saturating_mul(input_tokens);
         Spend(input.saturating_add(self.output.saturating_mul(output_tokens)))

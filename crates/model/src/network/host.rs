@@ -27,13 +27,13 @@ impl Host {
         let bare = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
         if let Ok(address) = bare.unwrap_or(text).parse::<IpAddr>() {
             if bare.is_some() && address.is_ipv4() {
-                return Err("is no IPv6 address in brackets");
+                return Err("is not an IPv6 address in brackets");
             }
             return Ok(Self::Address(address.to_canonical()));
         }
         let name = text.strip_suffix('.').unwrap_or(text).to_ascii_lowercase();
         if name.is_empty() || name.len() > NAME_BYTES {
-            return Err("is no host: it has not 1 to 253 characters");
+            return Err("is not a host: it must have 1 to 253 characters");
         }
         let label = |label: &str| {
             (1..=LABEL_BYTES).contains(&label.len())
@@ -44,12 +44,14 @@ impl Host {
                     .all(|byte| byte == b'-' || byte == b'_' || byte.is_ascii_alphanumeric())
         };
         if !name.split('.').all(label) {
-            return Err("is no host: letters, digits, '-' and '_' between dots (IDNA as xn--)");
+            return Err(
+                "is not a host: it may have letters, digits, '-' and '_' between dots (IDNA as xn--)",
+            );
         }
         // What the resolver of the system would read as an address.
         let last = name.rsplit('.').next().unwrap_or_default();
         if last.bytes().all(|byte| byte.is_ascii_digit()) || last.starts_with("0x") {
-            return Err("is no host: a name does not end with a number");
+            return Err("is not a host: a name must not end with a number");
         }
         Ok(Self::Name(name))
     }

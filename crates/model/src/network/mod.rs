@@ -1,4 +1,4 @@
-//! What a session may reach through the gateway: a list of rules, of which a caller can only take away.
+//! Network targets that a session may reach through the gateway. Callers can only remove rules.
 
 mod host;
 mod private;
@@ -21,7 +21,7 @@ pub const MAX_RULES: usize = 256;
 /// Rules that a message names.
 const SHOWN: usize = 8;
 
-/// What a session may reach. Nothing, if it is empty.
+/// Rules of the network targets that a session may reach. Empty: no target.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Vec<Rule>", into = "Vec<Rule>")]
 pub struct AllowList(Vec<Rule>);
@@ -38,7 +38,7 @@ impl JsonSchema for AllowList {
 }
 
 impl AllowList {
-    /// Whether a rule allows this.
+    /// Returns true if a rule allows the access.
     pub fn permits(&self, host: &Host, port: u16, access: Access<'_>) -> bool {
         self.0.iter().any(|rule| rule.permits(host, port, access))
     }
@@ -72,7 +72,7 @@ impl AllowList {
         Self(both)
     }
 
-    /// Whether there is no rule.
+    /// Returns true if there is no rule.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -16,7 +16,7 @@ pub struct PrivateAddresses {
 }
 
 impl PrivateAddresses {
-    /// Whether this address is one of them, on this port.
+    /// Returns true if the address and port are in the list.
     pub fn has(&self, address: IpAddr, port: u16) -> bool {
         self.addresses.contains(&address) && self.port.is_none_or(|one| one == port)
     }
@@ -38,7 +38,7 @@ impl FromStr for PrivateAddresses {
         }
         let addresses = text.parse::<IpNet>();
         let addresses = addresses
-            .map_err(|_| format!("{text:?} is no address, address:port or range such as 10.1.0.0/16"))?;
+            .map_err(|_| format!("{text:?} must be an address, address:port or range such as 10.1.0.0/16"))?;
         Ok(Self {
             addresses,
             port: None,

@@ -22,7 +22,7 @@ const METHOD_BYTES: usize = 32;
 /// Hosts, ports and methods that a session may reach. Written as `HOST` or `HOST:PORT`, or as a table with `host`, `ports` and
 /// `methods`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(into = "Written")]
+#[serde(into = "RuleForm")]
 pub struct Rule {
     hosts: Hosts,
     /// Sorted; never empty.
@@ -31,7 +31,7 @@ pub struct Rule {
     methods: Vec<String>,
 }
 
-/// Which hosts.
+/// Hosts of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Hosts {
     /// `*`: every name, and no address.
@@ -41,7 +41,7 @@ enum Hosts {
     One(Host),
 }
 
-/// What is done with a host.
+/// Kind of access to a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access<'a> {
     /// Bytes that the gateway does not read, such as TLS: no method can be checked.
@@ -64,7 +64,7 @@ impl Rule {
         } else if let Some(domain) = host.strip_prefix("*.") {
             match Host::parse(domain).map_err(bad_host)? {
                 Host::Name(name) => Hosts::Below(name),
-                Host::Address(_) => return Err(bad_host("is no name behind '*.'")),
+                Host::Address(_) => return Err(bad_host("needs a host name after '*.'")),
             }
         } else {
             Hosts::One(Host::parse(host).map_err(bad_host)?)
@@ -100,7 +100,7 @@ impl Rule {
         })
     }
 
-    /// Whether it allows this.
+    /// Returns true if the rule allows the access.
     pub fn permits(&self, host: &Host, port: u16, access: Access<'_>) -> bool {
         let methods = match access {
             Access::Tunnel => self.methods.is_empty(),
@@ -112,7 +112,7 @@ impl Rule {
         methods && self.ports.contains(&port) && self.hosts.have(host)
     }
 
-    /// Whether `others` together allow everything that this one does.
+    /// Returns true if `others` together allow everything that this rule allows.
     pub(super) fn is_within(&self, others: &[Self]) -> bool {
         let methods = |other: &Self| {
             other.methods.is_empty()
@@ -198,7 +198,7 @@ impl FromStr for Rule {
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(untagged)]
 #[schemars(rename = "NetworkRule")]
-enum Written {
+enum RuleForm {
     /// `HOST` or `HOST:PORT`.
     Short(String),
     /// With ports and methods.
@@ -246,7 +246,7 @@ impl<'de> Visitor<'de> for Reader {
     }
 }
 
-impl From<Rule> for Written {
+impl From<Rule> for RuleForm {
     fn from(rule: Rule) -> Self {
         let text = rule.to_string();
         if rule.methods.is_empty() && (rule.ports == PORTS || rule.ports.len() == 1) {
@@ -267,14 +267,14 @@ impl From<Rule> for Written {
 
 impl JsonSchema for Rule {
     fn inline_schema() -> bool {
-        Written::inline_schema()
+        RuleForm::inline_schema()
     }
 
     fn schema_name() -> std::borrow::Cow<'static, str> {
-        Written::schema_name()
+        RuleForm::schema_name()
     }
 
     fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        Written::json_schema(generator)
+        RuleForm::json_schema(generator)
     }
 }

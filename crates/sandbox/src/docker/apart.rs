@@ -42,7 +42,7 @@ def answers(address):
 sys.exit(3 if any(map(answers, sys.argv[1:])) else 0)";
 const REACHED: i64 = 3;
 
-/// What is tried: containers of this image and runtime on this network.
+/// Trial of a network: containers of this image and runtime on this network.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Trial<'a> {
     pub(super) network: &'a str,
@@ -51,8 +51,8 @@ pub(super) struct Trial<'a> {
     pub(super) isolation: Isolation,
 }
 
-/// Whether two containers on the network cannot reach each other. Nothing of them is left; what a killed gateway
-/// leaves, the next one sweeps.
+/// Returns true if two containers on the network cannot reach each other. Removes both; the next gateway's sweep removes what a killed
+/// gateway leaves.
 pub(super) async fn are_apart(
     client: &Client,
     names: &Names,

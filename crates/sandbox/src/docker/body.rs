@@ -24,18 +24,18 @@ const RUNTIME_BYTES: u64 = 16 * MIB;
 const LINK_BYTES: u64 = 64 << 10;
 /// Processes and threads where the caller wants no limit: a container without one can exhaust the host.
 const PIDS: i64 = 1024;
-/// What gVisor's own kernel has beside the sandbox's: some 25 processes and threads on two processors, more on more. It
-/// cannot refuse a process: one too many ends it.
+/// Processes and threads of gVisor's own kernel, in addition to the sandbox's: some 25 on two processors, more on more. gVisor cannot
+/// refuse a process: one too many ends it.
 const GVISOR_PIDS: i64 = 128;
 /// Open files likewise.
 const OPEN_FILES: i64 = 4096;
-/// Of a sandbox before anything else on the host; its kernels are raised further by the shim.
+/// Score that makes the OOM killer prefer sandboxes to other processes of the host; the shim raises the score of its kernels further.
 const OOM_SCORE_ADJ: i64 = 200;
 /// Limits below which nothing starts.
 const LEAST_MEMORY: u64 = 32 * MIB;
 const LEAST_CPU_MILLIS: u32 = 10;
 
-/// What the container is made from, beside the spec.
+/// Parts of the container that are not in the spec.
 #[derive(Clone, Debug)]
 pub(super) struct Parts<'a> {
     pub(super) image: &'a str,
@@ -44,14 +44,14 @@ pub(super) struct Parts<'a> {
     pub(super) isolation: Isolation,
     /// User of everything in the sandbox.
     pub(super) uid: u32,
-    /// Its group.
+    /// Group id of the sandbox's user.
     pub(super) gid: u32,
     pub(super) network: &'a str,
     pub(super) gateway_dir: &'a str,
     pub(super) shim: &'a str,
     pub(super) kernel_dir: &'a str,
     pub(super) volume: Option<&'a str>,
-    /// What the operator shares.
+    /// Mounts of the operator.
     pub(super) shared: Vec<Mount>,
     pub(super) labels: HashMap<String, String>,
 }

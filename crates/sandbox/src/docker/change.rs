@@ -8,7 +8,7 @@ use super::client::Facts;
 use super::inner::Inner;
 use super::member::Member;
 use super::usage;
-use crate::change::Changed;
+use crate::change::ChangedLimit;
 use crate::inside::WORK_DIR;
 use crate::{Enforcement, FixedLimit, Isolation, LimitChange, LimitReport, Limits, SandboxError};
 
@@ -18,14 +18,14 @@ pub(super) fn fixed(level: Isolation, change: &LimitChange) -> Option<FixedLimit
     change.first_fixed(|changed| match *changed {
         _ if level >= Isolation::Gvisor => Some("cannot be changed by this runtime"),
         _ if is_too_low => Some("is one that no container can have"),
-        Changed {
+        ChangedLimit {
             field: "open_files", ..
         } => Some("is set when a process starts"),
-        Changed {
+        ChangedLimit {
             field: "disk_bytes" | "tmp_bytes" | "shm_bytes",
             ..
         } => Some("is set when a container starts"),
-        Changed { is_dropped: true, .. } => Some("cannot be taken away"),
+        ChangedLimit { is_dropped: true, .. } => Some("cannot be taken away"),
         _ => None,
     })
 }

@@ -17,7 +17,7 @@ use crate::{Enforcement, LimitReport, SandboxError};
 /// The oldest version of the engine's interface that has all we need (own cgroup namespaces): Docker 20.10.
 const OLDEST_API: (u32, u32) = (1, 41);
 
-/// What the engine can do; asked once, and again after it was away.
+/// Facts about the engine; read once, and again after a loss of the connection.
 #[derive(Clone, Debug)]
 pub(super) struct Facts {
     /// Version of the engine.
@@ -29,20 +29,20 @@ pub(super) struct Facts {
     pub(super) runc: Option<String>,
     /// Thousandths of processors that it has.
     pub(super) cpu_millis: u32,
-    /// Its runtimes, each with its arguments.
+    /// Runtimes, each with its arguments.
     pub(super) runtimes: BTreeMap<String, Vec<String>>,
-    /// Who enforces the limits of its containers; the disk is another matter.
+    /// Mechanisms that enforce the limits of containers, except for the disk.
     pub(super) limits: LimitReport,
     pub(super) seccomp: bool,
     pub(super) mapping: Mapping,
-    /// What it warns of itself.
+    /// Warnings that the engine reports.
     pub(super) warnings: Vec<String>,
 }
 
-/// Why a call failed.
+/// Reason why a call failed.
 #[derive(Debug)]
 pub(super) enum CallError {
-    /// What was named does not exist.
+    /// The named object does not exist.
     NotFound(String),
     /// It is in use, or already so.
     Conflict(String),
@@ -98,7 +98,7 @@ impl Client {
         result
     }
 
-    /// What the engine can do.
+    /// Facts about the engine.
     pub(super) async fn facts(&self) -> Result<Facts, SandboxError> {
         if let Some(facts) = self.facts.lock().clone() {
             return Ok(facts);
@@ -182,7 +182,7 @@ impl Client {
         }
     }
 
-    /// What is wrong with the socket, if something is: the library's error does not tell.
+    /// Problem of the socket, if there is one; the library's error does not contain it.
     fn why_away(&self) -> Option<String> {
         let error = UnixStream::connect(&self.socket).err()?;
         Some(match error.kind() {

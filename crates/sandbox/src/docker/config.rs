@@ -96,7 +96,10 @@ impl DockerConfig {
             .chain(self.networks.iter().map(|name| ("networks", name)))
         {
             if !is_name(name) {
-                return bad(field, format!("hold {name:?}, which is no name"));
+                return bad(
+                    field,
+                    format!("must be names of letters, digits, '-', '_' and '.', not {name:?}"),
+                );
             }
         }
         if let Some(name) = self.networks.iter().find(|name| is_reserved_network(name)) {
@@ -126,7 +129,7 @@ fn is_reserved_network(name: &str) -> bool {
     RESERVED_NETWORKS.contains(&name) || name.starts_with("container:")
 }
 
-/// Whether the engine could know something by this name. Colons, slashes and at signs are those of images.
+/// Returns true if the engine accepts the text as a name. Colons, slashes and at signs belong to images.
 fn is_name(text: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-/:@".contains(&byte);
     text.len() <= MAX_NAME_BYTES

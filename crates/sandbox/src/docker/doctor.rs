@@ -1,4 +1,4 @@
-//! What an operator should know about the engine before the first sandbox starts.
+//! Report for the operator about the engine, before the first sandbox starts.
 
 use std::collections::BTreeMap;
 
@@ -22,13 +22,13 @@ pub struct EngineReport {
     pub api: String,
     /// Generation of control groups, `1` or `2`, where the engine tells.
     pub cgroup_version: Option<String>,
-    /// Who enforces the limits of a sandbox with files in memory.
+    /// Mechanisms that enforce the limits of a sandbox with files in memory.
     pub limits: LimitReport,
     /// The allowed runtimes with their levels, and whether the engine has them.
     pub runtimes: BTreeMap<String, (Isolation, bool)>,
     /// The allowed images, and what keeps each from being used.
     pub images: BTreeMap<String, Option<String>>,
-    /// What should be fixed, and how. Each is one sentence.
+    /// Problems and their remedies, one sentence each.
     pub warnings: Vec<String>,
 }
 

@@ -7,19 +7,19 @@ use std::time::{Duration, SystemTime};
 use bollard::models::ContainerState;
 use bollard::query_parameters::{InspectContainerOptions, LogsOptionsBuilder};
 use futures_util::StreamExt as _;
+use himalia_backoff::Backoff;
 
 use super::client::{CallError, Client};
 use super::inner::Inner;
 use super::member::Member;
 use super::volume::remove_container;
-use crate::host::backoff::Backoff;
 use crate::host::{blocking, short};
 use crate::{ExitCause, Isolation, LOG_TAIL_BYTES, SandboxExit};
 
 /// First and longest pause between attempts while the engine is away.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
-/// How long after the end the engine may report an out-of-memory kill, on a loaded host. Only ends without a request
-/// that look like such a kill wait.
+/// Longest delay of the engine's report of an out-of-memory kill on a loaded host. Only unrequested ends that look like such a kill wait
+/// for it.
 const LATE_KILL: Duration = Duration::from_secs(2);
 /// An out-of-memory kill explains an end that came at most this much later, in nanoseconds.
 const KILL_EXPLAINS: i64 = 5_000_000_000;
@@ -51,7 +51,7 @@ pub(super) fn see_to(inner: &Arc<Inner>, member: Arc<Member>) {
 
 /// Removes the container and the files, however long it takes; the container first, since its processes use the files.
 pub(super) async fn remove(inner: &Arc<Inner>, member: &Member) {
-    let mut backoff = Backoff::new(PAUSES);
+    let mut backoff = Backoff::new(PAUSES.0, PAUSES.1);
     while member.in_engine.load(Ordering::Acquire)
         && let Err(error) = remove_container(&inner.client, &member.container).await
     {
@@ -64,9 +64,9 @@ pub(super) async fn remove(inner: &Arc<Inner>, member: &Member) {
     }
 }
 
-/// Why it ended; `None` when it has not.
+/// Cause of the end; `None` if the container runs.
 async fn cause(inner: &Inner, member: &Member) -> Option<ExitCause> {
-    let mut backoff = Backoff::new(PAUSES);
+    let mut backoff = Backoff::new(PAUSES.0, PAUSES.1);
     let state = loop {
         match state(inner, member).await {
             Ok(state) => break state,
@@ -92,15 +92,15 @@ async fn cause(inner: &Inner, member: &Member) -> Option<ExitCause> {
     Some(plain(code))
 }
 
-/// Whether such an end can be out of memory. If the sandbox has its own operating system kernel, which was killed, the
-/// code says nothing.
+/// Returns true if an end with this code can be out of memory. If the sandbox has its own operating system kernel, which was killed, the
+/// code does not show it.
 fn may_be_memory(member: &Member, code: i64) -> bool {
     let level = member.details().map(|details| details.labels.isolation);
     plain(code) == ExitCause::Signaled(9) || (level > Some(Isolation::Container) && code != 0)
 }
 
-/// Whether the limit on memory ended it. The engine's flag stays for the container's life once any process was killed,
-/// so the time of the last kill decides, if there was an event for it. If one was killed before this gateway process, the flag says nothing.
+/// Returns true if the memory limit ended the sandbox. The engine's flag stays set after any process was killed, so the time of the last
+/// kill decides, if there was an event for it. A kill before this gateway process started is ignored.
 async fn was_out_of_memory(inner: &Inner, member: &Member, found: &ContainerState) -> bool {
     let is_told = !member.had_earlier_kills();
     let mut flag = is_told && found.oom_killed == Some(true);

@@ -7,6 +7,7 @@ use std::time::Duration;
 use bollard::models::{ContainerSummary, ContainerSummaryStateEnum, EventMessage};
 use bollard::query_parameters::{EventsOptionsBuilder, ListContainersOptionsBuilder};
 use futures_util::StreamExt as _;
+use himalia_backoff::Backoff;
 use tokio::sync::watch;
 
 use super::client::CallError;
@@ -15,19 +16,17 @@ use super::inner::Inner;
 use super::member::Member;
 use super::names;
 use super::volume::remove_container;
-use crate::host::backoff::Backoff;
 use crate::host::short;
 use crate::{Isolation, SandboxId};
 
 /// First and longest pause before the events are asked for again.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
-/// How often the containers are looked up although no event came: the engine keeps only few events for those who missed
-/// some.
+/// Interval of the lookup of all containers without an event: the engine keeps only few events for clients that missed some.
 const LOOK: Duration = Duration::from_secs(15);
 
 /// Follows the events until the provisioner is gone. `alive` closes then.
 pub(super) async fn follow(weak: Weak<Inner>, mut alive: watch::Receiver<()>, mut since: i64) {
-    let mut backoff = Backoff::new(PAUSES);
+    let mut backoff = Backoff::new(PAUSES.0, PAUSES.1);
     let mut away = false;
     loop {
         let began = tokio::time::Instant::now();

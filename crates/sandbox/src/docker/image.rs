@@ -9,12 +9,12 @@ use crate::SandboxError;
 const MAX_VARIABLES: usize = 256;
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// What a sandbox needs to know of its image.
+/// Properties of an image that a sandbox needs.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Image {
-    /// Its digest: what is started is what was looked at.
+    /// Digest. Containers are started by it, so that they use exactly the inspected image.
     pub(super) id: String,
-    /// Its variables.
+    /// Environment variables of the image.
     pub(super) env: BTreeMap<String, String>,
 }
 

@@ -34,7 +34,7 @@ pub(super) struct Inner {
     pub(super) uids: Uids,
     /// Networks, by their ids, whose containers were seen not to reach each other, with the runtime of these.
     pub(super) apart: Mutex<BTreeSet<(String, String)>>,
-    /// That of the usual runtime.
+    /// Level of the default runtime.
     pub(super) level: Isolation,
     members: Mutex<HashMap<SandboxId, Arc<Member>>>,
     /// The events are followed; this closes when the provisioner is gone.

@@ -2,7 +2,7 @@
 
 use crate::{Isolation, SandboxError};
 
-/// Who maps, by what an engine says of itself. An engine that maps ids knows few of them.
+/// Mapping of user ids, as the engine reports it. An engine that maps ids has a bounded range of them.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Mapping {
     /// No mapping: an id in a container is the same id on the host.
@@ -37,7 +37,7 @@ impl Mapping {
         if self == Self::Remap && isolation == Isolation::Gvisor {
             return Err(SandboxError::BadSpec {
                 field: "isolation",
-                reason: "gvisor is not to be had from an engine with userns-remap: gVisor cannot mount the gateway's files there; \
+                reason: "gvisor is not supported by an engine with userns-remap, where gVisor cannot mount the gateway's files; \
                          use an engine without it, or the level container"
                     .to_owned(),
             });

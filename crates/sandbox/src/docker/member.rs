@@ -13,10 +13,10 @@ use crate::{SandboxExit, SandboxId};
 #[derive(Debug)]
 pub(super) struct Member {
     pub(super) id: SandboxId,
-    /// Its name in the engine.
+    /// Name of the container in the engine.
     pub(super) container: String,
     pub(super) exit: watch::Sender<Option<SandboxExit>>,
-    /// Its end was requested.
+    /// True after a requested end.
     pub(super) stopping: AtomicBool,
     /// The engine may have something of it.
     pub(super) in_engine: AtomicBool,
@@ -33,7 +33,7 @@ struct State {
     kills: Kills,
 }
 
-/// What its handles tell.
+/// Details that handles return.
 #[derive(Debug)]
 pub(super) struct Details {
     pub(super) labels: Labels,
@@ -45,7 +45,7 @@ pub(super) struct Details {
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Life {
-    /// Its container is being made.
+    /// The container is being created.
     Starting,
     /// It ended while the call that started it was under way.
     StillBorn,
@@ -112,7 +112,7 @@ impl Member {
         self.state.lock().details.clone()
     }
 
-    /// Its container has ended; `true` when the caller must see to the rest.
+    /// Records the end of the container; returns true if the caller has to clean up.
     pub(super) fn died(&self, code: Option<i64>) -> bool {
         let mut state = self.state.lock();
         state.code = state.code.or(code);
@@ -132,7 +132,7 @@ impl Member {
         self.state.lock().life = Life::Live;
     }
 
-    /// Its start has failed: only the starting task removes it.
+    /// Marks a failed start: only the starting task removes the container.
     pub(super) fn give_up(&self) {
         self.state.lock().life = Life::Ending;
     }

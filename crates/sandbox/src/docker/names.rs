@@ -12,7 +12,7 @@ use crate::{Files, Isolation, SandboxError, SandboxId};
 pub(super) const INSTANCE: &str = "himalia.instance";
 /// The sandbox that a container belongs to.
 pub(super) const SANDBOX: &str = "himalia.sandbox";
-/// Whether it is the sandbox itself ([`ROLE_SANDBOX`]) or prepares its volume ([`ROLE_HELPER`]).
+/// Role of a container: the sandbox itself ([`ROLE_SANDBOX`]), or the preparation of its volume ([`ROLE_HELPER`]).
 pub(super) const ROLE: &str = "himalia.role";
 pub(super) const ROLE_SANDBOX: &str = "sandbox";
 pub(super) const ROLE_HELPER: &str = "helper";
@@ -28,13 +28,13 @@ const CALLER: &str = "himalia.label.";
 /// Characters of a name of kept files.
 const MAX_FILES_NAME: usize = 64;
 
-/// What is common to all that one gateway makes in the engine.
+/// Names and labels of all objects that one gateway creates in the engine.
 #[derive(Clone, Debug)]
 pub(super) struct Names {
     instance: String,
 }
 
-/// What the labels of a sandbox's container say.
+/// Values of the labels of a sandbox's container.
 #[derive(Clone, Debug)]
 pub(super) struct Labels {
     pub(super) id: SandboxId,

@@ -20,12 +20,12 @@ use crate::{
     SandboxInfo, SandboxSpec, SharedMount, Usage, check_kinds,
 };
 
-/// How long a killed container may take to end.
+/// Longest time from the kill of a container to its end.
 const KILL_WAIT: Duration = Duration::from_secs(30);
-/// How long the event of an end is waited for before the container is looked at.
+/// Longest wait for the event of an end before the container is inspected.
 const EVENT_WAIT: Duration = Duration::from_secs(2);
 
-/// How late the engine's word of a process that was killed for memory may come on a loaded host.
+/// Longest delay of the engine's event for an out-of-memory kill on a loaded host.
 const OOM_EVENT_DELAY: Duration = Duration::from_secs(2);
 
 /// Measurements that the engine is asked for at once, and how long all of them may take.
@@ -89,7 +89,7 @@ impl Provisioner for DockerProvisioner {
         })
     }
 
-    /// What a sandbox with files in memory has at an ordinary engine; each handle tells its own.
+    /// Limits of a sandbox with files in memory on an ordinary engine; each handle has its own report.
     fn limits(&self) -> LimitReport {
         LimitReport {
             memory: Enforcement::Cgroup,
@@ -224,7 +224,7 @@ impl Provisioner for DockerProvisioner {
         })
     }
 
-    /// Those that the engine tells of in time.
+    /// Memory of the sandboxes for which the engine responds in time.
     fn memory(&self, ids: Vec<SandboxId>) -> BoxFuture<'_, Result<HashMap<SandboxId, u64>, SandboxError>> {
         Box::pin(async move {
             let all = self.usage(ids).await?;
@@ -232,7 +232,7 @@ impl Provisioner for DockerProvisioner {
         })
     }
 
-    /// Of those that the engine tells of in time.
+    /// Usage of the sandboxes for which the engine responds in time.
     fn usage(&self, ids: Vec<SandboxId>) -> BoxFuture<'_, Result<HashMap<SandboxId, Usage>, SandboxError>> {
         Box::pin(async move {
             let measured = stream::iter(ids).map(|id| async move {

@@ -1,7 +1,6 @@
-//! What the operator shares with containers.
+//! Mounts of the operator in containers.
 //!
-//! The engine cannot map the ids of a mount. So a container has the user of the files that it may write to, in place of one of its
-//! own.
+//! The engine cannot map the ids of a mount. So a container runs as the owner of the files that it may write, instead of a user of its own.
 
 use bollard::models::{
     Mount, MountBindOptions, MountBindOptionsPropagationEnum, MountType, MountVolumeOptions,
@@ -14,12 +13,12 @@ use crate::host::blocking;
 use crate::host::shared::{bad, open_directory};
 use crate::{FileOwner, MountKind, MountSource, SandboxError, SandboxId, SandboxSpec, SharedMount};
 
-/// What can be mounted here.
+/// Kinds of mounts that containers can have.
 pub(super) const MOUNTS: &[MountKind] = &[MountKind::Directory, MountKind::Volume];
 
 /// The mounts of a sandbox, and whose files they are.
 #[derive(Debug, Default)]
-pub(super) struct Shared {
+pub(super) struct ContainerMounts {
     pub(super) mounts: Vec<Mount>,
     /// The user that the container must have.
     pub(super) owner: Option<FileOwner>,
@@ -32,8 +31,8 @@ pub(super) async fn shared(
     (id, image): (SandboxId, &str),
     spec: &SandboxSpec,
     mapping: Mapping,
-) -> Result<Shared, SandboxError> {
-    let mut shared = Shared::default();
+) -> Result<ContainerMounts, SandboxError> {
+    let mut shared = ContainerMounts::default();
     for (mount, source, owner) in find(inner, spec.mounts.clone(), false).await? {
         if let Some(owner) = owner.filter(|_| mount.source.kind() == MountKind::Volume) {
             volume::ensure(&inner.client, &inner.names, (id, image), (&source, owner.uid)).await?;
@@ -43,15 +42,15 @@ pub(super) async fn shared(
     if shared.owner.is_some() && mapping != Mapping::None {
         return Err(SandboxError::BadSpec {
             field: "mounts",
-            reason: "of files with an owner are not to be had where the container engine maps user ids"
+            reason: "of files with an owner are not supported by a container engine that maps user ids"
                 .to_owned(),
         });
     }
     Ok(shared)
 }
 
-/// What each mount is made of, as the engine names it, and whose files it has. Makes directories that are missing, unless this
-/// is `only_a_check`.
+/// Finds the source of each mount, as the engine names it, and the owner of its files. Creates missing directories, unless `only_a_check`
+/// is set.
 pub(super) async fn find(
     inner: &Inner,
     mounts: Vec<SharedMount>,
@@ -79,7 +78,7 @@ pub(super) async fn find(
     blocking(move || mounts.into_iter().map(one).collect()).await?
 }
 
-impl Shared {
+impl ContainerMounts {
     fn add(
         &mut self,
         mount: &SharedMount,
@@ -139,7 +138,7 @@ mod tests {
     fn a_container_has_one_user() {
         let owner = |uid| Some(FileOwner { uid, gid: 100 });
         let volume = |name: &str| mount(name, MountSource::Volume(name.to_owned()));
-        let mut shared = Shared::default();
+        let mut shared = ContainerMounts::default();
         shared.add(&volume("data"), "data".to_owned(), None).unwrap();
         shared.add(&volume("a"), "a".to_owned(), owner(7)).unwrap();
         shared.add(&volume("b"), "b".to_owned(), owner(7)).unwrap();

@@ -199,7 +199,7 @@ async fn volume(
     volume.await.map(Some)
 }
 
-/// What can be checked without the engine.
+/// Checks the parts of a spec that need no engine.
 pub(super) fn check(spec: &SandboxSpec) -> Result<(), SandboxError> {
     spec.check()?;
     names::check_files(&spec.files)?;

@@ -16,22 +16,22 @@ use super::names::{self, Names, UID};
 use crate::host::uids::{Pool, check};
 use crate::{FileOwner, Files, SandboxError, SandboxId, SandboxSpec};
 
-/// Where an engine maps the ids of containers to others, it knows 65,536: those from here on are given.
+/// First id that is assigned if the engine maps the ids of containers; it then maps 65,536.
 const FIRST_MAPPED: u32 = 1000;
 const MAPPED: u32 = 64_000;
 
 /// The ids of this process's sandboxes. A user's group has the same number.
 #[derive(Debug)]
 pub(super) struct Uids {
-    /// Those that no container gets.
+    /// Ids that no container gets.
     taken: BTreeSet<u32>,
-    /// Those that containers get.
+    /// Ranges of ids for containers.
     ranges: Vec<RangeInclusive<u32>>,
-    held: Mutex<Held>,
+    held: Mutex<HeldUids>,
 }
 
 #[derive(Debug)]
-struct Held {
+struct HeldUids {
     by: BTreeMap<SandboxId, u32>,
     pool: Pool,
 }
@@ -42,7 +42,7 @@ impl Uids {
         Ok(Self {
             taken: config.host_uids_taken.clone(),
             ranges: config.host_uids.clone(),
-            held: Mutex::new(Held {
+            held: Mutex::new(HeldUids {
                 by: BTreeMap::new(),
                 // Gateways that start containers at the same moment do not see each other's.
                 pool: Pool::of_containers(&config.host_uids, names.seed()),
@@ -90,7 +90,7 @@ impl Uids {
     }
 
     fn take(&self, id: SandboxId, used: &BTreeSet<u32>, mapped: bool) -> Result<u32, SandboxError> {
-        let Held { by, pool } = &mut *self.held.lock();
+        let HeldUids { by, pool } = &mut *self.held.lock();
         let inside = |uid: u32| if mapped { FIRST_MAPPED + uid % MAPPED } else { uid };
         let own: BTreeSet<u32> = by.values().copied().collect();
         let is_free = |uid: u32| {

@@ -29,9 +29,9 @@ pub(super) struct Volumes {
 /// A volume that is ready for use.
 #[derive(Debug)]
 pub(super) struct Volume {
-    /// Its name in the engine.
+    /// Name of the volume in the engine.
     pub(super) name: String,
-    /// Who enforces the limit on its size.
+    /// Mechanism that enforces the size limit.
     pub(super) enforcement: Enforcement,
 }
 

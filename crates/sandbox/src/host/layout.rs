@@ -19,7 +19,7 @@ pub const RUNTIME_NAME_BYTES: usize = 16;
 const ID_BYTES: usize = 32;
 const SUFFIXES: [&str; 4] = [".rt", ".log", ".json.new", ".json"];
 
-/// What zygotes print, in a provisioner's run directory.
+/// Output of zygotes, in a provisioner's run directory.
 pub(crate) const ZYGOTES_LOG: &str = "zygotes.log";
 /// The home directories of zygotes, likewise.
 pub(crate) const ZYGOTES_DIR: &str = "zygotes";

@@ -58,7 +58,7 @@ impl<M> Members<M> {
         }
     }
 
-    /// Whether it is being started, or waits for its owner.
+    /// Returns true if the sandbox is being started or waits for its owner.
     pub(crate) fn is_starting(&self, id: SandboxId) -> bool {
         matches!(self.slots.lock().get(&id), Some(Slot::Starting))
     }
@@ -103,7 +103,7 @@ impl<M> Members<M> {
             .collect()
     }
 
-    /// Whether there is none.
+    /// Returns true if there is no member.
     #[cfg(test)]
     pub(crate) fn is_empty(&self) -> bool {
         self.slots.lock().is_empty()

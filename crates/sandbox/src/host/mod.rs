@@ -1,7 +1,6 @@
-//! What every provisioner of processes on this host needs: files with secret names in a run directory, records by which
-//! a later gateway process finds its sandboxes again, and processes that cannot be mistaken for others.
+//! Shared parts of the provisioners of processes on this host: files with secret names in a run directory, records by which a later gateway
+//! process finds its sandboxes again, and processes identified by more than their id.
 
-pub(crate) mod backoff;
 pub(crate) mod layout;
 pub(crate) mod log;
 pub(crate) mod members;
@@ -18,7 +17,7 @@ use crate::{SandboxError, SandboxId};
 /// Variable that marks the processes of a sandbox; its value is random and in the sandbox's record.
 pub(crate) const MARK_VARIABLE: &str = "HIMALIA_SANDBOX_MARK";
 
-/// How long after a process was killed for memory the counters of this host may still be without it.
+/// Upper bound of the delay after which the counters of this host include an out-of-memory kill.
 pub(crate) const OOM_REPORT_DELAY: Duration = Duration::from_millis(500);
 
 /// The first digits of a name: enough to tell sandboxes apart in a log, too few to find the directory.

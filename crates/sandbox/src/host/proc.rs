@@ -84,8 +84,7 @@ impl Process {
         self.strings("environ")
     }
 
-    /// Whether `program` and `argument` are in its command line, the program as its first or (for a script)
-    /// second word.
+    /// Returns true if the command line has `program` as its first or (for a script) second word, and `argument`.
     pub(crate) fn runs(&self, program: &[u8], argument: &[u8]) -> bool {
         let line = self.strings("cmdline");
         let mut words = line.split(|byte| *byte == 0);
@@ -125,7 +124,7 @@ impl Process {
     }
 }
 
-/// Whether [`Process::environment`] holds this `NAME=value`.
+/// Returns true if [`Process::environment`] has this `NAME=value`.
 pub(crate) fn has_variable(environment: &[u8], variable: &str) -> bool {
     environment
         .split(|byte| *byte == 0)

@@ -56,7 +56,7 @@ impl<D> Record<D> {
             .unwrap_or(SystemTime::UNIX_EPOCH)
     }
 
-    /// What a list shows of the sandbox, without its resource use.
+    /// List entry of the sandbox, without its resource usage.
     pub(crate) fn info(&self, isolation: Isolation) -> SandboxInfo {
         SandboxInfo {
             id: self.id,
@@ -76,7 +76,7 @@ impl<D> Record<D> {
             .and_then(ProcessId::find)
     }
 
-    /// Whether the processes that it names can exist.
+    /// Returns true if the record is of this boot, so that the processes that it names can exist.
     pub(crate) fn is_of_this_boot(&self) -> bool {
         self.boot == boot_id()
     }

@@ -20,7 +20,7 @@ const OWN: u32 = 0o700;
 pub(crate) struct SharedDirectory {
     pub(crate) base: PathBuf,
     pub(crate) subdirectory: PathBuf,
-    /// Whom the sandbox's user is to its files. `None`: not mapped.
+    /// User of the files to which the sandbox's user is mapped; `None`: not mapped.
     pub(crate) owner: Option<FileOwner>,
 }
 
@@ -74,7 +74,7 @@ pub(crate) fn open_directory(
     Ok(Some(SharedDirectory { owner, ..found }))
 }
 
-/// Whom the sandbox's user is to the files.
+/// User of the files to which the sandbox's user is mapped.
 fn owner(mount: &SharedMount, top: &OwnedFd) -> Result<Option<FileOwner>, SandboxError> {
     let own = geteuid().as_raw();
     let owner = match mount.owner {

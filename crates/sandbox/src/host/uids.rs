@@ -8,7 +8,7 @@ use std::ops::RangeInclusive;
 /// them ([`host_uid_parts`]).
 pub const DEFAULT_HOST_UIDS: RangeInclusive<u32> = 2_100_000_000..=2_100_065_535;
 
-/// Those of a gateway whose user namespace has no such high ids.
+/// Ids for a gateway whose user namespace does not contain the default ids.
 pub const LOW_HOST_UIDS: RangeInclusive<u32> = 200_000..=265_535;
 
 /// Parts that a range has, and so the gateways of one host that can share it.
@@ -29,7 +29,7 @@ pub fn host_uid_parts(range: &RangeInclusive<u32>) -> Vec<RangeInclusive<u32>> {
 #[derive(Clone, Debug)]
 pub(crate) struct Pool {
     ranges: Vec<RangeInclusive<u32>>,
-    /// Where the next search starts, so that a released id is not assigned again at once.
+    /// Start of the next search, so that a released id is not assigned again at once.
     next: u64,
 }
 

@@ -10,9 +10,9 @@ use tokio::io::unix::AsyncFd;
 use super::log::bound_log;
 use super::proc::ProcessId;
 
-/// How often a process is looked at where the kernel has no pidfd.
+/// Interval of checks of a process on operating system kernels without pidfd.
 const POLL: Duration = Duration::from_millis(100);
-/// How often the log is looked at.
+/// Interval of checks of the log's size.
 const LOG_CHECK: Duration = Duration::from_secs(30);
 
 /// Calls `look` when the process may have ended, until it gives something; keeps the log short meanwhile.

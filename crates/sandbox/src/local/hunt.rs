@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use super::noted::{Noted, Record};
+use super::noted::{NotedProcess, Record};
 use crate::host::MARK_VARIABLE;
 use crate::host::proc::{Process, ProcessId, has_variable};
 
-/// How long processes may take to end after SIGKILL.
+/// Longest time from SIGKILL to the end of the processes.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Pause between two looks at the processes that were killed.
 const PAUSE: Duration = Duration::from_millis(4);
@@ -27,7 +27,7 @@ pub(super) struct Hunt {
     variable: String,
     /// Program and argument of a shim whose process id was never written down.
     unknown_shim: Option<(Vec<u8>, Vec<u8>)>,
-    /// Everything ever matched, so that a process stays ours after its parent died.
+    /// All processes ever matched, so that a process is still found after its parent died.
     known: HashSet<ProcessId>,
     /// Processes without the mark. Each environment is read once: a new process of the sandbox has the mark from its beginning.
     unmarked: HashSet<ProcessId>,
@@ -42,7 +42,7 @@ impl Hunt {
     pub(super) fn new(record: &Record, program: &Path, gateway_dir: &Path) -> Self {
         use std::os::unix::ffi::OsStrExt as _;
         let noted = record.details.noted.iter();
-        let leaders = |led: fn(&Noted) -> i32| {
+        let leaders = |led: fn(&NotedProcess) -> i32| {
             // Only numbers that name the process itself: all others belong to the shim or to unrelated processes.
             noted
                 .clone()

@@ -13,12 +13,12 @@ pub(super) type Record = crate::host::record::Record<Details>;
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Details {
     /// The kernels that the shim reported.
-    pub(super) noted: Vec<Noted>,
+    pub(super) noted: Vec<NotedProcess>,
 }
 
 /// A process below the shim, with the ids that its children inherit.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub(super) struct Noted {
+pub(super) struct NotedProcess {
     pub(super) process: ProcessId,
     pub(super) session: i32,
     pub(super) group: i32,
@@ -36,7 +36,7 @@ impl Details {
         if self.noted.len() >= MAX_NOTED {
             return false;
         }
-        self.noted.push(Noted {
+        self.noted.push(NotedProcess {
             process: process.id,
             session: process.session,
             group: process.group,

@@ -62,7 +62,7 @@ impl LocalProvisioner {
 }
 
 impl LocalProvisioner {
-    /// What `measure` finds for each of these that lives. The processes of the host are read once for all.
+    /// Result of `measure` for each living sandbox in the list. Reads the processes of the host once for all.
     fn measured<T: Send + 'static>(
         &self,
         ids: Vec<SandboxId>,
@@ -124,7 +124,9 @@ impl Provisioner for LocalProvisioner {
             }
             let inner = Arc::clone(&self.inner);
             // If this future is dropped meanwhile, the result is dropped there and undoes itself.
-            blocking(move || Fresh::start(inner, &spec)).await??.into_handle()
+            blocking(move || NewSandbox::start(inner, &spec))
+                .await??
+                .into_handle()
         })
     }
 
@@ -147,8 +149,8 @@ impl Provisioner for LocalProvisioner {
         })
     }
 
-    /// Nothing enforces limits at this level, so each can change, except open files, which each process has from its
-    /// start.
+    /// Only the limit of open files is fixed: each process has it from its start. The others are not enforced at this level, so they can
+    /// change.
     fn fixed_limit(&self, change: &LimitChange) -> Option<FixedLimit> {
         change
             .first_fixed(|changed| (changed.field == "open_files").then_some("is set when a process starts"))
@@ -209,12 +211,12 @@ impl Provisioner for LocalProvisioner {
         })
     }
 
-    /// Of the processes below the shim. One that left them counts where [`Self::inspect`] looks for it.
+    /// Memory of the processes below the shim. [`Self::inspect`] also counts processes that have left them.
     fn memory(&self, ids: Vec<SandboxId>) -> BoxFuture<'_, Result<HashMap<SandboxId, u64>, SandboxError>> {
         self.measured(ids, |_, shim, tree| resident(&tree.family([shim])))
     }
 
-    /// Of the processes below the shim and those that were noted; one that left both counts where [`Self::inspect`] looks for it.
+    /// Usage of the processes below the shim and of the noted processes. [`Self::inspect`] also counts processes that have left both.
     fn usage(&self, ids: Vec<SandboxId>) -> BoxFuture<'_, Result<HashMap<SandboxId, Usage>, SandboxError>> {
         self.measured(ids, |record, shim, tree| {
             let noted = record.details.noted.iter().map(|noted| noted.process);
@@ -286,13 +288,13 @@ impl Inner {
 }
 
 /// A sandbox between its first file and its entry in the list. Dropped before that, it undoes everything.
-struct Fresh {
+struct NewSandbox {
     inner: Arc<Inner>,
     record: Record,
     child: Option<Child>,
 }
 
-impl Fresh {
+impl NewSandbox {
     fn start(inner: Arc<Inner>, spec: &SandboxSpec) -> Result<Self, SandboxError> {
         let id = SandboxId::generate()?;
         let mark = SandboxId::generate()?.to_string();
@@ -338,7 +340,7 @@ impl Fresh {
     }
 }
 
-impl Drop for Fresh {
+impl Drop for NewSandbox {
     fn drop(&mut self) {
         let child = &mut self.child;
         let abandoned = self.inner.members.abandon(self.record.id, || {

@@ -17,13 +17,13 @@ const TAKEN: [&str; 6] = ["/proc", "/sys", "/dev", "/etc", "/himalia", "/session
 /// A place that is made otherwise, below which more can be bound.
 const MADE: &str = "/tmp";
 
-/// What a root gets beside the system's own directories: each path of the host appears at its own place, and symbolic
-/// links on the way to it are kept, so that every spelling of it that works on the host works in the sandbox.
+/// Bind mounts of a root in addition to the system's directories. Each host path is mounted at the same path, and symbolic links on the way
+/// to it are kept, so that every spelling that works on the host works in the sandbox.
 #[derive(Debug)]
 pub(super) struct Binds<'a> {
     /// Directories of the gateway, resolved; they and what holds them cannot be bound.
     private: &'a [PathBuf],
-    /// What is there already with everything below it.
+    /// Directories that are already mounted, with everything below them.
     covered: Vec<PathBuf>,
     paths: BTreeSet<PathBuf>,
     links: BTreeMap<PathBuf, PathBuf>,

@@ -8,7 +8,7 @@ use super::inner::Inner;
 use super::member::Member;
 use super::root::Memory;
 use super::start::{report, wanted};
-use crate::change::Changed;
+use crate::change::ChangedLimit;
 use crate::host::log::open_log;
 use crate::host::proc::{Process, family};
 use crate::{FixedLimit, LimitChange, LimitReport, SandboxError};
@@ -17,16 +17,16 @@ use crate::{FixedLimit, LimitChange, LimitReport, SandboxError};
 pub(super) fn fixed(inner: &Inner, change: &LimitChange) -> Option<FixedLimit> {
     let groups = &inner.config.cgroups;
     change.first_fixed(|changed| match *changed {
-        Changed {
+        ChangedLimit {
             field: "open_files", ..
         } => Some("is set when a process starts"),
-        Changed {
+        ChangedLimit {
             field: "memory_bytes",
             is_new: true,
             ..
         } if groups.has_memory() => Some("is counted from the first process on"),
-        Changed { field: "pids", .. } if !groups.has_pids() => Some("is set when a process starts"),
-        Changed {
+        ChangedLimit { field: "pids", .. } if !groups.has_pids() => Some("is set when a process starts"),
+        ChangedLimit {
             field: "memory_bytes" | "pids" | "cpu_millis",
             is_dropped: true,
             ..

@@ -10,7 +10,7 @@ use crate::host::proc::{Process, ProcessId, has_variable};
 use crate::host::{MARK_VARIABLE, short};
 use crate::{SandboxError, SandboxId};
 
-/// How long processes may take to end after SIGKILL.
+/// Longest time from SIGKILL to the end of the processes.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 /// Pause between two looks.
 const PAUSE: Duration = Duration::from_millis(4);

@@ -86,7 +86,7 @@ impl Inner {
         })
     }
 
-    /// Who can enforce which limit.
+    /// Mechanisms that can enforce limits.
     pub(super) fn limits(&self) -> LimitReport {
         limits(&self.config)
     }
@@ -258,7 +258,7 @@ pub fn host_uids_in_use(run_dir: &Path, data_dir: &Path) -> BTreeSet<u32> {
     uids_of(&records).chain(files).collect()
 }
 
-/// What a login on such a host would have set.
+/// Environment that a login on this host would set.
 fn base_env() -> BTreeMap<String, String> {
     [
         ("HOME", inside::WORK_DIR),
@@ -270,7 +270,7 @@ fn base_env() -> BTreeMap<String, String> {
     .into()
 }
 
-/// Who can enforce which limit of a sandbox with these settings.
+/// Mechanisms that can enforce limits of a sandbox with these settings.
 pub(super) fn limits(config: &NamespacesConfig) -> LimitReport {
     let group = |has: bool, other: Enforcement| if has { Enforcement::Cgroup } else { other };
     LimitReport {

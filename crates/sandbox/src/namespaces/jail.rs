@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 
 use command_fds::{CommandFdExt as _, FdMapping};
 use himalia_jail::{
-    ExecPlan, Failure, HostIds, NamespaceKind, Plan, Prepared, ProbeReport, Resize, Resized, Started,
+    ExecPlan, ExecReply, Failure, HostIds, NamespaceKind, Plan, PrepareReply, ProbeReport, Resize,
+    ResizeReply,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{
@@ -23,7 +24,7 @@ use serde::de::DeserializeOwned;
 use crate::SandboxError;
 use crate::host::MARK_VARIABLE;
 
-/// How long a call may take; it takes milliseconds.
+/// Upper bound of a call's duration; a call usually takes milliseconds.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Bytes of an answer.
 const MAX_ANSWER: usize = 256 << 10;
@@ -42,12 +43,12 @@ pub(super) struct Jail {
 /// A sandbox without a process, as `himalia-jail prepare` leaves it.
 #[derive(Debug)]
 pub(super) struct PreparedSandbox {
-    pub(super) prepared: Prepared,
-    /// In the order of [`Prepared::fds`].
+    pub(super) prepared: PrepareReply,
+    /// In the order of [`PrepareReply::fds`].
     pub(super) namespaces: Vec<OwnedFd>,
 }
 
-/// What a call said.
+/// Result of a call.
 #[derive(serde::Deserialize)]
 #[serde(untagged)]
 enum Answer<T> {
@@ -77,7 +78,7 @@ impl Jail {
         fds.push((theirs, REPORT_FD));
         let call = self.call("exec", plan, mark, fds, log)?;
         let (text, _) = call.answer(&ours, &self.program)?;
-        let started: Started = self.read(&text)?;
+        let started: ExecReply = self.read(&text)?;
         i32::try_from(started.pid).map_err(|_| self.failed("the process id is out of range"))
     }
 
@@ -91,7 +92,7 @@ impl Jail {
         let (ours, theirs) = self.channel()?;
         let call = self.call("prepare", plan, mark, vec![(theirs, REPORT_FD)], log)?;
         let (text, namespaces) = call.answer(&ours, &self.program)?;
-        let prepared: Prepared = self.read(&text)?;
+        let prepared: PrepareReply = self.read(&text)?;
         if namespaces.len() != prepared.fds.len() {
             return Err(self.failed("descriptors are missing in the answer"));
         }
@@ -110,7 +111,7 @@ impl Jail {
         let fds = vec![(theirs, REPORT_FD), (process, PROCESS_FD)];
         let call = self.call("resize", plan, mark, fds, log)?;
         let (text, _) = call.answer(&ours, &self.program)?;
-        self.read::<Resized>(&text).map(drop)
+        self.read::<ResizeReply>(&text).map(drop)
     }
 
     /// Tries whether there can be sandboxes, as root with these ids. Blocks.
@@ -184,7 +185,7 @@ impl Jail {
         match serde_json::from_slice(text) {
             Ok(Answer::Done(answer)) => Ok(answer),
             Ok(Answer::Failed(failure)) => Err(SandboxError::Jail(failure)),
-            Err(error) => Err(self.failed(format!("an answer that is none: {error}"))),
+            Err(error) => Err(self.failed(format!("unreadable reply from himalia-jail: {error}"))),
         }
     }
 

@@ -15,7 +15,7 @@ use crate::host::proc::ProcessId;
 use crate::host::watch;
 use crate::{ExitCause, SandboxExit, SandboxId};
 
-/// How long a zygote may take to tell how a process ended that has ended.
+/// Longest wait for a zygote's report of how an ended process ended.
 const STATUS_PATIENCE: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
@@ -59,7 +59,7 @@ impl Member {
         *self.record.lock() = record;
     }
 
-    /// Its first process; `None` where the host has no such descriptors, or it had ended.
+    /// Descriptor of the first process; `None` on hosts without pidfd, or if the process had ended.
     pub(super) fn pidfd(&self) -> Option<&OwnedFd> {
         self.pidfd.as_ref()
     }

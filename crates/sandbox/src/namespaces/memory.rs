@@ -6,7 +6,7 @@
 
 use crate::host::proc::{Process, ProcessId};
 
-/// What a sandbox's processes hold together.
+/// Memory of a sandbox's processes together.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Reading {
     /// Memory that is not a file's, in bytes.
@@ -48,7 +48,7 @@ fn quick(process: &Process) -> u64 {
         .unwrap_or(0)
 }
 
-/// Its share. `None` on kernels before 5.9 and where `/proc` does not let us look.
+/// Proportional memory of the process. `None` on operating system kernels before 5.9, or without permission for its files in `/proc`.
 fn exact(process: &Process) -> Option<u64> {
     process.memory_fields("smaps_rollup", &["Pss_Anon", "Pss_Shmem", "SwapPss"])
 }

@@ -13,7 +13,7 @@ use super::inner::Inner;
 use super::member::Member;
 use super::record::Record;
 use super::shared::MOUNTS;
-use super::start::{Fresh, check};
+use super::start::{NewSandbox, check};
 use super::{change, files, root, shared, standby, sweep, usage, watch};
 use crate::host::{OOM_REPORT_DELAY, blocking};
 use crate::{
@@ -53,7 +53,7 @@ impl NamespacesProvisioner {
 }
 
 impl NamespacesProvisioner {
-    /// What `measure` finds for the sandboxes of these that have a record.
+    /// Result of `measure` for each sandbox in the list that has a record.
     fn measured<T: Send + 'static>(
         &self,
         ids: Vec<SandboxId>,
@@ -115,7 +115,7 @@ impl Provisioner for NamespacesProvisioner {
                     .and_then(|zygote| inner.zygotes.ready(zygote));
                 match standby::take(&inner, &spec) {
                     Some(fresh) => Ok((fresh, spec)),
-                    None => Fresh::start(inner, &spec, zygote.as_ref()).map(|fresh| (fresh, spec)),
+                    None => NewSandbox::start(inner, &spec, zygote.as_ref()).map(|fresh| (fresh, spec)),
                 }
             });
             let (fresh, spec) = started.await??;

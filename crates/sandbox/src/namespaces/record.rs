@@ -11,15 +11,15 @@ pub(super) type Record = crate::host::record::Record<Details>;
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Details {
-    /// Its ids on the host, if root gave it some.
+    /// Ids on the host, if the gateway runs as root and assigned some.
     pub(super) host_ids: Option<HostIds>,
-    /// Its control groups.
+    /// Control groups of the sandbox.
     pub(super) groups: Groups,
     /// The name of its kept files.
     pub(super) files: Option<String>,
-    /// Whether it has a sleeping zygote.
+    /// True if the sandbox has a sleeping zygote.
     pub(super) zygote: bool,
-    /// Who enforces its limits.
+    /// Mechanisms that enforce the limits.
     pub(super) limits: LimitReport,
     /// Memory that the watch holds it to, in bytes.
     pub(super) watched_memory: Option<u64>,

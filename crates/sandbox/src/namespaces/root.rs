@@ -8,7 +8,7 @@ use himalia_jail::{Device, HostIds, Mount, Plan, SANDBOX_ID};
 
 use super::binds::{Binds, read_only};
 use super::config::{NamespacesConfig, Sizes};
-use super::shared::Shared;
+use super::shared::SandboxMount;
 use crate::{Limits, SandboxError, inside};
 
 /// System directories, links on hosts whose `/usr` is merged.
@@ -22,7 +22,7 @@ const SYSTEM: [&str; 8] = [
     "/libx32",
     "/nix/store",
 ];
-/// What programs and libraries read of `/etc`. None of it is secret; the rest of `/etc` does not exist inside.
+/// Files of `/etc` that programs and libraries read. None of them is secret; the rest of `/etc` does not exist inside.
 const ETC: [&str; 22] = [
     // What Debian's R and Java have in their own directories are links to these.
     "/etc/R",
@@ -87,7 +87,7 @@ impl Memory {
         .collect()
     }
 
-    /// What they can hold together.
+    /// Upper bound of their contents together, in bytes.
     pub(super) fn sum(self) -> u64 {
         [self.session.unwrap_or(0), self.tmp, self.shm, RUNTIME_BYTES]
             .into_iter()
@@ -95,7 +95,7 @@ impl Memory {
     }
 }
 
-/// What a root is made from beside the host's system.
+/// Parts of a root that do not come from the host's system.
 #[derive(Debug)]
 pub(super) struct Root<'a> {
     pub(super) config: &'a NamespacesConfig,
@@ -107,8 +107,8 @@ pub(super) struct Root<'a> {
     pub(super) memory: Memory,
     pub(super) binds: &'a [PathBuf],
     pub(super) names: &'a BTreeMap<&'static str, PathBuf>,
-    /// What the operator shares.
-    pub(super) shared: &'a [Shared],
+    /// Mounts of the operator.
+    pub(super) shared: &'a [SandboxMount],
     /// The work directory is at [`inside::DATA_DIR`] too, if nothing else is.
     pub(super) shows_data: bool,
 }
@@ -180,7 +180,7 @@ pub(super) fn check_binds(private: &[PathBuf], paths: &[PathBuf]) -> Result<(), 
     Binds::new(private, covered).add_all(paths)
 }
 
-/// Those of the host's paths that exist, links as links; gives back the others: what the root has then.
+/// Adds mounts for the host paths that exist, links as links; returns the missing paths, for which the root gets replacements.
 fn host(paths: &[&str], mounts: &mut Vec<Mount>) -> Vec<PathBuf> {
     let mut covered = Vec::new();
     for path in paths.iter().map(Path::new) {

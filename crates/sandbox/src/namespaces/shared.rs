@@ -9,18 +9,18 @@ use super::try_out;
 use crate::host::shared::{SharedDirectory, bad, open_directory};
 use crate::{MountKind, SandboxError, SharedMount, check_kinds};
 
-/// What can be mounted here.
+/// Kinds of mounts that this level supports.
 pub(super) const MOUNTS: &[MountKind] = &[MountKind::Directory];
 
 /// One of a sandbox.
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(super) struct SandboxMount {
     directory: SharedDirectory,
     target: PathBuf,
     read_only: bool,
 }
 
-impl Shared {
+impl SandboxMount {
     /// The entry of the root, for a sandbox with these ids on the host.
     pub(super) fn mount(&self, host_ids: Option<HostIds>) -> Mount {
         // An ordinary user's sandbox has the ids of that user.
@@ -38,17 +38,17 @@ impl Shared {
     }
 }
 
-/// Those of a spec. Directories that are missing are made, where they can be written to. Blocks.
-pub(super) fn open(inner: &Inner, mounts: &[SharedMount]) -> Result<Vec<Shared>, SandboxError> {
+/// Opens the mounts of a spec. Creates missing directories if they are writable. Blocks.
+pub(super) fn open(inner: &Inner, mounts: &[SharedMount]) -> Result<Vec<SandboxMount>, SandboxError> {
     mounts
         .iter()
         .filter_map(|mount| one(inner, mount, false).transpose())
         .collect()
 }
 
-fn one(inner: &Inner, mount: &SharedMount, only_a_check: bool) -> Result<Option<Shared>, SandboxError> {
+fn one(inner: &Inner, mount: &SharedMount, only_a_check: bool) -> Result<Option<SandboxMount>, SandboxError> {
     let directory = open_directory(mount, &inner.private, only_a_check)?;
-    Ok(directory.map(|directory| Shared {
+    Ok(directory.map(|directory| SandboxMount {
         directory,
         target: mount.target.clone(),
         read_only: mount.read_only,

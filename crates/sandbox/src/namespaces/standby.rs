@@ -18,7 +18,7 @@ use tokio::sync::oneshot;
 
 use super::inner::Inner;
 use super::record::Record;
-use super::start::Fresh;
+use super::start::NewSandbox;
 use super::zygote::Zygote;
 use crate::host::blocking;
 use crate::host::short;
@@ -26,14 +26,14 @@ use crate::{Files, Limits, MountSource, Network, SandboxSpec, SharedMount, Zygot
 
 /// The most forms with a standby sandbox. A new form evicts the one that was made or requested the longest time ago.
 const MAX_FORMS: usize = 8;
-/// How long after a start the next one is made: the kernel that was just started comes first.
+/// Delay from a start to the creation of the next standby sandbox, so that the started kernel gets the processor first.
 const AFTER: Duration = Duration::from_millis(100);
 
 /// A sandbox without an owner.
 #[derive(Debug)]
 pub(super) struct Standby {
     pub(super) record: Record,
-    /// How its first process ended.
+    /// Exit status of the first process.
     pub(super) status: Option<oneshot::Receiver<i32>>,
     /// Takes the key.
     pub(super) key: File,
@@ -47,7 +47,7 @@ struct Form {
     binds: Vec<(PathBuf, Option<(u64, u64)>)>,
     names: BTreeMap<&'static str, PathBuf>,
     network: Network,
-    /// What the operator shares, likewise.
+    /// Mounts of the operator, likewise.
     mounts: Vec<(SharedMount, Option<(u64, u64)>)>,
     show_data: bool,
     orphan_ttl: Option<Duration>,
@@ -111,7 +111,7 @@ impl Standbys {
         }
     }
 
-    /// Whether one of this form is to be made now, and which one has to end for it.
+    /// Decides whether to create a standby sandbox of this form now, and which one has to end first.
     fn reserve(&self, form: &Form) -> (bool, Option<Standby>) {
         let mut all = self.all.lock();
         if all.iter().any(|(other, _)| other == form) {
@@ -153,7 +153,7 @@ impl Standbys {
 }
 
 /// Takes the standby sandbox for this spec, if there is one. Blocks.
-pub(super) fn take(inner: &Arc<Inner>, spec: &SandboxSpec) -> Option<Fresh> {
+pub(super) fn take(inner: &Arc<Inner>, spec: &SandboxSpec) -> Option<NewSandbox> {
     let standby = inner.standbys.take(&Form::of(spec)?)?;
     let id = standby.record.id;
     if standby.record.living_shim().is_none() {
@@ -161,7 +161,7 @@ pub(super) fn take(inner: &Arc<Inner>, spec: &SandboxSpec) -> Option<Fresh> {
         inner.discard(&standby.record);
         return None;
     }
-    match Fresh::take(Arc::clone(inner), standby, spec) {
+    match NewSandbox::take(Arc::clone(inner), standby, spec) {
         Ok(fresh) => Some(fresh),
         Err(error) => {
             tracing::warn!(sandbox = %short(id), %error, "a standby sandbox cannot be used");
@@ -203,7 +203,7 @@ fn make(inner: &Arc<Inner>, spec: &SandboxSpec, zygote: &Zygote) {
     if !wanted {
         return;
     }
-    let made = Fresh::start_standby(Arc::clone(inner), spec, zygote);
+    let made = NewSandbox::start_standby(Arc::clone(inner), spec, zygote);
     let standby = made.map(|(fresh, key)| fresh.into_standby(key));
     if let Err(error) = &standby {
         tracing::warn!(%error, "the zygote made no standby sandbox");

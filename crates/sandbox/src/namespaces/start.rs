@@ -10,7 +10,7 @@ use std::sync::Arc;
 use himalia_jail::{ExecPlan, Program, Resource, Rlimit};
 use tokio::sync::oneshot;
 
-use super::cgroups::Wanted;
+use super::cgroups::GroupLimits;
 use super::inner::Inner;
 use super::jail::pipe;
 use super::member::Member;
@@ -65,14 +65,14 @@ pub(super) fn check(spec: &SandboxSpec) -> Result<(), SandboxError> {
 }
 
 /// A sandbox between its first file and its entry in the list. Dropped before that, it undoes everything.
-pub(super) struct Fresh {
+pub(super) struct NewSandbox {
     inner: Arc<Inner>,
     record: Record,
     status: Option<oneshot::Receiver<i32>>,
     done: bool,
 }
 
-impl Fresh {
+impl NewSandbox {
     /// Starts it: as a fork of the zygote if there is one and it can, else by executing the shim. Blocks.
     pub(super) fn start(
         inner: Arc<Inner>,
@@ -193,7 +193,7 @@ impl Fresh {
         Ok((shim, root.plan()?))
     }
 
-    /// Its first process runs.
+    /// Records that the first process runs.
     fn began(&mut self, init: ProcessId, by_zygote: bool) -> Result<(), SandboxError> {
         self.record.details.zygote = by_zygote;
         self.record.shim = Some(init);
@@ -278,7 +278,7 @@ impl Fresh {
         }
     }
 
-    /// Whether a zygote has started it.
+    /// Returns true if a zygote started the sandbox.
     pub(super) fn is_by_zygote(&self) -> bool {
         self.record.details.zygote
     }
@@ -295,7 +295,7 @@ impl Fresh {
     }
 }
 
-impl Drop for Fresh {
+impl Drop for NewSandbox {
     fn drop(&mut self) {
         if self.done {
             return;
@@ -310,7 +310,7 @@ fn give_key(mut pipe: File, spec: &SandboxSpec) -> std::io::Result<()> {
     pipe.write_all(spec.key.expose().as_bytes())
 }
 
-/// How the shim is started, in either way.
+/// Arguments and environment of the shim, for both kinds of start.
 struct Shim {
     argv: Vec<String>,
     env: BTreeMap<String, String>,
@@ -319,8 +319,8 @@ struct Shim {
 }
 
 /// The limits that groups enforce. A full tmpfs must be a full disk, never out of memory, so its size is added.
-pub(super) fn wanted(limits: &Limits, memory: Memory) -> Wanted {
-    Wanted {
+pub(super) fn wanted(limits: &Limits, memory: Memory) -> GroupLimits {
+    GroupLimits {
         memory_bytes: limits
             .memory_bytes
             .map(|bytes| bytes.saturating_add(memory.sum())),
@@ -329,7 +329,7 @@ pub(super) fn wanted(limits: &Limits, memory: Memory) -> Wanted {
     }
 }
 
-/// Who enforces the limits that are set.
+/// Mechanisms that enforce the limits that are set.
 pub(super) fn report(limits: &Limits, inner: &Inner, is_kept: bool) -> LimitReport {
     let can = inner.limits();
     let if_set = |is_set: bool, by: Enforcement| if is_set { by } else { Enforcement::None };

@@ -11,7 +11,7 @@ use super::config::NamespacesConfig;
 use super::inner::{limits, private};
 use super::jail::{Jail, output};
 use super::root::{Memory, Root};
-use super::shared::Shared;
+use super::shared::SandboxMount;
 use crate::host::blocking;
 use crate::host::layout::Layout;
 use crate::{LimitReport, Limits, SandboxError, SandboxId, inside};
@@ -19,29 +19,29 @@ use crate::{LimitReport, Limits, SandboxError, SandboxId, inside};
 /// Number of the pipe in `himalia-jail`.
 const OUTPUT_FD: i32 = 4;
 
-/// What came of the trial.
+/// Result of a trial start of a sandbox.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct TryOut {
     /// `None`: sandboxes can be made. Otherwise what cannot be done.
     pub failure: Option<TryOutFailure>,
-    /// Who would enforce the limits.
+    /// Mechanisms that would enforce the limits.
     pub limits: LimitReport,
     /// Release of the host's Linux kernel; empty if `himalia-jail` did not run.
     pub linux: String,
-    /// How many user namespaces this user may have at once (`user.max_user_namespaces`): at least one for each sandbox.
+    /// User namespaces that this user may have at the same time (`user.max_user_namespaces`); each sandbox needs at least one.
     pub max_user_namespaces: Option<u64>,
-    /// How long it took to start a sandbox.
+    /// Duration of the trial start.
     pub start: Option<Duration>,
 }
 
-/// Why sandboxes cannot be made.
+/// Reason why sandboxes cannot be created.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct TryOutFailure {
-    /// What was being done.
+    /// Step that failed.
     pub step: String,
-    /// What went wrong.
+    /// Error of the step.
     pub error: String,
-    /// What the operator can do about it.
+    /// Remedy for the operator.
     pub hint: Option<String>,
 }
 
@@ -105,7 +105,7 @@ pub(super) fn sandbox(
     config: &NamespacesConfig,
     jail: &Jail,
     ids: Option<HostIds>,
-    shared: &[Shared],
+    shared: &[SandboxMount],
 ) -> Result<Duration, SandboxError> {
     let layout = Layout::open(&config.run_dir)?;
     let private = private(config)?;

@@ -11,14 +11,14 @@ use crate::host::uids::{Pool, check};
 /// As root, ids of which no two sandboxes have the same; nothing otherwise.
 #[derive(Debug)]
 pub(super) struct HostUids {
-    given: Option<Given>,
+    given: Option<AssignedUids>,
     taken: BTreeSet<u32>,
 }
 
 #[derive(Debug)]
-struct Given {
+struct AssignedUids {
     pool: Pool,
-    /// Those that kept files may have.
+    /// Ids reserved for owners of kept files.
     of_files: Vec<RangeInclusive<u32>>,
 }
 
@@ -33,7 +33,7 @@ impl HostUids {
         let mut given = None;
         if is_root {
             check(ranges)?;
-            given = Some(Given {
+            given = Some(AssignedUids {
                 pool: Pool::of_namespaces(ranges),
                 of_files: [ranges, only_files].concat(),
             });
@@ -46,7 +46,7 @@ impl HostUids {
 
     /// A free id; `None` if the gateway runs as an ordinary user.
     pub(super) fn take(&mut self) -> Result<Option<HostIds>, SandboxError> {
-        let Some(Given { pool, .. }) = &mut self.given else {
+        let Some(AssignedUids { pool, .. }) = &mut self.given else {
             return Ok(None);
         };
         let found = pool.take(|uid| !self.taken.contains(&uid));

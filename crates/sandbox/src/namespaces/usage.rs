@@ -1,4 +1,4 @@
-//! What a sandbox uses, measured from outside.
+//! Resource usage of a sandbox, measured from outside.
 
 use std::collections::HashMap;
 
@@ -6,7 +6,7 @@ use super::record::Record;
 use crate::host::proc::{self, Process, ProcessId, Tree, family, resident};
 use crate::{SandboxId, Usage};
 
-/// Its resource use; the memory is the control group's number where there is one.
+/// Resource usage of a sandbox. The memory is the control group's value if there is a group.
 pub(super) fn usage(record: &Record, init: ProcessId) -> Usage {
     let all = Process::all().unwrap_or_default();
     in_tree(record, init, &Tree::of(&all))

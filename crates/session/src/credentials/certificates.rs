@@ -59,7 +59,7 @@ impl SessionManager {
         if kernel.session().sandbox.intercept.is_none() {
             return Ok(());
         }
-        let Some(trusted) = self.certificates.clone() else {
+        let Some(trusted) = self.network.certificates.clone() else {
             return Ok(());
         };
         for (path, content) in [(FILE, trusted.bundle), (KEY_STORE, trusted.key_store)] {

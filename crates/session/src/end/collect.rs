@@ -8,14 +8,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use himalia_kernel::{Command, Phase};
-use himalia_model::{Collected, CollectedSession, EngineError, KernelId, Orphan, OrphanKind, Overdue};
+use himalia_model::{Collected, CollectedSession, EngineError, KernelId, Looks, Orphan, OrphanKind, Overdue};
 use himalia_store::{EndedRecord, Scope};
-use tokio::time::{MissedTickBehavior, interval};
 
 use crate::disk::size;
 use crate::end::BY_RETENTION;
 use crate::end::Sessions;
 use crate::end::{known_files, remove_kept_files};
+use crate::periodic::{PeriodicTask, Wake};
 use crate::{MAX_KEPT, SessionKernel, SessionManager};
 
 /// Interval of collections by the gateway itself.
@@ -44,41 +44,51 @@ struct MeasuredLog {
     bytes: u64,
 }
 
-impl SessionManager {
-    /// Collects until the engine stops, first some time after its start.
-    pub(crate) async fn keep_collected(self: Arc<Self>) {
-        let mut ticks = interval(EVERY);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        ticks.tick().await;
-        let mut looks = self.time().looks();
-        loop {
-            let done = tokio::select! {
-                () = self.draining.cancelled() => return,
-                _ = ticks.tick() => {
-                    if looks.look().is_none() {
-                        continue;
-                    }
-                    self.collect(false, BOUNDED).await
-                }
-                () = self.ended.one_more.notified() => self.collect_surplus().await,
-            };
-            match done {
-                Ok(done) if done.sessions.is_empty() && done.orphans.is_empty() => {}
-                Ok(done) => tracing::info!(
-                    sessions = done.sessions.len(),
-                    orphans = done.orphans.len(),
-                    bytes = done.bytes,
-                    more = done.more,
-                    "removed what is not kept any longer"
-                ),
-                Err(error) => tracing::error!(%error, "cannot remove what is not kept any longer"),
-            }
+/// Collects at an interval, and when one more session has ended.
+pub(crate) struct Collection {
+    looks: Looks,
+}
+
+impl Collection {
+    /// Starts the task; its first run waits for the interval.
+    pub(crate) fn start(manager: &Arc<SessionManager>) {
+        let looks = manager.time().looks();
+        manager.spawn_periodic(EVERY, Self { looks });
+    }
+}
+
+impl PeriodicTask for Collection {
+    const NAME: &'static str = "collect";
+    const WAITS: bool = true;
+
+    async fn run(&mut self, manager: &Arc<SessionManager>, wake: Wake) -> Result<(), String> {
+        let done = match wake {
+            Wake::Event => manager.collect_surplus().await,
+            Wake::Interval if self.looks.look().is_none() => return Ok(()),
+            Wake::Interval => manager.collect(false, BOUNDED).await,
+        };
+        let done = done.map_err(|error| error.to_string())?;
+        if !done.sessions.is_empty() || !done.orphans.is_empty() {
+            tracing::info!(
+                sessions = done.sessions.len(),
+                orphans = done.orphans.len(),
+                bytes = done.bytes,
+                more = done.more,
+                "removed data that is not kept any longer"
+            );
         }
+        Ok(())
     }
 
+    async fn early(&self, manager: &SessionManager) {
+        manager.ended.one_more.notified().await;
+    }
+}
+
+impl SessionManager {
     /// Removes ended sessions until those that are left are as many and as large as they may be.
     async fn collect_surplus(self: &Arc<Self>) -> Result<Collected, EngineError> {
-        let _turn = self.gate.enter("collect").await;
+        let _turn = self.starts.gate.enter("collect").await;
         let mut done = Collected::default();
         loop {
             done.more = false;
@@ -94,7 +104,7 @@ impl SessionManager {
 
     /// Removes what is due, or says what that is. One at a time.
     pub async fn collect(self: &Arc<Self>, dry_run: bool, bounds: Bounds) -> Result<Collected, EngineError> {
-        let _turn = self.gate.enter("collect").await;
+        let _turn = self.starts.gate.enter("collect").await;
         let mut done = Collected {
             dry_run,
             ..Collected::default()
@@ -226,8 +236,8 @@ impl SessionManager {
         noted.map_err(|error| EngineError::internal("cannot note what is removed", error))?;
         self.ended.set_removed(&dirs, now);
         // What is still being read goes later: it belongs to no session from now on.
-        let free = dirs.into_iter().filter(|dir| !self.open_logs.is_used(dir));
-        let (free, logs): (Vec<String>, _) = (free.collect(), self.logs());
+        let free = dirs.into_iter().filter(|dir| !self.logs.open.is_used(dir));
+        let (free, logs): (Vec<String>, _) = (free.collect(), self.logs.storage());
         blocking(move || free.iter().for_each(|name| logs.remove(name))).await
     }
 
@@ -241,11 +251,11 @@ impl SessionManager {
         let known: HashSet<String> = rows.into_iter().map(|row| row.paths.session_dir).collect();
         let mut orphans: Vec<String> = found
             .into_iter()
-            .filter(|dir| !known.contains(dir) && !self.ended.keeps(dir) && !self.open_logs.is_used(dir))
+            .filter(|dir| !known.contains(dir) && !self.ended.keeps(dir) && !self.logs.open.is_used(dir))
             .collect();
         done.more |= orphans.len() > bounds.most;
         orphans.truncate(bounds.most);
-        let (data_dir, logs, dry_run) = (self.config.data_dir.clone(), self.logs(), done.dry_run);
+        let (data_dir, logs, dry_run) = (self.config.data_dir.clone(), self.logs.storage(), done.dry_run);
         let removed = blocking(move || {
             let remove = |name: String| {
                 let bytes = size(&data_dir.join(&name));

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use himalia_kernel::Command;
-use himalia_model::{CullConfig, ExecutionState, Role, SessionId};
+use himalia_model::{CullConfig, ExecutionState, Looks, Role, SessionId};
 use tokio::task::JoinSet;
-use tokio::time::{MissedTickBehavior, interval};
 
+use crate::periodic::{PeriodicTask, Wake};
 use crate::session_kernel::CullFacts;
 use crate::{SessionKernel, SessionManager};
 
@@ -63,40 +63,51 @@ impl<'a> Sessions<'a> {
     }
 }
 
-impl SessionManager {
-    /// Ends idle kernels, until the engine stops. Not started at all when culling is off.
-    pub(crate) async fn keep_culling(self: Arc<Self>) {
-        let cull = self.config.cull;
+/// Ends idle kernels.
+pub(crate) struct IdleCuller {
+    looks: Looks,
+}
+
+impl IdleCuller {
+    /// Starts the task, unless culling is off.
+    pub(crate) fn start(manager: &Arc<SessionManager>) {
+        let cull = manager.config.cull;
+        if cull.idle_timeout.is_zero() {
+            return;
+        }
         let every = if cull.interval.is_zero() {
             CULL_INTERVAL
         } else {
             cull.interval
         };
-        let mut ticks = interval(every);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut looks = self.time().looks();
-        loop {
-            tokio::select! {
-                () = self.draining.cancelled() => return,
-                _ = ticks.tick() => {}
+        let looks = manager.time().looks();
+        manager.spawn_periodic(every, Self { looks });
+    }
+}
+
+impl PeriodicTask for IdleCuller {
+    const NAME: &'static str = "cull";
+
+    async fn run(&mut self, manager: &Arc<SessionManager>, _: Wake) -> Result<(), String> {
+        let Some(now) = self.looks.look() else {
+            return Ok(());
+        };
+        let mut ends = JoinSet::new();
+        let all = manager.registry.all();
+        let sessions = Sessions::of(&all);
+        for handle in &all {
+            let facts = sessions.cull_facts(handle);
+            if facts.is_some_and(|facts| due(&facts, &manager.config.cull, now)) {
+                let handle = Arc::clone(handle);
+                tracing::info!(kernel = %handle.id(), "culling an idle kernel");
+                ends.spawn(async move {
+                    handle.order(Command::Stop("idle_culled")).await;
+                    handle.gone().await;
+                });
             }
-            let Some(now) = looks.look() else { continue };
-            let mut ends = JoinSet::new();
-            let all = self.registry.all();
-            let sessions = Sessions::of(&all);
-            for handle in &all {
-                let facts = sessions.cull_facts(handle);
-                if facts.is_some_and(|facts| due(&facts, &cull, now)) {
-                    let handle = Arc::clone(handle);
-                    tracing::info!(kernel = %handle.id(), "culling an idle kernel");
-                    ends.spawn(async move {
-                        handle.order(Command::Stop("idle_culled")).await;
-                        handle.gone().await;
-                    });
-                }
-            }
-            ends.join_all().await;
         }
+        ends.join_all().await;
+        Ok(())
     }
 }
 

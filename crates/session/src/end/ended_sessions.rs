@@ -92,7 +92,7 @@ impl EndedSessions {
         self.of(handle).filter(|_| handle.is_over())
     }
 
-    fn of(&self, handle: &SessionKernel) -> Option<EndedRecord> {
+    pub(super) fn of(&self, handle: &SessionKernel) -> Option<EndedRecord> {
         let known = log_name(&handle.journal).and_then(|dir| self.all.lock().get(&dir).cloned());
         known.or_else(|| self.record(handle))
     }
@@ -227,40 +227,6 @@ pub fn ended_session(row: &EndedRecord) -> EndedSession {
 fn log_name(journal: &Journal) -> Option<String> {
     let name = journal.dir().file_name()?.to_str()?;
     Some(format!("kernels/{name}"))
-}
-
-impl crate::SessionManager {
-    /// The error for a caller that sees a kernel and wants something of it that has ended or is ending.
-    pub fn over(&self, handle: &SessionKernel) -> EngineError {
-        match self.ended.of(handle) {
-            Some(row) => over(&row),
-            None => EngineError::no_kernel(handle.id()),
-        }
-    }
-
-    /// Opens the log of an ended session, if the principal sees it, and gives what was written down of it. Blocks on the disk.
-    pub fn ended_log(
-        &self,
-        principal: &Principal,
-        id: KernelId,
-    ) -> Result<(Journal, EndedRecord), EngineError> {
-        let unknown = || EngineError::no_kernel(id);
-        let row = self.ended.get(principal, id).ok_or_else(unknown)?;
-        let dir = &row.session_dir;
-        let open = || {
-            // Asked once the log counts as used: it is not removed from here on, or it is removed already.
-            if let Some(removed) = self.ended.removed(principal, id) {
-                return Err(removed);
-            }
-            // That of a shared log is a cache.
-            if self.shared_logs.is_none() && !self.config.data_dir.join(dir).is_dir() {
-                return Err(unknown());
-            }
-            self.open_for_reading(dir)
-        };
-        let journal = self.open_logs.open(dir, open, |journal| journal)?;
-        Ok((journal, row))
-    }
 }
 
 #[cfg(test)]

@@ -9,17 +9,54 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use himalia_model::EngineError;
-use himalia_sandbox::{SandboxId, Stray};
+use himalia_sandbox::{OrphanSandbox, SandboxId};
 use himalia_store::{KernelRecord, Scope};
-use tokio::time::{Instant, MissedTickBehavior, interval};
+use tokio::time::Instant;
 
 use super::{known_files, remove_unknown_files};
 use crate::SessionManager;
+use crate::periodic::{PeriodicTask, Wake};
 
 /// Interval of checks which replicas live.
 const LOOK: Duration = Duration::from_secs(5);
 /// Interval of searches for sandboxes in any case.
 const REGULARLY: Duration = Duration::from_mins(10);
+
+/// Looks for sandboxes of replicas that are gone.
+pub(crate) struct Sweep {
+    /// Replicas that lived at the run before.
+    before: HashSet<String>,
+    /// Time of the next search in any case.
+    due: Instant,
+}
+
+impl Sweep {
+    /// Starts the task.
+    pub(crate) fn start(manager: &Arc<SessionManager>) {
+        let task = Self {
+            before: HashSet::new(),
+            due: Instant::now() + REGULARLY,
+        };
+        manager.spawn_periodic(LOOK, task);
+    }
+}
+
+impl PeriodicTask for Sweep {
+    const NAME: &'static str = "sweep";
+
+    async fn run(&mut self, manager: &Arc<SessionManager>, _: Wake) -> Result<(), String> {
+        let living = manager.other_living().await.map_err(|error| error.to_string())?;
+        let living: HashSet<String> = living.into_iter().collect();
+        let one_has_ended = !self.before.is_subset(&living);
+        if one_has_ended || Instant::now() >= self.due {
+            // After an error, the next run searches again.
+            manager.end_strays().await.map_err(|error| error.to_string())?;
+            self.due = Instant::now() + REGULARLY;
+        }
+        self.before = living;
+        Ok(())
+    }
+}
 
 impl SessionManager {
     /// Ends what earlier gateways left, and removes files that no session of any replica has. Only before the first kernel
@@ -52,7 +89,8 @@ impl SessionManager {
             // to have one has a row.
             let living: HashSet<String> = self.other_living().await?.into_iter().collect();
             let known: HashSet<SandboxId> = sandboxes(&self.rows_of_all().await?).into_iter().collect();
-            let lives = |stray: &Stray| stray.maker.as_ref().is_some_and(|maker| living.contains(maker));
+            let lives =
+                |stray: &OrphanSandbox| stray.maker.as_ref().is_some_and(|maker| living.contains(maker));
             let left = strays
                 .iter()
                 .filter(|stray| !known.contains(&stray.id) && !lives(stray));
@@ -63,34 +101,6 @@ impl SessionManager {
             }
         }
         Ok(())
-    }
-
-    /// Looks until the engine stops.
-    pub(crate) async fn keep_swept(self: Arc<Self>) {
-        let mut ticks = interval(LOOK);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut before = HashSet::new();
-        let mut due = Instant::now() + REGULARLY;
-        loop {
-            tokio::select! {
-                () = self.draining.cancelled() => return,
-                _ = ticks.tick() => {}
-            }
-            let Ok(living) = self.other_living().await else {
-                continue;
-            };
-            let living: HashSet<String> = living.into_iter().collect();
-            let one_has_ended = !before.is_subset(&living);
-            if one_has_ended || Instant::now() >= due {
-                if let Err(error) = self.end_strays().await {
-                    tracing::error!(%error, "cannot look for sandboxes that no session has");
-                    // The next look tries again.
-                    continue;
-                }
-                due = Instant::now() + REGULARLY;
-            }
-            before = living;
-        }
     }
 
     async fn rows_of_all(&self) -> Result<Vec<KernelRecord>, EngineError> {
@@ -109,7 +119,8 @@ impl SessionManager {
         let others = all.into_iter().filter(|one| one.name != self.store.replica());
         let others: Vec<String> = others.map(|one| one.name).collect();
         let living = u32::try_from(others.len()).unwrap_or(u32::MAX).saturating_add(1);
-        self.living
+        self.replica
+            .living
             .send_if_modified(|before| std::mem::replace(before, living) != living);
         Ok(others)
     }

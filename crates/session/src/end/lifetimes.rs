@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use himalia_kernel::{Command, Phase};
-use himalia_model::{ExecutionState, Session};
-use tokio::time::{MissedTickBehavior, interval};
+use himalia_model::{ExecutionState, KernelId, Looks, Session};
 
 use crate::end::Sessions;
+use crate::periodic::{PeriodicTask, Wake};
 use crate::{SessionKernel, SessionManager};
 
 /// Interval of checks.
@@ -49,51 +49,62 @@ fn ends(handle: &SessionKernel, sessions: &Sessions<'_>, now_micros: u64) -> Opt
     )
 }
 
-impl SessionManager {
-    /// Ends sessions whose time has come, until the engine stops.
-    pub(crate) async fn keep_lifetimes(self: Arc<Self>) {
-        let mut ticks = interval(EVERY);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut looks = self.time().looks();
-        let mut under_way = HashSet::new();
-        let mut count = 0_u32;
-        loop {
-            tokio::select! {
-                () = self.draining.cancelled() => return,
-                _ = ticks.tick() => {}
-            }
-            let Some(now) = looks.look() else { continue };
-            let all = self.registry.all_unordered();
-            under_way.retain(|id| all.iter().any(|handle| handle.id() == *id));
-            let sessions = Sessions::of(&all);
-            for handle in &all {
-                let is_left = self.programs.is_left(&handle.session()) && !handle.ends();
-                let left = is_left.then_some("gateway_stopped");
-                if let Some(cause) = left.or_else(|| ends(handle, &sessions, now))
-                    && under_way.insert(handle.id())
-                {
-                    let handle = Arc::clone(handle);
-                    tracing::info!(kernel = %handle.id(), cause, "the time of a session has come");
-                    self.background.spawn(async move {
-                        handle.order(Command::Stop(cause)).await;
-                    });
-                }
-            }
-            count = count.wrapping_add(1);
-            if count.is_multiple_of(MEMORY_EVERY) {
-                self.look_at_memory().await;
+/// Ends sessions whose time has come.
+pub(crate) struct Lifetimes {
+    looks: Looks,
+    /// Sessions whose end was requested.
+    under_way: HashSet<KernelId>,
+    /// Runs.
+    count: u32,
+}
+
+impl Lifetimes {
+    /// Starts the task.
+    pub(crate) fn start(manager: &Arc<SessionManager>) {
+        let task = Self {
+            looks: manager.time().looks(),
+            under_way: HashSet::new(),
+            count: 0,
+        };
+        manager.spawn_periodic(EVERY, task);
+    }
+}
+
+impl PeriodicTask for Lifetimes {
+    const NAME: &'static str = "lifetimes";
+
+    async fn run(&mut self, manager: &Arc<SessionManager>, _: Wake) -> Result<(), String> {
+        let Some(now) = self.looks.look() else {
+            return Ok(());
+        };
+        let all = manager.registry.all_unordered();
+        self.under_way
+            .retain(|id| all.iter().any(|handle| handle.id() == *id));
+        let sessions = Sessions::of(&all);
+        for handle in &all {
+            let is_left = manager.services.programs.is_left(&handle.session()) && !handle.ends();
+            let left = is_left.then_some("gateway_stopped");
+            if let Some(cause) = left.or_else(|| ends(handle, &sessions, now))
+                && self.under_way.insert(handle.id())
+            {
+                let handle = Arc::clone(handle);
+                tracing::info!(kernel = %handle.id(), cause, "the time of a session has come");
+                manager.background.spawn(async move {
+                    handle.order(Command::Stop(cause)).await;
+                });
             }
         }
+        self.count = self.count.wrapping_add(1);
+        if self.count.is_multiple_of(MEMORY_EVERY) {
+            manager.look_at_memory().await;
+        }
+        Ok(())
     }
+}
 
+impl SessionManager {
     async fn look_at_memory(&self) {
-        let leases: Vec<_> = self
-            .leases
-            .lock()
-            .iter()
-            .filter_map(std::sync::Weak::upgrade)
-            .collect();
-        for lease in leases {
+        for lease in self.registry.sandboxes() {
             lease.look_at_memory().await;
         }
     }

@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 
 use bytes::Bytes;
-use himalia_budget::{Counted, DayOver};
+use himalia_budget::{DailyQuantity, DayOver};
 use himalia_egress::{Body, BodyError};
 use himalia_kernel::ToolOutcome;
 use himalia_llm::{Failure, Whole};
@@ -138,7 +138,7 @@ pub(super) fn over_in_day(over: &DayOver) -> LlmError {
     );
     #[expect(clippy::cast_precision_loss, reason = "a count is shown, not counted with")]
     let amount = |amount: u64| match over.what {
-        Counted::ModelSpend => Spend::of_nanos(amount).units(),
+        DailyQuantity::ModelSpend => Spend::of_nanos(amount).units(),
         _ => amount as f64,
     };
     error.cap = Some(LlmCap {

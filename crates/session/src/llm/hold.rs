@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use himalia_budget::{Budget, Counted, DayHeld, DayOver};
+use himalia_budget::{Budget, DailyQuantity, DayHeld, DayOver};
 use himalia_llm::{Estimate, TreeReservation};
 use himalia_model::{ModelUse, Prices, Spend};
 
@@ -60,8 +60,8 @@ impl Day {
             let gate = budget.day(owner, what);
             gate.map(|gate| gate.hold(amount)).transpose()
         };
-        let tokens = held(Counted::ModelTokens, may.tokens())?;
-        let spend = match held(Counted::ModelSpend, spend.nanos()) {
+        let tokens = held(DailyQuantity::ModelTokens, may.tokens())?;
+        let spend = match held(DailyQuantity::ModelSpend, spend.nanos()) {
             Ok(spend) => spend,
             Err(over) => {
                 if let Some(tokens) = tokens {

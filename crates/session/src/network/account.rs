@@ -39,7 +39,7 @@ impl SessionManager {
             carried: AtomicU64::new(totals.sent_bytes.saturating_add(totals.received_bytes)),
             places: self.budget.network(&principal),
             day: self.budget.traffic(&session.owner).cloned(),
-            traffic: self.meter.traffic(&session.owner),
+            traffic: self.usage.meter.traffic(&session.owner),
             metrics: self.metrics.network().clone(),
         }));
     }

@@ -76,7 +76,7 @@ impl SessionManager {
     ) -> Result<Arc<SessionKernel>, EngineError> {
         let (inner, dir) = (Arc::clone(self), prepared.paths.session_dir.clone());
         let limits = prepared.session.sandbox.limits.clone();
-        let opened = tokio::task::spawn_blocking(move || inner.open_log(&dir, &limits)).await;
+        let opened = tokio::task::spawn_blocking(move || inner.logs.open(&dir, &limits)).await;
         let opened = opened
             .map_err(|error| EngineError::internal("opening a log", error))
             .and_then(|opened| opened);
@@ -114,7 +114,7 @@ impl SessionManager {
         if let Err(error) = self.store.delete_kernel(id.0).await {
             tracing::error!(kernel = %id, %error, "cannot forget a kernel that was not started");
         }
-        self.logs().remove(&prepared.paths.session_dir);
+        self.logs.storage().remove(&prepared.paths.session_dir);
         self.release(prepared).await;
     }
 
@@ -184,16 +184,16 @@ impl SessionManager {
             link_kernel: LINK_KERNEL,
             host: Box::new(self.host(&kernel, share, socket)),
             sandbox_exit,
-            stop: self.stop_actors.child_token(),
+            stop: self.stopping.actors_end.child_token(),
             done,
-            wants: self.wants.clone(),
+            wants: self.starts.wants.clone(),
             adoption_deadline,
             epoch,
-            started: self.clock,
+            started: self.times.zero,
             time: self.config.clock.clone(),
             journal_times: self.metrics.journal().clone(),
         };
-        self.actors.spawn(actor.run());
+        self.stopping.actors.spawn(actor.run());
         kernel
     }
 
@@ -206,7 +206,7 @@ impl SessionManager {
             self.store.clone(),
             Arc::clone(&self.registry),
             Arc::clone(&self.ended),
-            Arc::clone(&self.meter),
+            Arc::clone(&self.usage.meter),
         )
     }
 }

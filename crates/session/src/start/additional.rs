@@ -62,7 +62,7 @@ impl SessionManager {
             self.resume(session, None).await?;
         }
         // One start at a time in a session, so that they can be counted.
-        let _turn = self.gate.enter(&format!("kernels/{id}")).await;
+        let _turn = self.starts.gate.enter(&format!("kernels/{id}")).await;
         self.check_open()?;
         if self.registry.additional(session.session_id()).len() + 1 >= MAX_SESSION_KERNELS as usize {
             return Err(EngineError::KernelLimit {
@@ -72,7 +72,7 @@ impl SessionManager {
         }
         let owner = Principal::operator().in_place_of(&session.session().owner);
         let turn = self.turn_to_start(&owner).await?;
-        let permit = self.kernel_limits.take(&session.session().owner)?;
+        let permit = self.starts.limits.take(&session.session().owner)?;
         let kernel = KernelId::random();
         let reservation = self.registry.reserve(kernel)?;
         let (prepared, spec) = self.prepare_additional(session, kernel, wanted).await?;

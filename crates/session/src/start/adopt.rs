@@ -10,24 +10,17 @@ use himalia_kernel::{Core, record};
 use himalia_lease::GIVEN_UP;
 use himalia_model::{EngineError, KernelId};
 use himalia_sandbox::{SandboxError, SandboxId};
-use himalia_store::{KernelLife, KernelRecord};
+use himalia_store::KernelLife;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::actor::NewActor;
 use super::plan::cull_timeout;
+use super::take_overs::Adoptable;
 use crate::end::remove_unknown_logs;
 use crate::record::{place_of, session_of};
 use crate::sandbox_lease::Share;
 use crate::{Lease, SessionManager};
-
-/// A kernel whose row this replica has taken, and that it has not taken over yet.
-#[derive(Clone, Debug)]
-pub(crate) struct Adoptable {
-    pub(crate) row: KernelRecord,
-    /// The replica that had it before, if that was another one.
-    pub(crate) had: Option<String>,
-}
 
 /// Reason for the death of a kernel whose sandbox no longer exists, or cannot be reached.
 fn lost_with(had: Option<&str>, now: &str) -> String {
@@ -45,7 +38,7 @@ impl SessionManager {
         let rows = self.store.take_kernels().await;
         let rows =
             rows.map_err(|error| EngineError::internal("cannot take over the list of kernels", error))?;
-        let (store, logs) = (self.logs(), self.config.data_dir.join("kernels"));
+        let (store, logs) = (self.logs.storage(), self.config.data_dir.join("kernels"));
         let kept = self.ended.kept();
         let known = rows
             .iter()
@@ -60,14 +53,14 @@ impl SessionManager {
         })
         .await;
         swept.map_err(|error| EngineError::internal("cannot sweep logs", error))?;
-        if let Some(shared) = &self.shared_logs {
+        if let Some(shared) = &self.logs.shared {
             let removed = shared.remove_orphans().await;
             removed
                 .map_err(|error| EngineError::internal("cannot look for logs that no kernel has", error))?;
         }
         let adoptable = rows.into_iter().map(|row| Adoptable { row, had: None }).collect();
-        let failed = self.adopt_all(adoptable, self.link_epoch()).await;
-        self.taking.try_again(failed);
+        let failed = self.adopt_all(adoptable, self.replica.link_epoch()).await;
+        self.replica.take_overs.try_again(failed);
         self.end_without_session().await;
         self.sweep_at_start().await
     }
@@ -158,7 +151,8 @@ impl SessionManager {
             epoch,
             place_of(row).map(str::to_owned),
         );
-        Ok(self.lease(first))
+        self.registry.add_sandbox(first.lease());
+        Ok(first)
     }
 
     async fn adopt_one(self: &Arc<Self>, one: Adoptable, share: Share) -> Result<(), EngineError> {
@@ -171,13 +165,13 @@ impl SessionManager {
         let cull_timeout = spec.as_ref().and_then(cull_timeout);
 
         let permit = (lives || session.outlives_sandbox())
-            .then(|| self.kernel_limits.adopt(&session.owner, session.tree.as_ref()));
+            .then(|| self.starts.limits.adopt(&session.owner, session.tree.as_ref()));
         let rules = self.rules(session.origin, &session.sandbox);
         let limits = session.sandbox.limits.clone();
         let (inner, dir) = (Arc::clone(self), row.paths.session_dir.clone());
         let (settings, now) = (self.settings(share.lease().epoch()), self.now());
         let read = tokio::task::spawn_blocking(move || {
-            let (journal, recovery) = inner.open_log(&dir, &limits)?;
+            let (journal, recovery) = inner.logs.open(&dir, &limits)?;
             let by_number = |seq: u64| record(&journal, seq);
             let checkpoint = recovery.checkpoint.as_deref();
             let core = Core::recover(settings, now, checkpoint, &recovery.since, by_number)

@@ -22,7 +22,7 @@ impl SessionManager {
     {
         let (reply, answer) = oneshot::channel();
         // It counts before the gate is looked at, and a stop looks at what counts after it has closed the gate.
-        let counted = self.starts.token();
+        let counted = self.starts.tasks.token();
         let open = self.check_open();
         let work = async move {
             let _counted = counted;

@@ -11,8 +11,8 @@ use himalia_model::{
     Session, SessionId, SessionInfo, StartPath,
 };
 use himalia_shim_protocol::{
-    BranchFiles, Fork, ForkFailed, ForkFailure, ForkPolicy as ShimForkPolicy, Forked, Hazard as ShimHazard,
-    Severity,
+    BranchFiles, Fork, ForkFailed, ForkFailure, ForkPolicy as ShimForkPolicy, Hazard as ShimHazard,
+    KernelForked, Severity,
 };
 use himalia_store::KernelLife;
 use tokio::time::{Instant, timeout};
@@ -102,7 +102,7 @@ impl SessionManager {
         fork: &ForkKernel,
     ) -> Result<Branch, EngineError> {
         let begun = Instant::now();
-        let permit = self.kernel_limits.take(&parent.session().owner)?;
+        let permit = self.starts.limits.take(&parent.session().owner)?;
         let id = KernelId::random();
         let reservation = self.registry.reserve(id)?;
         let prepared = self.prepare_branch(parent, id, fork).await?;
@@ -167,7 +167,7 @@ impl SessionManager {
         self: &Arc<Self>,
         mut prepared: PreparedKernel,
         permit: KernelPermit,
-        forked: &Forked,
+        forked: &KernelForked,
     ) -> Result<Arc<SessionKernel>, EngineError> {
         let id = prepared.id;
         prepared.session.cwd.clone_from(&forked.cwd);
@@ -267,7 +267,7 @@ fn hazard(hazard: ShimHazard) -> Hazard {
     }
 }
 
-fn shown(session: SessionInfo, forked: Forked) -> Branch {
+fn shown(session: SessionInfo, forked: KernelForked) -> Branch {
     let ms = forked.ms;
     let times = [
         ("copy", ms.copy),

@@ -27,6 +27,7 @@
 mod actor;
 mod additional;
 mod adopt;
+mod control;
 mod counted;
 mod detached;
 mod fork;
@@ -40,13 +41,15 @@ mod process;
 mod resume;
 mod sandbox;
 mod take_over;
+mod take_overs;
 mod turn;
 
 pub use additional::MAX_SESSION_KERNELS;
+pub(crate) use control::StartControl;
 pub(crate) use kernel_limit::{KernelLimits, KernelPermit};
 pub use keyed::{MAX_START_KEY_BYTES, name_of_key, name_of_run};
 pub use named::{MAX_NAME_CHARS, NAME_PATTERN};
 pub use pool::Pool;
 pub(crate) use pool::late_binding;
-pub(crate) use resume::WANTS;
-pub(crate) use take_over::TakeOvers;
+pub(crate) use take_over::TakingOver;
+pub(crate) use take_overs::TakeOvers;

@@ -63,7 +63,7 @@ impl SessionManager {
         // The next caller is not let in while a start is under way.
         let work = async move {
             let turn = format!("{}/{name}", principal.owner());
-            let _turn = manager.gate.enter(&turn).await;
+            let _turn = manager.starts.gate.enter(&turn).await;
             manager.start_in_turn(&principal, &name, start, attach).await
         };
         // The session has a name by which it is found.

@@ -64,7 +64,8 @@ impl SessionManager {
         // Before the first await, so that starts under way count.
         self.budget.start(principal)?;
         let permit = self
-            .kernel_limits
+            .starts
+            .limits
             .take_below(principal.owner(), start.starter.as_deref())?;
         let chosen = start.id.is_some();
         let id = start.id.unwrap_or_else(KernelId::random);

@@ -28,8 +28,6 @@ use crate::end::forget_kept_files;
 use crate::templates::Plan;
 use crate::{Lease, SessionKernel, SessionManager, not_done, not_stored};
 
-/// Sessions that wait to be asked for; a request that finds no room asks again with the next one.
-pub(crate) const WANTS: usize = 256;
 /// Reason of an additional kernel whose session has another sandbox.
 const SANDBOX_LOST: &str = "sandbox_lost";
 
@@ -73,7 +71,11 @@ impl SessionManager {
     ) -> Result<(), EngineError> {
         let (manager, handle) = (Arc::clone(self), Arc::clone(handle));
         let work = async move {
-            let _turn = manager.gate.enter(&format!("sandbox/{}", handle.id())).await;
+            let _turn = manager
+                .starts
+                .gate
+                .enter(&format!("sandbox/{}", handle.id()))
+                .await;
             let begun = Instant::now();
             if !handle.is_lost() {
                 // Another caller has resumed it meanwhile; a kernel that is not lost is not started either.

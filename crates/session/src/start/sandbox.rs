@@ -20,6 +20,7 @@ use super::actor::PreparedKernel;
 use super::plan::cull_timeout;
 use crate::credentials::certificates;
 use crate::end::{new_name, remove_kept_files};
+use crate::logs::SessionLogs;
 use crate::sandbox_error::not_started;
 use crate::templates::{Plan, binds, java, packages, programs, sandbox_spec};
 use crate::{Lease, SessionKernel, SessionManager};
@@ -69,15 +70,15 @@ impl SessionManager {
             .start(spec)
             .await
             .map_err(|error| not_started(id, error))?;
-        let first = Lease::first(
+        let share = Lease::first(
             Arc::clone(&plan.provisioner),
             sandbox.id,
             Some(sandbox.clone()),
             key_hash,
-            self.link_epoch(),
+            self.replica.link_epoch(),
             self.place(),
         );
-        let share = self.lease(first);
+        self.registry.add_sandbox(share.lease());
         let link = match self.listen_with(share.lease(), FIRST_LINK, streams) {
             Ok(link) => link,
             Err(error) => {
@@ -111,7 +112,7 @@ impl SessionManager {
             cull_timeout: cull_timeout(&plan.spec),
             link,
             paths: RuntimePaths {
-                session_dir: Self::log_dir(id, created_micros),
+                session_dir: SessionLogs::dir(id, created_micros),
                 sandbox_id: sandbox.id.to_string(),
                 sandbox_key_hash: key_hash,
                 socket: FIRST_LINK.to_owned(),
@@ -144,7 +145,7 @@ impl SessionManager {
             share,
             link,
             paths: RuntimePaths {
-                session_dir: Self::log_dir(id, session.created_micros),
+                session_dir: SessionLogs::dir(id, session.created_micros),
                 sandbox_id: lease.id().to_string(),
                 sandbox_key_hash: lease.key_hash(),
                 socket,
@@ -165,7 +166,7 @@ impl SessionManager {
         let gate = himalia_link::Gate {
             key_hash: lease.key_hash(),
             epoch: lease.epoch(),
-            unproven: Arc::clone(&self.unproven),
+            unproven: Arc::clone(&self.starts.unproven),
         };
         let listener = sandbox.endpoint.listen(socket, gate);
         let listener =

@@ -7,90 +7,58 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use himalia_lease::{AGAIN, EVERY, TakeOverPlan};
-use himalia_model::KernelId;
 use himalia_store::{DeadReplica, TakeOver, Taken};
-use parking_lot::Mutex;
-use tokio::time::{Instant, MissedTickBehavior, interval};
+use tokio::time::Instant;
 
-use super::adopt::Adoptable;
+use super::take_overs::Adoptable;
 use crate::SessionManager;
+use crate::periodic::{PeriodicTask, Wake};
 
-/// Take-overs in progress.
-#[derive(Debug, Default)]
-pub(crate) struct TakeOvers(Mutex<State>);
-
-#[derive(Debug, Default)]
-struct State {
-    /// A statement, or the adoption of what it took, is under way.
-    under_way: bool,
-    /// Rows that this replica has, and that could not be adopted.
-    failed: Vec<Adoptable>,
+/// Takes over what dead replicas had.
+pub(crate) struct TakingOver {
+    plan: TakeOverPlan,
+    start: Instant,
+    /// Time at which kernels that could not be adopted are tried again.
+    retry_at: Instant,
 }
 
-impl TakeOvers {
-    /// True if a kernel is this replica's, and not ready yet. Any kernel may be while something is being taken.
-    pub(crate) fn has(&self, kernel: KernelId) -> bool {
-        let state = self.0.lock();
-        state.under_way || state.failed.iter().any(|one| one.row.id == kernel.0)
+impl TakingOver {
+    /// Starts the task.
+    pub(crate) fn start(manager: &Arc<SessionManager>) {
+        let start = Instant::now();
+        let task = Self {
+            plan: TakeOverPlan::default(),
+            start,
+            retry_at: start + AGAIN,
+        };
+        manager.spawn_periodic(EVERY, task);
     }
+}
 
-    /// These could not be adopted.
-    pub(crate) fn try_again(&self, failed: Vec<Adoptable>) {
-        self.0.lock().failed.extend(failed);
-    }
+impl PeriodicTask for TakingOver {
+    const NAME: &'static str = "take_over";
 
-    fn begin(&self) {
-        self.0.lock().under_way = true;
-    }
-
-    fn end(&self) {
-        self.0.lock().under_way = false;
-    }
-
-    fn failed(&self) -> Vec<Adoptable> {
-        std::mem::take(&mut self.0.lock().failed)
-    }
-
-    fn has_failed(&self) -> bool {
-        !self.0.lock().failed.is_empty()
+    async fn run(&mut self, manager: &Arc<SessionManager>, _: Wake) -> Result<(), String> {
+        let take_overs = &manager.replica.take_overs;
+        if take_overs.has_failed() && Instant::now() >= self.retry_at {
+            take_overs.begin();
+            let failed = take_overs.take_failed();
+            manager.adopt_taken(failed).await;
+            take_overs.end();
+            self.retry_at = Instant::now() + AGAIN;
+        }
+        let dead = manager.store.dead_replicas().await;
+        let dead = dead.map_err(|error| format!("cannot look for dead replicas: {error}"))?;
+        let reached = manager.reached(&dead).await;
+        let live = manager.live(&dead).await;
+        if let Some(what) = self.plan.look(&dead, live, reached, self.start.elapsed()) {
+            manager.take_over(&mut self.plan, what, self.start).await;
+        }
+        Ok(())
     }
 }
 
 impl SessionManager {
-    /// Takes over what dead replicas had, until the engine stops.
-    pub(crate) async fn keep_taking_over(self: Arc<Self>) {
-        let mut ticks = interval(EVERY);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut plan = TakeOverPlan::default();
-        let start = Instant::now();
-        let mut retry_at = Instant::now() + AGAIN;
-        loop {
-            tokio::select! {
-                () = self.draining.cancelled() => return,
-                _ = ticks.tick() => {}
-            }
-            if self.taking.has_failed() && Instant::now() >= retry_at {
-                self.taking.begin();
-                let failed = self.taking.failed();
-                self.adopt_taken(failed).await;
-                self.taking.end();
-                retry_at = Instant::now() + AGAIN;
-            }
-            let dead = match self.store.dead_replicas().await {
-                Ok(dead) => dead,
-                Err(error) => {
-                    tracing::debug!(%error, "cannot look at other replicas");
-                    continue;
-                }
-            };
-            let reached = self.reached(&dead).await;
-            let live = self.live(&dead).await;
-            if let Some(what) = plan.look(&dead, live, reached, start.elapsed()) {
-                self.take_over(&mut plan, what, start).await;
-            }
-        }
-    }
-
     /// Number of live replicas, this one among them.
     async fn live(&self, dead: &[DeadReplica]) -> u32 {
         if dead.is_empty() {
@@ -123,7 +91,7 @@ impl SessionManager {
             if what.most == 0 {
                 return;
             }
-            self.taking.begin();
+            self.replica.take_overs.begin();
             let taken = self.store.take_over(what.clone()).await;
             let more = match taken {
                 Ok(taken) => {
@@ -137,7 +105,7 @@ impl SessionManager {
                     false
                 }
             };
-            self.taking.end();
+            self.replica.take_overs.end();
             if !more {
                 return;
             }
@@ -158,10 +126,9 @@ impl SessionManager {
             "taking over what another replica had"
         );
         self.metrics.replicas().taken_over.inc_by(kernels.len() as u64);
-        self.link_epoch
-            .fetch_max(epoch, std::sync::atomic::Ordering::AcqRel);
+        self.replica.raise_link_epoch(epoch);
         self.ended.add(ended);
-        if let Some(shared) = &self.shared_logs {
+        if let Some(shared) = &self.logs.shared {
             for name in &orphans {
                 shared.forget(name);
             }
@@ -179,12 +146,12 @@ impl SessionManager {
             return;
         }
         let mut ids: Vec<uuid::Uuid> = all.iter().map(|one| one.row.id).collect();
-        let failed = self.adopt_all(all, self.link_epoch()).await;
+        let failed = self.adopt_all(all, self.replica.link_epoch()).await;
         ids.retain(|id| failed.iter().all(|one| one.row.id != *id));
         if failed.is_empty() {
             self.end_without_session().await;
         }
-        self.taking.try_again(failed);
+        self.replica.take_overs.try_again(failed);
         if let Err(error) = self.store.take_jupyter_sessions(ids).await {
             tracing::error!(%error, "cannot take over the Jupyter sessions of kernels");
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use himalia_budget::{Counted, DayHeld};
+use himalia_budget::{DailyQuantity, DayHeld};
 use himalia_credentials::Mask;
 use himalia_journal::may_block;
 use himalia_kernel::{Answer, Callee, Command, ToolCallBegin, ToolLimit, ToolOutcome};
@@ -218,7 +218,7 @@ impl Tools {
     /// Writes that a call is about to be made, within the limits.
     async fn begin(&self, kernel: &SessionKernel, what: ToolCallBegin) -> Result<BegunCall, EngineError> {
         let session = kernel.session();
-        let day = self.budget.day(&session.owner, Counted::ToolCalls);
+        let day = self.budget.day(&session.owner, DailyQuantity::ToolCalls);
         let day = match day.map(|gate| gate.hold(1)).transpose() {
             Ok(day) => NotMade(day),
             Err(over) => {

@@ -34,8 +34,8 @@ impl SessionManager {
         Door::new(Arc::new(SandboxTools {
             kernel: Arc::downgrade(kernel),
             tools: Arc::clone(&self.tools),
-            skills: Arc::clone(&self.skills),
-            llm: Arc::clone(&self.llm),
+            skills: Arc::clone(&self.services.skills),
+            llm: Arc::clone(&self.services.llm),
         }))
     }
 }

@@ -38,10 +38,10 @@ struct LaneState {
 
 /// A request that the shim has not accepted yet (or not said so).
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Pending {
-    /// Its number in this epoch.
+pub struct PendingRequest {
+    /// Number in this epoch.
     pub number: u64,
-    /// Its kind.
+    /// Kind of the frame.
     pub kind: Kind,
     /// The head of its frame, to be followed by the body.
     pub head: [u8; HEAD_BYTES],
@@ -49,7 +49,7 @@ pub struct Pending {
     pub body: Bytes,
 }
 
-/// Why a request was not taken up. [`PendingFull::Full`] passes when [`GatewayLink::accepted`] makes room.
+/// Reason why a request was not queued. [`PendingFull::Full`] passes when [`GatewayLink::accepted`] makes room.
 #[derive(Debug, thiserror::Error)]
 pub enum PendingFull {
     /// The bound is reached.
@@ -57,9 +57,9 @@ pub enum PendingFull {
     Full {
         /// The lane.
         lane: Lane,
-        /// How many wait.
+        /// Number of queued requests.
         requests: usize,
-        /// Their bytes.
+        /// Size of the queued requests in bytes.
         bytes: usize,
     },
     /// The shim speaks a version of the protocol that does not have the command. Nothing waits then.
@@ -77,7 +77,7 @@ pub enum PendingFull {
     Protocol(#[from] ProtocolError),
 }
 
-/// What a link number means.
+/// Meaning of a link number.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum LinkCheck {
     /// The next one: store it.
@@ -93,9 +93,9 @@ pub enum LinkCheck {
     },
 }
 
-/// What follows from a hello for one kernel and lane.
+/// Result of a hello for one kernel and lane.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Resumed {
+pub struct LaneResume {
     /// For the welcome.
     pub resume: Resume,
     /// Links that neither side has: they were acknowledged, and the gateway lost them. Store the loss.
@@ -207,7 +207,7 @@ impl GatewayLink {
             });
         }
         self.next_number += 1;
-        let request = Pending {
+        let request = PendingRequest {
             number,
             kind,
             head,
@@ -229,7 +229,7 @@ impl GatewayLink {
 
     /// The next request to write to the lane, in the order of numbers; it counts as sent. `None` while the next one waits for its
     /// record. Call it only while the lane is connected.
-    pub fn take_ready(&mut self, lane: Lane) -> Option<Pending> {
+    pub fn take_ready(&mut self, lane: Lane) -> Option<PendingRequest> {
         self.lanes[lane].requests.take_ready()
     }
 
@@ -245,12 +245,12 @@ impl GatewayLink {
         }
     }
 
-    /// What is not known to be accepted, in order.
-    pub fn pending(&self, lane: Lane) -> impl Iterator<Item = &Pending> {
+    /// Requests that are not known to be accepted, in order.
+    pub fn pending(&self, lane: Lane) -> impl Iterator<Item = &PendingRequest> {
         self.lanes[lane].requests.iter()
     }
 
-    /// Whether a request of this epoch is not known to be accepted.
+    /// Returns true if a request of this epoch is not known to be accepted.
     pub fn is_pending(&self, number: u64) -> bool {
         Lane::ALL
             .into_iter()
@@ -263,7 +263,7 @@ impl GatewayLink {
     }
 
     /// Takes in the kernel's entry of a hello on `lane` (absent: the shim does not know the kernel yet).
-    pub fn hello(&mut self, lane: Lane, entry: Option<&KernelEntry>) -> Resumed {
+    pub fn hello(&mut self, lane: Lane, entry: Option<&KernelEntry>) -> LaneResume {
         let links = entry.map(|entry| entry.links[lane]).unwrap_or_default();
         if let Some(marks) = entry.map(|entry| &entry.requests)
             && marks.epoch == self.epoch
@@ -286,7 +286,7 @@ impl GatewayLink {
         // thing that is stored.
         let after = state.stored.max(links.first.saturating_sub(1));
         state.acked = after;
-        Resumed {
+        LaneResume {
             resume: Resume {
                 kernel: self.kernel,
                 after,
@@ -323,7 +323,7 @@ impl GatewayLink {
         }
     }
 
-    /// Everything in the lane up to `link` is stored.
+    /// Records that all messages in the lane up to `link` are stored.
     pub fn stored(&mut self, lane: Lane, link: u64) {
         let state = &mut self.lanes[lane];
         state.stored = state.stored.max(link.min(state.received));
@@ -339,8 +339,8 @@ impl GatewayLink {
         self.lanes[lane].received
     }
 
-    /// How many links are stored and not acknowledged. Acknowledge when a batch is done, at the latest at
-    /// 4 MiB of messages or 20 ms: the shim's window is 16 MiB.
+    /// Number of messages that are stored and not acknowledged. Acknowledge after a batch, at the latest after 4 MiB of messages or 20 ms:
+    /// the shim's window is 16 MiB.
     pub fn unacknowledged(&self, lane: Lane) -> u64 {
         let state = &self.lanes[lane];
         state.stored.saturating_sub(state.acked)

@@ -2,21 +2,21 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 
-use super::Pending;
+use super::PendingRequest;
 
 /// A request from when it is numbered until the shim has accepted it.
 #[derive(Debug)]
-struct Outgoing {
-    request: Pending,
+struct OutgoingRequest {
+    request: PendingRequest,
     state: State,
     /// Number of its record, 0 for none.
     record: u64,
 }
 
-/// How far a request is on its way.
+/// State of a request before its acceptance.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum State {
-    /// Its record is not written: it is not sent, and nothing behind it in its lane is.
+    /// The record is not written: neither the request nor a later one of its lane may be sent.
     Unrecorded,
     /// It may be sent.
     Ready,
@@ -27,16 +27,16 @@ enum State {
 /// The requests of one lane in the order of their numbers, which is the order in which they are sent: the sent ones come first.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
-    requests: VecDeque<Outgoing>,
+    requests: VecDeque<OutgoingRequest>,
     bytes: usize,
 }
 
 impl Queue {
     /// Adds a request with the next number. `ready`: it needs no record.
-    pub(super) fn push(&mut self, request: Pending, ready: bool) {
+    pub(super) fn push(&mut self, request: PendingRequest, ready: bool) {
         self.bytes += request.body.len();
         let state = if ready { State::Ready } else { State::Unrecorded };
-        self.requests.push_back(Outgoing {
+        self.requests.push_back(OutgoingRequest {
             request,
             state,
             record: 0,
@@ -69,7 +69,7 @@ impl Queue {
     }
 
     /// The next request to send; it counts as sent.
-    pub(super) fn take_ready(&mut self) -> Option<Pending> {
+    pub(super) fn take_ready(&mut self) -> Option<PendingRequest> {
         let first = self
             .requests
             .partition_point(|outgoing| outgoing.state == State::Sent);
@@ -92,7 +92,8 @@ impl Queue {
 
     /// The shim has accepted all up to `number`. What was not sent stays, whatever a shim says.
     pub(super) fn accepted(&mut self, number: u64) {
-        let accepted = |first: &mut Outgoing| first.state == State::Sent && first.request.number <= number;
+        let accepted =
+            |first: &mut OutgoingRequest| first.state == State::Sent && first.request.number <= number;
         while let Some(outgoing) = self.requests.pop_front_if(accepted) {
             self.bytes -= outgoing.request.body.len();
         }
@@ -115,7 +116,7 @@ impl Queue {
         recorded.map(|outgoing| (outgoing.request.number, outgoing.record))
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Pending> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &PendingRequest> {
         self.requests.iter().map(|outgoing| &outgoing.request)
     }
 
@@ -136,7 +137,7 @@ mod tests {
     fn queue(requests: &[(u64, bool)]) -> Queue {
         let mut queue = Queue::default();
         for &(number, ready) in requests {
-            let pending = Pending {
+            let pending = PendingRequest {
                 number,
                 kind: Kind::Message,
                 head: [0; HEAD_BYTES],

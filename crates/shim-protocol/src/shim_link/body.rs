@@ -8,7 +8,7 @@ pub struct Body {
 }
 
 impl Body {
-    /// Its pieces in order.
+    /// Parts of the body in their order.
     pub fn pieces(&self) -> impl Iterator<Item = &Bytes> {
         std::iter::once(&self.first).chain(&self.rest)
     }

@@ -52,7 +52,7 @@ impl Item {
         })
     }
 
-    /// What was read back from a spill file.
+    /// Reads an item of a spill file.
     pub(super) fn from_frame(frame: Frame) -> Result<Self, ProtocolError> {
         let Frame {
             kind,
@@ -92,12 +92,12 @@ impl Item {
         &self.body
     }
 
-    /// What it is.
+    /// Kind of the item's frame.
     pub fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// Its link number; of a gap the last.
+    /// Link number; for a gap the last one.
     pub fn link(&self) -> u64 {
         self.link
     }

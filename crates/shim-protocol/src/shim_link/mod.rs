@@ -16,7 +16,7 @@ use crate::{Event, GapReason, Lane, Origin, PerLane, ProtocolError, RequestId, V
 
 pub use body::Body;
 pub use item::Item;
-pub use outbox::{Placed, WindowLimits};
+pub use outbox::{Placement, WindowLimits};
 pub use requests::{Accept, UNFINISHED_MAX};
 pub use spill::SpillStore;
 
@@ -26,14 +26,14 @@ use requests::Requests;
 /// Most kernels of one shim, kernel 0 (the shim itself) not counted.
 pub const KERNELS_MAX: usize = 64;
 
-/// What the shim says about a kernel's process in a hello.
+/// Process of a kernel, as a hello reports it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct ProcessView {
     /// Present or last incarnation.
     pub incarnation: u32,
     /// Process id while it runs.
     pub pid: Option<i32>,
-    /// What it is doing.
+    /// State of the kernel.
     pub state: KernelState,
     /// Unix time in milliseconds of its start.
     pub start_ms: u64,
@@ -53,15 +53,15 @@ impl Default for ProcessView {
     }
 }
 
-/// What must survive a gateway, for all kernels of one shim. Pure: time, sockets and files are the caller's; the spill
-/// file is behind [`SpillStore`].
+/// State of one shim's kernels that must survive a gateway. Pure: time, sockets and files are the caller's; the spill file is behind
+/// [`SpillStore`].
 #[derive(Debug)]
 pub struct ShimLink<S> {
     protocol: VersionRange,
     epoch_seen: u64,
     connected: PerLane<Option<Connection>>,
     kernels: BTreeMap<u16, KernelLink<S>>,
-    /// Where the next round over the kernels begins, per lane.
+    /// Kernel at which the next round over the kernels begins, per lane.
     turn: PerLane<u16>,
 }
 
@@ -285,7 +285,7 @@ impl<S: SpillStore> ShimLink<S> {
         }
     }
 
-    /// How many tracked requests the kernel has not answered.
+    /// Number of tracked requests that the kernel has not answered.
     pub fn unfinished(&self, kernel: u16) -> usize {
         self.kernels
             .get(&kernel)
@@ -312,7 +312,7 @@ impl<S: SpillStore> ShimLink<S> {
         origin: Origin,
         frame: impl Into<Body>,
         droppable: bool,
-    ) -> Result<Placed, ProtocolError> {
+    ) -> Result<Placement, ProtocolError> {
         let outbox = self.outbox(kernel, lane)?;
         outbox.push_message(origin, frame.into(), droppable)
     }
@@ -328,7 +328,7 @@ impl<S: SpillStore> ShimLink<S> {
         incarnation: u32,
         bytes: u64,
         reason: GapReason,
-    ) -> Result<Placed, ProtocolError> {
+    ) -> Result<Placement, ProtocolError> {
         self.outbox(kernel, lane)?.push_loss(incarnation, bytes, reason)
     }
 
@@ -336,7 +336,7 @@ impl<S: SpillStore> ShimLink<S> {
     ///
     /// # Errors
     /// [`ProtocolError`] for an unknown kernel or an event above the limit of its kind.
-    pub fn push_event(&mut self, kernel: u16, mut event: Event) -> Result<Placed, ProtocolError> {
+    pub fn push_event(&mut self, kernel: u16, mut event: Event) -> Result<Placement, ProtocolError> {
         if let Event::Exited(exited) = &mut event {
             exited.last_data = self.outbox(kernel, Lane::Data)?.last();
         }

@@ -9,7 +9,7 @@ use super::spill::{Spill, SpillStore};
 use crate::packet::to_json;
 use crate::{Gap, GapReason, Kind, LinkRange, Origin, PerLane, ProtocolError};
 
-/// How much an outbox holds.
+/// Bounds of an outbox.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct WindowLimits {
     /// Bytes in memory. One frame may always be there, whatever its size.
@@ -19,7 +19,7 @@ pub struct WindowLimits {
 }
 
 impl WindowLimits {
-    /// What a kernel gets: 2 MiB and 64 MiB on the now lane, 16 MiB and 1 GiB on data.
+    /// Bounds per kernel: 2 MiB in memory and 64 MiB in the spill file on the now lane, 16 MiB and 1 GiB on data.
     pub const PER_LANE: PerLane<Self> = PerLane {
         now: Self {
             memory: 2 << 20,
@@ -32,9 +32,9 @@ impl WindowLimits {
     };
 }
 
-/// Where something that was pushed has gone.
+/// Destination of a pushed message.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Placed {
+pub enum Placement {
     /// Into memory.
     Memory,
     /// Into the spill file.
@@ -43,8 +43,8 @@ pub enum Placed {
     Dropped,
 }
 
-/// What one lane of one kernel holds for the gateway, in order: memory (sent or not, unacknowledged), then the spill
-/// file (never sent), then a gap that is still open.
+/// Messages of one lane of one kernel for the gateway, in order: in memory (sent or not, unacknowledged), then in the spill file (never
+/// sent), then an open gap.
 #[derive(Debug)]
 pub(super) struct Outbox<S> {
     kernel: u16,
@@ -82,7 +82,7 @@ impl<S: SpillStore> Outbox<S> {
         origin: Origin,
         frame: Body,
         droppable: bool,
-    ) -> Result<Placed, ProtocolError> {
+    ) -> Result<Placement, ProtocolError> {
         let item = Item::message(self.kernel, self.last + 1, origin, frame)?;
         self.push(item, origin.incarnation, droppable)
     }
@@ -92,7 +92,7 @@ impl<S: SpillStore> Outbox<S> {
         kind: Kind,
         incarnation: u32,
         body: Bytes,
-    ) -> Result<Placed, ProtocolError> {
+    ) -> Result<Placement, ProtocolError> {
         let item = Item::other(kind, self.kernel, self.last + 1, body)?;
         self.push(item, incarnation, false)
     }
@@ -102,7 +102,7 @@ impl<S: SpillStore> Outbox<S> {
         incarnation: u32,
         bytes: u64,
         reason: GapReason,
-    ) -> Result<Placed, ProtocolError> {
+    ) -> Result<Placement, ProtocolError> {
         let link = self.last + 1;
         let gap = Gap {
             incarnation,
@@ -116,11 +116,11 @@ impl<S: SpillStore> Outbox<S> {
         self.push(item, incarnation, false)
     }
 
-    fn push(&mut self, item: Item, incarnation: u32, droppable: bool) -> Result<Placed, ProtocolError> {
+    fn push(&mut self, item: Item, incarnation: u32, droppable: bool) -> Result<Placement, ProtocolError> {
         self.last += 1;
         if self.spill.is_empty() && self.gap.is_none() && self.fits(item.cost()) {
             self.keep(item);
-            return Ok(Placed::Memory);
+            return Ok(Placement::Memory);
         }
         let bytes = item.wire_bytes() as u64;
         let quota = if droppable {
@@ -131,12 +131,12 @@ impl<S: SpillStore> Outbox<S> {
         let reason = if self.spill.bytes() + bytes > quota {
             GapReason::Quota
         } else if self.spill_out(&item).is_ok() {
-            return Ok(Placed::Spilled);
+            return Ok(Placement::Spilled);
         } else {
             GapReason::Spill
         };
         self.widen_gap(incarnation, item.link(), item.body().len() as u64, reason)?;
-        Ok(Placed::Dropped)
+        Ok(Placement::Dropped)
     }
 
     fn fits(&self, cost: usize) -> bool {

@@ -5,7 +5,7 @@ use crate::{Lane, PerLane, RequestId, RequestMarks};
 /// Most requests of one kernel that are listed as accepted and not answered; beyond it the oldest is forgotten.
 pub const UNFINISHED_MAX: usize = 1024;
 
-/// What to do with a request that has arrived.
+/// Decision about a request that has arrived.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Accept {
     /// It is new and now counts as accepted: do it.
@@ -16,12 +16,12 @@ pub enum Accept {
     NoKernel(RequestId),
 }
 
-/// Which requests of one kernel were accepted. A high-water mark per lane and the unanswered ones, so it never grows.
+/// Accepted requests of one kernel: a high-water mark per lane, and the unanswered requests, whose number is bounded.
 #[derive(Debug, Default)]
 pub(super) struct Requests {
     epoch: u64,
     high: PerLane<u64>,
-    /// What the gateway was last told, per lane.
+    /// Mark that the gateway last received, per lane.
     told: PerLane<u64>,
     unfinished: VecDeque<RequestId>,
 }

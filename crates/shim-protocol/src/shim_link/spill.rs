@@ -5,7 +5,7 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 use super::item::Item;
 use crate::{Decoder, HEAD_BYTES, Kind};
 
-/// Where an outbox puts what does not fit into memory: a file, or something that stands for one in tests.
+/// Storage for messages of an outbox that do not fit into memory: a file, or a substitute in tests.
 pub trait SpillStore {
     /// Writes the parts one after the other from `offset` on.
     ///
@@ -17,9 +17,9 @@ pub trait SpillStore {
     /// # Errors
     /// When not all of it could be read.
     fn read(&mut self, offset: u64, into: &mut [u8]) -> io::Result<()>;
-    /// Everything before `offset` is no longer needed; its space may be given back.
+    /// Discards all data before `offset`; its space may be freed.
     fn discard(&mut self, offset: u64);
-    /// Nothing is needed any more.
+    /// Discards all data.
     fn clear(&mut self);
 }
 

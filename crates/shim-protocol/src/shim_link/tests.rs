@@ -8,7 +8,7 @@ use std::io;
 use bytes::Bytes;
 
 use super::*;
-use crate::{Decoder, Gap, GapReason, Kind, PROTOCOL_MIN, Resume, Started, ToGateway};
+use crate::{Decoder, Gap, GapReason, KernelStarted, Kind, PROTOCOL_MIN, Resume, ToGateway};
 
 /// A spill file in memory; `fail` makes writes fail.
 #[derive(Debug, Default)]
@@ -73,7 +73,7 @@ fn connect(link: &mut ShimLink<Memory>, epoch: u64, after: u64) -> Result<bool, 
     )
 }
 
-fn push(link: &mut ShimLink<Memory>, bytes: usize, droppable: bool) -> Placed {
+fn push(link: &mut ShimLink<Memory>, bytes: usize, droppable: bool) -> Placement {
     let origin = Origin {
         incarnation: 1,
         answers: None,
@@ -133,7 +133,10 @@ fn a_message_in_pieces_is_sent_as_one_from_memory_and_from_the_spill_file() {
             .unwrap()
     };
     let placed = [push(), push(), push()];
-    assert_eq!(placed, [Placed::Memory, Placed::Spilled, Placed::Spilled]);
+    assert_eq!(
+        placed,
+        [Placement::Memory, Placement::Spilled, Placement::Spilled]
+    );
     for wanted in 1..=3 {
         match &drain(&mut link)[..] {
             [ToGateway::Message { link, frame, .. }] => {
@@ -203,8 +206,8 @@ fn memory_then_spill_then_a_gap_and_all_links_are_covered_in_order() {
         placed.push(push(&mut link, 1000, true));
     }
     let kept = push(&mut link, 500, false);
-    assert_eq!(kept, Placed::Spilled, "kept kinds have the last eighth");
-    assert!(placed.contains(&Placed::Memory) && placed.contains(&Placed::Dropped));
+    assert_eq!(kept, Placement::Spilled, "kept kinds have the last eighth");
+    assert!(placed.contains(&Placement::Memory) && placed.contains(&Placement::Dropped));
     let (memory, spilled) = link.held(1, Lane::Data);
     assert!(
         memory <= SMALL.memory && spilled <= SMALL.spill,
@@ -229,19 +232,22 @@ fn memory_then_spill_then_a_gap_and_all_links_are_covered_in_order() {
         }
         link.acknowledge(1, Lane::Data, next - 1).unwrap();
     }
-    let dropped = placed.iter().filter(|placed| **placed == Placed::Dropped).count();
+    let dropped = placed
+        .iter()
+        .filter(|placed| **placed == Placement::Dropped)
+        .count();
     assert_eq!(lost, dropped as u64);
     assert!(link.is_drained());
     assert_eq!(link.held(1, Lane::Data), (0, 0));
-    assert_eq!(push(&mut link, 10, true), Placed::Memory);
+    assert_eq!(push(&mut link, 10, true), Placement::Memory);
 }
 
 #[test]
 fn one_frame_is_always_in_flight_whatever_its_size() {
     let mut link = link();
     connect(&mut link, 1, 0).unwrap();
-    assert_eq!(push(&mut link, 100_000, true), Placed::Memory);
-    assert_eq!(push(&mut link, 15_000, false), Placed::Spilled);
+    assert_eq!(push(&mut link, 100_000, true), Placement::Memory);
+    assert_eq!(push(&mut link, 15_000, false), Placement::Spilled);
     assert_eq!(spans(&drain(&mut link)), [(1, 1)]);
     link.acknowledge(1, Lane::Data, 1).unwrap();
     assert_eq!(spans(&drain(&mut link)), [(2, 2)]);
@@ -270,7 +276,7 @@ fn a_spill_file_that_fails_or_lies_becomes_a_gap() {
     assert_eq!(reason, GapReason::Spill);
 
     link.outbox(1, Lane::Data).unwrap().spill_for_tests().fail = true;
-    assert_eq!(push(&mut link, 10, false), Placed::Dropped);
+    assert_eq!(push(&mut link, 10, false), Placement::Dropped);
     link.acknowledge(1, Lane::Data, 3).unwrap();
     assert_eq!(spans(&drain(&mut link)), [(4, 4)]);
 }
@@ -373,7 +379,7 @@ fn kernels_take_turns() {
     )
     .unwrap();
     let started = |pid| {
-        Event::Started(Started {
+        Event::Started(KernelStarted {
             pid,
             incarnation: 1,
             start_ms: 0,

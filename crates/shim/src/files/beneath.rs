@@ -17,12 +17,12 @@ use super::path::{DEPTH_MAX, Relative};
 
 /// Links that one path may go through, as the system has it.
 const LINKS_MAX: u32 = 40;
-/// How often a path is tried again that was moved while it was looked at.
+/// Retries for a path that was moved during its lookup.
 const RETRIES: u32 = 64;
 
 const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
-/// How paths are resolved.
+/// Method of path resolution.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Resolver {
     /// By the system: `openat2`.

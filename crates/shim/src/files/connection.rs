@@ -9,7 +9,7 @@ use himalia_shim_protocol::{
 
 use super::failure::{Failure, Result};
 
-/// How long the gateway may take or give nothing; it gives up before.
+/// Longest time without progress by the gateway; the gateway gives up earlier.
 const STALL: Duration = Duration::from_mins(2);
 /// Read from the socket at once.
 const READ_BYTES: usize = 64 * 1024;

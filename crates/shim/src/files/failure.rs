@@ -3,7 +3,7 @@ use std::io;
 use himalia_shim_protocol::{StreamFailed, StreamFailure};
 use rustix::io::Errno;
 
-/// Why something with files is not done.
+/// Reason why an operation on files failed.
 #[derive(Debug)]
 pub(super) struct Failure {
     pub(super) code: StreamFailure,
@@ -20,16 +20,16 @@ impl Failure {
         }
     }
 
-    /// Of a system call on what is called `what`.
+    /// Failure of a system call on `what`.
     pub(super) fn of(what: &str, error: Errno) -> Self {
         use StreamFailure as Code;
         let (code, reason) = match error {
             Errno::NOENT => (Code::NotFound, "there is no such file"),
             Errno::XDEV => (Code::Outside, "leads out of the session's files"),
             Errno::ISDIR => (Code::IsADirectory, "is a directory"),
-            Errno::NOTDIR => (Code::NotADirectory, "a part of it is no directory"),
+            Errno::NOTDIR => (Code::NotADirectory, "a part of the path is not a directory"),
             Errno::NOTEMPTY | Errno::EXIST => (Code::NotEmpty, "is not empty"),
-            Errno::NXIO => (Code::NotAFile, "is no file"),
+            Errno::NXIO => (Code::NotAFile, "is not a file"),
             Errno::NOSPC | Errno::DQUOT => (Code::NoSpace, "there is no room for it"),
             Errno::FBIG => (Code::TooLarge, "is too large"),
             Errno::ACCESS | Errno::PERM | Errno::ROFS => (Code::Permission, "the session may not do this"),
@@ -43,7 +43,7 @@ impl Failure {
         Self::new(code, format!("{what}: {reason}"))
     }
 
-    /// Of reading or writing what is called `what`.
+    /// Failure of reading or writing `what`.
     pub(super) fn io(what: &str, error: &io::Error) -> Self {
         match error.raw_os_error() {
             Some(number) => Self::of(what, Errno::from_raw_os_error(number)),

@@ -35,7 +35,7 @@ pub(super) fn run(
         _ => {
             return Err(Failure::new(
                 StreamFailure::NotAFile,
-                format!("{what}: is no file"),
+                format!("{what}: is not a file"),
             ));
         }
     }

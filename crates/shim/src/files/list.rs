@@ -61,8 +61,8 @@ pub(super) struct Listing {
     paths_bytes: usize,
 }
 
-/// What is in a directory. What is at or before the path `after` is neither shown nor counted, nor looked into unless `after` is
-/// below it: so a walk that had to end early is continued by another one.
+/// Lists a directory. Paths up to `after` are neither shown nor counted, and directories before it are not read, so that a second call can
+/// continue a walk that ended early.
 pub(super) fn list(
     root: &Root,
     path: &Relative,

@@ -40,10 +40,10 @@ use path::Relative;
 
 /// Most streams at once. The gateway asks for fewer; those of one that has gone may still be ending.
 pub(crate) const STREAMS_MAX: usize = 16;
-/// What a thread needs: a walk goes through [`path::DEPTH_MAX`] directories.
+/// Stack of a thread, in bytes: a walk goes through [`path::DEPTH_MAX`] directories.
 const STACK_BYTES: usize = 1 << 20;
 
-/// How long a refusal may take.
+/// Longest time to send a refusal.
 const REFUSAL_TIME: Duration = Duration::from_secs(10);
 
 /// One stream that is to be opened.

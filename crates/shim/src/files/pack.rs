@@ -188,7 +188,7 @@ fn as_path(bytes: &[u8]) -> &Path {
     Path::new(OsStr::from_bytes(bytes))
 }
 
-/// What an archive is written to.
+/// Destination of an archive.
 struct Chunks<'a> {
     connection: &'a mut Connection,
     buffer: Vec<u8>,

@@ -78,7 +78,7 @@ fn unpack(source: &mut Source<'_>, dir: BorrowedFd<'_>, max_bytes: u64) -> Resul
 
 fn place(entry: &mut Entry<'_, &mut Source<'_>>, root: BorrowedFd<'_>) -> Result<()> {
     let path = entry.path_bytes().into_owned();
-    let text = std::str::from_utf8(&path).map_err(|_| refused("a name is no UTF-8"))?;
+    let text = std::str::from_utf8(&path).map_err(|_| refused("a name is not UTF-8"))?;
     let path = Relative::parse(text).map_err(|failure| refused(&format!("{text}: {}", failure.reason)))?;
     let kind = entry.header().entry_type();
     if path.names().is_empty() {
@@ -92,7 +92,7 @@ fn place(entry: &mut Entry<'_, &mut Source<'_>>, root: BorrowedFd<'_>) -> Result
     let (parent, name) = path.split()?;
     let failed = |error| match error {
         Errno::EXIST => refused(&format!("{text}: is there twice")),
-        Errno::NOTDIR => refused(&format!("{text}: is below something that is no directory")),
+        Errno::NOTDIR => refused(&format!("{text}: a part of the path is not a directory")),
         error => Failure::of(text, error),
     };
     let dir = directories(root, parent).map_err(failed)?;
@@ -118,7 +118,7 @@ fn place(entry: &mut Entry<'_, &mut Source<'_>>, root: BorrowedFd<'_>) -> Result
             symlinkat(&target[..], dir, name).map_err(failed)
         }
         _ => Err(refused(&format!(
-            "{text}: is no file, directory or symbolic link"
+            "{text}: is not a file, directory or symbolic link"
         ))),
     }
 }
@@ -162,12 +162,12 @@ fn bad(error: &io::Error) -> Failure {
     refused(&error.to_string())
 }
 
-/// What an archive is read from.
+/// Source of an archive.
 struct Source<'a> {
     connection: &'a mut Connection,
     chunk: Bytes,
     ended: bool,
-    /// Why nothing more comes: the reader of the archive would not tell.
+    /// Reason for an early end of the data, which the archive's reader does not report.
     failure: Option<Failure>,
     /// Bytes that may be read until it is set again.
     budget: Rc<Cell<u64>>,

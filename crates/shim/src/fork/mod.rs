@@ -12,8 +12,8 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use himalia_shim_protocol::{
-    BranchFiles, Event, Fork, ForkFailed, ForkFailure, ForkTimes, Forked, Hazard, KernelSpec, KernelState,
-    RequestId,
+    BranchFiles, Event, Fork, ForkFailed, ForkFailure, ForkTimes, Hazard, KernelForked, KernelSpec,
+    KernelState, RequestId,
 };
 use tokio::time::{Instant, timeout};
 
@@ -21,7 +21,7 @@ use crate::kernel::Kernel;
 use crate::link::Link;
 use crate::shim::Shim;
 use crate::text;
-use crate::work_dir::{Copied, WorkCopy};
+use crate::work_dir::{CopySummary, WorkCopy};
 pub(crate) use additional::add_link;
 use parent_files::{ParentFiles, path_text};
 use process::Attempt;
@@ -43,7 +43,7 @@ pub(crate) async fn run(shim: Rc<Shim>, link: Rc<Link>, parent: Rc<Kernel>, requ
                 ..made.ms
             };
             tracing::info!(link = made.link.name(), pid = made.pid, ?ms, "forked");
-            let forked = Forked {
+            let forked = KernelForked {
                 request,
                 pid: made.pid,
                 cwd: made.cwd,
@@ -73,11 +73,11 @@ pub(crate) async fn run(shim: Rc<Shim>, link: Rc<Link>, parent: Rc<Kernel>, requ
 }
 
 /// A branch that works and has not dialled yet.
-struct Made {
+struct NewBranch {
     link: Rc<Link>,
     pid: i32,
     cwd: String,
-    copied: Copied,
+    copied: CopySummary,
     hazards: Vec<Hazard>,
     ms: ForkTimes,
 }
@@ -87,7 +87,7 @@ async fn attempt(
     link: &Rc<Link>,
     parent: &Rc<Kernel>,
     mut order: Fork,
-) -> Result<Made, Refusal> {
+) -> Result<NewBranch, Refusal> {
     let name = SocketName::reserve(shim, &order.socket)?;
     if order.cwd.as_ref().is_some_and(|cwd| !cwd.starts_with('/')) {
         return Err(refusal(ForkFailure::BadRequest, "cwd is not absolute"));
@@ -100,7 +100,7 @@ async fn attempt(
     let begin = Instant::now();
     let parent_files = ParentFiles::of(shim, link, parent, &parent_spec);
     let (files, copied) = match order.files {
-        BranchFiles::Share => (link.files().cloned(), Copied::default()),
+        BranchFiles::Share => (link.files().cloned(), CopySummary::default()),
         BranchFiles::Copy => {
             let (copy, copied) = parent_files.copy(shim, number, order.max_copy_bytes).await?;
             (Some(Rc::new(copy)), copied)
@@ -142,7 +142,7 @@ async fn attempt(
         Ok((pid, hazards)) if !shim.is_ending() && !link.is_closing() => {
             kernel.mute(false);
             name.keep();
-            Ok(Made {
+            Ok(NewBranch {
                 pid,
                 cwd: spec.cwd.clone(),
                 link: branch,

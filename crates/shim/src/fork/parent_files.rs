@@ -1,4 +1,4 @@
-//! Where a branch works: in its parent's directory, or in a copy of it.
+//! Work directory of a branch: its parent's directory, or a copy of it.
 
 use std::path::{Path, PathBuf};
 
@@ -8,11 +8,11 @@ use super::refusal::{Refusal, refusal};
 use crate::kernel::Kernel;
 use crate::link::Link;
 use crate::shim::Shim;
-use crate::work_dir::{self, BRANCHES, Copied, CopyError, WorkCopy};
+use crate::work_dir::{self, BRANCHES, CopyError, CopySummary, WorkCopy};
 
-/// Where the parent works.
+/// Work directory of the parent.
 pub(super) struct ParentFiles {
-    /// What is copied.
+    /// Directory to copy.
     root: PathBuf,
     /// The directory of all copies.
     base: PathBuf,
@@ -57,7 +57,7 @@ impl ParentFiles {
         shim: &Shim,
         number: u32,
         max_bytes: u64,
-    ) -> Result<(WorkCopy, Copied), Refusal> {
+    ) -> Result<(WorkCopy, CopySummary), Refusal> {
         let _turn = shim.copying.acquire().await;
         let copy = WorkCopy::new(self.base.clone(), &number.to_string());
         let (from, to) = (self.root.clone(), copy.path().to_owned());

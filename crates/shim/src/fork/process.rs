@@ -13,7 +13,7 @@ use tokio::time::{Instant, timeout_at};
 use super::parent_files::path_text;
 use super::refusal::{Refusal, not_running, refusal};
 use super::{AFTER_KILL, millis};
-use crate::kernel::{self, Adoption, Kernel, Order, Unanswered, error_of};
+use crate::kernel::{self, Adoption, Kernel, Order, RequestFailure, error_of};
 use crate::reaper::Death;
 use crate::shim::Shim;
 use crate::text;
@@ -22,7 +22,7 @@ use crate::text;
 const WAIT_MAX_MS: u64 = 600_000;
 /// For the reply, beside the time that the kernel may wait. The kernel gives up after 14 s.
 const REPLY: Duration = Duration::from_secs(15);
-/// What a branch is asked to run: nothing, in any language where `#` begins a comment.
+/// Code that a branch runs as a test: nothing, in any language where `#` begins a comment.
 const PROBE: &str = "# himalia";
 
 /// The steps that have a process in them.
@@ -80,12 +80,14 @@ impl Attempt<'_> {
             patience,
         );
         let reply = asked.await.map_err(|error| match error {
-            Unanswered::NotRunning => not_running(),
-            Unanswered::Silent => refusal(
+            RequestFailure::NotRunning => not_running(),
+            RequestFailure::Silent => refusal(
                 ForkFailure::Unsupported,
                 format!("the kernel did not answer within {} ms", patience.as_millis()),
             ),
-            Unanswered::Full => refusal(ForkFailure::Busy, "the kernel does not read its control channel"),
+            RequestFailure::Full => {
+                refusal(ForkFailure::Busy, "the kernel does not read its control channel")
+            }
         })?;
         let hazards = hazards_of(&reply);
         if reply.get("status").and_then(Value::as_str) != Some("ok") {
@@ -120,7 +122,7 @@ impl Attempt<'_> {
         let (pid, death) = death.ok_or_else(|| {
             refusal(
                 ForkFailure::Failed,
-                "the kernel names a process that is no branch of it",
+                "the kernel returned a process that is not its branch",
             )
         })?;
         Ok((pid, death, hazards))
@@ -184,15 +186,15 @@ impl Attempt<'_> {
         let reason = match asked.await {
             Ok(reply) if reply.get("status").and_then(Value::as_str) == Some("ok") => return Ok(()),
             Ok(reply) => error_of(&reply),
-            Err(Unanswered::NotRunning) => "the branch ended before it answered".to_owned(),
-            Err(Unanswered::Full) => "the branch does not read".to_owned(),
-            Err(Unanswered::Silent) => "the branch did not answer a silent execution in time".to_owned(),
+            Err(RequestFailure::NotRunning) => "the branch ended before it answered".to_owned(),
+            Err(RequestFailure::Full) => "the branch does not read".to_owned(),
+            Err(RequestFailure::Silent) => "the branch did not answer a silent execution in time".to_owned(),
         };
         Err(refusal(ForkFailure::ProbeFailed, reason))
     }
 }
 
-/// What the kernel says of hazards, cut to bounds.
+/// Hazards that the kernel reports, cut to bounds.
 fn hazards_of(reply: &Value) -> Vec<Hazard> {
     let said = reply.get("hazards").and_then(Value::as_array);
     let read = said.into_iter().flatten().take(HAZARDS_MAX).filter_map(|hazard| {

@@ -1,8 +1,8 @@
-//! Why there is no branch.
+//! Reason why a fork was refused.
 
 use himalia_shim_protocol::{ForkFailure, Hazard};
 
-/// Why there is none.
+/// Reason why a fork was refused.
 pub(super) struct Refusal {
     pub(super) code: ForkFailure,
     pub(super) reason: String,

@@ -8,7 +8,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use himalia_shim_protocol::shim_link::ProcessView;
 use himalia_shim_protocol::{
-    Cause, Event, Exited, KernelSpec, KernelState, RequestId, StartFailed, StartPath, Started, Usage,
+    Cause, Event, KernelExited, KernelSpec, KernelStarted, KernelState, RequestId, StartFailed, StartPath,
+    Usage,
 };
 use himalia_wire::ConnectionFile;
 use rustix::process::{Pid, Signal};
@@ -37,7 +38,7 @@ pub(super) struct Actor {
     pub(super) inbox: mpsc::Receiver<Order>,
     /// Orders that came while another one was under way.
     pub(super) backlog: VecDeque<Order>,
-    pub(super) running: Option<Running>,
+    pub(super) running: Option<RunningProcess>,
     file: Option<ConnectionFile>,
     incarnation: u32,
     /// Process, group and session of the present or last incarnation.
@@ -45,7 +46,7 @@ pub(super) struct Actor {
 }
 
 /// One incarnation.
-pub(super) struct Running {
+pub(super) struct RunningProcess {
     pub(super) pid: Pid,
     pub(super) death: oneshot::Receiver<Death>,
     /// Ends with a reason when the sockets are of no use.
@@ -54,7 +55,7 @@ pub(super) struct Running {
 }
 
 /// A process that was just started.
-struct Begun {
+struct StartedProcess {
     pid: Pid,
     death: oneshot::Receiver<Death>,
     path: StartPath,
@@ -205,7 +206,7 @@ impl Actor {
         let patience = Duration::from_millis(spec.connect_ms);
         let start_ms = self.runs(begun.pid, begun.death, &spec, file, tail, patience);
         let incarnation = self.incarnation;
-        let started = Started {
+        let started = KernelStarted {
             pid,
             incarnation,
             start_ms,
@@ -218,14 +219,14 @@ impl Actor {
     }
 
     /// Has the zygote fork the kernel if that is wanted, else, or if it fails, executes the program.
-    async fn begin(&self, spec: &KernelSpec, tail: &Tail) -> Result<Begun, String> {
+    async fn begin(&self, spec: &KernelSpec, tail: &Tail) -> Result<StartedProcess, String> {
         let kernel = &self.kernel;
         let reaper = &kernel.children.reaper;
         if let Some(zygote) = kernel.children.zygote.as_ref().filter(|_| spec.via_zygote) {
             match process::fork(zygote, reaper, &kernel.dir, spec, tail).await {
                 Ok((pid, death)) => {
                     let path = StartPath::Zygote;
-                    return Ok(Begun { pid, death, path });
+                    return Ok(StartedProcess { pid, death, path });
                 }
                 Err(reason) => {
                     tracing::warn!(kernel = kernel.number, "started without the zygote: {reason}");
@@ -243,7 +244,7 @@ impl Actor {
             return Err(reason);
         }
         let path = StartPath::Cold;
-        Ok(Begun { pid, death, path })
+        Ok(StartedProcess { pid, death, path })
     }
 
     /// Continues with a branch that its parent has forked.
@@ -296,7 +297,7 @@ impl Actor {
         let flow = Flow::new();
         let session = session::run(kernel, file, self.incarnation, patience, Rc::clone(&flow));
         let session = tokio::task::spawn_local(session);
-        self.running = Some(Running {
+        self.running = Some(RunningProcess {
             pid,
             death,
             session,
@@ -343,7 +344,7 @@ impl Actor {
         } else {
             detail
         };
-        let exited = Exited {
+        let exited = KernelExited {
             incarnation: self.incarnation,
             pid: running.pid.as_raw_nonzero().get(),
             cause: death.cause,

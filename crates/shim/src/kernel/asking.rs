@@ -1,4 +1,4 @@
-//! What the shim asks a kernel by itself: late binding, a fork, a silent execution.
+//! Requests of the shim itself to a kernel: late binding, a fork, a silent execution.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -19,12 +19,12 @@ const BIND: Duration = Duration::from_secs(5);
 /// Most bytes of a reason.
 const REASON_BYTES: usize = 500;
 
-/// Why a question was not answered.
+/// Reason why a request was not answered.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Unanswered {
+pub(crate) enum RequestFailure {
     /// There is no process, or it ended.
     NotRunning,
-    /// Nothing came in time.
+    /// There was no reply in time.
     Silent,
     /// Too much waits for it.
     Full,
@@ -67,9 +67,9 @@ impl Kernel {
         {
             Ok(reply) if reply.get("status").and_then(Value::as_str) == Some("ok") => Ok(()),
             Ok(reply) => Err(error_of(&reply)),
-            Err(Unanswered::NotRunning) => Err(NOT_RUNNING.into()),
-            Err(Unanswered::Full) => Err("the kernel does not read its control channel".into()),
-            Err(Unanswered::Silent) => Err(format!(
+            Err(RequestFailure::NotRunning) => Err(NOT_RUNNING.into()),
+            Err(RequestFailure::Full) => Err("the kernel does not read its control channel".into()),
+            Err(RequestFailure::Silent) => Err(format!(
                 "unsupported: the kernel did not answer within {} s",
                 BIND.as_secs()
             )),
@@ -89,21 +89,21 @@ impl Kernel {
         content: &Value,
         idle: bool,
         patience: Duration,
-    ) -> Result<Value, Unanswered> {
+    ) -> Result<Value, RequestFailure> {
         let request = build::message(self.private.session(), msg_type, None, content);
         let answer = {
             let mut outlets = self.outlets.borrow_mut();
-            let outlets = outlets.as_mut().ok_or(Unanswered::NotRunning)?;
-            let answer = self.private.expect(&request, idle).ok_or(Unanswered::Full)?;
+            let outlets = outlets.as_mut().ok_or(RequestFailure::NotRunning)?;
+            let answer = self.private.expect(&request, idle).ok_or(RequestFailure::Full)?;
             outlets
                 .send(channel, None, &request)
-                .map_err(|_| Unanswered::Full)?;
+                .map_err(|_| RequestFailure::Full)?;
             answer
         };
         match timeout(patience, answer).await {
             Ok(Ok(reply)) => Ok(reply),
-            Ok(Err(_)) => Err(Unanswered::NotRunning),
-            Err(_) => Err(Unanswered::Silent),
+            Ok(Err(_)) => Err(RequestFailure::NotRunning),
+            Err(_) => Err(RequestFailure::Silent),
         }
     }
 
@@ -125,7 +125,7 @@ impl Kernel {
     }
 }
 
-/// What an error reply says, in one line.
+/// Text of an error reply, in one line.
 pub(crate) fn error_of(reply: &Value) -> String {
     let field = |name: &str| reply.get(name).and_then(Value::as_str).unwrap_or_default();
     let said = match (field("ename"), field("evalue")) {

@@ -18,9 +18,9 @@ const RETRY: Duration = Duration::from_millis(2);
 /// The longest such wait.
 const RETRY_MAX: Duration = Duration::from_millis(20);
 
-/// What came from a kernel.
+/// Data that was received from a kernel.
 #[derive(Debug)]
-pub(super) enum Received {
+pub(super) enum ReceivedData {
     /// The frames of a message.
     Message(Vec<Bytes>),
     /// A message of this many bytes was too large to be taken in.
@@ -35,9 +35,9 @@ pub(super) enum Received {
 pub(super) struct Connection {
     socket: Socket,
     decoder: Decoder,
-    /// What the socket has not taken yet.
+    /// Data that the socket has not accepted yet.
     out: WriteQueue,
-    /// Who receives; it also writes on when there is room.
+    /// Task that receives; it also continues to write when the socket has room.
     receiver: Option<Waker>,
     closed: bool,
 }
@@ -102,18 +102,18 @@ impl Connection {
         Ok(())
     }
 
-    /// What comes next. An error is the end of the connection, and says how the kernel broke the protocol. Cancel-safe.
-    pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Received, Error>> {
+    /// Next data. An error ends the connection and describes the violation of the protocol. Cancel-safe.
+    pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<ReceivedData, Error>> {
         loop {
             let received = match ready!(self.poll_item(cx))? {
-                Some(Item::Message(frames)) => Received::Message(frames),
-                Some(Item::TooLarge(bytes)) => Received::TooLarge(bytes),
+                Some(Item::Message(frames)) => ReceivedData::Message(frames),
+                Some(Item::TooLarge(bytes)) => ReceivedData::TooLarge(bytes),
                 Some(Item::Ping(context)) => {
                     self.pong(&context);
                     continue;
                 }
                 Some(Item::Ready) => continue,
-                None => Received::End,
+                None => ReceivedData::End,
             };
             return Poll::Ready(Ok(received));
         }
@@ -237,12 +237,12 @@ mod tests {
             .await
             .unwrap();
         let next = within(poll_fn(|cx| connection.poll_next(cx))).await.unwrap();
-        assert!(matches!(next, Received::Message(frames) if frames == ["a", "b"]));
+        assert!(matches!(next, ReceivedData::Message(frames) if frames == ["a", "b"]));
         within(stream.read_exact(&mut bytes)).await.unwrap();
         assert_eq!(&bytes, b"\x04\x06\x04PONGc");
         drop(stream);
         let next = within(poll_fn(|cx| connection.poll_next(cx))).await.unwrap();
-        assert!(matches!(next, Received::End));
+        assert!(matches!(next, ReceivedData::End));
         assert!(!connection.send(&[Bytes::from_static(b"late")]));
     }
 
@@ -263,7 +263,7 @@ mod tests {
         let receive = poll_fn(|cx| connection.poll_next(cx));
         let (bytes, next) = within(async { tokio::join!(read, receive) }).await;
         assert!(bytes.chunks(1_000_009).all(|message| message[9..] == body));
-        assert!(matches!(next, Ok(Received::Message(frames)) if frames == ["end"]));
+        assert!(matches!(next, Ok(ReceivedData::Message(frames)) if frames == ["end"]));
         assert_eq!(connection.queued(), 0);
     }
 }

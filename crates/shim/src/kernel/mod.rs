@@ -31,13 +31,13 @@ use crate::outlet::Outlet;
 use crate::reaper::Death;
 use output::Tail;
 use private::Private;
-use sending::Waiting;
+use sending::WaitingMessage;
 use sockets::Outlets;
 
-pub(crate) use asking::{Unanswered, error_of};
+pub(crate) use asking::{RequestFailure, error_of};
 pub(crate) use process::{own_program, prepare, send_plan};
 
-/// What the actor does one after the other.
+/// Order for the actor, which executes them in sequence.
 #[derive(Debug)]
 pub(crate) enum Order {
     /// Start the process.
@@ -55,20 +55,20 @@ pub(crate) enum Order {
     Restart { request: RequestId, grace: Duration },
     /// Continue with a process that exists: a branch.
     Adopt(Box<Adoption>),
-    /// Nothing more will be ordered.
+    /// No more orders follow.
     End,
 }
 
 /// A branch's process, for its kernel.
 #[derive(Debug)]
 pub(crate) struct Adoption {
-    /// What it is restarted from.
+    /// Specification for a restart.
     pub(crate) spec: Rc<KernelSpec>,
-    /// Where it listens.
+    /// Connection file with the kernel's addresses.
     pub(crate) file: ConnectionFile,
     /// The process.
     pub(crate) pid: Pid,
-    /// Its end.
+    /// End of the process.
     pub(crate) death: oneshot::Receiver<Death>,
     /// The parent, whose standard output it shares.
     pub(crate) parent: Rc<Kernel>,
@@ -87,18 +87,18 @@ pub(crate) struct Kernel {
     interrupt_mode: Cell<InterruptMode>,
     /// The sending halves, while the sockets are connected.
     outlets: RefCell<Option<Outlets>>,
-    waiting: RefCell<Vec<Waiting>>,
+    waiting: RefCell<Vec<WaitingMessage>>,
     /// Starts that are ordered and not done: messages wait for them.
     starting: Cell<u32>,
     /// Does it echo identity frames? Not known before its first reply.
     echoes: Cell<Option<bool>>,
     max_rss: Cell<u64>,
-    /// What it was, or will be, started from.
+    /// Specification of the last start, or of the next one.
     spec: RefCell<Option<Rc<KernelSpec>>>,
-    /// What the present process wrote to its standard output and error.
+    /// Last output of the present process on standard output and error.
     tail: RefCell<Tail>,
     private: Private,
-    /// Nothing that it says goes to the gateway: a branch that is not yet known to work.
+    /// True if no message goes to the gateway: a branch that is not yet known to work.
     muted: Cell<bool>,
     /// It has read a shell request, or said busy, and not said idle since.
     busy: Cell<bool>,
@@ -122,12 +122,12 @@ impl Kernel {
         self.pid.get().map(|pid| pid.as_raw_nonzero().get())
     }
 
-    /// Its directory for sockets and connection file.
+    /// Directory for sockets and the connection file.
     pub(crate) fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// What it was started from, late bindings included.
+    /// Specification of the last start, with late bindings.
     pub(crate) fn spec(&self) -> Option<Rc<KernelSpec>> {
         self.spec.borrow().clone()
     }
@@ -136,7 +136,7 @@ impl Kernel {
         *self.spec.borrow_mut() = Some(spec);
     }
 
-    /// What it is doing.
+    /// State of the kernel.
     pub(crate) fn state(&self) -> KernelState {
         self.view.get().state
     }

@@ -8,10 +8,10 @@ use tokio::net::unix::pipe::Receiver;
 
 /// The last 16 KiB that a process wrote to its standard output and error.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Tail(Rc<Shared>);
+pub(super) struct Tail(Rc<SharedTail>);
 
 #[derive(Debug, Default)]
-struct Shared {
+struct SharedTail {
     kept: RefCell<VecDeque<u8>>,
     /// Until every writer has closed its end.
     pipe: RefCell<Option<Rc<Receiver>>>,
@@ -51,7 +51,7 @@ impl Tail {
     }
 }
 
-impl Shared {
+impl SharedTail {
     fn keep<'a>(&self, bytes: impl Iterator<Item = &'a u8>) {
         let mut kept = self.kept.borrow_mut();
         kept.extend(bytes);

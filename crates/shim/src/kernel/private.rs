@@ -22,14 +22,14 @@ const LINGER: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(super) struct Private {
     session: String,
-    waiting: RefCell<HashMap<String, Waiting>>,
+    waiting: RefCell<HashMap<String, WaitingReply>>,
     linger: Cell<Option<Instant>>,
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct WaitingReply {
     answer: oneshot::Sender<Value>,
-    /// What has come so far; the answer is complete when nothing is missing.
+    /// Reply so far; complete when no part is missing.
     reply: Option<Value>,
     idle: bool,
 }
@@ -65,7 +65,7 @@ impl Private {
             return None;
         }
         let (answer, receiver) = oneshot::channel();
-        let entry = Waiting {
+        let entry = WaitingReply {
             answer,
             reply: None,
             idle: !idle,
@@ -96,7 +96,7 @@ impl Private {
         if entry.reply.is_none() || !entry.idle {
             return None;
         }
-        let Waiting { answer, reply, .. } = waiting.remove(&id)?;
+        let WaitingReply { answer, reply, .. } = waiting.remove(&id)?;
         answer.send(reply?).err()
     }
 

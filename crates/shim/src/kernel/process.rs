@@ -26,7 +26,7 @@ use crate::zygote::{self, Zygote};
 const EXEC: Duration = Duration::from_secs(10);
 
 /// A process that was just forked.
-pub(super) struct Spawned {
+pub(super) struct SpawnedKernel {
     pub(super) pid: Pid,
     pub(super) output: pipe::Receiver,
     report: UnixStream,
@@ -125,7 +125,7 @@ fn connection_path(dir: &Path) -> String {
 }
 
 /// Forks the step to the kernel. The caller must watch the pid before it awaits anything.
-pub(super) fn spawn(dir: &Path, spec: &KernelSpec) -> io::Result<Spawned> {
+pub(super) fn spawn(dir: &Path, spec: &KernelSpec) -> io::Result<SpawnedKernel> {
     let connection = connection_path(dir);
     let plan = Plan {
         argv: spec
@@ -156,7 +156,7 @@ pub(super) fn spawn(dir: &Path, spec: &KernelSpec) -> io::Result<Spawned> {
     drop(child);
     report.set_nonblocking(true)?;
     send_plan(&report, plan)?;
-    Ok(Spawned {
+    Ok(SpawnedKernel {
         pid,
         output: pipe::Receiver::from_owned_fd(output.into())?,
         report,
@@ -187,7 +187,7 @@ pub(crate) fn send_plan(report: &UnixStream, plan: Vec<u8>) -> io::Result<()> {
     Ok(())
 }
 
-impl Spawned {
+impl SpawnedKernel {
     /// Waits until the kernel's program runs. The error says why it does not.
     pub(super) async fn executed(self, tail: &Tail) -> Result<(), String> {
         tokio::task::spawn_local(tail.follow(self.output));

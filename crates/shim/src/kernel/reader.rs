@@ -7,7 +7,7 @@ use himalia_shim_protocol::{Origin, RequestId};
 use himalia_wire::{Channel, DuplicateGuard, Error, Limits, Parts, Signer, header, v1, zmq};
 
 use super::Kernel;
-use super::connection::Received;
+use super::connection::ReceivedData;
 use super::private;
 use super::session::Flow;
 use super::sockets::Receiver;
@@ -24,16 +24,16 @@ pub(super) struct Reader {
     pub(super) incarnation: u32,
     pub(super) signer: Rc<Signer>,
     pub(super) flow: Rc<Flow>,
-    /// How much was dropped: a hostile kernel must not fill the log.
+    /// Number of dropped messages, so that a hostile kernel cannot fill the log.
     pub(super) dropped: Cell<u64>,
 }
 
 /// A message that was checked and framed.
-struct Framed {
+struct FramedMessage {
     signature: Bytes,
     answers: Option<RequestId>,
     flush: Flush,
-    /// What it says of the kernel, where it is a status.
+    /// Busy state, if the message is a status.
     busy: Option<bool>,
     content: Content,
 }
@@ -51,16 +51,16 @@ impl Reader {
         let mut guard = DuplicateGuard::new();
         loop {
             match receiver.next().await {
-                Ok(Received::Message(frames)) => {
+                Ok(ReceivedData::Message(frames)) => {
                     self.flow.touch();
                     self.take(frames, &mut guard).await;
                 }
-                Ok(Received::TooLarge(bytes)) => {
+                Ok(ReceivedData::TooLarge(bytes)) => {
                     self.flow.touch();
                     self.log("a message above the limits");
                     self.loss(usize::try_from(bytes).unwrap_or(usize::MAX));
                 }
-                Ok(Received::End) => {
+                Ok(ReceivedData::End) => {
                     // The process ends, too, or has ended: that is seen elsewhere.
                     self.flow.ended();
                     return std::future::pending().await;
@@ -103,7 +103,7 @@ impl Reader {
         }
     }
 
-    fn put(&self, framed: Framed) {
+    fn put(&self, framed: FramedMessage) {
         let frame = match framed.content {
             Content::Private(parts) => {
                 if let Some(late) = self.kernel.private.take(self.channel, &parts) {
@@ -151,7 +151,7 @@ fn check(
     channel: Channel,
     signer: &Signer,
     private: Option<&str>,
-) -> Result<Framed, Error> {
+) -> Result<FramedMessage, Error> {
     let message = zmq::decode(frames, signer, &Limits::KERNEL)?;
     let iopub = channel == Channel::Iopub;
     let answers = if iopub {
@@ -177,7 +177,7 @@ fn check(
     } else {
         Content::Frame(v1::encode_shared(channel, &message.parts).into())
     };
-    Ok(Framed {
+    Ok(FramedMessage {
         signature: message.signature,
         answers,
         flush,
@@ -191,8 +191,8 @@ fn is_followed(channel: Channel, busy: bool) -> bool {
     channel == Channel::Shell && busy
 }
 
-/// How a message of iopub is sent, and whether the kernel is busy if it says so. The content of a status is looked
-/// at, not parsed: a wrong guess costs a moment.
+/// Flush mode of an iopub message, and the busy state if it is a status. The content of a status is searched, not parsed: a wrong guess
+/// costs a moment.
 fn flush(msg_type: &str, content: &[u8]) -> (Flush, Option<bool>) {
     match msg_type {
         "stream" | "display_data" | "update_display_data" => (Flush::Lossy, None),

@@ -13,12 +13,12 @@ use crate::outlet::lane_of;
 /// answer, as long as it gives no notices.
 const WAITING_MAX: usize = 2048;
 const WAITING_BYTES: usize = 64 << 20;
-/// Why a message is refused for which there is no process.
+/// Refusal of a message while there is no process.
 pub(super) const NOT_RUNNING: &str = "the kernel is not running";
 
 /// A message that came before the sockets were there.
 #[derive(Debug)]
-pub(super) struct Waiting {
+pub(super) struct WaitingMessage {
     lane: Lane,
     request: RequestId,
     frame: Frame,
@@ -47,7 +47,7 @@ impl Kernel {
                     let reason = "the kernel is starting and too many messages wait for it";
                     return refuse(RefusalKind::Full, reason);
                 }
-                waiting.push(Waiting {
+                waiting.push(WaitingMessage {
                     lane,
                     request,
                     // The received bytes would keep the whole read buffer.
@@ -87,7 +87,7 @@ impl Kernel {
     pub(super) fn connected(&self, outlets: Outlets) {
         *self.outlets.borrow_mut() = Some(outlets);
         self.set_state(KernelState::Running);
-        for Waiting { lane, request, frame } in self.waiting.take() {
+        for WaitingMessage { lane, request, frame } in self.waiting.take() {
             self.pass(lane, request, &frame);
         }
     }
@@ -109,7 +109,7 @@ impl Kernel {
     }
 
     fn refuse_waiting(&self) {
-        for Waiting { lane, request, .. } in self.waiting.take() {
+        for WaitingMessage { lane, request, .. } in self.waiting.take() {
             self.refuse(lane, request, RefusalKind::NotRunning, NOT_RUNNING);
         }
     }

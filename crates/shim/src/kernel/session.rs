@@ -14,7 +14,7 @@ const DRAIN: Duration = Duration::from_millis(500);
 /// … or until nothing has come for this long.
 const QUIET: Duration = Duration::from_millis(50);
 
-/// How the output of one incarnation is coming along.
+/// Progress of the output of one incarnation.
 #[derive(Debug)]
 pub(super) struct Flow {
     last: Cell<Instant>,

@@ -12,7 +12,7 @@ use himalia_wire::zmtp::SocketType;
 use himalia_wire::{Channel, ConnectionFile, Error, Parts, Signer, Socket as Name, zmq};
 use tokio::time::timeout;
 
-use super::connection::{Connection, Received};
+use super::connection::{Connection, ReceivedData};
 use crate::linger::Linger;
 
 /// Bytes that may wait for a kernel that does not read a socket; one message may always wait.
@@ -122,8 +122,8 @@ impl Outlets {
 pub(super) struct Receiver(Rc<RefCell<Connection>>);
 
 impl Receiver {
-    /// What comes next. Nothing follows an error, or the end.
-    pub(super) async fn next(&mut self) -> Result<Received, Error> {
+    /// Next data. Nothing follows an error or the end.
+    pub(super) async fn next(&mut self) -> Result<ReceivedData, Error> {
         poll_fn(|cx| self.0.borrow_mut().poll_next(cx)).await
     }
 }
@@ -155,7 +155,7 @@ impl Heart {
             // A request has an empty frame before its own.
             let sent = connection.send(&[Bytes::new(), Bytes::from_static(b"ping")]);
             let answer = poll_fn(|cx| connection.poll_next(cx)).await;
-            (sent && matches!(answer, Ok(Received::Message(_)))).then_some(connection)
+            (sent && matches!(answer, Ok(ReceivedData::Message(_)))).then_some(connection)
         });
         self.connection = answer.await.ok().flatten();
         self.connection.is_some()

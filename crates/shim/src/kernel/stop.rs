@@ -1,7 +1,7 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use himalia_shim_protocol::{Event, InterruptMode, KernelState, RequestId, Stopped};
+use himalia_shim_protocol::{Event, InterruptMode, KernelState, KernelStopped, RequestId};
 use himalia_wire::build;
 use rustix::process::Signal;
 use tokio::time::{Instant, sleep_until};
@@ -96,7 +96,7 @@ impl Actor {
         }
         // Sockets and connection file are of no use without a process.
         let _ = std::fs::remove_dir_all(&self.kernel.dir);
-        let stopped = Stopped {
+        let stopped = KernelStopped {
             incarnation: self.incarnation(),
             killed,
             left,

@@ -1,4 +1,4 @@
-//! What the gateway asks of a link and its kernels.
+//! Commands of the gateway for a link and its kernels.
 
 use std::path::Path;
 use std::rc::Rc;

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use himalia_link::{Listening, Socket};
+use himalia_link::{ListeningSocket, Socket};
 use himalia_shim_protocol::{Hello, Lane, PerLane, ProtocolError, Welcome};
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
@@ -21,7 +21,7 @@ use crate::outlet::Outlet;
 use crate::shim::{DRAIN_TIME, Shim};
 use crate::work_dir::WorkCopy;
 
-/// How often a connected shim looks whether another gateway listens. A look is one system call.
+/// Interval in which a connected shim checks for another listening gateway. A check is one system call.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 
 /// One way to the gateway, with the kernels that belong to it: the first link has those that the gateway starts, each
@@ -76,7 +76,7 @@ impl Link {
         tasks.push(tokio::task::spawn_local(Rc::clone(self).orphan()).abort_handle());
     }
 
-    /// Its name.
+    /// Name of the link.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
@@ -86,13 +86,13 @@ impl Link {
         self.shim.gateway.connect(&self.name).await
     }
 
-    /// Which socket it would connect to.
-    pub(crate) fn listening(&self) -> Option<Listening> {
+    /// Socket to which the link would connect.
+    pub(crate) fn listening(&self) -> Option<ListeningSocket> {
         self.shim.gateway.listening(&self.name)
     }
 
     /// Waits until another gateway listens than the one that was connected to. That one may be paused, and its connection stays open.
-    pub(crate) async fn another_listens(&self, connected_to: Option<Listening>) {
+    pub(crate) async fn another_listens(&self, connected_to: Option<ListeningSocket>) {
         if connected_to.is_none() {
             return pending().await;
         }
@@ -104,7 +104,7 @@ impl Link {
         }
     }
 
-    /// Where its lanes are among the urgent sockets.
+    /// Position of the lanes among the urgent sockets.
     pub(crate) fn linger(&self) -> &Linger {
         &self.shim.linger
     }

@@ -16,9 +16,9 @@ use super::parked::Want;
 /// Clients at once, more than the gateway serves: it says so to those that are too many. The next ones wait in the backlog of the
 /// socket.
 pub(super) const CLIENTS_MAX: usize = 320;
-/// How long a client waits for the gateway.
+/// Longest time that a client waits for the gateway.
 const GATEWAY_TIME: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 10 });
-/// How long a client may take for its first byte, and to read its answer, when there is no gateway.
+/// Longest wait for a client's first byte, and for a client to read its response, if there is no gateway.
 const ANSWER_TIME: Duration = Duration::from_secs(5);
 /// Pause after a failed accept (out of descriptors), so that it does not spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);

@@ -18,18 +18,18 @@ use tokio::runtime::Builder;
 use tokio::sync::{Mutex, mpsc, watch};
 
 use clients::{CLIENTS_MAX, accept};
-use parked::{PARKED, Parked};
+use parked::{PARKED, ParkedConnection};
 
-/// Where the proxy listens.
+/// Address of the proxy.
 const ADDRESS: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 3128);
 
 /// The thread that carries the network of the sandbox. It runs as long as the shim.
 #[derive(Debug)]
-pub(crate) struct Network(watch::Sender<Way>);
+pub(crate) struct Network(watch::Sender<GatewayRoute>);
 
-/// How the gateway is reached at present.
+/// Present connection to the gateway.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Way {
+struct GatewayRoute {
     /// The name of a link.
     link: Option<String>,
     /// The highest epoch that was seen.
@@ -41,7 +41,7 @@ impl Network {
     pub(crate) fn start(gateway: &Gateway, key: &str) -> io::Result<Self> {
         let listener = TcpListener::bind(ADDRESS)?;
         listener.set_nonblocking(true)?;
-        let (way, seen) = watch::channel(Way::default());
+        let (way, seen) = watch::channel(GatewayRoute::default());
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let (gateway, key) = (gateway.clone(), key.to_owned());
         let thread = std::thread::Builder::new().name("network".to_owned());
@@ -68,7 +68,7 @@ impl Network {
     }
 }
 
-async fn run(listener: TcpListener, gateway: Gateway, key: String, way: watch::Receiver<Way>) {
+async fn run(listener: TcpListener, gateway: Gateway, key: String, way: watch::Receiver<GatewayRoute>) {
     let listener = match tokio::net::TcpListener::from_std(listener) {
         Ok(listener) => listener,
         Err(error) => return tracing::error!("the proxy of the sandbox does not listen: {error}"),
@@ -76,7 +76,7 @@ async fn run(listener: TcpListener, gateway: Gateway, key: String, way: watch::R
     let (wanted, wants) = mpsc::channel(CLIENTS_MAX);
     let wants = Arc::new(Mutex::new(wants));
     for _ in 0..PARKED {
-        let parked = Parked {
+        let parked = ParkedConnection {
             gateway: gateway.clone(),
             key: key.clone(),
             way: way.clone(),

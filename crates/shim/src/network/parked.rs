@@ -11,28 +11,28 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::{Mutex, mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep};
 
-use super::Way;
+use super::GatewayRoute;
 
-/// How many there are.
+/// Number of parked connections.
 pub(super) const PARKED: usize = 2;
 /// Pauses between two dials.
 const REDIAL_FIRST: Duration = Duration::from_millis(1);
 const REDIAL_LONGEST: Duration = Duration::from_millis(200);
-/// How often it is looked whether another gateway listens.
+/// Interval of checks for another listening gateway.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 
 /// A client that wants a connection to the gateway.
 pub(super) type Want = oneshot::Sender<PlainSocket>;
 
 /// Keeps one connection, and makes the next when a client has it.
-pub(super) struct Parked {
+pub(super) struct ParkedConnection {
     pub(super) gateway: Gateway,
     pub(super) key: String,
-    pub(super) way: watch::Receiver<Way>,
+    pub(super) way: watch::Receiver<GatewayRoute>,
     pub(super) wants: Arc<Mutex<mpsc::Receiver<Want>>>,
 }
 
-impl Parked {
+impl ParkedConnection {
     pub(super) async fn run(mut self) {
         let mut redial = Redial::new(REDIAL_FIRST, REDIAL_LONGEST);
         let mut quiet = false;

@@ -15,7 +15,7 @@ const KEY: &str = "the key";
 struct Carrying {
     dir: tempfile::TempDir,
     address: SocketAddr,
-    way: watch::Sender<Way>,
+    way: watch::Sender<GatewayRoute>,
 }
 
 impl Carrying {
@@ -25,7 +25,7 @@ impl Carrying {
         listener.set_nonblocking(true).unwrap();
         let address = listener.local_addr().unwrap();
         let link = Some("gw.sock".to_owned());
-        let (way, seen) = watch::channel(Way { link, epoch: 7 });
+        let (way, seen) = watch::channel(GatewayRoute { link, epoch: 7 });
         let gateway = Gateway::Unix(dir.path().to_owned());
         tokio::spawn(run(listener, gateway, KEY.to_owned(), seen));
         Self { dir, address, way }

@@ -18,10 +18,10 @@ use relay::Relay;
 
 /// Most commands at once.
 pub(crate) const PROCESSES_MAX: usize = 64;
-/// What the thread of a command needs.
+/// Stack of a command's thread, in bytes.
 const STACK_BYTES: usize = 256 << 10;
 
-/// Where a command's stream goes.
+/// Destination of a command's stream.
 #[derive(Debug)]
 pub(crate) struct Target {
     pub(crate) gateway: Gateway,

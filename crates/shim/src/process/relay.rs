@@ -21,12 +21,12 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use super::Target;
-use super::spawn::{Output, Spawned, resize};
+use super::spawn::{Output, SpawnedCommand, resize};
 use crate::reaper::Death;
 
 /// For the step between the shim and the program.
 const EXEC: Duration = Duration::from_secs(10);
-/// How long the gateway may take to read the end.
+/// Longest wait for the gateway to read the end.
 const LAST: Duration = Duration::from_secs(30);
 /// Output that waits for the gateway; above it the command waits.
 const OUT_BYTES: usize = 256 << 10;
@@ -51,7 +51,7 @@ pub(super) struct Relay {
     out: WriteQueue,
     reading: [Reading; 2],
     input: Option<pipe::Sender>,
-    /// What the command has not read.
+    /// Input that the command has not read.
     waiting: VecDeque<Bytes>,
     waiting_bytes: usize,
     /// The gateway sends no more input.
@@ -60,7 +60,7 @@ pub(super) struct Relay {
     buffer: Vec<u8>,
 }
 
-/// What happens next.
+/// Next step.
 enum Step {
     Received(io::Result<usize>),
     Room(io::Result<()>),
@@ -71,7 +71,7 @@ enum Step {
 
 impl Relay {
     /// Runs on a thread of its own until the command and its stream have ended.
-    pub(super) fn run(spawned: Spawned, death: oneshot::Receiver<Death>, target: Target) {
+    pub(super) fn run(spawned: SpawnedCommand, death: oneshot::Receiver<Death>, target: Target) {
         let pid = spawned.pid;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let served = match runtime {
@@ -85,8 +85,8 @@ impl Relay {
     }
 }
 
-async fn serve(spawned: Spawned, death: oneshot::Receiver<Death>, target: Target) -> io::Result<()> {
-    let Spawned {
+async fn serve(spawned: SpawnedCommand, death: oneshot::Receiver<Death>, target: Target) -> io::Result<()> {
+    let SpawnedCommand {
         pid,
         report,
         input,

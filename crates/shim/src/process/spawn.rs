@@ -19,16 +19,16 @@ use crate::exec_kernel::{Input, MODE, Plan};
 use crate::kernel::{own_program, send_plan};
 
 /// A command that was just forked. It must be watched before anything is awaited.
-pub(super) struct Spawned {
+pub(super) struct SpawnedCommand {
     pub(super) pid: Pid,
-    /// Where an error of its start comes from; it is closed when the program runs.
+    /// Source of a start error; it is closed when the program runs.
     pub(super) report: UnixStream,
-    /// Its standard input, if it has one.
+    /// Standard input, if the command has one.
     pub(super) input: Option<OwnedFd>,
     pub(super) output: Output,
 }
 
-/// What a command writes to.
+/// Destination of a command's output.
 pub(super) enum Output {
     /// Standard output and standard error.
     Pipes(OwnedFd, OwnedFd),
@@ -36,7 +36,7 @@ pub(super) enum Output {
     Terminal(OwnedFd),
 }
 
-pub(super) fn spawn(spec: &KernelSpec, work_dir: &Path, task: RunProcess) -> io::Result<Spawned> {
+pub(super) fn spawn(spec: &KernelSpec, work_dir: &Path, task: RunProcess) -> io::Result<SpawnedCommand> {
     let RunProcess {
         argv,
         env,
@@ -88,7 +88,7 @@ pub(super) fn spawn(spec: &KernelSpec, work_dir: &Path, task: RunProcess) -> io:
     };
     report.set_nonblocking(true)?;
     send_plan(&report, plan)?;
-    Ok(Spawned {
+    Ok(SpawnedCommand {
         pid,
         report,
         input,

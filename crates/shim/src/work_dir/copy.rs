@@ -25,16 +25,16 @@ const DEPTH_MAX: usize = 100;
 /// Copied at once; between two, the copy can be given up.
 const CHUNK_BYTES: usize = 256 * 1024;
 
-/// What was copied.
+/// Summary of a copy.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(crate) struct Copied {
+pub(crate) struct CopySummary {
     /// Bytes of files.
     pub(crate) bytes: u64,
     /// Entries that are no file, directory or link.
     pub(crate) skipped: u32,
 }
 
-/// Why there is no copy.
+/// Reason why there is no copy.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CopyError {
     /// A bound was reached.
@@ -43,9 +43,9 @@ pub(crate) enum CopyError {
     /// Something could not be read or written.
     #[error("{what}: {error}")]
     Failed {
-        /// What.
+        /// Object that could not be copied.
         what: String,
-        /// Why.
+        /// Error of the copy.
         error: io::Error,
     },
     /// The shim is ending.
@@ -60,7 +60,7 @@ pub(crate) fn copy(
     to: &Path,
     max_bytes: u64,
     cancel: &Arc<AtomicBool>,
-) -> Result<Copied, CopyError> {
+) -> Result<CopySummary, CopyError> {
     let source = open_dir(CWD, from).map_err(|error| failed(&from.display(), error))?;
     let mut measure = Job::new(max_bytes, cancel);
     measure.walk(source.as_fd(), None, 0)?;
@@ -103,7 +103,7 @@ struct Job<'a> {
     max_bytes: u64,
     cancel: &'a AtomicBool,
     entries: u64,
-    copied: Copied,
+    copied: CopySummary,
     /// Bytes that an earlier walk has counted.
     expected: u64,
     /// Can files share their blocks? Tried until it fails once.
@@ -116,7 +116,7 @@ impl<'a> Job<'a> {
             max_bytes,
             cancel,
             entries: 0,
-            copied: Copied::default(),
+            copied: CopySummary::default(),
             expected: 0,
             reflink: true,
         }

@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 
 use crate::options::Options;
 
-pub(crate) use copy::{Copied, CopyError, copy};
+pub(crate) use copy::{CopyError, CopySummary, copy};
 
-/// Of the first link. It is not copied itself.
+/// Directory of branches in the first link's directory. It is not copied itself.
 pub(crate) use himalia_shim_protocol::BRANCHES;
 
 /// The work directory of a session whose kernel was started in `started_in`: the copy that its branch has, or the

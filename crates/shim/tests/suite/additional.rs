@@ -5,7 +5,9 @@ use crate::support;
 
 use std::fs;
 
-use himalia_shim_protocol::{AddLink, Command, Event, KernelSpec, RefusalKind, Refused, RequestId, Stop};
+use himalia_shim_protocol::{
+    AddLink, Command, Event, KernelSpec, RefusalKind, RequestId, RequestRefused, Stop,
+};
 use support::{KERNEL, World, fake_spec};
 
 fn add(socket: &str) -> Command {
@@ -14,7 +16,7 @@ fn add(socket: &str) -> Command {
     })
 }
 
-async fn answer(world: &mut World, id: RequestId) -> Result<(), Refused> {
+async fn answer(world: &mut World, id: RequestId) -> Result<(), RequestRefused> {
     world
         .event("added or not", |event| match event {
             Event::LinkAdded(added) if added.request == id => Some(Ok(())),

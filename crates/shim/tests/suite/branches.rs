@@ -10,8 +10,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use himalia_shim_protocol::{
-    BranchFiles, Cause, Command, Event, Exited, Fork, ForkFailed, ForkFailure, ForkPolicy, Forked,
-    KernelSpec, KernelState, Lane, RequestId, Severity, StartPath, Stop,
+    BranchFiles, Cause, Command, Event, Fork, ForkFailed, ForkFailure, ForkPolicy, KernelExited,
+    KernelForked, KernelSpec, KernelState, Lane, RequestId, Severity, StartPath, Stop,
 };
 use himalia_wire::Channel;
 use support::{KERNEL, PATIENCE, World, execute, fake_spec, lives};
@@ -48,12 +48,12 @@ fn work(world: &World) -> String {
     world.root.path().join("work").to_str().unwrap().to_owned()
 }
 
-async fn fork(world: &mut World, order: Fork) -> Result<Forked, ForkFailed> {
+async fn fork(world: &mut World, order: Fork) -> Result<KernelForked, ForkFailed> {
     let id = world.command(Command::Fork(Box::new(order))).await;
     answer(world, id).await
 }
 
-async fn answer(world: &mut World, id: RequestId) -> Result<Forked, ForkFailed> {
+async fn answer(world: &mut World, id: RequestId) -> Result<KernelForked, ForkFailed> {
     world
         .event("forked or not", |event| match event {
             Event::Forked(forked) if forked.request == id => Some(Ok(forked.clone())),
@@ -64,14 +64,14 @@ async fn answer(world: &mut World, id: RequestId) -> Result<Forked, ForkFailed> 
 }
 
 /// Forks, and connects the branch's link.
-async fn branch(world: &mut World, order: Fork) -> (World, Forked) {
+async fn branch(world: &mut World, order: Fork) -> (World, KernelForked) {
     let mut branch = world.branch(&order.socket);
     let forked = fork(world, order).await.unwrap();
     branch.connect().await;
     (branch, forked)
 }
 
-async fn exited(world: &mut World) -> Exited {
+async fn exited(world: &mut World) -> KernelExited {
     world
         .event("exited", |event| match event {
             Event::Exited(exited) => Some(exited.clone()),

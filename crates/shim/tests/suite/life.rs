@@ -5,11 +5,13 @@ use crate::support;
 
 use std::time::{Duration, Instant};
 
-use himalia_shim_protocol::{Cause, Command, Event, Exited, KernelState, RefusalKind, Stop, Stopped};
+use himalia_shim_protocol::{
+    Cause, Command, Event, KernelExited, KernelState, KernelStopped, RefusalKind, Stop,
+};
 use himalia_wire::Channel;
 use support::{World, execute, fake_spec, lives, resident, spec};
 
-async fn exited(world: &mut World) -> Exited {
+async fn exited(world: &mut World) -> KernelExited {
     world
         .event("exited", |event| {
             if let Event::Exited(exited) = event {
@@ -21,7 +23,7 @@ async fn exited(world: &mut World) -> Exited {
         .await
 }
 
-async fn stopped(world: &mut World) -> Stopped {
+async fn stopped(world: &mut World) -> KernelStopped {
     world
         .event("stopped", |event| {
             if let Event::Stopped(stopped) = event {

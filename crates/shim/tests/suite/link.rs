@@ -4,7 +4,7 @@
 use crate::support;
 
 use himalia_shim_protocol::{
-    Event, Lane, PROTOCOL_MAX, PROTOCOL_MIN, RefusalKind, Refused, ToShim, VersionRange, Welcome,
+    Event, Lane, PROTOCOL_MAX, PROTOCOL_MIN, RefusalKind, RequestRefused, ToShim, VersionRange, Welcome,
 };
 use himalia_wire::{Channel, build};
 use support::{Entry, World, execute, fake_spec};
@@ -233,7 +233,7 @@ async fn messages_that_make_no_sense_are_refused_with_a_reason() {
             frame,
         })
         .await;
-    let Refused { kind, reason, .. } = world
+    let RequestRefused { kind, reason, .. } = world
         .event("refused", |event| match event {
             Event::Refused(refused) if refused.request.number == wrong.number => Some(refused.clone()),
             _ => None,

@@ -4,7 +4,8 @@
 use crate::support;
 
 use himalia_shim_protocol::{
-    Cause, Command, Event, Exited, KernelSpec, RequestId, ResourceLimits, StartPath, Started, Stop,
+    Cause, Command, Event, KernelExited, KernelSpec, KernelStarted, RequestId, ResourceLimits, StartPath,
+    Stop,
 };
 use himalia_wire::Channel;
 use support::{World, execute, fake_spec, lives};
@@ -26,7 +27,7 @@ async fn connected(mode: &str) -> World {
     world
 }
 
-async fn started(world: &mut World, request: RequestId) -> Started {
+async fn started(world: &mut World, request: RequestId) -> KernelStarted {
     world
         .event("started", |event| match event {
             Event::Started(started) if started.request == request => Some(started.clone()),
@@ -35,7 +36,7 @@ async fn started(world: &mut World, request: RequestId) -> Started {
         .await
 }
 
-async fn exited(world: &mut World, incarnation: u32) -> Exited {
+async fn exited(world: &mut World, incarnation: u32) -> KernelExited {
     world
         .event("exited", |event| match event {
             Event::Exited(exited) if exited.incarnation == incarnation => Some(exited.clone()),

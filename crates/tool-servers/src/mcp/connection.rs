@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use himalia_backoff::Backoff;
 use himalia_model::{HttpUrl, ProgramConfig, ToolServerConfig};
 use himalia_tools::{Effect, MAX_TOOLS, ToolDefinition};
 use himalia_upstream::{Http, json};
@@ -333,16 +334,15 @@ impl fmt::Debug for Mcp {
 
 /// Hears of changes of the list, which the transport notes, as long as the server speaks of them.
 async fn subscribe(peer: Peer<RoleClient>) {
-    let mut pause = Duration::from_secs(1);
+    let mut pauses = Backoff::new(Duration::from_secs(1), STREAM_PAUSE);
     while !peer.is_transport_closed() {
         let filter = SubscriptionFilter::builder().tools_list_changed().build();
         if let Ok(mut subscription) = peer.listen(filter).await {
             while let Ok(Some(_)) = subscription.next().await {
-                pause = Duration::from_secs(1);
+                pauses.reset();
             }
         }
-        tokio::time::sleep(pause).await;
-        pause = (pause * 2).min(STREAM_PAUSE);
+        tokio::time::sleep(pauses.pause()).await;
     }
 }
 

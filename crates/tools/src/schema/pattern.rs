@@ -37,7 +37,7 @@ const NEW: usize = 2000;
 const BYTES_OF_A_STEP: usize = 8;
 
 /// Reason why a text is not a pattern.
-const NONE: &str = "is no regular expression of ECMAScript, or has back-references";
+const NONE: &str = "must be a regular expression of ECMAScript without back-references";
 
 /// The patterns of a schema, by number.
 #[derive(Debug, Default)]

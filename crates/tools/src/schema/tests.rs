@@ -106,7 +106,7 @@ fn a_schema_that_needs_another_document_or_is_none_is_refused() {
             json!({"required": [1]}),
             "has required: [1], expected a list of names",
         ),
-        (json!({"pattern": "("}), "is no regular expression"),
+        (json!({"pattern": "("}), "must be a regular expression"),
         (json!({"$defs": {"unused": {"type": "objekt"}}}), "has type"),
         (json!(5), "has 5 where a schema is expected"),
     ] {

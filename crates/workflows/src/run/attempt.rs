@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 /// Characters of the text of a failure.
 const MAX_TEXT: usize = 2000;
 
-/// Which attempt: of a step, of one item of its list, counted from 1.
+/// Id of an attempt: its step, the item of a map, and the number of the attempt, counted from 1.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AttemptId {
     /// The id of the step.
@@ -26,12 +26,12 @@ impl AttemptId {
     }
 }
 
-/// How far an attempt is.
+/// Status of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AttemptStatus {
     /// It begins when it is due.
     Delayed,
-    /// Its skill runs, or is about to.
+    /// The skill runs, or is about to.
     Running,
     /// A person is asked.
     Waiting,
@@ -57,7 +57,7 @@ impl AttemptStatus {
         Self::Cancelled,
     ];
 
-    /// Its name.
+    /// Name in the API and in the database.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Delayed => "delayed",
@@ -70,7 +70,7 @@ impl AttemptStatus {
         }
     }
 
-    /// Whether it has ended.
+    /// Returns true if the attempt has ended.
     pub fn is_over(self) -> bool {
         matches!(self, Self::Succeeded | Self::Failed | Self::Cancelled)
     }
@@ -79,21 +79,21 @@ impl AttemptStatus {
 /// An attempt of a step. Times are microseconds since 1970.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Attempt {
-    /// Which one.
+    /// Id of the attempt.
     pub place: AttemptId,
-    /// How far it is.
+    /// Status of the attempt.
     pub status: AttemptStatus,
-    /// What it returned.
+    /// Outputs of the attempt.
     pub outputs: Option<Value>,
-    /// Why it failed.
+    /// Reason for the failure.
     pub failure: Option<Failure>,
     /// The session that it runs in.
     pub session: Option<String>,
     /// The execution that it is.
     pub execution: Option<String>,
-    /// What a person has answered.
+    /// Answer of a person.
     pub answer: Option<String>,
-    /// Who.
+    /// Person who answered.
     pub by: Option<String>,
     /// When a delayed one begins, or the question of one that waits expires.
     pub due: Option<i64>,
@@ -127,7 +127,7 @@ impl Attempt {
     }
 }
 
-/// Why something failed.
+/// Reason for a failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// A stable name.
@@ -147,21 +147,21 @@ impl Failure {
     }
 }
 
-/// What came of an attempt.
+/// Outcome of an attempt.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
-    /// What it returned, which fits its schema.
+    /// Outputs, which fit the schema.
     Done(Value),
     /// It failed.
     Failed {
-        /// Why.
+        /// Reason for the failure.
         failure: Failure,
-        /// Whether another attempt may come of it.
+        /// True if another attempt may succeed.
         again: bool,
     },
 }
 
-/// How a run ended, or that it has not.
+/// Status of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RunStatus {
     /// It continues.
@@ -178,7 +178,7 @@ impl RunStatus {
     /// All of them.
     pub const ALL: [Self; 4] = [Self::Running, Self::Succeeded, Self::Failed, Self::Cancelled];
 
-    /// Its name.
+    /// Name in the API and in the database.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Running => "running",
@@ -192,15 +192,15 @@ impl RunStatus {
 /// The end of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct End {
-    /// How.
+    /// Status at the end.
     pub status: RunStatus,
-    /// What it returned.
+    /// Outputs of the run.
     pub outputs: Option<Value>,
-    /// Why it failed.
+    /// Reason for the failure.
     pub failure: Option<Failure>,
     /// The step that failed.
     pub step: Option<String>,
-    /// Which of its items.
+    /// Item of the map that failed.
     pub item: Option<u32>,
 }
 
@@ -216,7 +216,7 @@ impl End {
     }
 }
 
-/// What is to be done, in this order.
+/// Effect for the driver, to be executed in order.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
     /// Writes an attempt, in the place of the one that has its place.

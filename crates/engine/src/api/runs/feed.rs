@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use himalia_budget::Held;
+use himalia_budget::HeldShare;
 use himalia_model::{Action, EngineError, Object, Principal};
 use tokio::time::{Instant, sleep_until};
 
@@ -20,7 +20,7 @@ pub struct RunFeed {
     id: String,
     next: Instant,
     ended: bool,
-    _place: Held,
+    _place: HeldShare,
 }
 
 impl std::fmt::Debug for RunFeed {

@@ -11,7 +11,7 @@ mod list;
 use std::sync::Arc;
 use std::time::Duration;
 
-use himalia_executions::{ExecutionId, Until};
+use himalia_executions::{ExecutionId, WaitUntil};
 use himalia_model::{Action, EngineError, KernelId, Object, Principal};
 use himalia_store::{TriggerRecord, TriggerRun};
 use tokio::time::{Instant, timeout_at};
@@ -161,7 +161,7 @@ impl Commands {
         let mut feed = self.watch_execution(principal, execution).await?;
         tokio::select! {
             // Late, or without its session: the run is shown as it is.
-            _ = timeout_at(due, feed.wait(Until::Settled)) => {}
+            _ = timeout_at(due, feed.wait(WaitUntil::Settled)) => {}
             () = self.inner.draining.cancelled() => {}
         }
         Ok(())

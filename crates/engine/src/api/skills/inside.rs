@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use himalia_executions::{ExecutionId, Until};
+use himalia_executions::{ExecutionId, WaitUntil};
 use himalia_kernel::{Answer, Command};
 use himalia_model::{
     EngineError, KernelId, Principal, SessionId, SkillAccess, Starter, Template, ToolError, ToolErrorCode,
@@ -351,7 +351,7 @@ impl Commands {
         if !wait.is_zero() {
             let mut feed = self.watch_execution(&principal, id).await?;
             // Late: it is shown as it is.
-            let _ = timeout(wait, feed.wait(Until::Settled)).await;
+            let _ = timeout(wait, feed.wait(WaitUntil::Settled)).await;
         }
         Ok(shown(&self.skill_view(&principal, id).await?))
     }

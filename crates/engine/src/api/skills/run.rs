@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use himalia_executions::{
-    Death, Execute, ExecutionFeed, ExecutionId, ExecutionResult, ExecutionStatus, Submitted, Until,
+    Death, Execute, ExecutionFeed, ExecutionId, ExecutionResult, ExecutionStatus, SubmittedExecution,
+    WaitUntil,
 };
 use himalia_journal::may_block;
 use himalia_kernel::{OnTimeout, TIMED_OUT, ToolOutcome};
@@ -249,7 +250,8 @@ impl Commands {
         let (session, started) = self.start_session_once(principal, start).await?;
         let kernel = session.kernel.id;
         let begun = async {
-            let Submitted { id, repeated } = self.begin(principal, skill, &session, wanted, code).await?;
+            let SubmittedExecution { id, repeated } =
+                self.begin(principal, skill, &session, wanted, code).await?;
             let feed = self.watch_execution(principal, id).await?;
             let run = BegunRun {
                 id,
@@ -278,7 +280,7 @@ impl Commands {
         let (commands, principal) = (self.clone(), principal.clone());
         self.inner.background.spawn(async move {
             let settled = tokio::select! {
-                settled = feed.wait(Until::Settled) => settled.is_ok().then_some(true),
+                settled = feed.wait(WaitUntil::Settled) => settled.is_ok().then_some(true),
                 () = ended(caller) => Some(false),
             };
             // When the gateway stops, the run continues in its sandbox, which then ends when it is idle.
@@ -393,7 +395,7 @@ impl Commands {
         info: &SessionInfo,
         wanted: RunSkill,
         code: String,
-    ) -> Result<Submitted, EngineError> {
+    ) -> Result<SubmittedExecution, EngineError> {
         let (manifest, session, kernel) = (skill.manifest(), &info.session, info.kernel.id);
         self.check_python(&session.kernelspec).await?;
         check_environment(manifest, session)?;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use himalia_journal::may_block;
 use himalia_model::{Action, EngineError, HttpUrl, Object, Principal, from_micros};
-use himalia_schedules::{DELIVERY_ATTEMPTS, Secret, Signed, pause};
+use himalia_schedules::{DELIVERY_ATTEMPTS, Secret, SignedMessage, pause};
 use himalia_store::{DeliveryRecord, TriggerRecord, TriggerRun};
 use himalia_wire::build::timestamp;
 use schemars::JsonSchema;
@@ -235,7 +235,7 @@ async fn posted(commands: &Commands, record: &DeliveryRecord, url: &str, now: i6
         (now / 1_000_000).to_string(),
     );
     let signature = may_block(|| {
-        secret.sign(Signed {
+        secret.sign(SignedMessage {
             id: &id,
             timestamp: &at,
             body: &body,

@@ -2,7 +2,7 @@
 
 use himalia_executions::ExecutionId;
 use himalia_model::{EngineError, OPERATOR, Principal};
-use himalia_schedules::{Missed, Overlap, Policy, Timetable};
+use himalia_schedules::{MissedPolicy, Overlap, Policy, Timetable};
 use himalia_session::not_stored;
 use himalia_store::{StoreError, TriggerRecord, TriggerRun, TriggerRunState};
 use serde::de::DeserializeOwned;
@@ -59,7 +59,7 @@ pub struct Times {
     /// A time zone of the IANA database.
     pub time_zone: String,
     /// What becomes of missed due times.
-    pub missed: Missed,
+    pub missed: MissedPolicy,
     /// What becomes of due times while a run is in progress.
     pub overlap: Overlap,
 }
@@ -235,7 +235,7 @@ pub(in crate::api) fn stored(error: StoreError) -> EngineError {
 
 #[cfg(test)]
 mod tests {
-    use himalia_model::Via;
+    use himalia_model::CallOrigin;
     use serde_json::json;
 
     use super::*;
@@ -260,9 +260,9 @@ mod tests {
     #[test]
     fn runs_are_started_as_who_holds_the_same_token() {
         let ada = Principal::of_tenant("acme", "ada").unwrap();
-        let via = Via {
+        let via = CallOrigin {
             mark: Some("m".into()),
-            ..Via::default()
+            ..CallOrigin::default()
         };
         let holder = Holder::of(&ada.clone().came(via));
         let of = |found: Option<Principal>| {

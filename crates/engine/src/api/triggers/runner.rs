@@ -8,9 +8,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use himalia_executions::{ExecutionId, ExecutionStatus, Until};
-use himalia_model::{EngineError, OPERATOR, Principal, Sought, Via};
-use himalia_schedules::{Due, Step, Verdict, step};
+use himalia_executions::{ExecutionId, ExecutionStatus, WaitUntil};
+use himalia_model::{CallOrigin, EngineError, OPERATOR, Principal, ResourceRef};
+use himalia_schedules::{DueTime, Step, Verdict, step};
 use himalia_store::{FairBatch, Lookup, OpenRun, TriggerRecord, TriggerRun, TriggerRunState};
 use uuid::Uuid;
 
@@ -225,7 +225,7 @@ impl Runner {
         let commands = self.commands();
         let store = commands.inner.store();
         let (kernel, operator) = (session_of(run), Principal::operator());
-        if !store.is_shared() || commands.has(&operator, &Sought::Kernel(kernel)) {
+        if !store.is_shared() || commands.has(&operator, &ResourceRef::Kernel(kernel)) {
             return Ok(false);
         }
         for lookup in [Lookup::Kernel(kernel.0), Lookup::Ended(kernel.0)] {
@@ -256,7 +256,7 @@ impl Runner {
 }
 
 /// What a due time becomes.
-fn decided(due: &Due, full: bool, now: i64) -> Detail {
+fn decided(due: &DueTime, full: bool, now: i64) -> Detail {
     let (status, error) = match due.verdict {
         Verdict::Run if full => (
             RunState::Skipped,
@@ -305,9 +305,9 @@ impl Commands {
         let found =
             found.ok_or("the token of its caller was revoked, has expired, or runs nothing any more")?;
         // What it starts is bound to the same token.
-        Ok(found.came(Via {
+        Ok(found.came(CallOrigin {
             mark: holder.mark.clone(),
-            ..Via::default()
+            ..CallOrigin::default()
         }))
     }
 }
@@ -614,7 +614,7 @@ pub(super) async fn watch(
 ) -> Result<Watched, EngineError> {
     let is_lost = |error: &EngineError| error.is_absent() && commands.never_ran(principal, execution.kernel);
     let settled = match commands.watch_execution(principal, execution).await {
-        Ok(mut feed) => feed.wait(Until::Settled).await.is_ok(),
+        Ok(mut feed) => feed.wait(WaitUntil::Settled).await.is_ok(),
         Err(error) if is_lost(&error) => return Ok(Watched::Lost(error)),
         Err(EngineError::NotFound { .. } | EngineError::Removed { .. }) => {
             let error = RunError::new("unknown", "its log is not kept any more");

@@ -1,7 +1,7 @@
 //! Webhooks: signed messages of other services that start runs, by the scheme of Standard Webhooks. An id of a message is one run.
 
 use himalia_model::{EngineError, Principal};
-use himalia_schedules::{Refused, Secret, Signed};
+use himalia_schedules::{Secret, SignatureError, SignedMessage};
 use himalia_store::TriggerRecord;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -114,12 +114,12 @@ impl Commands {
         let secret = self.open_secrets(&record)?.incoming.map(Zeroizing::new);
         let secret = secret.and_then(|text| Secret::parse(&text));
         let now = self.trigger_time().await?;
-        let signed = Signed {
+        let signed = SignedMessage {
             id: message.id,
             timestamp: message.timestamp,
             body: message.body,
         };
-        let checked = secret.map_or(Err(Refused::Signature), |secret| {
+        let checked = secret.map_or(Err(SignatureError::Signature), |secret| {
             secret.check(signed, message.signature, now / 1_000_000)
         });
         if let Err(refused) = checked {

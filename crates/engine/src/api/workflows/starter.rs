@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use himalia_model::{EngineError, Principal, Via};
+use himalia_model::{CallOrigin, EngineError, Principal};
 use himalia_store::{RUNNING, WorkflowRunFilter};
 use himalia_workflows::{Effect, Failure, Run};
 use serde::{Deserialize, Serialize};
@@ -31,7 +31,7 @@ impl Starter {
     /// As it is stored.
     pub(super) fn written(principal: &Principal) -> Result<String, EngineError> {
         let starter = Self {
-            principal: principal.clone().until(None).came(Via::default()),
+            principal: principal.clone().until(None).came(CallOrigin::default()),
             holder: Holder::of(principal),
         };
         serde_json::to_string(&starter).map_err(|error| EngineError::internal("a principal", error))

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use himalia_executions::{ExecutionId, Until};
+use himalia_executions::{ExecutionId, WaitUntil};
 use himalia_model::{EngineError, KernelId, Principal, SessionId};
 use himalia_skills::address;
 use himalia_store::{Location, Lookup, ReplicaRecord, WorkflowRunRecord};
@@ -165,7 +165,7 @@ impl Commands {
             Ok(feed) => feed,
             Err(error) => return Err(self.without_execution(step, id, error).await),
         };
-        if feed.wait(Until::Settled).await.is_err() {
+        if feed.wait(WaitUntil::Settled).await.is_err() {
             return Err(Trouble::Wait(EngineError::unavailable(
                 "its log cannot be followed now",
             )));

@@ -15,8 +15,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use himalia_engine::{
-    Ask, Attach, Attachment, Closed, Delivery, Drain, Engine, EngineConfig, ExecutionId, ExecutionResult,
-    KernelId, Principal, StartSession, Until,
+    Ask, Attach, Attachment, Delivery, Drain, Engine, EngineConfig, ExecutionId, ExecutionResult, FeedClosed,
+    KernelId, Principal, StartSession, WaitUntil,
 };
 use himalia_sandbox::{LocalConfig, LocalProvisioner};
 use himalia_testkit::patience::within;
@@ -253,7 +253,7 @@ pub async fn stop(engine: Engine) {
 /// What came of an execution, once it is complete and written down.
 pub async fn settled(engine: &Engine, principal: &Principal, id: ExecutionId) -> ExecutionResult {
     let mut feed = engine.follow_execution(principal, id, None).await.unwrap();
-    within("the end of an execution", feed.wait(Until::Settled))
+    within("the end of an execution", feed.wait(WaitUntil::Settled))
         .await
         .unwrap()
         .unwrap()
@@ -393,7 +393,7 @@ impl Client {
     }
 
     /// Reads to the end of the feed.
-    pub async fn closed(&mut self) -> Closed {
+    pub async fn closed(&mut self) -> FeedClosed {
         let end = async {
             loop {
                 match self.attachment.feed.next().await {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use himalia_engine::{Closed, Delivery, EngineError, KernelId, Principal};
+use himalia_engine::{Delivery, EngineError, FeedClosed, KernelId, Principal};
 use himalia_wire::v1::Frame;
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, watch};
@@ -69,14 +69,14 @@ pub(super) struct Shared {
 
 /// The feed of another replica. Positions count when they have reached the owner.
 struct RemoteFeed {
-    deliveries: mpsc::Receiver<Result<Vec<Delivery>, Closed>>,
+    deliveries: mpsc::Receiver<Result<Vec<Delivery>, FeedClosed>>,
     acknowledge: watch::Sender<u64>,
     shared: Arc<Shared>,
 }
 
 impl Source for RemoteFeed {
-    async fn next(&mut self) -> Result<Vec<Delivery>, Closed> {
-        self.deliveries.recv().await.unwrap_or(Err(Closed::Draining))
+    async fn next(&mut self) -> Result<Vec<Delivery>, FeedClosed> {
+        self.deliveries.recv().await.unwrap_or(Err(FeedClosed::Draining))
     }
 
     fn acknowledge(&self, seq: u64) {

@@ -5,7 +5,7 @@
 //! ```
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
-use himalia_engine::Closed;
+use himalia_engine::FeedClosed;
 use himalia_wire::Limits;
 
 /// Bytes of kind and length.
@@ -27,7 +27,7 @@ pub(super) enum Item {
     /// The session id of the kernel's own messages.
     KernelSession(Bytes),
     /// There is no more, for this reason.
-    Closed(Closed),
+    Closed(FeedClosed),
 }
 
 /// The stream cannot be read any further.
@@ -42,11 +42,11 @@ const KERNEL_SESSION: u8 = 5;
 const CLOSED: u8 = 6;
 
 /// Reasons of an end, by their number.
-const REASONS: [Closed; 4] = [
-    Closed::KernelGone,
-    Closed::Draining,
-    Closed::Replaced,
-    Closed::Storage,
+const REASONS: [FeedClosed; 4] = [
+    FeedClosed::KernelGone,
+    FeedClosed::Draining,
+    FeedClosed::Replaced,
+    FeedClosed::Storage,
 ];
 
 impl Item {

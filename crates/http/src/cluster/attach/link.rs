@@ -7,7 +7,7 @@ use axum::body::{Body, Bytes};
 use axum::http::StatusCode;
 use axum::response::Response;
 use futures_util::stream;
-use himalia_engine::{Closed, Delivery, KernelId, Principal};
+use himalia_engine::{Delivery, FeedClosed, KernelId, Principal};
 use himalia_relay::{HEADER, SendError};
 use himalia_wire::v1::{self, Frame};
 use himalia_wire::{Channel, Limits, build};
@@ -20,7 +20,7 @@ use super::client::Shared;
 use super::frame::{Decoder, Item};
 use super::owner::next;
 use crate::cluster::forward::received;
-use crate::cluster::{Cluster, Location, PAUSE, Relayed, Routes, Sought, caller, no_owner};
+use crate::cluster::{Cluster, Location, PAUSE, Relayed, ResourceRef, Routes, caller, no_owner};
 use crate::error::ApiError;
 use crate::prefix::encode_segment;
 use crate::ws;
@@ -54,7 +54,7 @@ impl Attaching {
     /// Asks the owner, for as long as the cluster has patience. The response of an owner that refuses is for the client.
     pub(super) async fn attach(&self, after: Option<u64>) -> Result<Attached, ApiError> {
         let caller = caller(&self.principal)?;
-        let sought = Sought::Kernel(self.kernel);
+        let sought = ResourceRef::Kernel(self.kernel);
         let start = Instant::now();
         let mut again = false;
         loop {
@@ -142,14 +142,14 @@ enum End {
     /// The owner is gone, or stops.
     Lost,
     /// The feed ends.
-    Closed(Closed),
+    Closed(FeedClosed),
 }
 
 /// Owns the stream to the owner; ends with the WebSocket.
 pub(super) struct Link {
     pub(super) attaching: Attaching,
     pub(super) shared: Arc<Shared>,
-    pub(super) deliveries: mpsc::Sender<Result<Vec<Delivery>, Closed>>,
+    pub(super) deliveries: mpsc::Sender<Result<Vec<Delivery>, FeedClosed>>,
     pub(super) requests: mpsc::Receiver<Frame>,
     pub(super) acknowledged: watch::Receiver<u64>,
     /// The last message that was handed on.
@@ -214,23 +214,23 @@ impl Link {
     }
 
     /// The next owner, from where the client is.
-    async fn reattach(&mut self) -> Result<Upstream, Closed> {
+    async fn reattach(&mut self) -> Result<Upstream, FeedClosed> {
         let kernel = self.attaching.kernel;
         tracing::info!(%kernel, position = self.last, "a relayed client waits for the next owner of its kernel");
         self.tell_lost().await;
         let after = (self.last > 0).then_some(self.last);
         let attached = tokio::select! {
             attached = self.attaching.attach(after) => attached,
-            () = self.deliveries.closed() => return Err(Closed::Draining),
+            () = self.deliveries.closed() => return Err(FeedClosed::Draining),
         };
         match attached {
             Ok(Attached::Upstream(upstream)) => Ok(upstream),
             Ok(Attached::Refused(refused))
                 if matches!(refused.status(), StatusCode::NOT_FOUND | StatusCode::GONE) =>
             {
-                Err(Closed::KernelGone)
+                Err(FeedClosed::KernelGone)
             }
-            Ok(Attached::Refused(_)) | Err(_) => Err(Closed::Draining),
+            Ok(Attached::Refused(_)) | Err(_) => Err(FeedClosed::Draining),
         }
     }
 
@@ -303,7 +303,7 @@ impl Writing<'_> {
 struct Reading<'a> {
     body: &'a mut Body,
     decoder: Decoder,
-    deliveries: &'a mpsc::Sender<Result<Vec<Delivery>, Closed>>,
+    deliveries: &'a mpsc::Sender<Result<Vec<Delivery>, FeedClosed>>,
     shared: &'a Shared,
     last: &'a mut u64,
 }
@@ -320,7 +320,7 @@ impl Reading<'_> {
                 match item {
                     Item::Delivery { seq, frame } => {
                         let Ok(parsed) = Frame::parse(frame, &Limits::KERNEL) else {
-                            return End::Closed(Closed::Storage);
+                            return End::Closed(FeedClosed::Storage);
                         };
                         let seq = seq.max(*self.last);
                         *self.last = seq;
@@ -334,7 +334,7 @@ impl Reading<'_> {
                     }
                     Item::Closed(closed) => {
                         self.hand_on(batch).await;
-                        return if matches!(closed, Closed::Draining) {
+                        return if matches!(closed, FeedClosed::Draining) {
                             End::Lost
                         } else {
                             End::Closed(closed)

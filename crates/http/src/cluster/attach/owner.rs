@@ -9,7 +9,7 @@ use axum::extract::{Extension, Path, Request, State};
 use axum::response::Response;
 use bytes::BytesMut;
 use futures_util::stream;
-use himalia_engine::{Attachment, Closed, EngineError, Feed, Requests};
+use himalia_engine::{Attachment, EngineError, Feed, FeedClosed, Requests};
 use himalia_wire::v1::{self, Frame};
 use himalia_wire::{Channel, Limits, build};
 use http_body_util::BodyExt as _;
@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::frame::{Broken, Decoder, Item};
 use crate::app::App;
-use crate::cluster::{Location, Relayed, Sought, peers};
+use crate::cluster::{Location, Relayed, ResourceRef, peers};
 use crate::error::ApiError;
 use crate::jupyter::{attach_of, kernel_id};
 use crate::ws;
@@ -41,7 +41,7 @@ pub(crate) async fn serve(
 ) -> Result<Response, ApiError> {
     let kernel = kernel_id(&id)?;
     let attach = attach_of(request.uri())?;
-    let sought = Sought::Kernel(kernel);
+    let sought = ResourceRef::Kernel(kernel);
     if let Some(cluster) = app.cluster()
         && !cluster.directory.has(&principal, &sought)
         && let Some(Location::At(_) | Location::Lost { .. }) =
@@ -252,7 +252,7 @@ impl Transmit {
                     self.settle();
                     continue;
                 }
-                () = self.shutdown.cancelled() => Some(Closed::Draining),
+                () = self.shutdown.cancelled() => Some(FeedClosed::Draining),
                 batch = self.feed.next() => match batch {
                     Ok(batch) => {
                         self.put_kernel_session(&mut out);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::{SinkExt, StreamExt};
-use himalia_engine::{Closed, Delivery, EngineError, KernelId};
+use himalia_engine::{Delivery, EngineError, FeedClosed, KernelId};
 use himalia_wire::v1::Frame;
 use himalia_wire::{Channel, Limits, build, legacy, v1};
 use time::OffsetDateTime;
@@ -29,12 +29,12 @@ use crate::ws::{Close, Upgraded};
 
 /// A log that a test feeds; remembers how far the client got.
 struct Log {
-    batches: mpsc::UnboundedReceiver<Result<Vec<Delivery>, Closed>>,
+    batches: mpsc::UnboundedReceiver<Result<Vec<Delivery>, FeedClosed>>,
     got: Arc<AtomicU64>,
 }
 
 impl Source for Log {
-    async fn next(&mut self) -> Result<Vec<Delivery>, Closed> {
+    async fn next(&mut self) -> Result<Vec<Delivery>, FeedClosed> {
         match self.batches.recv().await {
             Some(batch) => batch,
             None => std::future::pending().await,
@@ -73,7 +73,7 @@ impl Sink for Kernel {
 
 struct Setup {
     client: TcpStream,
-    log: mpsc::UnboundedSender<Result<Vec<Delivery>, Closed>>,
+    log: mpsc::UnboundedSender<Result<Vec<Delivery>, FeedClosed>>,
     got: Arc<AtomicU64>,
     sent: mpsc::UnboundedReceiver<(Channel, Bytes)>,
     shell: Arc<tokio::sync::Semaphore>,
@@ -172,7 +172,7 @@ async fn everything_arrives_in_order_and_the_position_follows() {
     for batch in sent.chunks(7) {
         setup.log.send(Ok(batch.to_vec())).unwrap();
     }
-    setup.log.send(Err(Closed::KernelGone)).unwrap();
+    setup.log.send(Err(FeedClosed::KernelGone)).unwrap();
     let mut client = websocket(setup.client).await;
     for wanted in &sent {
         assert_eq!(
@@ -279,10 +279,10 @@ async fn a_request_that_cannot_be_sent_is_told() {
 #[tokio::test]
 async fn our_closes_have_their_codes() {
     for (closed, code) in [
-        (Closed::Draining, 1012),
-        (Closed::Replaced, 4001),
-        (Closed::Storage, 1011),
-        (Closed::KernelGone, 1000),
+        (FeedClosed::Draining, 1012),
+        (FeedClosed::Replaced, 4001),
+        (FeedClosed::Storage, 1011),
+        (FeedClosed::KernelGone, 1000),
     ] {
         let setup = Setup::new(Framing::V1, |_| {}).await;
         setup.log.send(Err(closed)).unwrap();
@@ -297,7 +297,7 @@ async fn our_closes_have_their_codes() {
 #[tokio::test]
 async fn a_request_that_crosses_the_close_of_a_replaced_connection_is_sent() {
     let mut setup = Setup::new(Framing::V1, |_| {}).await;
-    setup.log.send(Err(Closed::Replaced)).unwrap();
+    setup.log.send(Err(FeedClosed::Replaced)).unwrap();
     // The close is there, and not read.
     setup.client.readable().await.unwrap();
     let mut client = websocket(setup.client).await;

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
-use himalia_engine::{Clients, Closed, Delivery, Feed};
+use himalia_engine::{Clients, Delivery, Feed, FeedClosed};
 use himalia_wire::{Channel, build, v1};
 use time::OffsetDateTime;
 use tokio::sync::mpsc;
@@ -24,7 +24,7 @@ use crate::ws::{Close, Outbox};
 /// Where messages come from. A seam for tests; [`himalia_engine::Feed`] is the real one.
 pub(crate) trait Source: Send {
     /// As [`Feed::next`].
-    fn next(&mut self) -> impl Future<Output = Result<Vec<Delivery>, Closed>> + Send;
+    fn next(&mut self) -> impl Future<Output = Result<Vec<Delivery>, FeedClosed>> + Send;
     /// As [`Feed::acknowledge`].
     fn acknowledge(&self, seq: u64);
     /// As [`Feed::kernel_session`].
@@ -32,7 +32,7 @@ pub(crate) trait Source: Send {
 }
 
 impl Source for Feed {
-    async fn next(&mut self) -> Result<Vec<Delivery>, Closed> {
+    async fn next(&mut self) -> Result<Vec<Delivery>, FeedClosed> {
         Self::next(self).await
     }
 

@@ -14,8 +14,8 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use himalia_engine::{
-    Closed, Execute, ExecutionBrief, ExecutionFeed, ExecutionId, ExecutionResult, ExecutionStatus,
-    MAX_INPUT_BYTES, Provenance, Until,
+    Execute, ExecutionBrief, ExecutionFeed, ExecutionId, ExecutionResult, ExecutionStatus, FeedClosed,
+    MAX_INPUT_BYTES, Provenance, WaitUntil,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -163,15 +163,15 @@ impl Answer for SoFar {
 /// Waits as a new execution is waited for. The result is as of then.
 async fn patient(app: &App, mut feed: ExecutionFeed, wait: Patience) -> Result<ExecutionResult, ApiError> {
     match wait {
-        Patience::Exact(wait) => waited(app, &mut feed, Until::Settled, wait).await,
+        Patience::Exact(wait) => waited(app, &mut feed, WaitUntil::Settled, wait).await,
         Patience::Usual { queued } => {
             let since = Instant::now();
-            let result = waited(app, &mut feed, Until::Begun, queued).await?;
+            let result = waited(app, &mut feed, WaitUntil::Begun, queued).await?;
             if result.status == ExecutionStatus::Queued {
                 return Ok(result);
             }
             let rest = WAIT.saturating_sub(since.elapsed());
-            waited(app, &mut feed, Until::Notified, rest).await
+            waited(app, &mut feed, WaitUntil::Notified, rest).await
         }
     }
 }
@@ -180,7 +180,7 @@ async fn patient(app: &App, mut feed: ExecutionFeed, wait: Patience) -> Result<E
 pub(super) async fn waited(
     app: &App,
     feed: &mut ExecutionFeed,
-    until: Until,
+    until: WaitUntil,
     wait: Duration,
 ) -> Result<ExecutionResult, ApiError> {
     let shutdown = app.shutdown().clone();
@@ -191,7 +191,7 @@ pub(super) async fn waited(
     };
     match result {
         Ok(Some(result)) => Ok(result),
-        Err(Closed::Storage) => Err(ApiError::internal("reading a kernel's log")),
+        Err(FeedClosed::Storage) => Err(ApiError::internal("reading a kernel's log")),
         // The wait has expired, the gateway stops, or its session is gone: the result so far.
         Ok(None) | Err(_) => Ok(feed.result()),
     }
@@ -275,7 +275,7 @@ pub(crate) async fn show(
     let id = execution_id(&id)?;
     if let Some(Wait(wait)) = wait_s.filter(|Wait(wait)| !wait.is_zero()) {
         let mut feed = app.engine().watch_execution(&principal, id).await?;
-        waited(&app, &mut feed, Until::OverOrAsking, wait).await?;
+        waited(&app, &mut feed, WaitUntil::OverOrAsking, wait).await?;
     }
     let shown = app.engine().execution_with_provenance(&principal, id);
     let (result, provenance) = shown.await?;

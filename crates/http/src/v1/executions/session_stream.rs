@@ -6,7 +6,7 @@ use axum::extract::{Path, State};
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use himalia_engine::{Closed, ExecutionEventKind, ExecutionId, SessionEvent, SessionFeed};
+use himalia_engine::{ExecutionEventKind, ExecutionId, FeedClosed, SessionEvent, SessionFeed};
 use himalia_wire::build::timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -75,7 +75,7 @@ fn json(one: &SessionEvent) -> String {
 struct All(SessionFeed);
 
 impl stream::Source for All {
-    async fn next(&mut self, framing: Framing) -> Result<Option<Bytes>, Closed> {
+    async fn next(&mut self, framing: Framing) -> Result<Option<Bytes>, FeedClosed> {
         let text = |events: Vec<SessionEvent>| {
             let mut out = Vec::new();
             for one in &events {
@@ -88,7 +88,7 @@ impl stream::Source for All {
 }
 
 impl push::Source for All {
-    async fn next(&mut self) -> Result<Option<Vec<Bytes>>, Closed> {
+    async fn next(&mut self) -> Result<Option<Vec<Bytes>>, FeedClosed> {
         let all = |events: Vec<SessionEvent>| events.iter().map(|one| Bytes::from(json(one))).collect();
         self.0.next_as(all).await.map(Some)
     }

@@ -11,7 +11,7 @@ use std::convert::Infallible;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_util::stream;
-use himalia_engine::{Closed, ExecutionEvent, ExecutionEventKind, ExecutionFeed, ExecutionId};
+use himalia_engine::{ExecutionEvent, ExecutionEventKind, ExecutionFeed, ExecutionId, FeedClosed};
 use himalia_wire::build::timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -73,7 +73,7 @@ pub(in crate::v1) fn describe<T: JsonSchema>(operation: &mut Operation<'_>) {
 /// Where the events of a body come from.
 pub(in crate::v1) trait Source: Send + 'static {
     /// The next ones in a framing; `None` after the last one. Cancel-safe.
-    fn next(&mut self, framing: Framing) -> impl Future<Output = Result<Option<Bytes>, Closed>> + Send;
+    fn next(&mut self, framing: Framing) -> impl Future<Output = Result<Option<Bytes>, FeedClosed>> + Send;
 }
 
 /// The data of one event.
@@ -133,7 +133,7 @@ pub(super) struct Messages {
 }
 
 impl push::Source for Messages {
-    async fn next(&mut self) -> Result<Option<Vec<Bytes>>, Closed> {
+    async fn next(&mut self) -> Result<Option<Vec<Bytes>>, FeedClosed> {
         let id = self.id;
         let all = |events: Vec<ExecutionEvent>| {
             let texts = events.iter().map(|event| Event::json(id, event));
@@ -144,7 +144,7 @@ impl push::Source for Messages {
 }
 
 impl Source for Messages {
-    async fn next(&mut self, framing: Framing) -> Result<Option<Bytes>, Closed> {
+    async fn next(&mut self, framing: Framing) -> Result<Option<Bytes>, FeedClosed> {
         let id = self.id;
         let text = |events: Vec<ExecutionEvent>| {
             let mut out = Vec::new();
@@ -194,7 +194,7 @@ impl<S: Source> Events<S> {
     }
 
     /// The last event of a stream that ends before the execution; it has no number, so that the position stays.
-    fn end(&self, closed: &Closed) -> Bytes {
+    fn end(&self, closed: &FeedClosed) -> Bytes {
         match self.framing {
             Framing::Sse => sse::end(closed),
             Framing::Ndjson => format!(

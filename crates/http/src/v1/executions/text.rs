@@ -5,7 +5,7 @@ use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::Response;
 use bytes::Bytes;
 use futures_util::stream;
-use himalia_engine::{Closed, ExecutionText};
+use himalia_engine::{ExecutionText, FeedClosed};
 
 use super::request::first_known;
 use crate::v1::answers::PlainText;
@@ -41,6 +41,6 @@ pub(super) fn of(text: ExecutionText) -> PlainText {
     PlainText(response)
 }
 
-fn broken(closed: &Closed) -> std::io::Error {
+fn broken(closed: &FeedClosed) -> std::io::Error {
     std::io::Error::other(format!("{closed:?}"))
 }

@@ -6,7 +6,7 @@ use axum::extract::{Path, State};
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use himalia_engine::{Closed, RunFeed, RunView};
+use himalia_engine::{FeedClosed, RunFeed, RunView};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -64,11 +64,11 @@ struct States {
 }
 
 impl stream::Source for States {
-    async fn next(&mut self, framing: Framing) -> Result<Option<Bytes>, Closed> {
+    async fn next(&mut self, framing: Framing) -> Result<Option<Bytes>, FeedClosed> {
         loop {
             let view = self.feed.next().await.map_err(|error| {
                 tracing::debug!(%error, "the events of a run end");
-                Closed::Storage
+                FeedClosed::Storage
             })?;
             let Some(event) = view.map(RunEvent::from) else {
                 return Ok(None);

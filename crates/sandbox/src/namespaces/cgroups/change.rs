@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use super::{ControllerDir, Groups, Version, Wanted, make};
+use super::{ControllerDir, GroupLimits, Groups, Version, make};
 use crate::SandboxError;
 
 /// Looks at the processes of a sandbox, each of which lets those join that did not; its kernel is idle, so that two are
@@ -28,7 +28,7 @@ impl Groups {
     pub(in super::super) fn change(
         &self,
         had: &Self,
-        (from, to): (Wanted, Wanted),
+        (from, to): (GroupLimits, GroupLimits),
         processes: impl Fn() -> Vec<i32>,
     ) -> Result<(), SandboxError> {
         let old = had.dirs();

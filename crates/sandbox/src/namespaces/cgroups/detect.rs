@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::{CgroupRoot, ControllerDir, Groups, Version, Wanted};
+use super::{CgroupRoot, ControllerDir, GroupLimits, Groups, Version};
 
 /// The group that a gateway moves itself into where version 2 asks for it, or is started in (`DelegateSubgroup=` of a
 /// systemd unit): a group with processes in it cannot limit those below.
@@ -12,7 +12,7 @@ const GATEWAY_GROUP: &str = "himalia-gateway";
 /// Name of the group that is made to see whether one can be made.
 const TRIAL: &str = "trial";
 /// Limits of that group.
-const TRIAL_LIMITS: Wanted = Wanted {
+const TRIAL_LIMITS: GroupLimits = GroupLimits {
     memory_bytes: Some(256 << 20),
     pids: Some(64),
     cpu_millis: Some(1000),
@@ -20,7 +20,7 @@ const TRIAL_LIMITS: Wanted = Wanted {
 
 /// A mounted control group file system, seen from this process.
 #[derive(Debug, Eq, PartialEq)]
-pub(super) struct Mounted {
+pub(super) struct CgroupMount {
     pub(super) version: Version,
     /// Controllers of version 1; empty for version 2.
     pub(super) controllers: Vec<String>,
@@ -91,7 +91,7 @@ impl CgroupRoot {
     }
 }
 
-impl Mounted {
+impl CgroupMount {
     /// The group below which ours are made, ready for it.
     pub(super) fn parent(&self) -> Option<PathBuf> {
         if self.version == Version::V1 {
@@ -150,7 +150,7 @@ fn controllers(dir: &Path) -> Vec<String> {
 }
 
 /// Reads `/proc/self/mountinfo` and `/proc/self/cgroup` (`proc(5)`, `cgroups(7)`).
-pub(super) fn parse(mountinfo: &str, cgroup: &str) -> Vec<Mounted> {
+pub(super) fn parse(mountinfo: &str, cgroup: &str) -> Vec<CgroupMount> {
     mountinfo
         .lines()
         .filter_map(|line| {
@@ -174,7 +174,7 @@ pub(super) fn parse(mountinfo: &str, cgroup: &str) -> Vec<Mounted> {
                 };
                 fits.then_some((path, names))
             })?;
-            Some(Mounted {
+            Some(CgroupMount {
                 version,
                 controllers: controllers.into_iter().map(str::to_owned).collect(),
                 mount: mount.into(),

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::SandboxError;
 
-/// How long a group may stay busy after its processes were killed.
+/// Longest time that a group may stay busy after its processes were killed.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Pause between two attempts to remove a group.
 const PAUSE: Duration = Duration::from_millis(5);
@@ -28,7 +28,7 @@ const CPU_PERIOD: u64 = 100_000;
 /// The least share of processor time that the kernel takes, in microseconds of a period.
 const CPU_QUOTA_MIN: u64 = 1_000;
 
-/// Where groups are made: one parent directory for each controller that can be used.
+/// Parent directories of control groups: one for each usable controller.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct CgroupRoot {
     memory: Option<ControllerDir>,
@@ -52,7 +52,7 @@ enum Version {
 
 /// The limits of one sandbox that groups are to enforce.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Wanted {
+pub(super) struct GroupLimits {
     pub(super) memory_bytes: Option<u64>,
     pub(super) pids: Option<u32>,
     pub(super) cpu_millis: Option<u32>,
@@ -68,7 +68,7 @@ pub(super) struct Groups {
 
 impl CgroupRoot {
     /// The groups that a sandbox of this name gets. Nothing is made yet.
-    pub(super) fn plan(&self, name: &str, wanted: Wanted) -> Groups {
+    pub(super) fn plan(&self, name: &str, wanted: GroupLimits) -> Groups {
         let below = |group: &Option<ControllerDir>, is_wanted: bool| {
             group.as_ref().filter(|_| is_wanted).map(|group| ControllerDir {
                 version: group.version,
@@ -84,7 +84,7 @@ impl CgroupRoot {
 
     /// The groups of this name under every controller.
     pub(super) fn all(&self, name: &str) -> Groups {
-        let everything = Wanted {
+        let everything = GroupLimits {
             memory_bytes: Some(0),
             pids: Some(0),
             cpu_millis: Some(0),
@@ -123,7 +123,7 @@ impl CgroupRoot {
 
 impl Groups {
     /// Makes the groups and writes their limits. What it made before it failed is for [`Self::remove`].
-    pub(super) fn create(&self, wanted: Wanted) -> Result<(), SandboxError> {
+    pub(super) fn create(&self, wanted: GroupLimits) -> Result<(), SandboxError> {
         for dir in self.dirs() {
             make(dir)?;
         }
@@ -147,7 +147,7 @@ impl Groups {
             .collect()
     }
 
-    /// How many processes the kernel killed because they were out of memory; `None` without a group.
+    /// Number of processes that the operating system kernel killed for lack of memory; `None` without a group.
     pub(super) fn oom_kills(&self) -> Option<u64> {
         let group = self.memory.as_ref()?;
         group.field(group.pick("memory.oom_control", "memory.events"), "oom_kill")

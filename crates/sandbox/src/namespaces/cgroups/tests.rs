@@ -1,10 +1,10 @@
 //! Version 1 is tried for real by the crate's integration tests where the host has it. Version 2 is tried on a plain
 //! directory here: the names and values of the files, not what the kernel makes of them.
 
-use super::detect::{Mounted, delegate, parse};
+use super::detect::{CgroupMount, delegate, parse};
 use super::*;
 
-const LIMITS: Wanted = Wanted {
+const LIMITS: GroupLimits = GroupLimits {
     memory_bytes: Some(1 << 30),
     pids: Some(100),
     cpu_millis: Some(1500),
@@ -81,12 +81,12 @@ fn version_1_has_a_group_for_each_controller() {
 fn only_limits_that_are_set_have_groups_and_empty_ones_go_with_their_parent() {
     let dir = tempfile::tempdir().unwrap();
     let root = root(Version::V2, dir.path());
-    assert_eq!(root.plan("none", Wanted::default()), Groups::default());
+    assert_eq!(root.plan("none", GroupLimits::default()), Groups::default());
     assert!(Groups::default().procs().is_empty());
-    let wanted = Wanted::default();
+    let wanted = GroupLimits::default();
     let groups = root.plan(
         "one",
-        Wanted {
+        GroupLimits {
             pids: Some(1),
             ..wanted
         },
@@ -136,7 +136,7 @@ fn a_gateway_that_is_started_in_its_own_group_hands_down_the_controllers_of_the_
     // As systemd leaves a unit with `Delegate=yes` and `DelegateSubgroup=himalia-gateway`.
     fs::write(unit.join("cgroup.controllers"), "cpu memory pids\n").unwrap();
     fs::write(unit.join("cgroup.subtree_control"), "\n").unwrap();
-    let mounted = Mounted {
+    let mounted = CgroupMount {
         version: Version::V2,
         controllers: Vec::new(),
         mount: dir.path().to_owned(),
@@ -174,7 +174,7 @@ fn own_groups_are_found() {
         ]
     );
     assert_eq!(found[0].controllers, ["cpu", "cpuacct"]);
-    let Mounted {
+    let CgroupMount {
         version, controllers, ..
     } = &found[3];
     assert_eq!((*version, controllers.len()), (Version::V2, 0));

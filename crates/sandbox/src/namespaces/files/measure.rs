@@ -1,4 +1,4 @@
-//! How much space a directory takes.
+//! Disk usage of a directory.
 
 use std::path::Path;
 
@@ -13,9 +13,9 @@ const MAX_DEPTH: usize = 128;
 /// Size of the unit of `st_blocks` (`stat(3type)`).
 const BLOCK_BYTES: u64 = 512;
 
-/// What a directory holds.
+/// Disk usage of a directory.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(in crate::namespaces) struct Measured {
+pub(in crate::namespaces) struct MeasuredFiles {
     /// Space that is allocated for it.
     pub(in crate::namespaces) bytes: u64,
     /// Files and directories.
@@ -25,12 +25,12 @@ pub(in crate::namespaces) struct Measured {
 }
 
 /// Measures a directory that others write to meanwhile. Follows no link and stays on its file system. Blocks.
-pub(in crate::namespaces) fn measure(dir: &Path) -> Result<Measured, SandboxError> {
+pub(in crate::namespaces) fn measure(dir: &Path) -> Result<MeasuredFiles, SandboxError> {
     let failed = |error: rustix::io::Errno| SandboxError::io(dir, error);
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let top = rustix::fs::open(dir, flags, Mode::empty()).map_err(failed)?;
     let device = rustix::fs::fstat(&top).map_err(failed)?.st_dev;
-    let mut sum = Measured::default();
+    let mut sum = MeasuredFiles::default();
     // The directories from the top to the one that is being read.
     let mut path = vec![Dir::new(top).map_err(failed)?];
     while let Some(directory) = path.last_mut() {

@@ -16,13 +16,13 @@ use crate::SandboxError;
 use crate::host::proc::ProcessId;
 use crate::namespaces::jail::PreparedSandbox;
 
-/// How a first process enters its sandbox.
+/// Order to enter a sandbox as its first process.
 #[derive(Debug)]
 pub(in crate::namespaces) struct Order {
     pub(in crate::namespaces) sandbox: PreparedSandbox,
     /// Gives the sandbox's key and ends.
     pub(in crate::namespaces) key: OwnedFd,
-    /// Its standard output and error.
+    /// File for standard output and error.
     pub(in crate::namespaces) log: File,
     pub(in crate::namespaces) rlimits: Vec<Rlimit>,
     pub(in crate::namespaces) argv: Vec<String>,
@@ -31,9 +31,9 @@ pub(in crate::namespaces) struct Order {
 
 /// A first process.
 #[derive(Debug)]
-pub(in crate::namespaces) struct Born {
+pub(in crate::namespaces) struct ForkedProcess {
     pub(in crate::namespaces) process: ProcessId,
-    /// How it ended, as `waitpid(2)` has it. Closed without an answer when the zygote has died before.
+    /// Exit status as in `waitpid(2)`. Closed without a value if the zygote died first.
     pub(in crate::namespaces) status: oneshot::Receiver<i32>,
 }
 
@@ -41,14 +41,14 @@ pub(in crate::namespaces) struct Born {
 #[derive(Debug)]
 pub(in crate::namespaces) struct Birth {
     order: OwnedFd,
-    born: oneshot::Receiver<Result<Born, SandboxError>>,
+    born: oneshot::Receiver<Result<ForkedProcess, SandboxError>>,
 }
 
 impl Birth {
     /// It, and its end of the socket.
     pub(super) fn new(
         cgroups: &[File],
-        born: oneshot::Receiver<Result<Born, SandboxError>>,
+        born: oneshot::Receiver<Result<ForkedProcess, SandboxError>>,
     ) -> Result<(Self, OwnedFd), SandboxError> {
         let pair = socketpair(
             AddressFamily::UNIX,
@@ -65,7 +65,7 @@ impl Birth {
     }
 
     /// Has it enter. Blocks; the answer comes within seconds in any case.
-    pub(in crate::namespaces) fn enter(self, order: &Order) -> Result<Born, SandboxError> {
+    pub(in crate::namespaces) fn enter(self, order: &Order) -> Result<ForkedProcess, SandboxError> {
         let namespaces = order.sandbox.namespaces.iter().map(AsFd::as_fd);
         let fds: Vec<_> = namespaces.chain([order.key.as_fd(), order.log.as_fd()]).collect();
         let told = tell(&self.order, &Enter::new(order), &fds);

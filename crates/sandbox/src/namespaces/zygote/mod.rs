@@ -22,11 +22,11 @@ pub(super) use birth::{Birth, Order};
 pub(super) use home::remove_all as remove_homes;
 pub(super) use process::Surroundings;
 
-use birth::Born;
+use birth::ForkedProcess;
 
 /// Zygotes at once. One more makes room by ending the one that was used last the longest time ago.
 const MAX_ZYGOTES: usize = 16;
-/// How long the end of all zygotes may take.
+/// Longest time for the end of all zygotes.
 const CLOSING: Duration = Duration::from_secs(5);
 /// Requests that wait for one zygote; more are refused.
 const MAX_WAITING: usize = 64;
@@ -35,10 +35,10 @@ const MAX_WAITING: usize = 64;
 struct Request {
     /// The new process' end of the socket from which it hears all else.
     order: OwnedFd,
-    answer: oneshot::Sender<Result<Born, SandboxError>>,
+    answer: oneshot::Sender<Result<ForkedProcess, SandboxError>>,
 }
 
-/// What a zygote is doing.
+/// State of a zygote.
 #[derive(Clone, Debug)]
 enum State {
     Starting,
@@ -127,7 +127,7 @@ impl Zygotes {
         Some(zygote)
     }
 
-    /// How many there are, those that start or are down included.
+    /// Number of zygotes, with those that start or are down.
     #[cfg(test)]
     pub(super) fn count(&self) -> usize {
         self.all.lock().as_ref().map_or(0, HashMap::len)

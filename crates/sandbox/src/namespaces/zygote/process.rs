@@ -24,21 +24,21 @@ use crate::{SandboxError, ZygoteSpec};
 
 /// Descriptor of the socket in the zygote.
 const CONTROL_FD: i32 = 3;
-/// How long a zygote may take to end when its socket is closed.
+/// Longest time from the close of a zygote's socket to its end.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Pause between two looks at an ending zygote.
 const PAUSE: Duration = Duration::from_millis(10);
 /// Descriptors that one message may carry: namespaces, key and log, or groups.
 const MAX_FDS: usize = 16;
 
-/// What every zygote is started with.
+/// Shared settings of all zygotes.
 #[derive(Clone, Debug)]
 pub(in crate::namespaces) struct Surroundings {
     /// The directory that holds the Python package `himalia_kernel`.
     pub(in crate::namespaces) kernel_package_dir: PathBuf,
     /// The directory for the homes of zygotes.
     pub(in crate::namespaces) homes: PathBuf,
-    /// Where zygotes print to.
+    /// File for the output of zygotes.
     pub(in crate::namespaces) log: PathBuf,
     /// The gateway's own directories, resolved: sandboxes write below them, so no program is taken from there.
     pub(in crate::namespaces) private: Vec<PathBuf>,

@@ -24,7 +24,7 @@ pub(super) struct Join {}
 #[derive(Debug, Serialize)]
 pub(super) struct Enter<'a> {
     op: &'static str,
-    /// What the descriptors are, in their order: namespaces, `key`, `log`.
+    /// Names of the descriptors in their order: namespaces, `key`, `log`.
     fds: Vec<&'static str>,
     /// The filter of system calls, in base64.
     seccomp: &'a str,
@@ -64,7 +64,7 @@ fn named(rlimit: &Rlimit) -> (String, [Option<u64>; 2]) {
     (format!("RLIMIT_{name}"), [rlimit.soft, rlimit.hard])
 }
 
-/// What a zygote says of itself, once.
+/// First message of a zygote.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Hello {
     pub(super) ready: bool,
@@ -77,7 +77,7 @@ pub(super) struct Hello {
     pub(super) failed: BTreeMap<String, String>,
 }
 
-/// What a zygote says afterwards.
+/// Later messages of a zygote.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "op", rename_all = "snake_case")]
 pub(super) enum Reply {

@@ -5,23 +5,22 @@ use std::os::fd::AsFd as _;
 use std::sync::Arc;
 use std::time::Duration;
 
+use himalia_backoff::Backoff;
 use rustix::process::Signal;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, timeout};
 
-use super::birth::Born;
+use super::birth::ForkedProcess;
 use super::process::{Surroundings, ZygoteProcess};
 use super::protocol::{Hello, Reply, Spawn};
 use super::{Request, State};
-use crate::host::backoff::Backoff;
 use crate::host::blocking;
 use crate::host::proc::Process;
 use crate::{SandboxError, ZygoteSpec};
 
-/// How long a zygote may import modules.
+/// Upper bound of the time that a zygote needs to import modules.
 const READY_PATIENCE: Duration = Duration::from_mins(3);
-/// How long a fork may take, with the making of its sandbox; it takes milliseconds. Longer than the zygote's own
-/// patience.
+/// Upper bound of the duration of a fork and the creation of its sandbox, usually milliseconds. Longer than the zygote's own limit.
 const SPAWN_PATIENCE: Duration = Duration::from_secs(15);
 /// Forks under way at once. Fewer than a socket holds, so that asking never waits while the zygote answers.
 const MAX_PENDING: usize = 4;
@@ -31,8 +30,8 @@ const BACK_OFF: (Duration, Duration) = (Duration::from_secs(1), Duration::from_m
 const HEALTHY: Duration = Duration::from_mins(1);
 
 /// A fork that was asked for.
-struct Pending {
-    answer: oneshot::Sender<Result<Born, SandboxError>>,
+struct PendingFork {
+    answer: oneshot::Sender<Result<ForkedProcess, SandboxError>>,
     deadline: Instant,
 }
 
@@ -44,7 +43,7 @@ pub(super) async fn run(
     state: watch::Sender<State>,
 ) {
     let spec = Arc::new(spec);
-    let mut backoff = Backoff::new(BACK_OFF);
+    let mut backoff = Backoff::new(BACK_OFF.0, BACK_OFF.1);
     loop {
         state.send_replace(State::Starting);
         let reason = match start(&spec, surroundings.clone(), &mut requests).await {
@@ -52,7 +51,7 @@ pub(super) async fn run(
             Ok(Some(process)) => {
                 state.send_replace(State::Ready);
                 let since = Instant::now();
-                let mut serving = Serving {
+                let mut serving = RunningZygote {
                     process,
                     pending: HashMap::new(),
                     children: HashMap::new(),
@@ -137,15 +136,15 @@ async fn refuse(requests: &mut mpsc::Receiver<Request>, reason: &str) {
 }
 
 /// One life of a zygote.
-struct Serving {
+struct RunningZygote {
     process: ZygoteProcess,
-    pending: HashMap<String, Pending>,
-    /// Who wants to know how these processes end.
+    pending: HashMap<String, PendingFork>,
+    /// Receivers of the exit status of each process.
     children: HashMap<i32, oneshot::Sender<i32>>,
     count: u64,
 }
 
-impl Serving {
+impl RunningZygote {
     /// Serves until the zygote dies, and returns why. `None` when all senders of `requests` are dropped.
     async fn serve(&mut self, requests: &mut mpsc::Receiver<Request>) -> Option<String> {
         loop {
@@ -187,7 +186,7 @@ impl Serving {
             Err(_) => return Err(std::io::ErrorKind::TimedOut.into()),
         }
         let deadline = Instant::now() + SPAWN_PATIENCE;
-        self.pending.insert(id, Pending { answer, deadline });
+        self.pending.insert(id, PendingFork { answer, deadline });
         Ok(())
     }
 
@@ -201,7 +200,7 @@ impl Serving {
                     return kill(process);
                 };
                 // The zygote reaps it only after it has told of its end, so it can be read.
-                let born = process.map(|process| Born { process, status });
+                let born = process.map(|process| ForkedProcess { process, status });
                 let born =
                     born.ok_or_else(|| SandboxError::Zygote("the new process is not there".to_owned()));
                 if pending.answer.send(born).is_err() {

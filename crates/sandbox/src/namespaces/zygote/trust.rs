@@ -76,7 +76,7 @@ fn walk(path: &Path, private: &[PathBuf]) -> Result<Option<PathBuf>, String> {
     Ok(None)
 }
 
-/// What comes after a component.
+/// Rest of the path after a component.
 fn rest(path: &Path, index: usize) -> PathBuf {
     path.components().skip(index + 1).collect()
 }

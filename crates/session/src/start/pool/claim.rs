@@ -33,7 +33,7 @@ impl SessionManager {
         accepted: &AcceptedStart,
     ) -> Result<Arc<SessionKernel>, Option<String>> {
         let (plan, launch) = (&accepted.plan, &accepted.launch);
-        let pools = self.pools.get();
+        let pools = self.pools();
         let pool = pools
             .and_then(|pools| pools.get(&plan.session.template))
             .ok_or(None)?;
@@ -47,25 +47,25 @@ impl SessionManager {
             let pooled = pool.claim(held.take().map(|held| held.member)).await;
             let pooled = pooled.ok_or_else(|| Some("none was ready".to_owned()))?;
             if pooled.argv != launch.argv || pooled.env != launch.base_env {
-                self.starts.spawn(pooled.end());
+                self.starts.tasks.spawn(pooled.end());
                 pool.stale().await;
                 return Err(Some("its kernelspec has changed".to_owned()));
             }
             if !pooled.is_fit() {
-                self.starts.spawn(pooled.end());
+                self.starts.tasks.spawn(pooled.end());
                 continue;
             }
             let enforcement = match change_limits(&pooled, plan).await {
                 Ok(enforcement) => enforcement,
                 Err(why) => {
-                    self.starts.spawn(pooled.end());
+                    self.starts.tasks.spawn(pooled.end());
                     return Err(Some(why));
                 }
             };
             pooled
                 .handle
                 .journal
-                .set_quota(self.log_quota(&plan.session.sandbox.limits));
+                .set_quota(self.logs.quota(&plan.session.sandbox.limits));
             let session = claimed(
                 &pooled.handle.session(),
                 accepted,
@@ -97,7 +97,7 @@ impl SessionManager {
             Err(_) => Some("it did not answer".to_owned()),
         };
         if let Some(failure) = failure {
-            self.starts.spawn(pooled.end());
+            self.starts.tasks.spawn(pooled.end());
             return Err(format!("the one that was ready could not be bound: {failure}"));
         }
         let before = (handle.id(), Session::clone(&handle.session()));

@@ -5,6 +5,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use himalia_backoff::doubled;
+
 /// Starts under way at once: more would only slow each other and the claims down.
 const STARTS_AT_ONCE: u32 = 2;
 /// First pause after a failed start, microseconds; it doubles with each next one …
@@ -334,9 +336,7 @@ impl Core {
     }
 
     fn back_off(&mut self, now: u64, problem: String) {
-        let pause = BACK_OFF
-            .saturating_mul(1 << self.failed.min(16))
-            .min(BACK_OFF_MAX);
+        let pause = doubled(BACK_OFF, self.failed, BACK_OFF_MAX);
         self.failed = self.failed.saturating_add(1);
         self.last_failure = now;
         self.not_before = now.saturating_add(pause);

@@ -144,7 +144,7 @@ struct Task {
 
 impl Task {
     async fn run(mut self, mut messages: mpsc::Receiver<Message>) {
-        let mut sharers = self.inner.living.subscribe();
+        let mut sharers = self.inner.replica.living.subscribe();
         self.step(Event::Sharers(*sharers.borrow_and_update()));
         let mut looks = interval(LOOK);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -9,7 +9,7 @@ use crate::SessionManager;
 impl SessionManager {
     /// The template of this name whose pool a start would be served from; `None` if it has no pool.
     pub async fn pooled_template(&self, name: Option<&str>, origin: Origin) -> Option<String> {
-        let pools = self.pools.get().filter(|pools| !pools.is_empty())?;
+        let pools = self.pools().filter(|pools| !pools.is_empty())?;
         let chosen = self.templates.choose(&self.catalog, name, origin).await.ok()?;
         pools.contains_key(&chosen.name).then_some(chosen.name)
     }
@@ -18,7 +18,7 @@ impl SessionManager {
     /// would not start one for the principal.
     pub async fn hold_kernel(&self, principal: &Principal, template: &str) -> Option<HeldKernel> {
         self.check_open().ok()?;
-        self.kernel_limits.take(principal.owner()).ok()?;
+        self.starts.limits.take(principal.owner()).ok()?;
         let member = self.pool(template)?.hold().await?;
         Some(HeldKernel {
             template: template.to_owned(),
@@ -43,6 +43,6 @@ impl SessionManager {
     }
 
     fn pool(&self, template: &str) -> Option<&Pool> {
-        self.pools.get()?.get(template)
+        self.pools()?.get(template)
     }
 }

@@ -19,8 +19,8 @@ pub(super) fn open(service: Service, name: &str) -> Result<Arc<dyn ObjectStore>,
 }
 
 fn client(service: Service, name: &str) -> object_store::Result<Arc<dyn ObjectStore>> {
-    // The client takes the provider of the process. An error says that there is one already, which is this one.
-    let _ = rustls::crypto::ring::default_provider().install_default();
+    // The client takes the provider of the process.
+    himalia_tls::install_provider();
     let retry = RetryConfig {
         backoff: BackoffConfig::default(),
         max_retries: 3,

@@ -1,4 +1,4 @@
-use himalia_model::Spend;
+use himalia_model::{ModelUse, Spend};
 use himalia_wire::Channel;
 use serde_json::{Value, json};
 
@@ -7,6 +7,7 @@ use crate::bench::Bench;
 use crate::event::Command;
 use crate::meta::RecordKind;
 use crate::time_limit::tests::status;
+use crate::tool_calls::{ToolCallTotals, WINDOW};
 
 const LIMITS: ToolCallLimits = ToolCallLimits {
     per_execution: 3,
