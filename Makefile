@@ -137,6 +137,7 @@ style: check-rust ## format, words, counts that may only fall, generated files; 
 	tests/circles.py
 	clients/python/generate.py --check
 	clients/javascript/generate.py --check
+	tests/rest/pages.py
 
 .PHONY: lint
 lint: style machete $(TOOLS)/bin/cargo-deny ## `style`, clippy, dependency policy; the fuzz targets compile (nothing is linked)
@@ -355,8 +356,17 @@ metrics: ## the tables of metrics and commands in docs/operate/operations.md, fr
 	HIMALIA_WRITE_METRICS=1 cargo test --locked -p himalia-runs --test suite the_table
 
 .PHONY: settings
-settings: ## the table of settings in docs/configuration.md, from the code
+settings: ## the table of settings in docs/reference/configuration.md, from the code
 	HIMALIA_WRITE_SETTINGS=1 cargo test --locked -p himalia --bin himalia settings
+
+.PHONY: cli
+cli: ## docs/reference/cli.md, from the code
+	HIMALIA_WRITE_CLI=1 cargo test --locked -p himalia --bin himalia the_page_of_the_command_line
+
+.PHONY: rest
+rest: test-programs ## docs/reference/rest, from docs/openapi.json and the answers of a gateway
+	HIMALIA_BIN=$(TEST_HIMALIA) tests/rest/run.py --write
+	tests/rest/pages.py --write
 
 .PHONY: e2b-table
 e2b-table: test-programs $(TEST_ENV)/ready ## the table of methods in docs/how-to/e2b.md, from running them

@@ -4,7 +4,7 @@
 `tests/words.py` fails for each old word in a page (*.md) or in a part of the code that is done, and for each count of `tests/wording.py` that is
 higher than in `tests/words.json`.
 `tests/words.py --write` records the counts as they are.
-`tests/words.py PART...` lists the old words and the counted places of parts, for example `crates/wire` or `docs/limits.md`.
+`tests/words.py PART...` lists the old words and the counted places of parts, for example `crates/wire` or `docs/reference/limits.md`.
 """
 
 import re

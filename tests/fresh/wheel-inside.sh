@@ -1,5 +1,5 @@
 #!/bin/bash
-# Runs in the minimal system that wheel.sh made, as an ordinary user: what README tells a user of the wheel to type.
+# Runs in the minimal system that wheel.sh made, as an ordinary user: what README and docs/start/interfaces.md tell a user of the wheel to type.
 set -euo pipefail
 if [ "$(id -u)" = 0 ]; then
   useradd --create-home --shell /bin/bash ada
@@ -10,13 +10,13 @@ cd
 started=$SECONDS
 step() { echo "$((SECONDS - started)) s: $1"; }
 
-# The text of a block of README: the first one after a line with these words.
-block() { sed -n "/$1/,\$p" /opt/README.md | sed -n '/^```[a-z]*$/,$p' | sed 1d | sed '/^```$/,$d'; }
+# The text of a block of these pages: the first one after a line with these words.
+block() { sed -n "/$1/,\$p" /opt/pages.md | sed -n '/^```[a-z]*$/,$p' | sed 1d | sed '/^```$/,$d'; }
 
 # The block of the wheel; its last line starts the gateway.
 cp "$1" .
 block '^<!-- wheel -->' >install.sh
-[ "$(tail -n 1 install.sh)" = "himalia up" ] || { echo "README does not end with himalia up" >&2; exit 1; }
+[ "$(tail -n 1 install.sh)" = "himalia up" ] || { echo "the block of the wheel does not end with himalia up" >&2; exit 1; }
 sed -i '$d' install.sh
 export PIP_QUIET=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 . ./install.sh
@@ -43,11 +43,11 @@ PY
 [ "$(head -c 4 plot.png | tail -c 3)" = PNG ] || { echo "no plot" >&2; exit 1; }
 step "the first plot is made"
 
-# What README shows next, on this gateway.
+# What the pages show next, on this gateway.
 printf 'region,amount\nnorth,3\n' >sales.csv
 block '^`himalia exec` creates the session' >exec.sh
 . ./exec.sh
 block '^There are typed clients for' >client.py
-[ "$(python3 client.py)" = 42 ] || { echo "README's client does not print 42" >&2; exit 1; }
+[ "$(python3 client.py)" = 42 ] || { echo "the pages' client does not print 42" >&2; exit 1; }
 himalia doctor >doctor.log || { cat doctor.log >&2; exit 1; }
-echo "the commands of README work"
+echo "the commands of the pages work"

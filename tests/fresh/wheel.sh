@@ -12,7 +12,8 @@ cd "$(dirname "$0")/../.."
 . tests/registries.sh
 unpack_root bookworm-python python3,python3-venv
 install -m 755 tests/fresh/wheel-inside.sh "$root/inside.sh"
-install -m 644 README.md "$root/opt/README.md"
+cat README.md docs/start/interfaces.md >"$root/opt/pages.md"
+chmod 644 "$root/opt/pages.md"
 registry_settings /opt/certificates.crt
 [ -z "$certificates" ] || install -m 644 "$certificates" "$root/opt/certificates.crt"
 settings+=(PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8)

@@ -11,7 +11,7 @@ export interface AccessToken {
   /** Null: it does not expire. */
   expires: string | null;
   id: string;
-  /** The tenant of its owner, or `operator`. */
+  /** Tenant, or `operator`. */
   owner: string;
   scope: Scope;
 }
@@ -78,7 +78,7 @@ export interface ArtifactReference {
 export interface Branch {
   /** The copy of its parent's files. */
   copied_bytes: number;
-  /** Parts that the branch may have lost. */
+  /** What the branch may have lost. */
   hazards: Hazard[];
   /** Duration of each step. */
   ms: { [name: string]: number };
@@ -147,17 +147,17 @@ export interface CreatedPromptWebhook {
   created: string;
   id: string;
   name: string;
-  /** The tenant of its owner, or `operator`. */
+  /** Its tenant, or `operator`. */
   owner: string;
   /** With which prompts are signed. It is shown once. */
   secret: string;
-  /** The target of prompts: scheme, host and port. The rest of the URL can be a secret, and is not shown. */
+  /** Where prompts are posted: scheme, host and port. The rest of the URL can be a secret, and is not shown. */
   url: string;
 }
 
 /** A new schedule. */
 export interface CreatedSchedule {
-  /** The target of results: scheme, host and port. The rest of the URL can be a secret, and is not shown. */
+  /** Where the result of each run is posted: scheme, host and port. The rest of the URL can be a secret, and is not shown. */
   callback: string | null;
   /** With which results are signed that are posted to `callback`. It is shown once. */
   callback_secret: string | null;
@@ -170,14 +170,14 @@ export interface CreatedSchedule {
   inputs: { [name: string]: unknown };
   /** The latest run. */
   last_run: ListedRun | null;
-  missed: MissedPolicy;
+  missed: Missed;
   name: string;
   /** When it is due next; null: it is not. */
   next: string | null;
   overlap: Overlap;
-  /** The tenant of its owner, or `operator`. */
+  /** Its tenant, or `operator`. */
   owner: string;
-  /** The reason why the gateway has switched it off. */
+  /** Why the gateway has switched it off. */
   stopped: string | null;
   target: RunTarget;
   template: string | null;
@@ -196,16 +196,16 @@ export interface CreatedToken {
   /** Null: it does not expire. */
   expires: string | null;
   id: string;
-  /** The tenant of its owner, or `operator`. */
+  /** Its tenant, or `operator`. */
   owner: string;
   scope: Scope;
-  /** The text that clients send. It is shown once and stored as a hash. */
+  /** What clients send. It is shown once and stored as a hash. */
   token: string;
 }
 
 /** A new webhook. */
 export interface CreatedWebhook {
-  /** The target of results: scheme, host and port. The rest of the URL can be a secret, and is not shown. */
+  /** Where the result of each run is posted: scheme, host and port. The rest of the URL can be a secret, and is not shown. */
   callback: string | null;
   /** With which results are signed that are posted to `callback`. It is shown once. */
   callback_secret: string | null;
@@ -218,9 +218,9 @@ export interface CreatedWebhook {
   /** The latest run. */
   last_run: ListedRun | null;
   name: string;
-  /** The tenant of its owner, or `operator`. */
+  /** Its tenant, or `operator`. */
   owner: string;
-  /** The target of messages: a path of the gateway's address. */
+  /** Where messages are sent: a path of the gateway's address. */
   path: string;
   /** With which senders sign. It is shown once. */
   secret: string;
@@ -231,51 +231,48 @@ export interface CreatedWebhook {
 
 /** A credential, without its secret. */
 export interface Credential {
-  /** For `aws_sigv4`: id of the access key. */
+  /** Of `aws_sigv4`: the id of the key. */
   access_key?: string | null | undefined;
-  /** For `oauth2`: authorization page, if the authorization server has no metadata. */
+  /** Of `oauth2`: the page where a person consents, if the authorization server publishes nothing. */
   authorization_url?: string | null | undefined;
   /** The host behind the internal name, one of `hosts`. Default: the first one that is no pattern. */
   base_url?: string | null | undefined;
-  /** For `oauth2`: client id of this gateway. If it is missing, `authorization_code` registers the gateway as a client. */
+  /** Of `oauth2`: the id of this gateway with the authorization server. Without one, `authorization_code` registers the gateway there. */
   client_id?: string | null | undefined;
-  /** For `oauth2`: `client_credentials`, `authorization_code` or `refresh_token`. */
+  /** Of `oauth2`: `client_credentials`, `authorization_code` or `refresh_token`. */
   grant?: string | null | undefined;
-  /** For `header`: name of the header. */
+  /** Of `header`: its name. */
   header?: string | null | undefined;
   /** Hosts that it is sent to: `api.example.org`, `*.example.org`, `api.example.org:8443`, or `http://…` for plain text. */
   hosts: string[];
-  /** For `oauth2`: issuer of the tokens. The endpoints are read from its metadata. */
+  /** Of `oauth2`: the authorization server, whose addresses are read from what it publishes. */
   issuer?: string | null | undefined;
   /** `header`, `query`, `bearer`, `basic`, `aws_sigv4` or `oauth2`. */
   kind: string;
   name: string;
-  /** The tenant of its owner, or `operator`. */
+  /** Its tenant, or `operator`. */
   owner: string;
-  /** For `query`: name of the parameter. */
+  /** Of `query`: the name of the parameter. */
   parameter?: string | null | undefined;
-  /** For `header`: text before the secret. */
+  /** Of `header`: what precedes the value. */
   prefix?: string | null | undefined;
-  /** For `aws_sigv4`: region. Default: the region of the original signature. */
+  /** Of `aws_sigv4`. Default: that of the request's own signature. */
   region?: string | null | undefined;
-  /**
-   * For `oauth2`: URL of the resource, for example an MCP server. Without `issuer`, the metadata of the resource names the authorization
-   * server. This works only for `authorization_code` without `client_secret`.
-   */
+  /** Of `oauth2`: the URL of what the tokens are for, such as an MCP server. Without `issuer`, it says which authorization server to use, for `authorization_code` without `client_secret` alone. */
   resource?: string | null | undefined;
-  /** For `oauth2`: scopes, separated by spaces. */
+  /** Of `oauth2`: the scopes that are asked for, with spaces between. */
   scope?: string | null | undefined;
-  /** For `aws_sigv4`: service. Default: the service of the original signature. */
+  /** Of `aws_sigv4`. Default: that of the request's own signature. */
   service?: string | null | undefined;
   /** When it was set last; null: it is in the configuration. */
   set: string | null;
-  /** The caller that set it last; null: it is in the configuration. */
+  /** Who set it last; null: it is in the configuration. */
   set_by: string | null;
-  /** For `oauth2`: token endpoint, if the authorization server has no metadata. */
+  /** Of `oauth2`: where tokens are given, if the authorization server publishes nothing. */
   token_url?: string | null | undefined;
-  /** For `oauth2`: the state of its tokens. */
+  /** Of `oauth2`: what is known of its tokens. */
   tokens: CredentialTokens | null;
-  /** For `basic`: user name. */
+  /** Of `basic`: the user. */
   user?: string | null | undefined;
 }
 
@@ -286,15 +283,15 @@ export interface CredentialPage {
   next: string | null;
 }
 
-/** The state of the tokens of a credential. No token is shown. */
+/** State of the tokens of a credential. None of them is shown. */
 export interface CredentialTokens {
   /** Until when the access token is good. Another one is got before. */
   expires: string | null;
   /** When that was. */
   granted: string | null;
-  /** The caller that granted it last. */
+  /** Who granted it last. */
   granted_by: string | null;
-  /** The reason why it is not `ready`, and the remedy. */
+  /** Why it is not `ready`, and what to do. */
   problem: string | null;
   /** The scopes that the authorization server gave, if it said so. */
   scope: string | null;
@@ -325,14 +322,14 @@ export interface Delivery {
   /** The run that it tells of, `run_…`. */
   run: string;
   state: DeliveryState;
-  /** The target: scheme, host and port. The rest of the URL can be a secret, and is not shown. */
+  /** Where to: scheme, host and port. The rest of the URL can be a secret, and is not shown. */
   url: string;
 }
 
 /** An attempt of a delivery. */
 export interface DeliveryAttempt {
   at: string;
-  /** The reason why there was none. */
+  /** Why there was none. */
   error: string | null;
   /** The status of the response. */
   status: number | null;
@@ -458,7 +455,7 @@ export interface Execution {
   /** Progress of the execution. */
   status: ExecutionStatus;
   /** The execution that ignores interrupts: this one, or the one that it waits for. */
-  stuck?: StuckExecution | null | undefined;
+  stuck?: Stuck | null | undefined;
   /** Printed text, as a terminal shows it: head and tail within the budget. */
   text: string;
   /** Size of the text, if a part of it is left out. */
@@ -526,7 +523,7 @@ export type ExecutionEvent = ({
   reason: StopReason;
 } | {
   event: "detached";
-} | StuckExecution & {
+} | Stuck & {
   event: "stuck";
 } | {
   event: "gap";
@@ -554,7 +551,7 @@ export interface ExecutionKernel {
   /** Counts processes. Another number than that of the execution before: the variables are gone. */
   incarnation: number;
   /** The process before, and the reason of its end. Only in the first execution in a new process. */
-  replaced: ReplacedExecution | null;
+  replaced: Replaced | null;
 }
 
 /** A page of the list. */
@@ -629,7 +626,7 @@ export interface ExecutionResult {
   /** Progress of the execution. */
   status: ExecutionStatus;
   /** The execution that ignores interrupts: this one, or the one that it waits for. */
-  stuck?: StuckExecution | null | undefined;
+  stuck?: Stuck | null | undefined;
   /** Printed text, as a terminal shows it: head and tail within the budget. */
   text: string;
   /** Size of the text, if a part of it is left out. */
@@ -801,7 +798,7 @@ export interface Grant {
   url: string;
 }
 
-/** The answer of the authorization server, from the browser. */
+/** What the authorization server has sent with the browser. */
 export interface GrantAnswer {
   /** Good once, for tokens. */
   code?: string | null | undefined;
@@ -821,7 +818,7 @@ export interface Hazard {
   detail: string;
   /** `native-thread`, `process-pool`, `cuda` … */
   kind: string;
-  /** For example the name of a thread, a library or a pool. */
+  /** Its name. */
   name: string;
   severity: Severity;
 }
@@ -852,7 +849,7 @@ export interface HistoryEntry {
   status: HistoryStatus;
 }
 
-/** A page of what was run, in the order in which the kernel came to it or backwards. */
+/** A page of the history, in the order of the kernel or backwards. */
 export interface HistoryPage {
   /** The newest last. */
   history: HistoryEntry[];
@@ -988,7 +985,7 @@ export interface ListedRun {
   /** The address of the content of that version, if it is known. */
   digest: string | null;
   ended: string | null;
-  /** The reason why the run failed, did not begin, or waits. */
+  /** Why the run failed, did not begin, or waits. */
   error: RunError | null;
   /** The execution that a run of a skill is. */
   execution: string | null;
@@ -1063,7 +1060,7 @@ export interface ListedSession {
   template: string;
   /** Tools that it may use: servers, and patterns of their tools. */
   tools: string[];
-  /** The place in a tree, if code of another session has started it, or null. */
+  /** Its place in a tree, if code of another session has started it, or null. */
   tree: SessionTree | null;
   /** Set if its process runs and does not respond; null if it responds, or is only busy. */
   unresponsive: Unresponsive | null;
@@ -1078,7 +1075,7 @@ export interface ListedSkill {
   name: string;
   /** When it was published. */
   published: string;
-  /** The caller that published it. */
+  /** Who published it. */
   published_by: string;
   /** The latest version. */
   version: string;
@@ -1094,7 +1091,7 @@ export interface ListedWorkflow {
   name: string;
   /** When it was published. */
   published: string;
-  /** The caller that published it. */
+  /** Who published it. */
   published_by: string;
   /** The latest version. */
   version: string;
@@ -1108,14 +1105,14 @@ export interface LogRecord {
   at: string;
   /** Sizes of its binary buffers. */
   buffer_bytes?: number[] | undefined;
-  /** The binary buffers in base64, with `buffers=base64`. */
+  /** Its binary buffers in base64, with `buffers=base64`. */
   buffers?: string[] | undefined;
   /** `shell`, `control`, `stdin` or `iopub`. */
   channel?: string | null | undefined;
   content?: unknown | undefined;
   /** Content of a record that is not a message. */
   detail?: unknown | undefined;
-  /** The kind of record, which is also the name of the server-sent event. */
+  /** What it is: also the name of the server-sent event. */
   event: LogRecordKind;
   /** The native execution that it belongs to. */
   execution_id?: ExecutionId | null | undefined;
@@ -1125,7 +1122,7 @@ export interface LogRecord {
   incarnation: number;
   metadata?: unknown | undefined;
   parent_header?: unknown | undefined;
-  /** The number of the record, without gaps; for a gap record the last missing number. */
+  /** Its number, without gaps; for a gap record the last missing number. */
   seq: number;
   /** Set if the message cannot be parsed. */
   unreadable?: boolean | undefined;
@@ -1157,7 +1154,7 @@ export interface LostVariables {
  * - `skip`: Missed due times are skipped.
  * - `run_once`: The latest one is made up for, if it is not more than a week ago.
  */
-export type MissedPolicy = "skip" | "run_once";
+export type Missed = "skip" | "run_once";
 
 /** The spelling of a rule. */
 export type NetworkRule = string | FullNetworkRule;
@@ -1186,7 +1183,7 @@ export interface NewCall {
   approval?: string | null | undefined;
   /** Names the prompt that asks for its approval: the same key is the same prompt. */
   approval_key?: string | null | undefined;
-  /** The arguments of the tool. */
+  /** Its arguments. */
   arguments?: { [name: string]: unknown } | undefined;
   /** Seconds that it may take, if that is less than its server permits. */
   timeout_s?: number | null | undefined;
@@ -1196,51 +1193,48 @@ export interface NewCall {
 
 /** The requested credential. Which members are needed follows from `kind`. */
 export interface NewCredential {
-  /** For `aws_sigv4`: the id of the key. */
+  /** Of `aws_sigv4`: the id of the key. */
   access_key?: string | null | undefined;
-  /** For `oauth2`: the page where a person consents, if the authorization server publishes no metadata. */
+  /** Of `oauth2`: the page where a person consents, if the authorization server publishes nothing. */
   authorization_url?: string | null | undefined;
   /** The host behind `http://NAME.credential.internal/`, one of `hosts`. Default: the first one that is no pattern. */
   base_url?: string | null | undefined;
-  /** For `oauth2`: the id of this gateway with the authorization server. Without one, `authorization_code` registers the gateway there. */
+  /** Of `oauth2`: the id of this gateway with the authorization server. Without one, `authorization_code` registers the gateway there. */
   client_id?: string | null | undefined;
-  /** For `oauth2`: the secret of the client. */
+  /** Of `oauth2`: the secret of the client. */
   client_secret?: string | null | undefined;
-  /** For `oauth2`: the way to get tokens: `client_credentials`, `authorization_code` (a person grants it) or `refresh_token`. */
+  /** Of `oauth2`: how tokens are got: `client_credentials`, `authorization_code` (a person grants it) or `refresh_token`. */
   grant?: string | null | undefined;
-  /** For `header`: the name of the header. */
+  /** Of `header`: its name. */
   header?: string | null | undefined;
   /**
    * The only hosts that it is sent to: `api.example.org`, `*.example.org` for the names below it, `api.example.org:8443`, or
    * `http://api.example.org` for plain text.
    */
   hosts: string[];
-  /** For `oauth2`: the authorization server, whose addresses are read from its metadata. */
+  /** Of `oauth2`: the authorization server, whose addresses are read from what it publishes. */
   issuer?: string | null | undefined;
   /** `header`, `query`, `bearer`, `basic`, `aws_sigv4` or `oauth2`. */
   kind: string;
-  /** For `query`: the name of the parameter. */
+  /** Of `query`: the name of the parameter. */
   parameter?: string | null | undefined;
-  /** For `header`: the text before the value. */
+  /** Of `header`: what precedes the value. */
   prefix?: string | null | undefined;
-  /** For `aws_sigv4`. Default: that of the request's own signature. */
+  /** Of `aws_sigv4`. Default: that of the request's own signature. */
   region?: string | null | undefined;
-  /**
-   * For `oauth2`: the URL of the resource that the tokens are for, such as an MCP server. Without `issuer`, it names the authorization
-   * server.
-   */
+  /** Of `oauth2`: the URL of what the tokens are for, such as an MCP server. Without `issuer`, it says which authorization server to use. */
   resource?: string | null | undefined;
-  /** For `oauth2`: the requested scopes, separated by spaces. */
+  /** Of `oauth2`: the scopes that are asked for, with spaces between. */
   scope?: string | null | undefined;
-  /** For `aws_sigv4`. Default: that of the request's own signature. */
+  /** Of `aws_sigv4`. Default: that of the request's own signature. */
   service?: string | null | undefined;
-  /** For `aws_sigv4`: the token of a session. */
+  /** Of `aws_sigv4`: the token of a session. */
   session_token?: string | null | undefined;
   /** A tenant of the configuration. Default: that of the caller. Only the operator may name another one. */
   tenant?: string | null | undefined;
-  /** For `oauth2`: the token endpoint, if the authorization server publishes no metadata. */
+  /** Of `oauth2`: where tokens are given, if the authorization server publishes nothing. */
   token_url?: string | null | undefined;
-  /** For `basic`: the user. */
+  /** Of `basic`: the user. */
   user?: string | null | undefined;
   /**
    * The secret: token, value of the header or the parameter, password or secret key. Of `oauth2` with grant `refresh_token`: the refresh
@@ -1253,7 +1247,7 @@ export interface NewCredential {
 export interface NewDraft {
   /** Numbers of entries of the session's history (`seq`), in the order in which they run. */
   cells: number[];
-  /** The purpose of the skill. */
+  /** What it does. */
   description: string;
   /** Variables that the code assigns and that become arguments. */
   inputs?: string[] | undefined;
@@ -1267,7 +1261,7 @@ export interface NewDraft {
 
 /** Code to run. */
 export interface NewExecution {
-  /** If true, the code may ask for input; default false. */
+  /** Whether the code may ask for input; default false. */
   allow_stdin?: boolean | null | undefined;
   /** Respond immediately with JSON, whatever `Accept` says; default false. */
   background?: boolean | null | undefined;
@@ -1293,11 +1287,11 @@ export interface NewExecution {
   language?: string | null | undefined;
   /** Refuse it if this many consecutive executions of the session have failed, whatever their code. */
   max_failures?: number | null | undefined;
-  /** Data of the caller that is returned with the execution; at most 4,096 bytes as JSON. */
+  /** What the caller wants to find with the execution again; at most 4,096 bytes as JSON. */
   metadata?: { [name: string]: unknown } | null | undefined;
   /** Only with `timeout_s`; default `interrupt`. */
   on_timeout?: "interrupt" | "detach" | "restart" | "kill" | null | undefined;
-  /** If true, the kernel counts it and stores it in its history; default true. */
+  /** Whether the kernel counts it and stores it in its history; default true. */
   store_history?: boolean | null | undefined;
   /** Characters of text in the result; default 8,000. */
   text_chars?: number | null | undefined;
@@ -1313,7 +1307,7 @@ export interface NewExecution {
   wait_s?: number | null | undefined;
 }
 
-/** The page where a person grants access, and the address that the browser returns to. */
+/** Where a person grants, and where the browser comes back to. */
 export interface NewGrant {
   /** `https://…/viewer/grant` of this gateway, or an address of the person's own machine, such as `http://127.0.0.1:41000/`. It has no query. */
   redirect_uri: string;
@@ -1323,7 +1317,7 @@ export interface NewGrant {
 
 /** An additional kernel; every member is optional. */
 export interface NewKernel {
-  /** The first directory, relative to that of the session or absolute; default: that of the session. */
+  /** Its first directory, relative to that of the session or absolute; default: that of the session. */
   cwd?: string | null | undefined;
   /** Environment variables of its processes. Those of the session are not included. */
   env?: { [name: string]: string } | null | undefined;
@@ -1333,7 +1327,7 @@ export interface NewKernel {
   secrets?: { [name: string]: string } | null | undefined;
 }
 
-/** A question for a person. */
+/** What a person is to be asked. */
 export interface NewPrompt {
   /** A kernel of the session; default: the first one. */
   kernel?: string | null | undefined;
@@ -1341,7 +1335,7 @@ export interface NewPrompt {
   key?: string | null | undefined;
   /** The answers of which one is to be chosen; default: none, and the answer is a text. */
   options?: string[] | undefined;
-  /** The text that the person reads. */
+  /** What the person reads. */
   text: string;
   /** Seconds that it may stay open; default: a day. */
   timeout_s?: number | null | undefined;
@@ -1351,25 +1345,25 @@ export interface NewPrompt {
 export interface NewPromptWebhook {
   /** 1 to 64 lower-case letters, digits and hyphens; one of the tenant. */
   name: string;
-  /** The URL that prompts are posted to. */
+  /** Where prompts are posted. */
   url: string;
 }
 
 /** A schedule to create. */
 export interface NewSchedule {
-  /** The URL that the result of each run is posted to. */
+  /** Where the result of each run is posted. */
   callback?: string | null | undefined;
   /** When it is due: minute, hour, day of the month, month and weekday, with a second before them if need be. */
   cron: string;
-  /** If true, it starts runs; default true. */
+  /** Whether it starts runs; default true. */
   enabled?: boolean | null | undefined;
   /** The inputs of each run, which fit the schema of the target. */
   inputs?: { [name: string]: unknown } | undefined;
-  /** The handling of due times that no gateway saw within a minute; default `run_once`. */
+  /** What becomes of due times that no gateway saw within a minute; default `run_once`. */
   missed?: "skip" | "run_once" | undefined;
   /** 1 to 64 lower-case letters, digits and hyphens; one of the tenant. */
   name: string;
-  /** The handling of a due time while an earlier run is in progress; default `skip`. */
+  /** What becomes of a due time while an earlier run is in progress; default `skip`. */
   overlap?: "skip" | "allow" | undefined;
   /** A skill or a workflow. */
   target: {
@@ -1392,7 +1386,7 @@ export interface NewSchedule {
 export interface NewScheduleRun {
   /** The same key again is the same run, as long as that is listed: 422 if that was another request. */
   idempotency_key?: string | null | undefined;
-  /** The handling of this run while an earlier one is in progress: `skip` is 409. Default: as the schedule has it for due times. */
+  /** What becomes of it while an earlier run is in progress: `skip` is 409. Default: as the schedule has it for due times. */
   overlap?: "skip" | "allow" | null | undefined;
 }
 
@@ -1508,28 +1502,28 @@ export interface NewSessionWithNoId {
 
 /** A skill to publish. */
 export interface NewSkill {
-  /** The files by their relative paths. */
+  /** Its files by their relative paths. */
   files: { [name: string]: {
-    /** Content that is not UTF-8. */
+    /** What is not UTF-8. */
     base64?: string | null | undefined;
     /** UTF-8. */
     text?: string | null | undefined;
   } };
-  /** The manifest. Default: that of the files: `skill.json`, or the front matter of `SKILL.md`. */
+  /** What it says of itself. Default: what the files say: `skill.json`, or the front matter of `SKILL.md`. */
   manifest?: {
-    /** Purpose and use, for people and models; at most 1,024 characters. */
+    /** What it does and when to use it, for people and models; at most 1,024 characters. */
     description: string;
     /** The digest of the environment that it needs: of the lock file or the image. It does not run in another one. */
     environment?: string | null | undefined;
     /** JSON Schema of the inputs, an object: the arguments of `main`. Code has one. */
     inputs?: unknown | undefined;
-    /** Kind of the skill. */
+    /** What it is. */
     kind: "instructions" | "code";
     /** Models that a run may ask, by their names. It has those of them that template and caller have too. */
     models?: string[] | undefined;
     /** 1 to 64 lower-case letters, digits and hyphens; it begins with a letter and does not end with a hyphen. */
     name: string;
-    /** Hosts that the skill needs. A run reaches hosts that are both here and in the template. */
+    /** What it needs of the network. A run reaches what is both here and in the template. */
     network?: (string | {
       /** `example.org`, `*.example.org` for the names below it, or `*` for every name. */
       host: string;
@@ -1550,7 +1544,7 @@ export interface NewSkill {
       error?: string | null | undefined;
       /** The inputs. */
       inputs?: { [name: string]: unknown } | undefined;
-      /** Title of the test case. */
+      /** What it shows. */
       name: string;
       /** The outputs that it has then. Without them, any that fit the schema. */
       outputs?: unknown | undefined;
@@ -1566,7 +1560,7 @@ export interface NewSkill {
 
 /** A run of a skill to start. */
 export interface NewSkillRun {
-  /** The URL that its result is posted to. */
+  /** Where its result is posted. */
   callback?: string | null | undefined;
   /** The arguments of `main`, which fit the schema. */
   inputs?: { [name: string]: unknown } | undefined;
@@ -1584,7 +1578,7 @@ export interface NewSkillRun {
 export interface NewToken {
   /** Name of the caller that its holder is, as executions and the audit log show it. */
   caller: string;
-  /** The purpose of the token. */
+  /** What it is for. */
   description?: string | null | undefined;
   /** Seconds until it expires. Default: it expires together with the token that creates it, or never. */
   expires_in_s?: number | null | undefined;
@@ -1596,9 +1590,9 @@ export interface NewToken {
 
 /** A webhook to create. */
 export interface NewWebhook {
-  /** The URL that the result of each run is posted to. */
+  /** Where the result of each run is posted. */
   callback?: string | null | undefined;
-  /** If true, it starts runs; default true. */
+  /** Whether it starts runs; default true. */
   enabled?: boolean | null | undefined;
   /** Inputs that each run has, whatever the message says. */
   inputs?: { [name: string]: unknown } | undefined;
@@ -1621,41 +1615,38 @@ export interface NewWebhook {
 
 /** A workflow to publish. */
 export interface NewWorkflow {
-  /** The definition of the workflow. */
+  /** What it says of itself. */
   definition: {
-    /** Purpose and use, for people and models; at most 1,024 characters. */
+    /** What it does and when to use it, for people and models; at most 1,024 characters. */
     description: string;
     /** JSON Schema of the inputs of a run, an object. */
     inputs: unknown;
     /** 1 to 64 lower-case letters, digits and hyphens; it begins with a letter and does not end with a hyphen. */
     name: string;
-    /** Outputs of a run, by name. */
+    /** What a run returns, by name. */
     outputs?: { [name: string]: {
       from: string;
     } | {
       value: unknown;
     } } | undefined;
-    /**
-     * Steps, at most 100. A step begins when all steps to which it is wired, or after which it comes, have succeeded; other steps run in
-     * parallel.
-     */
+    /** Its steps, at most 100. A step begins when all that it is wired to, or comes after, has succeeded; others run side by side. */
     steps: ({
       /** Ids of steps that it comes after without a wire. */
       after?: string[] | undefined;
-      /** Question to a person, instead of a skill. The outputs are `answer`, one of the options, and `by`, the person. */
+      /** What a person is asked, in place of a skill. Its outputs are `answer`, one of the options, and `by`, who gave it. */
       approval?: {
         /** The answers that can be chosen, 2 to 16. */
         options?: string[] | undefined;
         /** The answers with which the run continues; any other ends it. Default: the first option. */
         proceed?: string[] | undefined;
-        /** Text for the person; at most 4,000 characters. */
+        /** What the person reads; at most 4,000 characters. */
         text: string;
         /** Seconds to wait for an answer, at most 30 days. Default: 7 days. */
         timeout_s?: number | undefined;
       } | null | undefined;
       /** 1 to 64 lower-case letters, digits, hyphens and `_`; one of the workflow. */
       id: string;
-      /** Inputs of the skill, or values that the person sees, by name. */
+      /** What the skill gets, or what the person is shown, by name. */
       inputs?: { [name: string]: {
         from: string;
       } | {
@@ -1669,12 +1660,12 @@ export interface NewWorkflow {
         } | {
           value: unknown;
         };
-        /** Number of items that run at the same time. */
+        /** How many run at a time. */
         parallel?: number | undefined;
       } | null | undefined;
       /** Tries again after a failure. Without it a failure ends the run. */
       retries?: {
-        /** Number of attempts after the first one. */
+        /** How many attempts follow the first one. */
         limit: number;
         /** Seconds before the first of them. Before each other one it is twice as long as before the last, at most an hour. */
         wait_s?: number | undefined;
@@ -1683,7 +1674,7 @@ export interface NewWorkflow {
       skill?: {
         /** The address of its content. */
         digest?: string | null | undefined;
-        /** Name of the skill. */
+        /** Its name. */
         name: string;
         /**
          * A version, or a range of versions of which the latest is taken when the workflow is published: `1.2.0`, `^1.2`, `>=1, <3`. Default:
@@ -1703,11 +1694,11 @@ export interface NewWorkflow {
 
 /** A run of a workflow to start. */
 export interface NewWorkflowRun {
-  /** The URL that its result is posted to. */
+  /** Where its result is posted. */
   callback?: string | null | undefined;
   /** The same key again is the same run: 422 if that was another start. */
   idempotency_key?: string | null | undefined;
-  /** The inputs, which fit the schema of the workflow. */
+  /** What fits the schema of the workflow. */
   inputs?: { [name: string]: unknown } | undefined;
   /** Default: the latest one. */
   version?: string | null | undefined;
@@ -1715,7 +1706,7 @@ export interface NewWorkflowRun {
   wait_s?: number | null | undefined;
 }
 
-/** The usage of one caller, now and today. */
+/** Resource use of one caller, now and today. */
 export interface OfCaller {
   buffered_bytes: number;
   caller: string;
@@ -1789,7 +1780,7 @@ export interface OpenPrompt {
   turn?: number | undefined;
 }
 
-/** A page of what waits for an answer. */
+/** A page of prompts that wait for an answer. */
 export interface OpenPromptPage {
   /** The cursor of the next page; null at the end. */
   next: string | null;
@@ -1838,7 +1829,7 @@ export interface Output {
   /** Head of a frame or series, from kernels that send it: `{shape, columns, columns_total, index, rows}`, or a reference to it. */
   table?: TableOrArtifact | null | undefined;
   /** Size of a text that is shown in part. */
-  truncated?: TruncatedText | null | undefined;
+  truncated?: Truncated | null | undefined;
 }
 
 /** A representation of an output: text or JSON as the kernel made it, or where the content is. */
@@ -1963,7 +1954,7 @@ export interface Problem {
    * whose server named them.
    */
   retry_after_s?: number | null | undefined;
-  /** True if the same call may succeed later. */
+  /** Whether the same call may succeed later. */
   retryable: boolean;
   /** The HTTP status with which the server of a tool refused the call: 300 to 599. */
   server_status?: number | null | undefined;
@@ -2046,9 +2037,9 @@ export interface PromptWebhook {
   created: string;
   id: string;
   name: string;
-  /** The tenant of its owner, or `operator`. */
+  /** Its tenant, or `operator`. */
   owner: string;
-  /** The target of prompts: scheme, host and port. The rest of the URL can be a secret, and is not shown. */
+  /** Where prompts are posted: scheme, host and port. The rest of the URL can be a secret, and is not shown. */
   url: string;
 }
 
@@ -2091,11 +2082,11 @@ export interface Provenance {
 /** A quota that is exhausted. */
 export interface Quota {
   limit: number;
-  /** The key in the configuration: `cpu_seconds_per_day`, `sandbox_memory`. */
+  /** Its key in the configuration: `cpu_seconds_per_day`, `sandbox_memory`. */
   name: string;
   /** When it will be possible again. Null: when less is used. */
   resets: string | null;
-  /** The unit of both numbers: `seconds`, `bytes`, `characters`. */
+  /** Of both numbers: `seconds`, `bytes`, `characters`. */
   unit: string;
   used: number;
 }
@@ -2106,8 +2097,8 @@ export interface QuotaLoss {
   records_removed: number;
 }
 
-/** The process before the one that an execution runs in. */
-export interface ReplacedExecution {
+/** The previous kernel process. */
+export interface Replaced {
   /** Reason of its end, if that is known. */
   cause: string | null;
   /** Number of the process. Variables of executions in it are gone. */
@@ -2120,13 +2111,13 @@ export interface ReplacedExecution {
 
 /** A revoked token. */
 export interface RevokedToken {
-  /** The number of workflow runs that were cancelled because the token had started them. */
+  /** How many workflow runs were cancelled because the token had started them. */
   stopped: number;
   /** The ids of these runs. */
   stopped_runs: string[];
 }
 
-/** A run with what it got and returned. */
+/** A run with its inputs and outputs. */
 export interface Run {
   /** The principal who asked a schedule for the run, if it was not due. */
   asked_by: string | null;
@@ -2137,13 +2128,13 @@ export interface Run {
   /** The address of the content of that version, if it is known. */
   digest: string | null;
   ended: string | null;
-  /** The reason why the run failed, did not begin, or waits. */
+  /** Why the run failed, did not begin, or waits. */
   error: RunError | null;
   /** The execution that a run of a skill is. */
   execution: string | null;
   /** `run_` and 32 hexadecimal digits. */
   id: string;
-  /** The inputs of a workflow. Null for a skill. */
+  /** What a workflow was started with. Null for a skill. */
   inputs: unknown;
   kind: RunKind;
   /** Due times before this one that were missed, at most 1,000. Null if no schedule has started the run. */
@@ -2151,7 +2142,7 @@ export interface Run {
   /** The name of the skill or workflow. */
   name: string;
   origin: RunOrigin;
-  /** The returned outputs. Null until then. Once the log of a skill that a schedule or a webhook has started is gone, up to 16 KiB. */
+  /** What the run returned. Null until then. Once the log of a skill that a schedule or a webhook has started is gone, up to 16 KiB. */
   outputs: unknown;
   /** The execution of a skill, with its text and its error. */
   result: ExecutionResult | null;
@@ -2165,7 +2156,7 @@ export interface Run {
   steps: WorkflowRunStep[];
   /** The version that runs. Null until the run begins. */
   version: string | null;
-  /** The violations of the schema by the outputs of a skill. */
+  /** What is wrong with the outputs of a skill. */
   violations: SchemaViolation[];
 }
 
@@ -2190,7 +2181,7 @@ export interface RunEvent {
   /** The address of the content of that version, if it is known. */
   digest: string | null;
   ended: string | null;
-  /** The reason why the run failed, did not begin, or waits. */
+  /** Why the run failed, did not begin, or waits. */
   error: RunError | null;
   /** `run`. */
   event: string;
@@ -2210,7 +2201,7 @@ export interface RunEvent {
   /** The principal whose rights the run has. */
   started_by: string;
   status: RunStatus;
-  /** The state of each step of a workflow, by its id. */
+  /** How far each step of a workflow is, by its id. */
   steps: { [name: string]: StepStatus };
   /** The version that runs. Null until the run begins. */
   version: string | null;
@@ -2223,7 +2214,7 @@ export interface RunEvent {
  */
 export type RunKind = "skill" | "workflow";
 
-/** What has started a run. */
+/** Starter of a run. */
 export interface RunOrigin {
   /** Its id; null for a client. */
   id: string | null;
@@ -2262,7 +2253,7 @@ export interface RunPage {
  */
 export type RunStatus = "queued" | "running" | "succeeded" | "failed" | "cancelled" | "skipped" | "missed";
 
-/** What is started: a skill or a workflow, one of the two. */
+/** The started object: either a skill or a workflow. */
 export interface RunTarget {
   /** The name of a skill that is code. */
   skill?: string | null | undefined;
@@ -2302,13 +2293,13 @@ export interface SandboxUsage {
   model_input_tokens: number;
   /** Tokens that models have written. */
   model_output_tokens: number;
-  /** The costs of the calls by the prices of the configuration, in its currency unit. */
+  /** What that costs by the prices of the configuration, in its currency unit. */
   model_spend: number;
   /** Connections to the network that have ended or were refused, of the session's kernel and its sandbox. */
   network_connections: number;
-  /** Bytes of these connections from hosts. */
+  /** Their bytes from hosts. */
   network_received_bytes: number;
-  /** Bytes of these connections to hosts. */
+  /** Their bytes to hosts. */
   network_sent_bytes: number;
   processes: number;
   /** Characters that tools of MCP have returned about it. */
@@ -2325,7 +2316,7 @@ export interface SandboxUsage {
 
 /** A schedule. */
 export interface Schedule {
-  /** The target of results: scheme, host and port. The rest of the URL can be a secret, and is not shown. */
+  /** Where the result of each run is posted: scheme, host and port. The rest of the URL can be a secret, and is not shown. */
   callback: string | null;
   /** As whom runs are started. */
   caller: string;
@@ -2336,14 +2327,14 @@ export interface Schedule {
   inputs: { [name: string]: unknown };
   /** The latest run. */
   last_run: ListedRun | null;
-  missed: MissedPolicy;
+  missed: Missed;
   name: string;
   /** When it is due next; null: it is not. */
   next: string | null;
   overlap: Overlap;
-  /** The tenant of its owner, or `operator`. */
+  /** Its tenant, or `operator`. */
   owner: string;
-  /** The reason why the gateway has switched it off. */
+  /** Why the gateway has switched it off. */
   stopped: string | null;
   target: RunTarget;
   template: string | null;
@@ -2351,14 +2342,14 @@ export interface Schedule {
   timeout_s: number | null;
 }
 
-/** The changes. Members that are left out stay. */
+/** What is to change. Members that are left out stay. */
 export interface ScheduleChange {
   cron?: string | null | undefined;
   enabled?: boolean | null | undefined;
   inputs?: { [name: string]: unknown } | null | undefined;
   missed?: "skip" | "run_once" | null | undefined;
   overlap?: "skip" | "allow" | null | undefined;
-  /** What is started: a skill or a workflow, one of the two. */
+  /** The started object: either a skill or a workflow. */
   target?: {
     /** The name of a skill that is code. */
     skill?: string | null | undefined;
@@ -2380,18 +2371,18 @@ export interface SchedulePage {
   schedules: Schedule[];
 }
 
-/** A violation of the schema by a part of the outputs. */
+/** A violation of the schema in a part of the outputs. */
 export interface SchemaViolation {
-  /** The place, as a JSON Pointer. Empty: the outputs as a whole. */
+  /** Where, as a JSON Pointer. Empty: the outputs as a whole. */
   path: string;
   /** The keyword of the schema. */
   rule: string;
-  /** The expected value. */
+  /** What is expected. */
   text: string;
 }
 
 /**
- * Permission of a token. A scope includes those before it.
+ * What a token is good for. A scope includes those before it.
  * - `read`: See what there is, and change nothing.
  * - `execute`: Run code, and start, change and end sessions.
  * - `admin`: Manage access tokens; for the operator, also what all tenants share.
@@ -2446,7 +2437,7 @@ export interface Session {
   template: string;
   /** Tools that it may use: servers, and patterns of their tools. */
   tools: string[];
-  /** The place in a tree, if code of another session has started it, or null. */
+  /** Its place in a tree, if code of another session has started it, or null. */
   tree: SessionTree | null;
   /** Set if its process runs and does not respond; null if it responds, or is only busy. */
   unresponsive: Unresponsive | null;
@@ -2460,7 +2451,7 @@ export interface SessionChange {
   labels?: { [name: string]: string | null } | null | undefined;
   /** Seconds from now when it is ended; null: the value of the template. */
   lifetime_s?: number | null | undefined;
-  /** The network from now on, a part of the present one: `none`, or rules. Other connections are cut. */
+  /** What it may reach from now on, a part of what it may reach: `none`, or rules. Other connections are cut. */
   network?: string | {
     /** Part of what the template allows. */
     allow: (string | {
@@ -2511,7 +2502,7 @@ export type SessionExecutionEvent = ({
   reason: StopReason;
 } | {
   event: "detached";
-} | StuckExecution & {
+} | Stuck & {
   event: "stuck";
 } | {
   event: "gap";
@@ -2539,7 +2530,7 @@ export interface SessionKernel {
   connections: number;
   created: string;
   cwd: string;
-  /** True for the first kernel of the session, which ends with it and has its id. */
+  /** Whether it is the first kernel of the session, which ends with it and has its id. */
   first: boolean;
   /** Routes of the Jupyter API accept it too. */
   id: KernelId;
@@ -2615,20 +2606,20 @@ export type Severity = "refuse" | "warn";
 export interface Skill {
   /** The address of its content: `sha256:` and 64 hexadecimal digits. */
   digest: string;
-  /** The files by their relative paths. */
+  /** Its files by their relative paths. */
   files: { [name: string]: SkillFile };
   manifest: SkillManifest;
   name: string;
   /** When it was published; null: it is a draft. */
   published: string | null;
-  /** The caller that published it; null: it is a draft. */
+  /** Who published it; null: it is a draft. */
   published_by: string | null;
   version: string;
 }
 
 /** The content of a file: one of the two. */
 export interface SkillFile {
-  /** Content that is not UTF-8. */
+  /** What is not UTF-8. */
   base64?: string | null | undefined;
   /** UTF-8. */
   text?: string | null | undefined;
@@ -2714,13 +2705,13 @@ export interface StartedBody {
   /** The address of the content of that version, if it is known. */
   digest: string | null;
   ended: string | null;
-  /** The reason why the run failed, did not begin, or waits. */
+  /** Why the run failed, did not begin, or waits. */
   error: RunError | null;
   /** The execution that a run of a skill is. */
   execution: string | null;
   /** `run_` and 32 hexadecimal digits. */
   id: string;
-  /** The inputs of a workflow. Null for a skill. */
+  /** What a workflow was started with. Null for a skill. */
   inputs: unknown;
   kind: RunKind;
   /** Due times before this one that were missed, at most 1,000. Null if no schedule has started the run. */
@@ -2728,7 +2719,7 @@ export interface StartedBody {
   /** The name of the skill or workflow. */
   name: string;
   origin: RunOrigin;
-  /** The returned outputs. Null until then. Once the log of a skill that a schedule or a webhook has started is gone, up to 16 KiB. */
+  /** What the run returned. Null until then. Once the log of a skill that a schedule or a webhook has started is gone, up to 16 KiB. */
   outputs: unknown;
   /** The execution of a skill, with its text and its error. */
   result: ExecutionResult | null;
@@ -2742,7 +2733,7 @@ export interface StartedBody {
   steps: WorkflowRunStep[];
   /** The version that runs. Null until the run begins. */
   version: string | null;
-  /** The violations of the schema by the outputs of a skill. */
+  /** What is wrong with the outputs of a skill. */
   violations: SchemaViolation[];
 }
 
@@ -2753,11 +2744,11 @@ export interface StepAnswer {
 }
 
 /**
- * The state of a step or an attempt.
- * - `pending`: A step that it needs has not succeeded yet.
+ * How far a step or an attempt of it is.
+ * - `pending`: What it needs has not succeeded yet.
  * - `skipped`: It did not begin before the run ended.
  * - `delayed`: It is tried again later.
- * - `running`: The skill runs.
+ * - `running`: Its skill runs.
  * - `waiting`: A person is asked.
  * - `succeeded`: It has ended well.
  * - `failed`: It has failed.
@@ -2772,14 +2763,14 @@ export type StepStatus = "pending" | "skipped" | "delayed" | "running" | "waitin
  */
 export type StopReason = "interrupt" | "timeout";
 
-/** The result of an interrupt. */
+/** Whether an interrupt was sent. */
 export interface Stopping {
   /** False if the execution has already ended. */
   stopping: boolean;
 }
 
 /** An execution that ignores interrupts. */
-export interface StuckExecution {
+export interface Stuck {
   /** Id of the execution. */
   execution: ExecutionId;
   /** Command that stops it. */
@@ -2818,9 +2809,9 @@ export interface Template {
   idle_timeout_s: number | null;
   /** The image of its sandboxes, if it names one. */
   image: string | null;
-  /** More images that the caller may request. */
+  /** Other images that the caller may ask for. */
   images: string[];
-  /** True for a kernelspec that the configuration has no template for. */
+  /** Whether it is a kernelspec that the configuration has no template for. */
   implicit: boolean;
   /** The minimum level of isolation. A session may ask for more. */
   isolation: Isolation;
@@ -2833,14 +2824,14 @@ export interface Template {
   limits: LimitValues;
   /** The maximum that a session may ask for. Null: no maximum. */
   max_limits: LimitValues;
-  /** Directories that are mounted into its sandboxes, in addition to their own files. */
+  /** What is mounted into its sandboxes beside their own files. */
   mounts: TemplateMount[];
   name: string;
   /** `none`, `allow` (a list of what may be reached), or the name of an open network. */
   network: string;
-  /** More networks that the caller may request. `none` is always possible. */
+  /** Other networks that the caller may ask for. `none` is always possible. */
   networks: string[];
-  /** True if kernels are kept ready, so that a start takes milliseconds. */
+  /** Whether kernels are kept ready, so that a start takes milliseconds. */
   pooled: boolean;
   /** Modules that are imported before a session starts, in sandboxes that start from a zygote. */
   preload: string[];
@@ -2855,9 +2846,9 @@ export interface Template {
 /** A directory that the operator shares with sandboxes. */
 export interface TemplateMount {
   name: string;
-  /** The path in a sandbox. */
+  /** Where it is in a sandbox. */
   path: string;
-  /** True if each tenant or caller has a part of its own. */
+  /** Whether the tenant or the caller who starts a session has a part of its own. */
   personal: boolean;
   writable: boolean;
 }
@@ -2894,14 +2885,14 @@ export interface TokenPage {
 export interface ToolApproval {
   /** When it was approved. */
   approved: string;
-  /** The caller that approved it. */
+  /** Who approved it. */
   approved_by: string;
-  /** The caller that starts the sessions. */
+  /** Who starts the sessions. */
   caller: string;
   id: string;
   /** The tenant of the sessions, or `operator`. */
   owner: string;
-  /** The template of the sessions. */
+  /** Their template. */
   template: string;
   /** The tool: `server.tool`. */
   tool: string;
@@ -2972,7 +2963,7 @@ export interface ToolReply {
 }
 
 /** Size of a text, and of its shown part. */
-export interface TruncatedText {
+export interface Truncated {
   /** UTF-8 bytes of it that are shown. */
   bytes_shown: number;
   /** UTF-8 bytes of the whole. */
@@ -2995,7 +2986,7 @@ export interface Unresponsive {
   since: string;
 }
 
-/** The usage of a tenant, or of the operator. */
+/** Resource use of a tenant or of the operator. */
 export interface Usage {
   /** Large responses in memory. */
   buffered_bytes: Used;
@@ -3005,17 +2996,17 @@ export interface Usage {
   /** Processor time of sandboxes today, milliseconds, of all replicas. */
   cpu_ms: Used;
   disk_bytes: Disk;
-  /** The duration of the executions. */
+  /** How long they ran. */
   execution_ms: number;
   /** Native executions that have ended today, of all replicas. */
   executions: number;
   /** Kernels, of all replicas. */
   kernels: Used;
-  /** Tokens that the models have read. */
+  /** Of these, tokens that they have read. */
   model_input_tokens: number;
-  /** Tokens that the models have written. */
+  /** Of these, tokens that they have written. */
   model_output_tokens: number;
-  /** The costs of the calls. */
+  /** What that cost. */
   model_spend: UsedSpend;
   /** Tokens that models have read and written for code today, of all replicas. */
   model_tokens: Used;
@@ -3023,9 +3014,9 @@ export interface Usage {
   network_bytes: Used;
   /** Connections of sandboxes to the network now. */
   network_connections: Used;
-  /** Bytes of these connections from hosts. */
+  /** Of these, bytes from hosts. */
   network_received_bytes: number;
-  /** Bytes of these connections to hosts. */
+  /** Of these, bytes to hosts. */
   network_sent_bytes: number;
   /** The tenant, or `operator`. */
   owner: string;
@@ -3045,14 +3036,14 @@ export interface Usage {
   tool_calls: Used;
 }
 
-/** An amount that is used, and its limit. */
+/** How much is used, and how much may be. */
 export interface Used {
   /** Null: no limit of its own. */
   limit: number | null;
   used: number;
 }
 
-/** An amount of money that is used, and its limit, in the currency unit of the configuration. */
+/** How much money is used, and how much may be, in the currency unit of the configuration. */
 export interface UsedSpend {
   /** Null: no limit. */
   limit: number | null;
@@ -3077,7 +3068,7 @@ export type VariableColumn = {
   name: string;
 } | string;
 
-/** One variable in a list. What it does not have is null. */
+/** One variable in a list. Missing members are null. */
 export interface VariableInfo {
   /** Size of the object itself, without objects to which it refers. */
   bytes: number | null;
@@ -3117,7 +3108,7 @@ export interface VariablePart {
   incarnation: number;
   /** `table`, `array`, `items`, `text` or `object`. */
   kind?: string | null | undefined;
-  /** The rows; absent for an `object`. */
+  /** Its rows; absent for an `object`. */
   page?: VariableRows | null | undefined;
   /** As in the list. */
   variable: VariableInfo;
@@ -3147,7 +3138,7 @@ export interface VariableRows {
 
 /** A webhook. */
 export interface Webhook {
-  /** The target of results: scheme, host and port. The rest of the URL can be a secret, and is not shown. */
+  /** Where the result of each run is posted: scheme, host and port. The rest of the URL can be a secret, and is not shown. */
   callback: string | null;
   /** As whom runs are started. */
   caller: string;
@@ -3158,20 +3149,20 @@ export interface Webhook {
   /** The latest run. */
   last_run: ListedRun | null;
   name: string;
-  /** The tenant of its owner, or `operator`. */
+  /** Its tenant, or `operator`. */
   owner: string;
-  /** The target of messages: a path of the gateway's address. */
+  /** Where messages are sent: a path of the gateway's address. */
   path: string;
   target: RunTarget;
   template: string | null;
   timeout_s: number | null;
 }
 
-/** The changes. Members that are left out stay. */
+/** What is to change. Members that are left out stay. */
 export interface WebhookChange {
   enabled?: boolean | null | undefined;
   inputs?: { [name: string]: unknown } | null | undefined;
-  /** What is started: a skill or a workflow, one of the two. */
+  /** The started object: either a skill or a workflow. */
   target?: {
     /** The name of a skill that is code. */
     skill?: string | null | undefined;
@@ -3201,7 +3192,7 @@ export interface Workflow {
   name: string;
   /** When it was published. */
   published: string;
-  /** The caller that published it. */
+  /** Who published it. */
   published_by: string;
   version: string;
 }
@@ -3220,9 +3211,9 @@ export interface WorkflowApproval {
 
 /** An attempt of a step. */
 export interface WorkflowAttempt {
-  /** The answer of a person. */
+  /** What a person has answered. */
   answer: string | null;
-  /** The caller that has answered. */
+  /** Who has answered. */
   answered_by: string | null;
   /** 1 is the first. */
   attempt: number;
@@ -3252,10 +3243,7 @@ export interface WorkflowDefinition {
   name: string;
   /** Outputs of a run, by name. */
   outputs?: { [name: string]: WorkflowValue } | undefined;
-  /**
-   * Steps, at most 100. A step begins when all steps to which it is wired, or after which it comes, have succeeded; other steps run in
-   * parallel.
-   */
+  /** Steps, at most 100. A step begins when all steps to which it is wired, or after which it comes, have succeeded; other steps run in parallel. */
   steps: WorkflowStep[];
   /** A semantic version: `1.2.0`. */
   version: string;
@@ -3286,25 +3274,25 @@ export interface WorkflowRetries {
 
 /** A step of a run. */
 export interface WorkflowRunStep {
-  /** The question for a person, in place of a skill. */
+  /** What a person is asked, in place of a skill. */
   approval: WorkflowApproval | null;
   /** All attempts; of a step with a list they are with the step alone. */
   attempts: WorkflowAttempt[];
   id: string;
-  /** The inputs. Null before it begins, and for a step with a list, whose items have them. */
+  /** What it got. Null before it begins, and of a step with a list, whose items have it. */
   inputs: unknown;
-  /** The number of items of its list, once that is known; null for a step without one. */
+  /** How many items its list has, once that is known; null for a step without one. */
   items: number | null;
   /** Ids of the steps that it comes after. */
   needs: string[];
-  /** True if inputs or outputs have more than 16 KiB and are left out: only the step itself has them. */
+  /** Whether inputs or outputs have more than 16 KiB and are left out: the step alone has them. */
   omitted: boolean;
-  /** The returned outputs. Null until then. */
+  /** What it returned. Null until then. */
   outputs: unknown;
   /** The skill that it runs. */
   skill: WorkflowSkill | null;
   status: StepStatus;
-  /** The number of items, or 1 for a step without a list, whose skill has returned. */
+  /** Of how many of them, or of one, the skill has returned. */
   succeeded: number;
 }
 
@@ -3727,7 +3715,7 @@ export interface Operations {
         step: string;
       };
       query?: {
-        /** For a step with a list, the item whose inputs and outputs are shown; default 0. */
+        /** Of a step with a list, the item whose inputs and outputs are shown; default 0. */
         item?: number | undefined;
       };
     };

@@ -341,6 +341,10 @@ impl Reply {
                 }));
             }
         }
+        let explained = body["code"].as_str().and_then(himalia_model::explain_code);
+        if let Some(explained) = explained {
+            text = format!("{text}\nhint: {}", explained.remedy);
+        }
         // It can repeat what code, tools and servers wrote.
         let lines: Vec<String> = text.lines().map(show::printable).collect();
         lines.join("\n")
@@ -384,7 +388,10 @@ mod tests {
             r#"{"detail": "no", "code": "fork_hazard", "hazards": [{"kind": "native-thread", "name": "polars", "detail": "2 threads"}]}"#,
         )
         .problem();
-        assert_eq!(text, "no (fork_hazard)\n  native-thread polars: 2 threads");
+        let (first, hint) = text.split_once("\nhint: ").unwrap();
+        assert_eq!(first, "no (fork_hazard)\n  native-thread polars: 2 threads");
+        assert_eq!(hint, himalia_model::explain_code("fork_hazard").unwrap().remedy);
+        assert_eq!(reply(r#"{"detail": "no", "code": "new"}"#).problem(), "no (new)");
         assert_eq!(reply("<html>").problem(), "status 409");
     }
 }

@@ -45,7 +45,6 @@ pub use himalia_executions::{
     WaitUntil,
 };
 pub use himalia_metrics::{CONTENT_TYPE as METRICS_CONTENT_TYPE, Clients, Counter, Metrics};
-pub use himalia_model::MountTemplate;
 pub use himalia_model::credential::{
     ConfiguredCredential, CredentialDefinition, CredentialFields, CredentialInfo, CredentialKeys,
     CredentialKind, CredentialSettings, Intercept, MAX_CREDENTIAL_HOSTS, OAuthFields, TemplateCredential,
@@ -68,6 +67,7 @@ pub use himalia_model::{
     ToolServerFields, TraceContext, TreeLimits, TreePlace, Unanswered, Unresponsive, Used, UsedSpend,
     UsualSizes, from_micros, panic_text, usual_shm,
 };
+pub use himalia_model::{ERROR_CODES, MountTemplate, explain_code};
 pub use himalia_sandbox::inside::{DATA_DIR, WORK_DIR};
 pub use himalia_session::{
     ByteRange, CredentialValue, FileDownload, FileInfo, FileKind, FileListing, FileUpload, GivenSecrets,

@@ -5,6 +5,9 @@
     reason = "the texts of the help are plain, not Markdown"
 )]
 
+#[cfg(test)]
+mod reference;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
@@ -21,7 +24,7 @@ Examples:
   himalia serve --listen 127.0.0.1:0  serve on a free port; the port is printed
   himalia serve --listen 0.0.0.0:8888 --token-file /run/secrets/himalia
                                       serve other machines; a token of your own is required
-  himalia doctor                      what works on this machine, and what does not
+  himalia doctor                      check this machine for missing features
   himalia exec eda 'print(6 * 7)'     run code in session eda; start the session if it does not exist
   himalia connect eda                 let jupyter console and other clients attach to it
   himalia session ls                  the sessions of the running gateway
@@ -51,7 +54,7 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Set up what is missing (the Python environment, once), then serve
+    /// Set up the Python environment if there is none, then serve
     #[command(after_help = SERVE_EXAMPLES)]
     Up {
         #[command(flatten)]
@@ -98,7 +101,7 @@ pub(crate) enum Command {
     /// Grant a credential of kind oauth2: prints the page where you consent, and waits
     #[command(after_help = auth::EXAMPLES)]
     Auth(auth::AuthArgs),
-    /// Run code in a session and show what it prints
+    /// Run code in a session and show its output
     #[command(after_help = exec::EXAMPLES)]
     Exec(exec::ExecArgs),
     /// Let Jupyter clients of this machine attach to a session: jupyter console, qtconsole, Spyder, Emacs, Vim
@@ -113,9 +116,8 @@ pub(crate) enum Command {
     Gc(gc::GcArgs),
     /// Copy a data directory into one tar file, while its gateway runs or not
     ///
-    /// It has the database, logs, artifacts, kept files, the token that was made, the key of
-    /// credentials, and sign-ins. It has no memory of kernels,
-    /// no volumes of Docker, and no files from elsewhere that the configuration names.
+    /// The file has the database, logs, artifacts, kept files, the operator's token, the key of credentials, and sign-ins. The
+    /// memory of kernels, volumes of Docker and files outside the data directory are not included.
     Backup {
         /// The new file; it contains secrets, and only you can read it
         #[arg(long, short, value_name = "FILE")]
@@ -124,9 +126,9 @@ pub(crate) enum Command {
         #[arg(long, value_name = "DIR", env = "HIMALIA_DATA_DIR")]
         data_dir: Option<PathBuf>,
     },
-    /// Make a data directory of a backup, after it was checked completely
+    /// Restore a backup to a new data directory, after a complete check of its file
     ///
-    /// Sessions of /v1 continue with their next use, in a new sandbox; other kernels count as lost.
+    /// Sessions of /v1 continue with their next use, in a new sandbox. Other kernels are lost.
     Restore {
         /// The file of `himalia backup`
         backup: PathBuf,
@@ -137,7 +139,7 @@ pub(crate) enum Command {
     /// Serve MCP on standard input and output, for hosts that start their servers themselves
     #[command(after_help = mcp::EXAMPLES)]
     Mcp(mcp::McpArgs),
-    /// Check what this machine supports, or diagnose a session; takes the options of `serve`
+    /// Check this machine for missing features, or diagnose a session
     Doctor {
         /// Id or name of a session of the gateway that runs on this data directory
         session: Option<String>,
@@ -154,7 +156,7 @@ pub(crate) enum Command {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum EnvCommand {
-    /// Build it if it does not exist, from the lock file in this program; prints the path of its Python
+    /// Build the environment from the lock file in this program if it does not exist, and print the path of its Python
     Build {
         #[command(flatten)]
         build: BuildArgs,
@@ -173,7 +175,7 @@ pub(crate) enum EnvCommand {
         #[command(flatten)]
         gateway: GatewayArgs,
     },
-    /// Print its directory, whether it exists or not
+    /// Print the directory of the environment, whether it exists or not
     Path {
         /// Directory of environments [default: ~/.local/share/himalia/env]
         #[arg(long = "env-dir", value_name = "DIR", env = "HIMALIA_ENV_DIR")]

@@ -1,13 +1,13 @@
 //! Problem documents (RFC 9457): the bodies of errors of the native API.
 
-use himalia_engine::{Hazard, KernelId};
+use himalia_engine::{Hazard, KernelId, explain_code};
 use himalia_wire::build::timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::error::{ApiError, Detail, Quota};
-use crate::openapi::{codes, explained};
+use crate::openapi::codes;
 use crate::request_id::RequestId;
 
 /// A problem document (RFC 9457).
@@ -72,7 +72,7 @@ impl From<&ApiError> for Problem {
             error.code
         );
         debug_assert!(
-            explained(error.code).is_some_and(|row| row.may_be(error.retryable)),
+            explain_code(error.code).is_some_and(|row| row.may_be(error.retryable)),
             "{} is retryable: {}, and docs/reference/errors.md has something else",
             error.code,
             error.retryable

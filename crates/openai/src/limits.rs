@@ -1,4 +1,4 @@
-//! Bounds of the facade, all in one place; `docs/limits.md` has them for people.
+//! Bounds of the facade, all in one place; `docs/reference/limits.md` has them for people.
 
 /// Bytes of a message.
 pub(crate) const MESSAGE_BYTES: usize = 1 << 20;

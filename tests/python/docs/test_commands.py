@@ -1,4 +1,4 @@
-"""The commands of README and docs, typed as they stand. A block that can be run has `<!-- run -->` in front of it.
+"""The commands of the pages, typed as they stand. A block that can be run has `<!-- run -->` in front of it.
 
 They are those of one user who has started `himalia up`: only the port is another one, and `<id>` is a session that is there.
 """
@@ -105,8 +105,8 @@ def test_a_block_of_commands(up, page, text, tmp_path):
             up.delete_session(made["id"])
 
 
-def test_readme_has_commands_that_are_run():
-    assert sum(page == ROOT / "README.md" for page, _ in RUNNABLE) >= 4
+def test_the_ways_to_run_code_are_run():
+    assert sum(page == ROOT / "docs" / "start" / "interfaces.md" for page, _ in RUNNABLE) >= 4
 
 
 def test_a_command_that_fails_is_seen(up, tmp_path):

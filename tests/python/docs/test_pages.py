@@ -93,3 +93,16 @@ def test_a_tree_with_changes_is_named_in_words():
 def test_the_tables_are_those_that_were_measured():
     done = subprocess.run([sys.executable, ROOT / "tests/bench/readme.py"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("page, most", [("README.md", 500), ("ARCHITECTURE.md", 2500)])
+def test_the_first_pages_are_short(page, most):
+    text = re.sub(r"\]\([^)]*\)|<!--.*?-->", "", (ROOT / page).read_text(), flags=re.S)
+    assert len(re.findall(r"[A-Za-z0-9][\w.,'-]*", text)) <= most
+
+
+def test_the_index_of_decisions_has_their_titles():
+    folder = ROOT / "docs" / "adr"
+    titles = {page.name: page.read_text().split("\n")[0].split(". ", 1)[1] for page in folder.glob("0*.md")}
+    rows = re.findall(r"^\| \[\d+\]\(([^)]+)\) \| (.*?) \| ", (folder / "README.md").read_text(), re.M)
+    assert dict(rows) == titles

@@ -22,7 +22,7 @@ it is the secret of the client, or with --grant refresh_token the refresh token,
 
 #[derive(Debug, Subcommand)]
 pub enum CredentialCommand {
-    /// Set a credential, in the place of the one of its name; the value comes from standard input
+    /// Set or replace a credential. The value comes from standard input
     Set(Box<CredentialArgs>),
     /// List credentials, without their values
     #[command(name = "ls")]
@@ -33,7 +33,7 @@ pub enum CredentialCommand {
         #[command(flatten)]
         gateway: GatewayArgs,
     },
-    /// Delete credentials; the next request with them is refused
+    /// Delete credentials. The next request with them is refused
     #[command(name = "rm")]
     Remove {
         /// Names of the credentials
@@ -64,7 +64,7 @@ pub struct CredentialArgs {
     /// header: its name
     #[arg(long, value_name = "NAME")]
     pub(crate) header: Option<String>,
-    /// header: what precedes the value, such as 'Token '
+    /// header: text before the value, such as 'Token '
     #[arg(long, value_name = "TEXT")]
     pub(crate) prefix: Option<String>,
     /// query: the name of the parameter
@@ -88,7 +88,7 @@ pub struct CredentialArgs {
     /// oauth2: the authorization server
     #[arg(long, value_name = "URL")]
     pub(crate) issuer: Option<String>,
-    /// oauth2: what the tokens are for, such as an MCP server; without --issuer it names the authorization server
+    /// oauth2: the resource of the tokens, such as an MCP server; without --issuer it names the authorization server
     #[arg(long, value_name = "URL")]
     pub(crate) resource: Option<String>,
     /// oauth2: the page where a person consents, for a server that publishes nothing

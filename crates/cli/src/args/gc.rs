@@ -7,7 +7,7 @@ use super::gateway::GatewayArgs;
 /// Scope of a collection.
 #[derive(Debug, Args)]
 pub struct GcArgs {
-    /// Only print what would be removed
+    /// Only print the list, and remove nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
     #[command(flatten)]

@@ -6,7 +6,7 @@ use super::gateway::GatewayArgs;
 
 pub const EXAMPLES: &str = "\
 Examples:
-  himalia prompts                        what waits for a person
+  himalia prompts                        prompts that wait for a person
   himalia prompts show prm_…             one of them, with all arguments
   himalia prompts answer prm_…           asks you
   himalia prompts answer prm_… once      approve this call of a tool
@@ -27,7 +27,7 @@ pub struct PromptsArgs {
 
 #[derive(Debug, Subcommand)]
 pub enum PromptsCommand {
-    /// List what waits for an answer; the same as no subcommand
+    /// List prompts that wait for an answer, as without a subcommand
     #[command(name = "ls")]
     List {
         #[command(flatten)]

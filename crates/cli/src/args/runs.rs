@@ -52,7 +52,7 @@ pub enum RunCommand {
         #[command(flatten)]
         gateway: GatewayArgs,
     },
-    /// End a run, and what of it runs
+    /// End a run and its executions
     Cancel {
         /// The id of the run
         run: String,

@@ -89,7 +89,7 @@ pub enum ScheduleCommand {
         #[command(flatten)]
         gateway: GatewayArgs,
     },
-    /// Delete a schedule; what runs continues
+    /// Delete a schedule. Runs in progress continue
     #[command(name = "rm")]
     Remove {
         /// Name or id of the schedule
@@ -127,7 +127,7 @@ pub struct NewScheduleArgs {
     /// Version of the skill or workflow [default: the latest, at each run]
     #[arg(long, value_name = "VERSION")]
     pub(crate) version: Option<String>,
-    /// An argument; what is JSON is read as that, anything else is text; may be repeated
+    /// An argument; a value that is not JSON is text; may be repeated
     #[arg(long = "input", value_name = "NAME=VALUE")]
     pub(crate) inputs: Vec<String>,
     /// Template of the sessions of runs of a skill [default: that of the skill, or the gateway's default kernelspec]

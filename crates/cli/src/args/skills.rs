@@ -39,7 +39,7 @@ pub enum SkillCommand {
         #[arg(long, value_name = "KIND", default_value = "code")]
         kind: NewKind,
     },
-    /// Check a folder and run the tests of its manifest in a session; the exit code is 1 if one fails
+    /// Check a folder and run the tests of its manifest in a session. The exit code is 1 if a test fails
     Test {
         /// The folder of the skill
         folder: PathBuf,
@@ -49,7 +49,7 @@ pub enum SkillCommand {
         #[command(flatten)]
         gateway: GatewayArgs,
     },
-    /// Publish the folder of a skill; the same content again changes nothing
+    /// Publish the folder of a skill. The same content again changes nothing
     Publish {
         /// The folder of the skill
         folder: PathBuf,
@@ -98,7 +98,7 @@ pub struct SkillRunArgs {
     /// Version of the skill [default: the latest]
     #[arg(long, value_name = "VERSION")]
     pub(crate) version: Option<String>,
-    /// An argument; what is JSON is read as that, anything else is text; may be repeated
+    /// An argument; a value that is not JSON is text; may be repeated
     #[arg(long = "input", value_name = "NAME=VALUE")]
     pub(crate) inputs: Vec<String>,
     /// Template of the session [default: that of the skill, or the gateway's default kernelspec]

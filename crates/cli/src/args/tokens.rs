@@ -15,7 +15,7 @@ Examples:
 
 #[derive(Debug, Subcommand)]
 pub enum TokenCommand {
-    /// Create a token; it is printed once, and stored as a hash
+    /// Create a token, which is printed once and stored as a hash
     Create {
         /// Name of the caller that its holder is, shown in executions and the audit log: letters, digits, '.', '_', '-'
         caller: String,
@@ -39,7 +39,7 @@ pub enum TokenCommand {
         #[command(flatten)]
         gateway: GatewayArgs,
     },
-    /// Revoke tokens; connections that use them end
+    /// Revoke tokens, and end connections that use them
     Revoke {
         /// Ids of the tokens
         #[arg(required = true)]

@@ -16,7 +16,7 @@ Examples:
 
 #[derive(Debug, Subcommand)]
 pub enum WebhookCommand {
-    /// Let signed messages of another service start runs of a skill; prints the secret, once
+    /// Let signed messages of another service start runs of a skill, and print the secret once
     Add(Box<NewWebhookArgs>),
     /// List webhooks with their last runs
     #[command(name = "ls")]
@@ -45,14 +45,14 @@ pub enum WebhookCommand {
         #[command(flatten)]
         gateway: GatewayArgs,
     },
-    /// Take messages again; runs are started as the caller of this command
+    /// Take messages again. Runs are started as the caller of this command
     Resume {
         /// Name or id of the webhook
         webhook: String,
         #[command(flatten)]
         gateway: GatewayArgs,
     },
-    /// Delete a webhook; what runs continues
+    /// Delete a webhook. Runs in progress continue
     #[command(name = "rm")]
     Remove {
         /// Name or id of the webhook

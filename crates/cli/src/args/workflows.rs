@@ -16,7 +16,7 @@ A version never changes: publish a change as another version.";
 
 #[derive(Debug, Subcommand)]
 pub enum WorkflowCommand {
-    /// Publish a definition; the same content again changes nothing
+    /// Publish a definition. The same content again changes nothing
     Publish {
         /// A file with the definition, JSON
         file: PathBuf,
@@ -62,7 +62,7 @@ pub struct WorkflowRunArgs {
     /// Version of the workflow [default: the latest]
     #[arg(long, value_name = "VERSION")]
     pub(crate) version: Option<String>,
-    /// An input; what is JSON is read as that, anything else is text; may be repeated
+    /// An input; a value that is not JSON is text; may be repeated
     #[arg(long = "input", value_name = "NAME=VALUE")]
     pub(crate) inputs: Vec<String>,
     /// The same key again is the same run

@@ -1,4 +1,4 @@
-//! `himalia_variables_request`, as `docs/kernel.md` describes it.
+//! `himalia_variables_request`, as `docs/reference/kernel.md` describes it.
 
 use bytes::Bytes;
 use himalia_model::EngineError;
@@ -48,7 +48,7 @@ pub struct VariableFilter {
     pub value: Value,
 }
 
-/// One variable in a list. What it does not have is null.
+/// One variable in a list. Missing members are null.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct VariableInfo {

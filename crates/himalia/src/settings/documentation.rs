@@ -1,4 +1,4 @@
-//! The table of settings in docs/configuration.md is made from their list.
+//! The table of settings in docs/reference/configuration.md is made from their list.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -37,7 +37,7 @@ fn table() -> String {
 
 #[test]
 fn the_table_of_settings_is_that_of_the_list() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/configuration.md");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/configuration.md");
     let page = std::fs::read_to_string(&path).unwrap();
     let (before, rest) = page.split_once(BEGIN).unwrap();
     let (found, after) = rest.split_once(END).unwrap();
@@ -49,7 +49,7 @@ fn the_table_of_settings_is_that_of_the_list() {
     assert_eq!(
         found.trim(),
         table.trim(),
-        "docs/configuration.md has an old table: make settings"
+        "docs/reference/configuration.md has an old table: make settings"
     );
 }
 

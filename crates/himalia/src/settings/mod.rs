@@ -1,5 +1,5 @@
 //! Settings as a person writes them. Each setting is one entry of the list below: its flag, its `HIMALIA_*` variable, its key
-//! in the TOML file, its text, its default and its row in docs/configuration.md are made from that entry.
+//! in the TOML file, its text, its default and its row in docs/reference/configuration.md are made from that entry.
 #![allow(
     clippy::doc_markdown,
     rustdoc::bare_urls,

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::operation::TAGS;
-use super::{Operation, Schemas, explained};
+use super::{Operation, Schemas, error_codes};
 use crate::routes::ROUTES;
 
 const ABOUT: &str = "Sessions of live kernels, executions that outlive their callers, files and variables. Members and parameters \
@@ -40,7 +40,7 @@ pub fn openapi(base_url: &str) -> Value {
         "components": {
             "responses": responses,
             "schemas": schemas.finish(),
-            "x-error-codes": explained::document(),
+            "x-error-codes": error_codes::document(),
             "securitySchemes": { "bearer": { "type": "http", "scheme": "bearer" } },
         },
     })

@@ -4,12 +4,11 @@
 pub(crate) mod codes;
 mod describe;
 mod document;
-mod explained;
+mod error_codes;
 mod operation;
 mod schemas;
 
 pub(crate) use describe::{Answer, Part, describe};
 pub use document::openapi;
-pub(crate) use explained::explained;
 pub(crate) use operation::Operation;
 pub(crate) use schemas::Schemas;

@@ -39,7 +39,7 @@ pub(crate) struct ListHistoryQuery {
 /// The cursors of the list.
 const LIST: char = 'h';
 
-/// A page of what was run, in the order in which the kernel came to it or backwards.
+/// A page of the history, in the order of the kernel or backwards.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct HistoryPage {
     #[serde(flatten)]

@@ -36,7 +36,7 @@ pub(crate) struct Prompts {
     prompts: Vec<PromptInfo>,
 }
 
-/// A page of what waits for an answer.
+/// A page of prompts that wait for an answer.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct OpenPromptPage {
     /// In the order in which they were asked.

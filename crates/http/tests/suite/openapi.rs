@@ -42,7 +42,7 @@ fn is_committed(name: &str, made: &str) {
 const ERRORS: &str = "\
 # Error codes
 
-<!-- Made from crates/http/src/openapi/explained.rs: make openapi -->
+<!-- Made from crates/model/src/error_codes.rs: make openapi -->
 
 Every error of `/v1` is a problem document (RFC 9457, `application/problem+json`) with a stable `code`:
 

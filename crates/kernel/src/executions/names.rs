@@ -1,7 +1,7 @@
 //! Names of the variables that are in a kernel's process, so that its end can say what was lost.
 //!
 //! `himalia_kernel` tells with the reply to each execution which names it added and removed (metadata of `execute_reply`,
-//! `himalia.variables`; see `docs/kernel.md`). Other kernels tell nothing. A branch's kernel tells of what came after its fork.
+//! `himalia.variables`; see `docs/reference/kernel.md`). Other kernels tell nothing. A branch's kernel tells of what came after its fork.
 
 use std::collections::BTreeSet;
 

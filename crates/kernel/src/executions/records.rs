@@ -189,7 +189,7 @@ impl SandboxLoss {
     }
 }
 
-/// The process before the one that an execution runs in.
+/// The previous kernel process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ReplacedExecution {
     /// Number of the process. Variables of executions in it are gone.

@@ -93,7 +93,7 @@ pub enum RunOriginKind {
     Step,
 }
 
-/// What has started a run.
+/// Starter of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct RunOrigin {
     /// What it is.
@@ -209,7 +209,7 @@ pub struct RunInfo {
     pub ended_micros: Option<i64>,
 }
 
-/// A run with what it got and returned.
+/// A run with its inputs and outputs.
 #[derive(Clone, Debug)]
 pub struct RunView {
     /// The part that lists show.

@@ -44,7 +44,7 @@ impl RunTarget {
     }
 }
 
-/// What is started: a skill or a workflow, one of the two.
+/// The started object: either a skill or a workflow.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct WrittenTarget {

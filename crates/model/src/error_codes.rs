@@ -1,13 +1,9 @@
-//! The meaning of each code of an error, its cause, whether to retry, and the remedy. docs/reference/errors.md and `x-error-codes` of
-//! docs/openapi.json are made from this table.
-
-use serde_json::{Value, json};
-
-use super::codes;
+//! The meaning of each code of an error, its cause, whether to retry, and the remedy. docs/reference/errors.md, `x-error-codes` of
+//! docs/openapi.json and the hints of the commands are made from this table.
 
 /// Tells whether the same call may succeed later without a change by the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Retry {
+pub enum Retry {
     /// Yes: `retryable` is true, and `retry_after_s` is the pause.
     Yes,
     /// No, before the cause is removed.
@@ -17,7 +13,8 @@ pub(crate) enum Retry {
 }
 
 impl Retry {
-    fn as_str(self) -> &'static str {
+    /// As pages and the description of the API have it.
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Yes => "yes",
             Self::No => "no",
@@ -28,14 +25,19 @@ impl Retry {
 
 /// One code.
 #[derive(Debug)]
-pub(crate) struct CodeExplanation {
+pub struct CodeExplanation {
     /// The chapter of the page.
-    area: &'static str,
-    code: &'static str,
-    retry: Retry,
-    meaning: &'static str,
-    cause: &'static str,
-    remedy: &'static str,
+    pub area: &'static str,
+    /// The stable word for programs.
+    pub code: &'static str,
+    /// Rule for a client that repeats the call.
+    pub retry: Retry,
+    /// The problem, in one sentence.
+    pub meaning: &'static str,
+    /// Usual causes, in whole sentences.
+    pub cause: &'static str,
+    /// Actions of the caller or the operator, in whole sentences.
+    pub remedy: &'static str,
 }
 
 macro_rules! explained {
@@ -52,7 +54,7 @@ macro_rules! explained {
 }
 
 /// All codes, in the order of the page.
-const EXPLAINED: &[CodeExplanation] = explained! {
+pub const ERROR_CODES: &[CodeExplanation] = explained! {
 "Requests":
 bad_request No "A member, parameter or header of the request is invalid."
     "`field` names it, and `detail` the expected value. Unknown members are refused, too."
@@ -355,13 +357,13 @@ provider_unreachable No "The identity provider cannot be reached."
 };
 
 /// The row of a code; `None`: of no code that operations are described with.
-pub(crate) fn explained(code: &str) -> Option<&'static CodeExplanation> {
-    EXPLAINED.iter().find(|row| row.code == code)
+pub fn explain_code(code: &str) -> Option<&'static CodeExplanation> {
+    ERROR_CODES.iter().find(|row| row.code == code)
 }
 
 impl CodeExplanation {
     /// Checks whether a problem with this code may be retryable, or not.
-    pub(crate) fn may_be(&self, retryable: bool) -> bool {
+    pub const fn may_be(&self, retryable: bool) -> bool {
         match self.retry {
             Retry::Yes => retryable,
             Retry::No => !retryable,
@@ -370,39 +372,13 @@ impl CodeExplanation {
     }
 }
 
-/// All codes as `x-error-codes` of the document, in the order of the page.
-pub(super) fn document() -> Value {
-    let rows = EXPLAINED.iter().map(|row| {
-        json!({
-            "code": row.code,
-            "area": row.area,
-            "statuses": codes::statuses(row.code),
-            "retry": row.retry.as_str(),
-            "meaning": row.meaning,
-            "cause": row.cause,
-            "remedy": row.remedy,
-        })
-    });
-    rows.collect()
-}
-
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use super::*;
 
     #[test]
-    fn each_code_is_explained_once() {
-        let rows: Vec<&str> = EXPLAINED.iter().map(|row| row.code).collect();
-        let unique: BTreeSet<&str> = rows.iter().copied().collect();
-        assert_eq!(rows.len(), unique.len(), "a code has two rows");
-        assert_eq!(unique, codes::all());
-    }
-
-    #[test]
     fn each_text_is_whole_sentences() {
-        for row in EXPLAINED {
+        for row in ERROR_CODES {
             for text in [row.meaning, row.cause, row.remedy] {
                 assert!(text.ends_with('.'), "{}: {text}", row.code);
             }
