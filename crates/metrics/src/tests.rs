@@ -54,7 +54,12 @@ fn every_name_is_written_once_and_follows_the_conventions() {
             "{}",
             metric.name
         );
-        let is_time = ["process_start_time_seconds", "himalia_lease_seconds"].contains(&&*metric.name);
+        let is_time = [
+            "process_start_time_seconds",
+            "himalia_lease_seconds",
+            "himalia_periodic_last_success_seconds",
+        ];
+        let is_time = is_time.contains(&&*metric.name);
         assert_eq!(
             metric.name.ends_with("_seconds"),
             metric.kind == Kind::Histogram || is_time,

@@ -236,7 +236,7 @@ mod tests {
     #[test]
     fn what_cannot_become_a_function_is_named() {
         for (cells, inputs, outputs, wanted_reason) in [
-            (&[][..], &[][..], &[][..], "cells: are none"),
+            (&[][..], &[][..], &[][..], "cells: must have at least one cell"),
             (
                 &["x = 1", "%pip install a"],
                 &[],
@@ -250,12 +250,17 @@ mod tests {
                 &[],
                 "inputs: a is assigned in more than one line of code 1",
             ),
-            (&["a = 1"], &["a b"], &[], "inputs: a b is no name of a variable"),
+            (
+                &["a = 1"],
+                &["a b"],
+                &[],
+                "inputs: a b is not a name of a variable",
+            ),
             (
                 &["a = 1"],
                 &[],
                 &["class"],
-                "outputs: class is no name of a variable",
+                "outputs: class is not a name of a variable",
             ),
         ] {
             let wrong = draft(&wanted(cells, inputs, outputs)).unwrap_err().to_string();

@@ -180,7 +180,7 @@ mod tests {
         assert_eq!(found(Some("<1.10")).unwrap(), "1.2.0");
         assert_eq!(found(Some("2.0.0-rc.1")).unwrap(), "2.0.0-rc.1");
         assert!(found(Some("3")).unwrap_err().contains("there are: 1.0.0"));
-        assert!(found(Some("one")).unwrap_err().contains("no range"));
+        assert!(found(Some("one")).unwrap_err().contains("or a range"));
         assert!(wanted_version(None, &[]).is_err());
     }
 }

@@ -63,7 +63,7 @@ def test_a_backup_of_a_running_gateway_is_a_gateway_again(gateway, tmp_path):
     assert done.returncode == 1 and "himalia.db is not as it was" in done.stderr, done.stderr
     bad.write_bytes(file.read_bytes()[:-4096])
     done = himalia("restore", bad, "--data-dir", target)
-    assert done.returncode == 1 and "no complete backup" in done.stderr, done.stderr
+    assert done.returncode == 1 and "not a complete backup" in done.stderr, done.stderr
     assert list(target.parent.iterdir()) == []
     done = himalia("restore", file, "--data-dir", data)
     assert done.returncode == 1 and "is not empty" in done.stderr

@@ -268,7 +268,7 @@ fn wrong_lines_of_tables_are_named() {
         ("[templates.x]\nmemory = 0", 2, "memory: is less than 1MiB"),
         ("[templates.x]\ncpu = 0", 2, "cpu: is not between"),
         ("[templates.x]\nfiles = \"forever\"", 2, "files: "),
-        ("[docker]\nhost = \"tcp://h:1\"", 2, "host: is no address"),
+        ("[docker]\nhost = \"tcp://h:1\"", 2, "host: must be an address"),
         ("[docker.runtimes]\nrunc = \"strong\"", 2, "runc: "),
         ("isolation = \"strong\"", 1, "isolation: must be one of auto"),
         ("host_uids = \"0-9\"", 1, "host_uids: must be a range"),
