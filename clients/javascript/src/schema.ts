@@ -11,7 +11,7 @@ export interface AccessToken {
   /** Null: it does not expire. */
   expires: string | null;
   id: string;
-  /** Tenant, or `operator`. */
+  /** The tenant of its owner, or `operator`. */
   owner: string;
   scope: Scope;
 }
@@ -78,7 +78,7 @@ export interface ArtifactReference {
 export interface Branch {
   /** The copy of its parent's files. */
   copied_bytes: number;
-  /** What the branch may have lost. */
+  /** Parts that the branch may have lost. */
   hazards: Hazard[];
   /** Duration of each step. */
   ms: { [name: string]: number };
@@ -147,17 +147,17 @@ export interface CreatedPromptWebhook {
   created: string;
   id: string;
   name: string;
-  /** Its tenant, or `operator`. */
+  /** The tenant of its owner, or `operator`. */
   owner: string;
   /** With which prompts are signed. It is shown once. */
   secret: string;
-  /** Where prompts are posted: scheme, host and port. The rest of the URL can be a secret, and is not shown. */
+  /** The target of prompts: scheme, host and port. The rest of the URL can be a secret, and is not shown. */
   url: string;
 }
 
 /** A new schedule. */
 export interface CreatedSchedule {
-  /** Where the result of each run is posted: scheme, host and port. The rest of the URL can be a secret, and is not shown. */
+  /** The target of results: scheme, host and port. The rest of the URL can be a secret, and is not shown. */
   callback: string | null;
   /** With which results are signed that are posted to `callback`. It is shown once. */
   callback_secret: string | null;
@@ -170,14 +170,14 @@ export interface CreatedSchedule {
   inputs: { [name: string]: unknown };
   /** The latest run. */
   last_run: ListedRun | null;
-  missed: Missed;
+  missed: MissedPolicy;
   name: string;
   /** When it is due next; null: it is not. */
   next: string | null;
   overlap: Overlap;
-  /** Its tenant, or `operator`. */
+  /** The tenant of its owner, or `operator`. */
   owner: string;
-  /** Why the gateway has switched it off. */
+  /** The reason why the gateway has switched it off. */
   stopped: string | null;
   target: RunTarget;
   template: string | null;
@@ -196,16 +196,16 @@ export interface CreatedToken {
   /** Null: it does not expire. */
   expires: string | null;
   id: string;
-  /** Its tenant, or `operator`. */
+  /** The tenant of its owner, or `operator`. */
   owner: string;
   scope: Scope;
-  /** What clients send. It is shown once and stored as a hash. */
+  /** The text that clients send. It is shown once and stored as a hash. */
   token: string;
 }
 
 /** A new webhook. */
 export interface CreatedWebhook {
-  /** Where the result of each run is posted: scheme, host and port. The rest of the URL can be a secret, and is not shown. */
+  /** The target of results: scheme, host and port. The rest of the URL can be a secret, and is not shown. */
   callback: string | null;
   /** With which results are signed that are posted to `callback`. It is shown once. */
   callback_secret: string | null;
@@ -218,9 +218,9 @@ export interface CreatedWebhook {
   /** The latest run. */
   last_run: ListedRun | null;
   name: string;
-  /** Its tenant, or `operator`. */
+  /** The tenant of its owner, or `operator`. */
   owner: string;
-  /** Where messages are sent: a path of the gateway's address. */
+  /** The target of messages: a path of the gateway's address. */
   path: string;
   /** With which senders sign. It is shown once. */
   secret: string;
@@ -231,48 +231,51 @@ export interface CreatedWebhook {
 
 /** A credential, without its secret. */
 export interface Credential {
-  /** Of `aws_sigv4`: the id of the key. */
+  /** For `aws_sigv4`: id of the access key. */
   access_key?: string | null | undefined;
-  /** Of `oauth2`: the page where a person consents, if the authorization server publishes nothing. */
+  /** For `oauth2`: authorization page, if the authorization server has no metadata. */
   authorization_url?: string | null | undefined;
   /** The host behind the internal name, one of `hosts`. Default: the first one that is no pattern. */
   base_url?: string | null | undefined;
-  /** Of `oauth2`: the id of this gateway with the authorization server. Without one, `authorization_code` registers the gateway there. */
+  /** For `oauth2`: client id of this gateway. If it is missing, `authorization_code` registers the gateway as a client. */
   client_id?: string | null | undefined;
-  /** Of `oauth2`: `client_credentials`, `authorization_code` or `refresh_token`. */
+  /** For `oauth2`: `client_credentials`, `authorization_code` or `refresh_token`. */
   grant?: string | null | undefined;
-  /** Of `header`: its name. */
+  /** For `header`: name of the header. */
   header?: string | null | undefined;
   /** Hosts that it is sent to: `api.example.org`, `*.example.org`, `api.example.org:8443`, or `http://…` for plain text. */
   hosts: string[];
-  /** Of `oauth2`: the authorization server, whose addresses are read from what it publishes. */
+  /** For `oauth2`: issuer of the tokens. The endpoints are read from its metadata. */
   issuer?: string | null | undefined;
   /** `header`, `query`, `bearer`, `basic`, `aws_sigv4` or `oauth2`. */
   kind: string;
   name: string;
-  /** Its tenant, or `operator`. */
+  /** The tenant of its owner, or `operator`. */
   owner: string;
-  /** Of `query`: the name of the parameter. */
+  /** For `query`: name of the parameter. */
   parameter?: string | null | undefined;
-  /** Of `header`: what precedes the value. */
+  /** For `header`: text before the secret. */
   prefix?: string | null | undefined;
-  /** Of `aws_sigv4`. Default: that of the request's own signature. */
+  /** For `aws_sigv4`: region. Default: the region of the original signature. */
   region?: string | null | undefined;
-  /** Of `oauth2`: the URL of what the tokens are for, such as an MCP server. Without `issuer`, it says which authorization server to use, for `authorization_code` without `client_secret` alone. */
+  /**
+   * For `oauth2`: URL of the resource, for example an MCP server. Without `issuer`, the metadata of the resource names the authorization
+   * server. This works only for `authorization_code` without `client_secret`.
+   */
   resource?: string | null | undefined;
-  /** Of `oauth2`: the scopes that are asked for, with spaces between. */
+  /** For `oauth2`: scopes, separated by spaces. */
   scope?: string | null | undefined;
-  /** Of `aws_sigv4`. Default: that of the request's own signature. */
+  /** For `aws_sigv4`: service. Default: the service of the original signature. */
   service?: string | null | undefined;
   /** When it was set last; null: it is in the configuration. */
   set: string | null;
-  /** Who set it last; null: it is in the configuration. */
+  /** The caller that set it last; null: it is in the configuration. */
   set_by: string | null;
-  /** Of `oauth2`: where tokens are given, if the authorization server publishes nothing. */
+  /** For `oauth2`: token endpoint, if the authorization server has no metadata. */
   token_url?: string | null | undefined;
-  /** Of `oauth2`: what is known of its tokens. */
+  /** For `oauth2`: the state of its tokens. */
   tokens: CredentialTokens | null;
-  /** Of `basic`: the user. */
+  /** For `basic`: user name. */
   user?: string | null | undefined;
 }
 
@@ -283,15 +286,15 @@ export interface CredentialPage {
   next: string | null;
 }
 
-/** State of the tokens of a credential. None of them is shown. */
+/** The state of the tokens of a credential. No token is shown. */
 export interface CredentialTokens {
   /** Until when the access token is good. Another one is got before. */
   expires: string | null;
   /** When that was. */
   granted: string | null;
-  /** Who granted it last. */
+  /** The caller that granted it last. */
   granted_by: string | null;
-  /** Why it is not `ready`, and what to do. */
+  /** The reason why it is not `ready`, and the remedy. */
   problem: string | null;
   /** The scopes that the authorization server gave, if it said so. */
   scope: string | null;
@@ -322,14 +325,14 @@ export interface Delivery {
   /** The run that it tells of, `run_…`. */
   run: string;
   state: DeliveryState;
-  /** Where to: scheme, host and port. The rest of the URL can be a secret, and is not shown. */
+  /** The target: scheme, host and port. The rest of the URL can be a secret, and is not shown. */
   url: string;
 }
 
 /** An attempt of a delivery. */
 export interface DeliveryAttempt {
   at: string;
-  /** Why there was none. */
+  /** The reason why there was none. */
   error: string | null;
   /** The status of the response. */
   status: number | null;
@@ -455,7 +458,7 @@ export interface Execution {
   /** Progress of the execution. */
   status: ExecutionStatus;
   /** The execution that ignores interrupts: this one, or the one that it waits for. */
-  stuck?: Stuck | null | undefined;
+  stuck?: StuckExecution | null | undefined;
   /** Printed text, as a terminal shows it: head and tail within the budget. */
   text: string;
   /** Size of the text, if a part of it is left out. */
@@ -523,7 +526,7 @@ export type ExecutionEvent = ({
   reason: StopReason;
 } | {
   event: "detached";
-} | Stuck & {
+} | StuckExecution & {
   event: "stuck";
 } | {
   event: "gap";
@@ -551,7 +554,7 @@ export interface ExecutionKernel {
   /** Counts processes. Another number than that of the execution before: the variables are gone. */
   incarnation: number;
   /** The process before, and the reason of its end. Only in the first execution in a new process. */
-  replaced: Replaced | null;
+  replaced: ReplacedExecution | null;
 }
 
 /** A page of the list. */
@@ -626,7 +629,7 @@ export interface ExecutionResult {
   /** Progress of the execution. */
   status: ExecutionStatus;
   /** The execution that ignores interrupts: this one, or the one that it waits for. */
-  stuck?: Stuck | null | undefined;
+  stuck?: StuckExecution | null | undefined;
   /** Printed text, as a terminal shows it: head and tail within the budget. */
   text: string;
   /** Size of the text, if a part of it is left out. */
@@ -798,7 +801,7 @@ export interface Grant {
   url: string;
 }
 
-/** What the authorization server has sent with the browser. */
+/** The answer of the authorization server, from the browser. */
 export interface GrantAnswer {
   /** Good once, for tokens. */
   code?: string | null | undefined;
@@ -818,7 +821,7 @@ export interface Hazard {
   detail: string;
   /** `native-thread`, `process-pool`, `cuda` … */
   kind: string;
-  /** Its name. */
+  /** For example the name of a thread, a library or a pool. */
   name: string;
   severity: Severity;
 }
@@ -985,7 +988,7 @@ export interface ListedRun {
   /** The address of the content of that version, if it is known. */
   digest: string | null;
   ended: string | null;
-  /** Why the run failed, did not begin, or waits. */
+  /** The reason why the run failed, did not begin, or waits. */
   error: RunError | null;
   /** The execution that a run of a skill is. */
   execution: string | null;
@@ -1060,7 +1063,7 @@ export interface ListedSession {
   template: string;
   /** Tools that it may use: servers, and patterns of their tools. */
   tools: string[];
-  /** Its place in a tree, if code of another session has started it, or null. */
+  /** The place in a tree, if code of another session has started it, or null. */
   tree: SessionTree | null;
   /** Set if its process runs and does not respond; null if it responds, or is only busy. */
   unresponsive: Unresponsive | null;
@@ -1075,7 +1078,7 @@ export interface ListedSkill {
   name: string;
   /** When it was published. */
   published: string;
-  /** Who published it. */
+  /** The caller that published it. */
   published_by: string;
   /** The latest version. */
   version: string;
@@ -1091,7 +1094,7 @@ export interface ListedWorkflow {
   name: string;
   /** When it was published. */
   published: string;
-  /** Who published it. */
+  /** The caller that published it. */
   published_by: string;
   /** The latest version. */
   version: string;
@@ -1105,14 +1108,14 @@ export interface LogRecord {
   at: string;
   /** Sizes of its binary buffers. */
   buffer_bytes?: number[] | undefined;
-  /** Its binary buffers in base64, with `buffers=base64`. */
+  /** The binary buffers in base64, with `buffers=base64`. */
   buffers?: string[] | undefined;
   /** `shell`, `control`, `stdin` or `iopub`. */
   channel?: string | null | undefined;
   content?: unknown | undefined;
   /** Content of a record that is not a message. */
   detail?: unknown | undefined;
-  /** What it is: also the name of the server-sent event. */
+  /** The kind of record, which is also the name of the server-sent event. */
   event: LogRecordKind;
   /** The native execution that it belongs to. */
   execution_id?: ExecutionId | null | undefined;
@@ -1122,7 +1125,7 @@ export interface LogRecord {
   incarnation: number;
   metadata?: unknown | undefined;
   parent_header?: unknown | undefined;
-  /** Its number, without gaps; for a gap record the last missing number. */
+  /** The number of the record, without gaps; for a gap record the last missing number. */
   seq: number;
   /** Set if the message cannot be parsed. */
   unreadable?: boolean | undefined;
@@ -1154,7 +1157,7 @@ export interface LostVariables {
  * - `skip`: Missed due times are skipped.
  * - `run_once`: The latest one is made up for, if it is not more than a week ago.
  */
-export type Missed = "skip" | "run_once";
+export type MissedPolicy = "skip" | "run_once";
 
 /** The spelling of a rule. */
 export type NetworkRule = string | FullNetworkRule;
@@ -1183,7 +1186,7 @@ export interface NewCall {
   approval?: string | null | undefined;
   /** Names the prompt that asks for its approval: the same key is the same prompt. */
   approval_key?: string | null | undefined;
-  /** Its arguments. */
+  /** The arguments of the tool. */
   arguments?: { [name: string]: unknown } | undefined;
   /** Seconds that it may take, if that is less than its server permits. */
   timeout_s?: number | null | undefined;
@@ -1193,48 +1196,51 @@ export interface NewCall {
 
 /** The requested credential. Which members are needed follows from `kind`. */
 export interface NewCredential {
-  /** Of `aws_sigv4`: the id of the key. */
+  /** For `aws_sigv4`: the id of the key. */
   access_key?: string | null | undefined;
-  /** Of `oauth2`: the page where a person consents, if the authorization server publishes nothing. */
+  /** For `oauth2`: the page where a person consents, if the authorization server publishes no metadata. */
   authorization_url?: string | null | undefined;
   /** The host behind `http://NAME.credential.internal/`, one of `hosts`. Default: the first one that is no pattern. */
   base_url?: string | null | undefined;
-  /** Of `oauth2`: the id of this gateway with the authorization server. Without one, `authorization_code` registers the gateway there. */
+  /** For `oauth2`: the id of this gateway with the authorization server. Without one, `authorization_code` registers the gateway there. */
   client_id?: string | null | undefined;
-  /** Of `oauth2`: the secret of the client. */
+  /** For `oauth2`: the secret of the client. */
   client_secret?: string | null | undefined;
-  /** Of `oauth2`: how tokens are got: `client_credentials`, `authorization_code` (a person grants it) or `refresh_token`. */
+  /** For `oauth2`: the way to get tokens: `client_credentials`, `authorization_code` (a person grants it) or `refresh_token`. */
   grant?: string | null | undefined;
-  /** Of `header`: its name. */
+  /** For `header`: the name of the header. */
   header?: string | null | undefined;
   /**
    * The only hosts that it is sent to: `api.example.org`, `*.example.org` for the names below it, `api.example.org:8443`, or
    * `http://api.example.org` for plain text.
    */
   hosts: string[];
-  /** Of `oauth2`: the authorization server, whose addresses are read from what it publishes. */
+  /** For `oauth2`: the authorization server, whose addresses are read from its metadata. */
   issuer?: string | null | undefined;
   /** `header`, `query`, `bearer`, `basic`, `aws_sigv4` or `oauth2`. */
   kind: string;
-  /** Of `query`: the name of the parameter. */
+  /** For `query`: the name of the parameter. */
   parameter?: string | null | undefined;
-  /** Of `header`: what precedes the value. */
+  /** For `header`: the text before the value. */
   prefix?: string | null | undefined;
-  /** Of `aws_sigv4`. Default: that of the request's own signature. */
+  /** For `aws_sigv4`. Default: that of the request's own signature. */
   region?: string | null | undefined;
-  /** Of `oauth2`: the URL of what the tokens are for, such as an MCP server. Without `issuer`, it says which authorization server to use. */
+  /**
+   * For `oauth2`: the URL of the resource that the tokens are for, such as an MCP server. Without `issuer`, it names the authorization
+   * server.
+   */
   resource?: string | null | undefined;
-  /** Of `oauth2`: the scopes that are asked for, with spaces between. */
+  /** For `oauth2`: the requested scopes, separated by spaces. */
   scope?: string | null | undefined;
-  /** Of `aws_sigv4`. Default: that of the request's own signature. */
+  /** For `aws_sigv4`. Default: that of the request's own signature. */
   service?: string | null | undefined;
-  /** Of `aws_sigv4`: the token of a session. */
+  /** For `aws_sigv4`: the token of a session. */
   session_token?: string | null | undefined;
   /** A tenant of the configuration. Default: that of the caller. Only the operator may name another one. */
   tenant?: string | null | undefined;
-  /** Of `oauth2`: where tokens are given, if the authorization server publishes nothing. */
+  /** For `oauth2`: the token endpoint, if the authorization server publishes no metadata. */
   token_url?: string | null | undefined;
-  /** Of `basic`: the user. */
+  /** For `basic`: the user. */
   user?: string | null | undefined;
   /**
    * The secret: token, value of the header or the parameter, password or secret key. Of `oauth2` with grant `refresh_token`: the refresh
@@ -1247,7 +1253,7 @@ export interface NewCredential {
 export interface NewDraft {
   /** Numbers of entries of the session's history (`seq`), in the order in which they run. */
   cells: number[];
-  /** What it does. */
+  /** The purpose of the skill. */
   description: string;
   /** Variables that the code assigns and that become arguments. */
   inputs?: string[] | undefined;
@@ -1261,7 +1267,7 @@ export interface NewDraft {
 
 /** Code to run. */
 export interface NewExecution {
-  /** Whether the code may ask for input; default false. */
+  /** If true, the code may ask for input; default false. */
   allow_stdin?: boolean | null | undefined;
   /** Respond immediately with JSON, whatever `Accept` says; default false. */
   background?: boolean | null | undefined;
@@ -1287,11 +1293,11 @@ export interface NewExecution {
   language?: string | null | undefined;
   /** Refuse it if this many consecutive executions of the session have failed, whatever their code. */
   max_failures?: number | null | undefined;
-  /** What the caller wants to find with the execution again; at most 4,096 bytes as JSON. */
+  /** Data of the caller that is returned with the execution; at most 4,096 bytes as JSON. */
   metadata?: { [name: string]: unknown } | null | undefined;
   /** Only with `timeout_s`; default `interrupt`. */
   on_timeout?: "interrupt" | "detach" | "restart" | "kill" | null | undefined;
-  /** Whether the kernel counts it and stores it in its history; default true. */
+  /** If true, the kernel counts it and stores it in its history; default true. */
   store_history?: boolean | null | undefined;
   /** Characters of text in the result; default 8,000. */
   text_chars?: number | null | undefined;
@@ -1307,7 +1313,7 @@ export interface NewExecution {
   wait_s?: number | null | undefined;
 }
 
-/** Where a person grants, and where the browser comes back to. */
+/** The page where a person grants access, and the address that the browser returns to. */
 export interface NewGrant {
   /** `https://…/viewer/grant` of this gateway, or an address of the person's own machine, such as `http://127.0.0.1:41000/`. It has no query. */
   redirect_uri: string;
@@ -1317,7 +1323,7 @@ export interface NewGrant {
 
 /** An additional kernel; every member is optional. */
 export interface NewKernel {
-  /** Its first directory, relative to that of the session or absolute; default: that of the session. */
+  /** The first directory, relative to that of the session or absolute; default: that of the session. */
   cwd?: string | null | undefined;
   /** Environment variables of its processes. Those of the session are not included. */
   env?: { [name: string]: string } | null | undefined;
@@ -1327,7 +1333,7 @@ export interface NewKernel {
   secrets?: { [name: string]: string } | null | undefined;
 }
 
-/** What a person is to be asked. */
+/** A question for a person. */
 export interface NewPrompt {
   /** A kernel of the session; default: the first one. */
   kernel?: string | null | undefined;
@@ -1335,7 +1341,7 @@ export interface NewPrompt {
   key?: string | null | undefined;
   /** The answers of which one is to be chosen; default: none, and the answer is a text. */
   options?: string[] | undefined;
-  /** What the person reads. */
+  /** The text that the person reads. */
   text: string;
   /** Seconds that it may stay open; default: a day. */
   timeout_s?: number | null | undefined;
@@ -1345,25 +1351,25 @@ export interface NewPrompt {
 export interface NewPromptWebhook {
   /** 1 to 64 lower-case letters, digits and hyphens; one of the tenant. */
   name: string;
-  /** Where prompts are posted. */
+  /** The URL that prompts are posted to. */
   url: string;
 }
 
 /** A schedule to create. */
 export interface NewSchedule {
-  /** Where the result of each run is posted. */
+  /** The URL that the result of each run is posted to. */
   callback?: string | null | undefined;
   /** When it is due: minute, hour, day of the month, month and weekday, with a second before them if need be. */
   cron: string;
-  /** Whether it starts runs; default true. */
+  /** If true, it starts runs; default true. */
   enabled?: boolean | null | undefined;
   /** The inputs of each run, which fit the schema of the target. */
   inputs?: { [name: string]: unknown } | undefined;
-  /** What becomes of due times that no gateway saw within a minute; default `run_once`. */
+  /** The handling of due times that no gateway saw within a minute; default `run_once`. */
   missed?: "skip" | "run_once" | undefined;
   /** 1 to 64 lower-case letters, digits and hyphens; one of the tenant. */
   name: string;
-  /** What becomes of a due time while an earlier run is in progress; default `skip`. */
+  /** The handling of a due time while an earlier run is in progress; default `skip`. */
   overlap?: "skip" | "allow" | undefined;
   /** A skill or a workflow. */
   target: {
@@ -1386,7 +1392,7 @@ export interface NewSchedule {
 export interface NewScheduleRun {
   /** The same key again is the same run, as long as that is listed: 422 if that was another request. */
   idempotency_key?: string | null | undefined;
-  /** What becomes of it while an earlier run is in progress: `skip` is 409. Default: as the schedule has it for due times. */
+  /** The handling of this run while an earlier one is in progress: `skip` is 409. Default: as the schedule has it for due times. */
   overlap?: "skip" | "allow" | null | undefined;
 }
 
@@ -1502,28 +1508,28 @@ export interface NewSessionWithNoId {
 
 /** A skill to publish. */
 export interface NewSkill {
-  /** Its files by their relative paths. */
+  /** The files by their relative paths. */
   files: { [name: string]: {
-    /** What is not UTF-8. */
+    /** Content that is not UTF-8. */
     base64?: string | null | undefined;
     /** UTF-8. */
     text?: string | null | undefined;
   } };
-  /** What it says of itself. Default: what the files say: `skill.json`, or the front matter of `SKILL.md`. */
+  /** The manifest. Default: that of the files: `skill.json`, or the front matter of `SKILL.md`. */
   manifest?: {
-    /** What it does and when to use it, for people and models; at most 1,024 characters. */
+    /** Purpose and use, for people and models; at most 1,024 characters. */
     description: string;
     /** The digest of the environment that it needs: of the lock file or the image. It does not run in another one. */
     environment?: string | null | undefined;
     /** JSON Schema of the inputs, an object: the arguments of `main`. Code has one. */
     inputs?: unknown | undefined;
-    /** What it is. */
+    /** Kind of the skill. */
     kind: "instructions" | "code";
     /** Models that a run may ask, by their names. It has those of them that template and caller have too. */
     models?: string[] | undefined;
     /** 1 to 64 lower-case letters, digits and hyphens; it begins with a letter and does not end with a hyphen. */
     name: string;
-    /** What it needs of the network. A run reaches what is both here and in the template. */
+    /** Hosts that the skill needs. A run reaches hosts that are both here and in the template. */
     network?: (string | {
       /** `example.org`, `*.example.org` for the names below it, or `*` for every name. */
       host: string;
@@ -1544,7 +1550,7 @@ export interface NewSkill {
       error?: string | null | undefined;
       /** The inputs. */
       inputs?: { [name: string]: unknown } | undefined;
-      /** What it shows. */
+      /** Title of the test case. */
       name: string;
       /** The outputs that it has then. Without them, any that fit the schema. */
       outputs?: unknown | undefined;
@@ -1560,7 +1566,7 @@ export interface NewSkill {
 
 /** A run of a skill to start. */
 export interface NewSkillRun {
-  /** Where its result is posted. */
+  /** The URL that its result is posted to. */
   callback?: string | null | undefined;
   /** The arguments of `main`, which fit the schema. */
   inputs?: { [name: string]: unknown } | undefined;
@@ -1578,7 +1584,7 @@ export interface NewSkillRun {
 export interface NewToken {
   /** Name of the caller that its holder is, as executions and the audit log show it. */
   caller: string;
-  /** What it is for. */
+  /** The purpose of the token. */
   description?: string | null | undefined;
   /** Seconds until it expires. Default: it expires together with the token that creates it, or never. */
   expires_in_s?: number | null | undefined;
@@ -1590,9 +1596,9 @@ export interface NewToken {
 
 /** A webhook to create. */
 export interface NewWebhook {
-  /** Where the result of each run is posted. */
+  /** The URL that the result of each run is posted to. */
   callback?: string | null | undefined;
-  /** Whether it starts runs; default true. */
+  /** If true, it starts runs; default true. */
   enabled?: boolean | null | undefined;
   /** Inputs that each run has, whatever the message says. */
   inputs?: { [name: string]: unknown } | undefined;
@@ -1615,38 +1621,41 @@ export interface NewWebhook {
 
 /** A workflow to publish. */
 export interface NewWorkflow {
-  /** What it says of itself. */
+  /** The definition of the workflow. */
   definition: {
-    /** What it does and when to use it, for people and models; at most 1,024 characters. */
+    /** Purpose and use, for people and models; at most 1,024 characters. */
     description: string;
     /** JSON Schema of the inputs of a run, an object. */
     inputs: unknown;
     /** 1 to 64 lower-case letters, digits and hyphens; it begins with a letter and does not end with a hyphen. */
     name: string;
-    /** What a run returns, by name. */
+    /** Outputs of a run, by name. */
     outputs?: { [name: string]: {
       from: string;
     } | {
       value: unknown;
     } } | undefined;
-    /** Its steps, at most 100. A step begins when all that it is wired to, or comes after, has succeeded; others run side by side. */
+    /**
+     * Steps, at most 100. A step begins when all steps to which it is wired, or after which it comes, have succeeded; other steps run in
+     * parallel.
+     */
     steps: ({
       /** Ids of steps that it comes after without a wire. */
       after?: string[] | undefined;
-      /** What a person is asked, in place of a skill. Its outputs are `answer`, one of the options, and `by`, who gave it. */
+      /** Question to a person, instead of a skill. The outputs are `answer`, one of the options, and `by`, the person. */
       approval?: {
         /** The answers that can be chosen, 2 to 16. */
         options?: string[] | undefined;
         /** The answers with which the run continues; any other ends it. Default: the first option. */
         proceed?: string[] | undefined;
-        /** What the person reads; at most 4,000 characters. */
+        /** Text for the person; at most 4,000 characters. */
         text: string;
         /** Seconds to wait for an answer, at most 30 days. Default: 7 days. */
         timeout_s?: number | undefined;
       } | null | undefined;
       /** 1 to 64 lower-case letters, digits, hyphens and `_`; one of the workflow. */
       id: string;
-      /** What the skill gets, or what the person is shown, by name. */
+      /** Inputs of the skill, or values that the person sees, by name. */
       inputs?: { [name: string]: {
         from: string;
       } | {
@@ -1660,12 +1669,12 @@ export interface NewWorkflow {
         } | {
           value: unknown;
         };
-        /** How many run at a time. */
+        /** Number of items that run at the same time. */
         parallel?: number | undefined;
       } | null | undefined;
       /** Tries again after a failure. Without it a failure ends the run. */
       retries?: {
-        /** How many attempts follow the first one. */
+        /** Number of attempts after the first one. */
         limit: number;
         /** Seconds before the first of them. Before each other one it is twice as long as before the last, at most an hour. */
         wait_s?: number | undefined;
@@ -1674,7 +1683,7 @@ export interface NewWorkflow {
       skill?: {
         /** The address of its content. */
         digest?: string | null | undefined;
-        /** Its name. */
+        /** Name of the skill. */
         name: string;
         /**
          * A version, or a range of versions of which the latest is taken when the workflow is published: `1.2.0`, `^1.2`, `>=1, <3`. Default:
@@ -1694,11 +1703,11 @@ export interface NewWorkflow {
 
 /** A run of a workflow to start. */
 export interface NewWorkflowRun {
-  /** Where its result is posted. */
+  /** The URL that its result is posted to. */
   callback?: string | null | undefined;
   /** The same key again is the same run: 422 if that was another start. */
   idempotency_key?: string | null | undefined;
-  /** What fits the schema of the workflow. */
+  /** The inputs, which fit the schema of the workflow. */
   inputs?: { [name: string]: unknown } | undefined;
   /** Default: the latest one. */
   version?: string | null | undefined;
@@ -1706,7 +1715,7 @@ export interface NewWorkflowRun {
   wait_s?: number | null | undefined;
 }
 
-/** Resource use of one caller, now and today. */
+/** The usage of one caller, now and today. */
 export interface OfCaller {
   buffered_bytes: number;
   caller: string;
@@ -1829,7 +1838,7 @@ export interface Output {
   /** Head of a frame or series, from kernels that send it: `{shape, columns, columns_total, index, rows}`, or a reference to it. */
   table?: TableOrArtifact | null | undefined;
   /** Size of a text that is shown in part. */
-  truncated?: Truncated | null | undefined;
+  truncated?: TruncatedText | null | undefined;
 }
 
 /** A representation of an output: text or JSON as the kernel made it, or where the content is. */
@@ -1954,7 +1963,7 @@ export interface Problem {
    * whose server named them.
    */
   retry_after_s?: number | null | undefined;
-  /** Whether the same call may succeed later. */
+  /** True if the same call may succeed later. */
   retryable: boolean;
   /** The HTTP status with which the server of a tool refused the call: 300 to 599. */
   server_status?: number | null | undefined;
@@ -2037,9 +2046,9 @@ export interface PromptWebhook {
   created: string;
   id: string;
   name: string;
-  /** Its tenant, or `operator`. */
+  /** The tenant of its owner, or `operator`. */
   owner: string;
-  /** Where prompts are posted: scheme, host and port. The rest of the URL can be a secret, and is not shown. */
+  /** The target of prompts: scheme, host and port. The rest of the URL can be a secret, and is not shown. */
   url: string;
 }
 
@@ -2082,11 +2091,11 @@ export interface Provenance {
 /** A quota that is exhausted. */
 export interface Quota {
   limit: number;
-  /** Its key in the configuration: `cpu_seconds_per_day`, `sandbox_memory`. */
+  /** The key in the configuration: `cpu_seconds_per_day`, `sandbox_memory`. */
   name: string;
   /** When it will be possible again. Null: when less is used. */
   resets: string | null;
-  /** Of both numbers: `seconds`, `bytes`, `characters`. */
+  /** The unit of both numbers: `seconds`, `bytes`, `characters`. */
   unit: string;
   used: number;
 }
@@ -2098,7 +2107,7 @@ export interface QuotaLoss {
 }
 
 /** The previous kernel process. */
-export interface Replaced {
+export interface ReplacedExecution {
   /** Reason of its end, if that is known. */
   cause: string | null;
   /** Number of the process. Variables of executions in it are gone. */
@@ -2111,7 +2120,7 @@ export interface Replaced {
 
 /** A revoked token. */
 export interface RevokedToken {
-  /** How many workflow runs were cancelled because the token had started them. */
+  /** The number of workflow runs that were cancelled because the token had started them. */
   stopped: number;
   /** The ids of these runs. */
   stopped_runs: string[];
@@ -2128,13 +2137,13 @@ export interface Run {
   /** The address of the content of that version, if it is known. */
   digest: string | null;
   ended: string | null;
-  /** Why the run failed, did not begin, or waits. */
+  /** The reason why the run failed, did not begin, or waits. */
   error: RunError | null;
   /** The execution that a run of a skill is. */
   execution: string | null;
   /** `run_` and 32 hexadecimal digits. */
   id: string;
-  /** What a workflow was started with. Null for a skill. */
+  /** The inputs of a workflow. Null for a skill. */
   inputs: unknown;
   kind: RunKind;
   /** Due times before this one that were missed, at most 1,000. Null if no schedule has started the run. */
@@ -2142,7 +2151,7 @@ export interface Run {
   /** The name of the skill or workflow. */
   name: string;
   origin: RunOrigin;
-  /** What the run returned. Null until then. Once the log of a skill that a schedule or a webhook has started is gone, up to 16 KiB. */
+  /** The returned outputs. Null until then. Once the log of a skill that a schedule or a webhook has started is gone, up to 16 KiB. */
   outputs: unknown;
   /** The execution of a skill, with its text and its error. */
   result: ExecutionResult | null;
@@ -2156,7 +2165,7 @@ export interface Run {
   steps: WorkflowRunStep[];
   /** The version that runs. Null until the run begins. */
   version: string | null;
-  /** What is wrong with the outputs of a skill. */
+  /** The violations of the schema by the outputs of a skill. */
   violations: SchemaViolation[];
 }
 
@@ -2181,7 +2190,7 @@ export interface RunEvent {
   /** The address of the content of that version, if it is known. */
   digest: string | null;
   ended: string | null;
-  /** Why the run failed, did not begin, or waits. */
+  /** The reason why the run failed, did not begin, or waits. */
   error: RunError | null;
   /** `run`. */
   event: string;
@@ -2201,7 +2210,7 @@ export interface RunEvent {
   /** The principal whose rights the run has. */
   started_by: string;
   status: RunStatus;
-  /** How far each step of a workflow is, by its id. */
+  /** The state of each step of a workflow, by its id. */
   steps: { [name: string]: StepStatus };
   /** The version that runs. Null until the run begins. */
   version: string | null;
@@ -2293,13 +2302,13 @@ export interface SandboxUsage {
   model_input_tokens: number;
   /** Tokens that models have written. */
   model_output_tokens: number;
-  /** What that costs by the prices of the configuration, in its currency unit. */
+  /** The costs of the calls by the prices of the configuration, in its currency unit. */
   model_spend: number;
   /** Connections to the network that have ended or were refused, of the session's kernel and its sandbox. */
   network_connections: number;
-  /** Their bytes from hosts. */
+  /** Bytes of these connections from hosts. */
   network_received_bytes: number;
-  /** Their bytes to hosts. */
+  /** Bytes of these connections to hosts. */
   network_sent_bytes: number;
   processes: number;
   /** Characters that tools of MCP have returned about it. */
@@ -2316,7 +2325,7 @@ export interface SandboxUsage {
 
 /** A schedule. */
 export interface Schedule {
-  /** Where the result of each run is posted: scheme, host and port. The rest of the URL can be a secret, and is not shown. */
+  /** The target of results: scheme, host and port. The rest of the URL can be a secret, and is not shown. */
   callback: string | null;
   /** As whom runs are started. */
   caller: string;
@@ -2327,14 +2336,14 @@ export interface Schedule {
   inputs: { [name: string]: unknown };
   /** The latest run. */
   last_run: ListedRun | null;
-  missed: Missed;
+  missed: MissedPolicy;
   name: string;
   /** When it is due next; null: it is not. */
   next: string | null;
   overlap: Overlap;
-  /** Its tenant, or `operator`. */
+  /** The tenant of its owner, or `operator`. */
   owner: string;
-  /** Why the gateway has switched it off. */
+  /** The reason why the gateway has switched it off. */
   stopped: string | null;
   target: RunTarget;
   template: string | null;
@@ -2342,7 +2351,7 @@ export interface Schedule {
   timeout_s: number | null;
 }
 
-/** What is to change. Members that are left out stay. */
+/** The changes. Members that are left out stay. */
 export interface ScheduleChange {
   cron?: string | null | undefined;
   enabled?: boolean | null | undefined;
@@ -2371,18 +2380,18 @@ export interface SchedulePage {
   schedules: Schedule[];
 }
 
-/** A violation of the schema in a part of the outputs. */
+/** A violation of the schema by a part of the outputs. */
 export interface SchemaViolation {
-  /** Where, as a JSON Pointer. Empty: the outputs as a whole. */
+  /** The place, as a JSON Pointer. Empty: the outputs as a whole. */
   path: string;
   /** The keyword of the schema. */
   rule: string;
-  /** What is expected. */
+  /** The expected value. */
   text: string;
 }
 
 /**
- * What a token is good for. A scope includes those before it.
+ * Permission of a token. A scope includes those before it.
  * - `read`: See what there is, and change nothing.
  * - `execute`: Run code, and start, change and end sessions.
  * - `admin`: Manage access tokens; for the operator, also what all tenants share.
@@ -2437,7 +2446,7 @@ export interface Session {
   template: string;
   /** Tools that it may use: servers, and patterns of their tools. */
   tools: string[];
-  /** Its place in a tree, if code of another session has started it, or null. */
+  /** The place in a tree, if code of another session has started it, or null. */
   tree: SessionTree | null;
   /** Set if its process runs and does not respond; null if it responds, or is only busy. */
   unresponsive: Unresponsive | null;
@@ -2451,7 +2460,7 @@ export interface SessionChange {
   labels?: { [name: string]: string | null } | null | undefined;
   /** Seconds from now when it is ended; null: the value of the template. */
   lifetime_s?: number | null | undefined;
-  /** What it may reach from now on, a part of what it may reach: `none`, or rules. Other connections are cut. */
+  /** The network from now on, a part of the present one: `none`, or rules. Other connections are cut. */
   network?: string | {
     /** Part of what the template allows. */
     allow: (string | {
@@ -2502,7 +2511,7 @@ export type SessionExecutionEvent = ({
   reason: StopReason;
 } | {
   event: "detached";
-} | Stuck & {
+} | StuckExecution & {
   event: "stuck";
 } | {
   event: "gap";
@@ -2530,7 +2539,7 @@ export interface SessionKernel {
   connections: number;
   created: string;
   cwd: string;
-  /** Whether it is the first kernel of the session, which ends with it and has its id. */
+  /** True for the first kernel of the session, which ends with it and has its id. */
   first: boolean;
   /** Routes of the Jupyter API accept it too. */
   id: KernelId;
@@ -2606,20 +2615,20 @@ export type Severity = "refuse" | "warn";
 export interface Skill {
   /** The address of its content: `sha256:` and 64 hexadecimal digits. */
   digest: string;
-  /** Its files by their relative paths. */
+  /** The files by their relative paths. */
   files: { [name: string]: SkillFile };
   manifest: SkillManifest;
   name: string;
   /** When it was published; null: it is a draft. */
   published: string | null;
-  /** Who published it; null: it is a draft. */
+  /** The caller that published it; null: it is a draft. */
   published_by: string | null;
   version: string;
 }
 
 /** The content of a file: one of the two. */
 export interface SkillFile {
-  /** What is not UTF-8. */
+  /** Content that is not UTF-8. */
   base64?: string | null | undefined;
   /** UTF-8. */
   text?: string | null | undefined;
@@ -2705,13 +2714,13 @@ export interface StartedBody {
   /** The address of the content of that version, if it is known. */
   digest: string | null;
   ended: string | null;
-  /** Why the run failed, did not begin, or waits. */
+  /** The reason why the run failed, did not begin, or waits. */
   error: RunError | null;
   /** The execution that a run of a skill is. */
   execution: string | null;
   /** `run_` and 32 hexadecimal digits. */
   id: string;
-  /** What a workflow was started with. Null for a skill. */
+  /** The inputs of a workflow. Null for a skill. */
   inputs: unknown;
   kind: RunKind;
   /** Due times before this one that were missed, at most 1,000. Null if no schedule has started the run. */
@@ -2719,7 +2728,7 @@ export interface StartedBody {
   /** The name of the skill or workflow. */
   name: string;
   origin: RunOrigin;
-  /** What the run returned. Null until then. Once the log of a skill that a schedule or a webhook has started is gone, up to 16 KiB. */
+  /** The returned outputs. Null until then. Once the log of a skill that a schedule or a webhook has started is gone, up to 16 KiB. */
   outputs: unknown;
   /** The execution of a skill, with its text and its error. */
   result: ExecutionResult | null;
@@ -2733,7 +2742,7 @@ export interface StartedBody {
   steps: WorkflowRunStep[];
   /** The version that runs. Null until the run begins. */
   version: string | null;
-  /** What is wrong with the outputs of a skill. */
+  /** The violations of the schema by the outputs of a skill. */
   violations: SchemaViolation[];
 }
 
@@ -2744,11 +2753,11 @@ export interface StepAnswer {
 }
 
 /**
- * How far a step or an attempt of it is.
- * - `pending`: What it needs has not succeeded yet.
+ * The state of a step or an attempt.
+ * - `pending`: A step that it needs has not succeeded yet.
  * - `skipped`: It did not begin before the run ended.
  * - `delayed`: It is tried again later.
- * - `running`: Its skill runs.
+ * - `running`: The skill runs.
  * - `waiting`: A person is asked.
  * - `succeeded`: It has ended well.
  * - `failed`: It has failed.
@@ -2763,14 +2772,14 @@ export type StepStatus = "pending" | "skipped" | "delayed" | "running" | "waitin
  */
 export type StopReason = "interrupt" | "timeout";
 
-/** Whether an interrupt was sent. */
+/** The result of an interrupt. */
 export interface Stopping {
   /** False if the execution has already ended. */
   stopping: boolean;
 }
 
 /** An execution that ignores interrupts. */
-export interface Stuck {
+export interface StuckExecution {
   /** Id of the execution. */
   execution: ExecutionId;
   /** Command that stops it. */
@@ -2809,9 +2818,9 @@ export interface Template {
   idle_timeout_s: number | null;
   /** The image of its sandboxes, if it names one. */
   image: string | null;
-  /** Other images that the caller may ask for. */
+  /** More images that the caller may request. */
   images: string[];
-  /** Whether it is a kernelspec that the configuration has no template for. */
+  /** True for a kernelspec that the configuration has no template for. */
   implicit: boolean;
   /** The minimum level of isolation. A session may ask for more. */
   isolation: Isolation;
@@ -2824,14 +2833,14 @@ export interface Template {
   limits: LimitValues;
   /** The maximum that a session may ask for. Null: no maximum. */
   max_limits: LimitValues;
-  /** What is mounted into its sandboxes beside their own files. */
+  /** Directories that are mounted into its sandboxes, in addition to their own files. */
   mounts: TemplateMount[];
   name: string;
   /** `none`, `allow` (a list of what may be reached), or the name of an open network. */
   network: string;
-  /** Other networks that the caller may ask for. `none` is always possible. */
+  /** More networks that the caller may request. `none` is always possible. */
   networks: string[];
-  /** Whether kernels are kept ready, so that a start takes milliseconds. */
+  /** True if kernels are kept ready, so that a start takes milliseconds. */
   pooled: boolean;
   /** Modules that are imported before a session starts, in sandboxes that start from a zygote. */
   preload: string[];
@@ -2846,9 +2855,9 @@ export interface Template {
 /** A directory that the operator shares with sandboxes. */
 export interface TemplateMount {
   name: string;
-  /** Where it is in a sandbox. */
+  /** The path in a sandbox. */
   path: string;
-  /** Whether the tenant or the caller who starts a session has a part of its own. */
+  /** True if each tenant or caller has a part of its own. */
   personal: boolean;
   writable: boolean;
 }
@@ -2885,14 +2894,14 @@ export interface TokenPage {
 export interface ToolApproval {
   /** When it was approved. */
   approved: string;
-  /** Who approved it. */
+  /** The caller that approved it. */
   approved_by: string;
-  /** Who starts the sessions. */
+  /** The caller that starts the sessions. */
   caller: string;
   id: string;
   /** The tenant of the sessions, or `operator`. */
   owner: string;
-  /** Their template. */
+  /** The template of the sessions. */
   template: string;
   /** The tool: `server.tool`. */
   tool: string;
@@ -2963,7 +2972,7 @@ export interface ToolReply {
 }
 
 /** Size of a text, and of its shown part. */
-export interface Truncated {
+export interface TruncatedText {
   /** UTF-8 bytes of it that are shown. */
   bytes_shown: number;
   /** UTF-8 bytes of the whole. */
@@ -2986,7 +2995,7 @@ export interface Unresponsive {
   since: string;
 }
 
-/** Resource use of a tenant or of the operator. */
+/** The usage of a tenant, or of the operator. */
 export interface Usage {
   /** Large responses in memory. */
   buffered_bytes: Used;
@@ -2996,17 +3005,17 @@ export interface Usage {
   /** Processor time of sandboxes today, milliseconds, of all replicas. */
   cpu_ms: Used;
   disk_bytes: Disk;
-  /** How long they ran. */
+  /** The duration of the executions. */
   execution_ms: number;
   /** Native executions that have ended today, of all replicas. */
   executions: number;
   /** Kernels, of all replicas. */
   kernels: Used;
-  /** Of these, tokens that they have read. */
+  /** Tokens that the models have read. */
   model_input_tokens: number;
-  /** Of these, tokens that they have written. */
+  /** Tokens that the models have written. */
   model_output_tokens: number;
-  /** What that cost. */
+  /** The costs of the calls. */
   model_spend: UsedSpend;
   /** Tokens that models have read and written for code today, of all replicas. */
   model_tokens: Used;
@@ -3014,9 +3023,9 @@ export interface Usage {
   network_bytes: Used;
   /** Connections of sandboxes to the network now. */
   network_connections: Used;
-  /** Of these, bytes from hosts. */
+  /** Bytes of these connections from hosts. */
   network_received_bytes: number;
-  /** Of these, bytes to hosts. */
+  /** Bytes of these connections to hosts. */
   network_sent_bytes: number;
   /** The tenant, or `operator`. */
   owner: string;
@@ -3036,14 +3045,14 @@ export interface Usage {
   tool_calls: Used;
 }
 
-/** How much is used, and how much may be. */
+/** An amount that is used, and its limit. */
 export interface Used {
   /** Null: no limit of its own. */
   limit: number | null;
   used: number;
 }
 
-/** How much money is used, and how much may be, in the currency unit of the configuration. */
+/** An amount of money that is used, and its limit, in the currency unit of the configuration. */
 export interface UsedSpend {
   /** Null: no limit. */
   limit: number | null;
@@ -3108,7 +3117,7 @@ export interface VariablePart {
   incarnation: number;
   /** `table`, `array`, `items`, `text` or `object`. */
   kind?: string | null | undefined;
-  /** Its rows; absent for an `object`. */
+  /** The rows; absent for an `object`. */
   page?: VariableRows | null | undefined;
   /** As in the list. */
   variable: VariableInfo;
@@ -3138,7 +3147,7 @@ export interface VariableRows {
 
 /** A webhook. */
 export interface Webhook {
-  /** Where the result of each run is posted: scheme, host and port. The rest of the URL can be a secret, and is not shown. */
+  /** The target of results: scheme, host and port. The rest of the URL can be a secret, and is not shown. */
   callback: string | null;
   /** As whom runs are started. */
   caller: string;
@@ -3149,16 +3158,16 @@ export interface Webhook {
   /** The latest run. */
   last_run: ListedRun | null;
   name: string;
-  /** Its tenant, or `operator`. */
+  /** The tenant of its owner, or `operator`. */
   owner: string;
-  /** Where messages are sent: a path of the gateway's address. */
+  /** The target of messages: a path of the gateway's address. */
   path: string;
   target: RunTarget;
   template: string | null;
   timeout_s: number | null;
 }
 
-/** What is to change. Members that are left out stay. */
+/** The changes. Members that are left out stay. */
 export interface WebhookChange {
   enabled?: boolean | null | undefined;
   inputs?: { [name: string]: unknown } | null | undefined;
@@ -3192,7 +3201,7 @@ export interface Workflow {
   name: string;
   /** When it was published. */
   published: string;
-  /** Who published it. */
+  /** The caller that published it. */
   published_by: string;
   version: string;
 }
@@ -3211,9 +3220,9 @@ export interface WorkflowApproval {
 
 /** An attempt of a step. */
 export interface WorkflowAttempt {
-  /** What a person has answered. */
+  /** The answer of a person. */
   answer: string | null;
-  /** Who has answered. */
+  /** The caller that has answered. */
   answered_by: string | null;
   /** 1 is the first. */
   attempt: number;
@@ -3243,7 +3252,10 @@ export interface WorkflowDefinition {
   name: string;
   /** Outputs of a run, by name. */
   outputs?: { [name: string]: WorkflowValue } | undefined;
-  /** Steps, at most 100. A step begins when all steps to which it is wired, or after which it comes, have succeeded; other steps run in parallel. */
+  /**
+   * Steps, at most 100. A step begins when all steps to which it is wired, or after which it comes, have succeeded; other steps run in
+   * parallel.
+   */
   steps: WorkflowStep[];
   /** A semantic version: `1.2.0`. */
   version: string;
@@ -3274,25 +3286,25 @@ export interface WorkflowRetries {
 
 /** A step of a run. */
 export interface WorkflowRunStep {
-  /** What a person is asked, in place of a skill. */
+  /** The question for a person, in place of a skill. */
   approval: WorkflowApproval | null;
   /** All attempts; of a step with a list they are with the step alone. */
   attempts: WorkflowAttempt[];
   id: string;
-  /** What it got. Null before it begins, and of a step with a list, whose items have it. */
+  /** The inputs. Null before it begins, and for a step with a list, whose items have them. */
   inputs: unknown;
-  /** How many items its list has, once that is known; null for a step without one. */
+  /** The number of items of its list, once that is known; null for a step without one. */
   items: number | null;
   /** Ids of the steps that it comes after. */
   needs: string[];
-  /** Whether inputs or outputs have more than 16 KiB and are left out: the step alone has them. */
+  /** True if inputs or outputs have more than 16 KiB and are left out: only the step itself has them. */
   omitted: boolean;
-  /** What it returned. Null until then. */
+  /** The returned outputs. Null until then. */
   outputs: unknown;
   /** The skill that it runs. */
   skill: WorkflowSkill | null;
   status: StepStatus;
-  /** Of how many of them, or of one, the skill has returned. */
+  /** The number of items, or 1 for a step without a list, whose skill has returned. */
   succeeded: number;
 }
 
@@ -3715,7 +3727,7 @@ export interface Operations {
         step: string;
       };
       query?: {
-        /** Of a step with a list, the item whose inputs and outputs are shown; default 0. */
+        /** For a step with a list, the item whose inputs and outputs are shown; default 0. */
         item?: number | undefined;
       };
     };

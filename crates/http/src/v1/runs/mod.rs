@@ -111,7 +111,7 @@ impl From<Violation> for SchemaViolation {
     }
 }
 
-/// A run with what it got and returned.
+/// A run with its inputs and outputs.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Run {
     #[serde(flatten)]
