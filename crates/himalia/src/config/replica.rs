@@ -243,9 +243,14 @@ mod tests {
                 Some("mysql://u:canary@db/x"),
                 Some("a"),
                 5,
-                "store: is no address",
+                "store: must be an address",
             ),
-            (Some(URL), Some("a b"), 5, "replica: \"a b\" is no name"),
+            (
+                Some(URL),
+                Some("a b"),
+                5,
+                "replica: the replica name \"a b\" must have",
+            ),
             (Some(URL), Some("a"), 2, "lease: is not between"),
             (Some(URL), Some("a"), 301, "lease: is not between"),
         ] {
