@@ -85,9 +85,7 @@ fn next(class: Class, stage: Stage) -> Next {
         }
         (Class::Broken, Sent | Executing) => Next::Fail { again: true },
         (Class::Gone | Class::Removed, Sent | Executing) => Next::Unknown,
-        (Class::Removed, Start | Session) | (Class::Taken, _) | (Class::Wrong, _) => {
-            Next::Fail { again: false }
-        }
+        (Class::Removed, Start | Session) | (Class::Taken | Class::Wrong, _) => Next::Fail { again: false },
     }
 }
 
@@ -118,12 +116,12 @@ impl Attempt {
         Self { stage, restarts }
     }
 
-    pub(crate) fn stage(&self) -> Stage {
+    pub(crate) fn stage(self) -> Stage {
         self.stage
     }
 
     /// Sessions that it has lost.
-    pub(crate) fn restarts(&self) -> u32 {
+    pub(crate) fn restarts(self) -> u32 {
         self.restarts
     }
 
