@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     fn jitter_keeps_at_least_half() {
-        let pause = Duration::from_secs(60);
+        let pause = Duration::from_mins(1);
         let parts = [-1.0, 0.0, 0.5, 1.0, 2.0].map(|chance| jittered(pause, chance).as_secs());
         assert_eq!(parts, [30, 30, 45, 60, 60]);
     }

@@ -185,8 +185,8 @@ fn meaning(arg: &Arg) -> (String, String) {
         .get_default_values()
         .iter()
         .filter(|_| arg.get_action().takes_values());
-    let given = given.map(|value| format!("`{}`", value.to_string_lossy()));
-    (text, given.last().unwrap_or(default))
+    let mut given = given.map(|value| format!("`{}`", value.to_string_lossy()));
+    (text, given.next_back().unwrap_or(default))
 }
 
 /// A text of the help in a cell of a table.

@@ -66,7 +66,7 @@ async fn listed(runs: &Runs) -> Vec<RunInfo> {
 }
 
 async fn latest(runs: &Runs) -> RunInfo {
-    listed(&runs).await.remove(0)
+    listed(runs).await.remove(0)
 }
 
 /// Asks for a run of the schedule.
