@@ -175,4 +175,4 @@ def test_what_does_not_belong_together_is_refused(replicas, tmp_path):
     replicas[1].process.send_signal(signal.SIGTERM)
     assert replicas[1].process.wait(30) == 0
     assert "belongs to replica r1" in refused(replicas[2], replicas[1].directory / "data", replicas.url)
-    assert "store: is no address" in refused(replicas[1], tmp_path / "new", "mysql://u:canary@h/d", code=2)
+    assert "store: must be an address" in refused(replicas[1], tmp_path / "new", "mysql://u:canary@h/d", code=2)

@@ -117,7 +117,8 @@ waiting AS (
 )
 INSERT INTO himalia.workflow_steps AS held (run, owner, turn, step, item, attempt, status, outputs, error, session,
     execution, answer, answered_by, due_micros, begun_micros, ended_micros, prompt)
-SELECT mine.id, mine.owner, waiting.steps + row_number() OVER () - 1, new.value ->> 'step', ",
+SELECT mine.id, mine.owner, waiting.steps + count(*) FILTER (WHERE new.value ->> 'status' = 'waiting')
+    OVER (ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW EXCLUDE CURRENT ROW), new.value ->> 'step', ",
     number!("item"),
     ", ",
     number!("attempt"),

@@ -796,9 +796,9 @@ pub(crate) async fn steps_that_wait_are_listed_in_pages_fairly_by_owner<P: Fixtu
     write(
         "r1",
         vec![
+            workflow_step("x", 0, "running"),
             asking_step("B", 10),
             asking_step("a", 10),
-            workflow_step("x", 0, "running"),
         ],
     )
     .await;
