@@ -213,12 +213,12 @@ const ARROWS: &[(&str, &[&str])] = &[
             "himalia-workflows",
         ],
     ),
-    ("himalia-relay", &[]),
+    ("himalia-relay", &["himalia-tls"]),
     (
         "himalia-cluster",
         &["himalia-engine", "himalia-relay", "himalia-wire"],
     ),
-    ("himalia-oidc", &["himalia-oauth"]),
+    ("himalia-oidc", &["himalia-oauth", "himalia-tls"]),
     (
         "himalia-http",
         &[
@@ -238,6 +238,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "himalia",
         &[
+            "himalia-tls",
             "himalia-azure",
             "himalia-cli",
             "himalia-e2b",
