@@ -19,6 +19,8 @@ VARYING = (
     (r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?(\.\d+)?(Z|\+\d\d:\d\d)?", "TIME"),
     (r"\b\d+(\.\d+)? ?(ms|s|m|h|d)\b", "SPAN"),
     (r"\b\d+(\.\d+)? ?(bytes|kB|MB|GB|[KMGT]iB)\b", "SIZE"),
+    # It is written when that takes more than five seconds.
+    (r"^Matplotlib is building the font cache; this may take a moment\.\n", ""),
     (r"[ \t]+$", ""),
     (r"(?<=\S)[ \t]{2,}", "  "),
 )
