@@ -108,7 +108,7 @@ tools-demo: quick ## three services, four skills that call their tools, a workfl
 .PHONY: test
 test: ensure-test style test-rust ## everything that CI runs
 	# These wait more than they compute: three at a time, the longest first. Each prints when it has ended.
-	$(MAKE) --no-print-directory -j3 --output-sync=target test-sandbox test-docker test-python lint-beside test-web test-viewer test-js
+	$(MAKE) --no-print-directory -j3 --output-sync=target test-sandbox test-docker lint-beside test-python test-web test-viewer test-js
 	@echo "all suites passed"
 
 # What takes long of `lint`, in the time in which the suites wait. Their programs come first: one build at a time has Cargo's lock.
