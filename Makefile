@@ -114,7 +114,7 @@ test: ensure-test style test-rust ## everything that CI runs
 # What takes long of `lint`, in the time in which the suites wait. Their programs come first: one build at a time has Cargo's lock.
 .PHONY: lint-beside
 lint-beside: test-programs
-	nice -n 19 $(MAKE) --no-print-directory lint
+	nice -n 19 $(MAKE) --no-print-directory policy
 
 # The programs in TEST_PROGRAMS. `test-rust` builds with the same command, without the viewer.
 .PHONY: test-programs
@@ -139,8 +139,9 @@ style: check-rust ## format, words, counts that may only fall, generated files; 
 	clients/javascript/generate.py --check
 	tests/rest/pages.py
 
-.PHONY: lint
-lint: style machete $(TOOLS)/bin/cargo-deny ## `style`, clippy, dependency policy; the fuzz targets compile (nothing is linked)
+.PHONY: lint policy
+lint: style policy ## `style`, clippy, dependency policy; the fuzz targets compile (nothing is linked)
+policy: machete $(TOOLS)/bin/cargo-deny
 	cargo clippy --locked --workspace --all-targets -- -D warnings
 	# The other end of the cargo features.
 	cargo clippy --locked --workspace --no-default-features -- -D warnings

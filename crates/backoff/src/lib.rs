@@ -12,7 +12,7 @@ pub struct Backoff {
 
 impl Backoff {
     /// Begins with the pause `first`; no pause is longer than `longest`.
-    pub fn new(first: Duration, longest: Duration) -> Self {
+    pub const fn new(first: Duration, longest: Duration) -> Self {
         Self {
             first,
             longest,

@@ -1,6 +1,6 @@
 //! The cost of each command: the shares of its owner that one call takes. No command works for a caller without one.
 //!
-//! The list of commands ([`COMMANDS`](crate::COMMANDS)) does not compile without it. `tests/suite/costs.rs` calls the commands with
+//! The list of commands ([`COMMANDS`](crate::COMMANDS)) does not compile without it. `crates/runs/tests/suite/costs.rs` calls the commands with
 //! [`Cost::Turn`] and [`Cost::Disk`] and checks that they take them, and lists the commands that take neither a turn, disk, a stream, a start
 //! nor the queue of a kernel, with the reasons. The skill of `publish_skill` is read and checked before the command, in a turn
 //! ([`Engine::answer_in_turn`](crate::Engine::answer_in_turn)).

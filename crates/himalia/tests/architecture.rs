@@ -41,7 +41,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     (
         "himalia-store",
-        &["himalia-lease", "himalia-metrics", "himalia-proc"],
+        &["himalia-lease", "himalia-metrics", "himalia-proc", "himalia-tls"],
     ),
     (
         "himalia-shared-log",
@@ -197,6 +197,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "himalia-runs",
         &[
+            "himalia-backoff",
             "himalia-model",
             "himalia-budget",
             "himalia-engine",

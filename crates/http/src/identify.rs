@@ -29,10 +29,7 @@ pub(crate) async fn identify(State(app): State<App>, mut request: Request, next:
         traced.set("himalia.request.id", id.as_str().to_owned());
     }
     let mut response = next.run(request).instrument(id.span()).await;
-    let route = response
-        .extensions_mut()
-        .remove::<RouteLabel>()
-        .map(|RouteLabel(path)| path);
+    let route = RouteLabel::take(&mut response);
     if let Some(traced) = &mut traced {
         traced::answered(traced, method, route, response.status().as_u16());
         traced::name(response.headers_mut(), traced.context());

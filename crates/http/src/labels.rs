@@ -1,10 +1,18 @@
 //! Labels of a request in metrics and spans: each has few values, whatever clients send.
 
 use axum::http::Method;
+use axum::response::Response;
 
 /// Path of the route that a request matched, with the names of its parameters. In the extensions of the response, for the outer layers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RouteLabel(pub(crate) &'static str);
+
+impl RouteLabel {
+    /// Takes the path out of a response.
+    pub(crate) fn take(response: &mut Response) -> Option<&'static str> {
+        response.extensions_mut().remove().map(|Self(path)| path)
+    }
+}
 
 /// The label of a method.
 pub(crate) fn method(method: &Method) -> &'static str {

@@ -125,7 +125,7 @@ impl Attempt {
         self.restarts
     }
 
-    /// It got as far as this.
+    /// The attempt reached this stage.
     pub(crate) fn reached(&mut self, stage: Stage) {
         self.stage = self.stage.max(stage);
     }

@@ -3,7 +3,6 @@
 mod definitions;
 mod driver;
 mod drivers;
-mod pauses;
 mod prompts;
 mod records;
 mod rights;

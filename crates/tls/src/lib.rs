@@ -31,6 +31,14 @@ pub fn machine_certificates() -> Vec<CertificateDer<'static>> {
 pub fn client(authorities: impl IntoIterator<Item = CertificateDer<'static>>) -> Result<ClientConfig, Error> {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(authorities);
+    client_of(roots)
+}
+
+/// The same with authorities that the caller has checked.
+///
+/// # Errors
+/// The provider does not support a version of TLS.
+pub fn client_of(roots: RootCertStore) -> Result<ClientConfig, Error> {
     Ok(ClientConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()?
         .with_root_certificates(roots)

@@ -1,18 +1,16 @@
 //! The request to an owner for the channels of its kernel.
 
-use std::convert::Infallible;
-
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::http::{Method, Request, StatusCode};
 use axum::response::Response;
-use futures_util::stream;
 use himalia_engine::{KernelId, Principal, ResourceRef};
 use himalia_relay::{HEADER, SendError};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
 use tower::ServiceExt as _;
 
+use super::stream::outgoing;
 use crate::cluster::{Cluster, RETRY_PAUSE, principal_text};
 use crate::directory::Location;
 use crate::error::RelayError;
@@ -136,14 +134,4 @@ impl AttachRequest {
         }
         request
     }
-}
-
-/// A body that is written piece by piece.
-fn outgoing() -> (mpsc::Sender<Bytes>, Body) {
-    let (sender, receiver) = mpsc::channel(1);
-    let pieces = stream::unfold(receiver, async |mut pieces: mpsc::Receiver<Bytes>| {
-        let piece = pieces.recv().await?;
-        Some((Ok::<_, Infallible>(piece), pieces))
-    });
-    (sender, Body::from_stream(pieces))
 }

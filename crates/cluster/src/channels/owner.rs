@@ -1,12 +1,10 @@
 //! At the owner: a kernel's feed and queue, for the client of another replica.
 
 use std::collections::VecDeque;
-use std::convert::Infallible;
 use std::pin::{Pin, pin};
 
 use axum::body::{Body, Bytes};
 use bytes::BytesMut;
-use futures_util::stream;
 use himalia_engine::{Attachment, EngineError, Feed, FeedClosed, Requests};
 use himalia_wire::v1::{self, Frame};
 use himalia_wire::{Channel, Limits, build};
@@ -15,7 +13,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::LAST_TIME;
-use super::stream::{BrokenStream, StreamDecoder, StreamItem, next_item};
+use super::stream::{BrokenStream, StreamDecoder, StreamItem, next_item, outgoing};
 
 /// Shell messages that wait while the kernel's lane is full: as for a client of this replica.
 const BACKLOG_MESSAGES: usize = 256;
@@ -34,7 +32,7 @@ pub fn serve_channels(
     shutdown: CancellationToken,
 ) -> (Body, impl Future<Output = ()> + Send + 'static) {
     let Attachment { requests, feed } = attachment;
-    let (pieces, written) = mpsc::channel(1);
+    let (pieces, response) = outgoing();
     let (notes, noted) = mpsc::channel(NOTES);
     let (acknowledged, positions) = watch::channel(0);
     let receive = Receive {
@@ -53,11 +51,7 @@ pub fn serve_channels(
         kernel_session: String::new(),
         shutdown,
     };
-    let body = stream::unfold(written, async |mut pieces: mpsc::Receiver<Bytes>| {
-        let piece = pieces.recv().await?;
-        Some((Ok::<_, Infallible>(piece), pieces))
-    });
-    (Body::from_stream(body), run(receive, transmit))
+    (response, run(receive, transmit))
 }
 
 /// Until the peer has ended its stream. Its last acknowledgement counts before the feed is let go, which is what a newer

@@ -4,11 +4,15 @@
 //! 0  kind   1  u32 length of what follows   5  payload
 //! ```
 
+use std::convert::Infallible;
+
 use axum::body::Body;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
+use futures_util::stream;
 use himalia_engine::FeedClosed;
 use himalia_wire::Limits;
 use http_body_util::BodyExt as _;
+use tokio::sync::mpsc;
 
 /// Bytes of kind and length.
 const HEAD: usize = 5;
@@ -40,6 +44,16 @@ pub(super) enum StreamItem {
     KernelSession(Bytes),
     /// The feed has ended, for this reason.
     Closed(FeedClosed),
+}
+
+/// A body that is written piece by piece.
+pub(super) fn outgoing() -> (mpsc::Sender<Bytes>, Body) {
+    let (sender, receiver) = mpsc::channel(1);
+    let pieces = stream::unfold(receiver, async |mut pieces: mpsc::Receiver<Bytes>| {
+        let piece = pieces.recv().await?;
+        Some((Ok::<_, Infallible>(piece), pieces))
+    });
+    (sender, Body::from_stream(pieces))
 }
 
 /// The rest of the stream cannot be read.

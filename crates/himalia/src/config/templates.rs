@@ -218,9 +218,11 @@ impl Source<'_> {
             let reason = format!("{image:?} is neither [{}] image nor in its images", docker.table);
             return self.bad("image", reason);
         }
-        let granted = |names: &Option<Vec<String>>| names.clone().unwrap_or_default();
         docker
-            .check_grants(&granted(&all.networks), &granted(&all.images))
+            .check_grants(
+                all.networks.as_deref().unwrap_or_default(),
+                all.images.as_deref().unwrap_or_default(),
+            )
             .map_err(|(field, reason)| self.error(field, reason))
     }
 

@@ -19,6 +19,7 @@ use super::token::hash;
 use super::tokens::ShownCredential;
 use crate::app::App;
 use crate::error::ApiError;
+use crate::labels::RouteLabel;
 use crate::listen::Peer;
 use crate::request_id::RequestId;
 use crate::route::{Access, Route};
@@ -30,8 +31,13 @@ use crate::ws::Handshake;
 /// and requests without the token (401), unless the route is public. Unknown paths need the token as well.
 pub(crate) async fn authenticate(State(app): State<App>, mut request: Request, next: Next) -> Response {
     let path = request.extensions().get::<MatchedPath>().cloned();
-    let label = path.as_ref().and_then(routes::label);
-    let route = path.and_then(|path| routes::matched(request.method(), &path));
+    let route = path
+        .as_ref()
+        .and_then(|path| routes::matched(request.method(), path));
+    let label = match route {
+        Some(route) => Some(RouteLabel(route.path)),
+        None => path.as_ref().and_then(routes::label),
+    };
     if let Some(route) = route {
         request.extensions_mut().insert(route);
     }

@@ -86,10 +86,7 @@ async fn respond(app: App, inside: Router, mut request: Request) -> Response {
             not_an_owner(false).into_response()
         };
     }
-    let route = response
-        .extensions_mut()
-        .remove::<RouteLabel>()
-        .map(|RouteLabel(path)| path);
+    let route = RouteLabel::take(&mut response);
     if let Some(span) = &mut span {
         traced::answered(span, method, route, response.status().as_u16());
     }

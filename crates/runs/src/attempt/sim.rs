@@ -46,11 +46,11 @@ enum Execution {
     Settled,
 }
 
-/// What survives a process.
+/// State that survives the end of a process.
 #[derive(Debug, Default)]
 struct World {
     session: Session,
-    /// How often code ran, in all sessions.
+    /// Number of times that code ran, in all sessions.
     ran: u32,
     /// The row: whether the code may have been sent, and sessions that were lost.
     sent: bool,

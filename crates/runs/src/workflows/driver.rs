@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use himalia_backoff::Backoff;
 use himalia_journal::may_block;
 use himalia_model::{EngineError, Principal};
 use himalia_session::Room;
@@ -15,7 +16,6 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 
 use super::drivers::Driver;
-use super::pauses::Pauses;
 use super::rights::{GATEWAY, token_ended};
 use super::runs::LOOK;
 use super::starter::Starter;
@@ -32,7 +32,7 @@ const FORGET: Duration = Duration::from_mins(10);
 /// The time for which a run is kept after its end.
 const KEPT: Duration = Duration::from_hours(30 * 24);
 /// Pauses after errors of the store.
-const PAUSES: Pauses = Pauses::new(Duration::from_millis(500), Duration::from_secs(30));
+const PAUSES: Backoff = Backoff::new(Duration::from_millis(500), Duration::from_secs(30));
 
 /// A report of the task of an attempt.
 #[derive(Debug)]
@@ -155,7 +155,7 @@ impl Commands {
                 Err(Stop::Over) => return,
                 Err(Stop::Store(error)) => {
                     tracing::warn!(run = id, %error, "the run of a workflow cannot continue now");
-                    sleep(pauses.take()).await;
+                    sleep(pauses.pause()).await;
                 }
             }
         }
@@ -168,7 +168,7 @@ impl Commands {
         wake: &Notify,
         attempts: &mut Attempts,
         reported: &mut mpsc::Receiver<Report>,
-        pauses: &mut Pauses,
+        pauses: &mut Backoff,
     ) -> Result<(), Stop> {
         let record = self.services.store().workflow_run(id.to_owned()).await?;
         let record = record

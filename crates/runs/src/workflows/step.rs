@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use himalia_backoff::Backoff;
 use himalia_executions::{ExecutionId, WaitUntil};
 use himalia_model::{EngineError, KernelId, Principal, SessionId};
 use himalia_skills::address;
@@ -15,14 +16,13 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
 
 use super::driver::Report;
-use super::pauses::Pauses;
 use super::runs::LOOK;
 use crate::Commands;
 use crate::attempt::{Attempt, Next, Stage};
 use crate::skills::{RunSkill, STEP_MEMBER, SkillRun, SkillRunStatus, SkillStep};
 
 /// Pauses between two tries.
-const PAUSES: Pauses = Pauses::new(Duration::from_millis(500), Duration::from_secs(15));
+const PAUSES: Backoff = Backoff::new(Duration::from_millis(500), Duration::from_secs(15));
 /// The client of the execution.
 const CLIENT: &str = "workflow";
 
@@ -116,7 +116,7 @@ impl Commands {
             }
             let (stage, restarts) = (step.attempt.stage(), step.attempt.restarts());
             tracing::debug!(run = step.run, step = step.place.step, ?stage, restarts, %error, "a step waits");
-            sleep(pauses.take()).await;
+            sleep(pauses.pause()).await;
         };
         let _ = reports.send(Report::Finished(step.place, outcome)).await;
     }

@@ -94,21 +94,19 @@ impl Hunt {
         killed: &mut HashSet<ProcessId>,
     ) -> Result<(), Survivors> {
         loop {
-            let found = self.find(&Process::all().unwrap_or_default());
-            let targets = found.iter().filter(|id| !(spare_shim && Some(**id) == self.shim));
-            let targets: Vec<ProcessId> = targets.copied().collect();
-            let left = targets.len();
+            let mut targets = self.find(&Process::all().unwrap_or_default());
+            targets.retain(|id| !(spare_shim && Some(*id) == self.shim));
+            if targets.is_empty() {
+                return Ok(());
+            }
             for id in &targets {
                 killed.insert(*id);
                 if let Err(error) = id.signal(Signal::KILL) {
                     tracing::warn!(pid = id.pid, %error, "cannot kill a process of a sandbox");
                 }
             }
-            if left == 0 {
-                return Ok(());
-            }
             if Instant::now() >= deadline {
-                return Err(Survivors(left));
+                return Err(Survivors(targets.len()));
             }
             // One look at these is cheap, a search of `/proc` is not.
             for _ in 0..PAUSES {

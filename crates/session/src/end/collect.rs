@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use himalia_kernel::{Command, Phase};
 use himalia_model::{Collected, CollectedSession, EngineError, KernelId, Looks, Orphan, OrphanKind, Overdue};
-use himalia_store::{EndedRecord, Scope};
+use himalia_store::EndedRecord;
 
 use crate::disk::size;
 use crate::end::BY_RETENTION;
@@ -246,8 +246,7 @@ impl SessionManager {
         let dir = self.config.data_dir.join("kernels");
         // Listed first: a log that is found here and belongs to no session afterwards never will.
         let found = blocking(move || directories(&dir)).await?;
-        let rows = self.store.kernels(Scope::All).await;
-        let rows = rows.map_err(|error| EngineError::internal("cannot read the list of kernels", error))?;
+        let rows = self.rows_of_all().await?;
         let known: HashSet<String> = rows.into_iter().map(|row| row.paths.session_dir).collect();
         let mut orphans: Vec<String> = found
             .into_iter()
@@ -284,9 +283,7 @@ impl SessionManager {
                     continue;
                 }
             };
-            let rows = self.store.kernels(Scope::All).await;
-            let rows =
-                rows.map_err(|error| EngineError::internal("cannot read the list of kernels", error))?;
+            let rows = self.rows_of_all().await?;
             let known = known_files(&rows);
             let handles = self.registry.all_unordered();
             for name in names {

@@ -103,7 +103,7 @@ impl SessionManager {
         Ok(())
     }
 
-    async fn rows_of_all(&self) -> Result<Vec<KernelRecord>, EngineError> {
+    pub(super) async fn rows_of_all(&self) -> Result<Vec<KernelRecord>, EngineError> {
         let rows = self.store.kernels(Scope::All).await;
         rows.map_err(|error| EngineError::internal("cannot read the list of kernels", error))
     }

@@ -135,16 +135,16 @@ impl PostgresStore {
             database: database.clone(),
         };
         let ReplicaMembership { epoch, lease } = joining.join().await.map_err(explain)?;
+        let process = Process::new(&replica, epoch);
         let ready = ReadyCounts::default();
         let heartbeat = Heartbeat {
             connector: Arc::clone(&connector),
             name: replica.clone(),
-            epoch: i64::try_from(epoch).unwrap_or(0),
+            epoch: process.epoch,
             beat: himalia_lease::Heartbeat::new(length),
             lease: lease.clone(),
             ready: ready.clone(),
         };
-        let process = Process::new(&replica, epoch);
         let worker = || Worker::spawn(Arc::clone(&connector));
         let logs = Arc::new(LogTable::new(worker(), worker(), process.clone()));
         let (stop, stopped) = oneshot::channel();

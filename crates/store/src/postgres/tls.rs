@@ -38,16 +38,11 @@ impl Tls {
                 return Err(bad("has no certificate".to_owned()));
             }
         } else {
-            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+            roots.add_parsable_certificates(himalia_tls::machine_certificates());
         }
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let config = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .map_err(|error| StoreError::Database {
-                reason: error.to_string(),
-            })?
-            .with_root_certificates(roots)
-            .with_no_client_auth();
+        let config = himalia_tls::client_of(roots).map_err(|error| StoreError::Database {
+            reason: error.to_string(),
+        })?;
         Ok(Self(Arc::new(config)))
     }
 }

@@ -1,6 +1,6 @@
 //! Single values: the gateway epoch, and one that is written to see whether writing works.
 
-use rusqlite::{Connection, Transaction, TransactionBehavior};
+use rusqlite::{Connection, TransactionBehavior};
 
 use crate::StoreError;
 use crate::failure::Failure;
@@ -23,8 +23,8 @@ pub(super) fn next_epoch(connection: &mut Connection) -> Result<u64, Failure> {
 }
 
 /// Writes something.
-pub(super) fn check(transaction: &Transaction<'_>) -> Result<(), Failure> {
-    transaction.execute(
+pub(super) fn check(connection: &Connection) -> Result<(), Failure> {
+    connection.execute(
         "INSERT INTO meta (key, value) VALUES ('checks', 1) ON CONFLICT (key) DO UPDATE SET value = value + 1",
         [],
     )?;

@@ -23,7 +23,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use rusqlite::{Connection, Transaction, TransactionBehavior};
+use rusqlite::{Connection, TransactionBehavior};
 
 use crate::claims::Claims;
 use crate::failure::Failure;
@@ -99,17 +99,9 @@ impl SqliteStore {
     async fn write<T, F>(&self, job: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
-        F: FnOnce(&Transaction<'_>) -> Result<T, Failure> + Send + 'static,
+        F: FnOnce(&Connection) -> Result<T, Failure> + Send + 'static,
     {
-        self.inner
-            .writer
-            .run(move |connection| {
-                let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-                let value = job(&transaction)?;
-                transaction.commit()?;
-                Ok(value)
-            })
-            .await
+        self.run_write(move |sql| job(sql.connection)).await
     }
 
     /// Runs `job` on the writing connection, outside of a transaction.
