@@ -1,11 +1,12 @@
 //! Checks for room on the disk before an owner's bytes are written.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use himalia_model::{EngineError, OPERATOR, Principal};
 
 use crate::SessionManager;
-use crate::disk::{DiskUse, Room, free, used};
+use crate::disk::{DiskUse, Room, free, size, used};
 
 impl SessionManager {
     /// Checks that there is room for one more session of the principal: [`EngineError::DiskFull`], and [`EngineError::OverBudget`] for a tenant at
@@ -56,19 +57,16 @@ impl SessionManager {
         let live = self.registry.all_unordered().into_iter();
         let live = live.filter(|handle| handle.session().owner == owner && !handle.is_over());
         let live: Vec<PathBuf> = live.map(|handle| handle.journal.dir().to_owned()).collect();
-        let (mut logs, mut known) = (Vec::new(), 0);
-        for dir in self
-            .ended
-            .kept_of(|of| of == owner)
-            .into_iter()
-            .map(|row| row.session_dir)
-        {
-            match self.ended.size(&dir) {
-                Some(bytes) => known += bytes,
-                None => logs.push(self.config.data_dir.join(dir)),
-            }
-        }
-        let looked = tokio::task::spawn_blocking(move || (used(&live), known + used(&logs)));
+        let (known, unknown) = self.ended.kept_bytes(owner);
+        let (ended, data_dir) = (Arc::clone(&self.ended), self.config.data_dir.clone());
+        let looked = tokio::task::spawn_blocking(move || {
+            let measured = unknown.into_iter().map(|dir| {
+                let bytes = size(&data_dir.join(&dir));
+                ended.add_size(dir, bytes);
+                bytes
+            });
+            (used(&live), known + measured.sum::<u64>())
+        });
         let (live, ended) = looked
             .await
             .map_err(|error| EngineError::internal("looking at the data directory", error))?;

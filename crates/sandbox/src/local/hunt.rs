@@ -73,31 +73,22 @@ impl Hunt {
     }
 
     /// Kills all processes of the sandbox, those below the shim before the shim: while it lives, halted, their
-    /// family tree stays whole. Gives back how many there were besides the shim. Blocks for at most 10 s.
+    /// family tree stays whole. Returns how many there were besides the shim. Blocks for at most 10 s.
     pub(super) fn kill(&mut self) -> Result<usize, Survivors> {
-        let deadline = Instant::now() + PATIENCE;
+        let begun = Instant::now();
         let mut killed = HashSet::new();
         if let Some(shim) = self.shim {
             // Halted, so that it starts nothing in place of what ends.
             let _ = shim.signal(Signal::STOP);
-            // What outlasts this has its second chance below.
-            let _ = self.kill_all(Instant::now() + PATIENCE / 4, true, &mut killed);
         }
-        self.kill_all(deadline, false, &mut killed)?;
-        Ok(killed.iter().filter(|id| Some(**id) != self.shim).count())
-    }
-
-    fn kill_all(
-        &mut self,
-        deadline: Instant,
-        spare_shim: bool,
-        killed: &mut HashSet<ProcessId>,
-    ) -> Result<(), Survivors> {
         loop {
             let mut targets = self.find(&Process::all().unwrap_or_default());
-            targets.retain(|id| !(spare_shim && Some(*id) == self.shim));
             if targets.is_empty() {
-                return Ok(());
+                return Ok(killed.iter().filter(|id| Some(**id) != self.shim).count());
+            }
+            // The shim is spared while others live, but not for ever.
+            if targets.iter().any(|id| Some(*id) != self.shim) && begun.elapsed() < PATIENCE / 4 {
+                targets.retain(|id| Some(*id) != self.shim);
             }
             for id in &targets {
                 killed.insert(*id);
@@ -105,7 +96,7 @@ impl Hunt {
                     tracing::warn!(pid = id.pid, %error, "cannot kill a process of a sandbox");
                 }
             }
-            if Instant::now() >= deadline {
+            if begun.elapsed() >= PATIENCE {
                 return Err(Survivors(targets.len()));
             }
             // One look at these is cheap, a search of `/proc` is not.

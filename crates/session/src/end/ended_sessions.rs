@@ -82,6 +82,26 @@ impl EndedSessions {
         self.sizes.lock().get(dir).copied()
     }
 
+    /// Bytes of an owner's logs that are kept, of those that were measured, and the directories of the others.
+    pub(crate) fn kept_bytes(&self, owner: &str) -> (u64, Vec<String>) {
+        let (all, sizes) = (self.all.lock(), self.sizes.lock());
+        let kept = all.iter().filter(|(_, row)| row.removed_micros.is_none() && row.owner == owner);
+        kept.fold((0, Vec::new()), |(mut known, mut unknown), (dir, _)| {
+            match sizes.get(dir) {
+                Some(bytes) => known += bytes,
+                None => unknown.push(dir.clone()),
+            }
+            (known, unknown)
+        })
+    }
+
+    /// Notes the measured bytes of one log, if it is kept.
+    pub(crate) fn add_size(&self, dir: String, bytes: u64) {
+        if self.keeps(&dir) {
+            self.sizes.lock().insert(dir, bytes);
+        }
+    }
+
     /// Sets the measured sizes of all kept logs.
     pub(crate) fn set_sizes(&self, sizes: HashMap<String, u64>) {
         *self.sizes.lock() = sizes;
@@ -263,6 +283,20 @@ mod tests {
         assert_eq!(ended.removed(&op, id(2)).unwrap().code(), "removed_by_retention");
         assert!(ended.get(&op, id(3)).is_none());
         assert_eq!(ended.kept().len(), 1);
+    }
+
+    #[test]
+    fn a_log_is_measured_once() {
+        let rows = vec![row(1, 0x10, 5, None), row(2, 0x10, 7, Some(8))];
+        let ended = EndedSessions::new(Retention::default(), rows);
+        let (known, unknown) = ended.kept_bytes("operator");
+        assert_eq!((known, unknown.len()), (0, 1));
+        assert_eq!(ended.kept_bytes("acme"), (0, Vec::new()));
+        ended.add_size(unknown[0].clone(), 7);
+        assert_eq!(ended.kept_bytes("operator"), (7, Vec::new()));
+        ended.set_removed(&unknown, 9);
+        ended.add_size(unknown[0].clone(), 7);
+        assert_eq!(ended.kept_bytes("operator"), (0, Vec::new()));
     }
 
     #[test]

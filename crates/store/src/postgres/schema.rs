@@ -187,6 +187,8 @@ CREATE TABLE himalia.skills (
     published_micros bigint NOT NULL,
     PRIMARY KEY (owner, name, version)
 );
+-- For the quota: an owner's versions without their content.
+CREATE INDEX skills_bytes ON himalia.skills (owner, bytes);
 
 CREATE TABLE himalia.workflow_definitions (
     owner      text NOT NULL,
@@ -208,6 +210,7 @@ CREATE TABLE himalia.workflows (
     FOREIGN KEY (owner, digest) REFERENCES himalia.workflow_definitions
 );
 CREATE INDEX workflows_by_digest ON himalia.workflows (owner, digest);
+CREATE INDEX workflows_bytes ON himalia.workflows (owner, bytes);
 
 CREATE TABLE himalia.workflow_runs (
     id             text PRIMARY KEY,

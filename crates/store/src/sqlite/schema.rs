@@ -148,6 +148,8 @@ CREATE TABLE skills (
     published_micros INTEGER NOT NULL,
     PRIMARY KEY (owner, name, version)
 ) STRICT, WITHOUT ROWID;
+-- For the quota: an owner's versions without their content.
+CREATE INDEX skills_bytes ON skills (owner, bytes);
 
 CREATE TABLE workflow_definitions (
     owner      TEXT NOT NULL,
@@ -168,6 +170,7 @@ CREATE TABLE workflows (
     PRIMARY KEY (owner, name, version)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX workflows_by_digest ON workflows (owner, digest);
+CREATE INDEX workflows_bytes ON workflows (owner, bytes);
 
 CREATE TABLE workflow_runs (
     id             TEXT PRIMARY KEY,
