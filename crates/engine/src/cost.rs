@@ -2,7 +2,7 @@
 //!
 //! The list of commands ([`COMMANDS`](crate::COMMANDS)) does not compile without it. `crates/runs/tests/suite/costs.rs` calls the commands with
 //! [`Cost::Turn`] and [`Cost::Disk`] and checks that they take them, and lists the commands that take neither a turn, disk, a stream, a start
-//! nor the queue of a kernel, with the reasons. The skill of `publish_skill` is read and checked before the command, in a turn
+//! nor the queue of a kernel, with the reasons. The skill of `publish_skill` is read and checked before the command, in another turn
 //! ([`Engine::answer_in_turn`](crate::Engine::answer_in_turn)).
 
 use crate::audit::Effect;
@@ -21,7 +21,8 @@ pub struct CommandRow {
 /// A share of the owner that one call of a command takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cost {
-    /// A turn of the owner while the gateway computes on text that a caller or a server chose: schemas, definitions, arguments.
+    /// A turn of the owner while the gateway computes on text that a caller or a server chose (schemas, definitions, arguments), or writes
+    /// such content to the database.
     Turn,
     /// Room in the owner's disk share, and free space of the gateway, before it stores bytes of the caller or starts a log.
     Disk,

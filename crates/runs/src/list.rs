@@ -25,7 +25,7 @@ himalia_engine::commands! {
     asynchronous {
         /// Adds a version of a skill to those of the principal's tenant; whether it is new. The same version with the same content is there
         /// once. [`EngineError::Conflict`] for one that is there with another content, or when there are too many.
-        Change(Disk) publish_skill(skill: &Skill) -> (SkillInfo, bool), Subject::Skill(&skill.manifest().name);
+        Change(Turn, Disk) publish_skill(skill: &Skill) -> (SkillInfo, bool), Subject::Skill(&skill.manifest().name);
         /// Deletes a version of a skill, or all of them; how many. Runs that began continue, and their outputs are not checked any more.
         Change(Rows) delete_skill(name: &str, version: Option<&str>) -> usize, Subject::Skill(name);
         /// Runs a code skill as an execution in a new session, which ends with it. Inputs that do not fit its schema:

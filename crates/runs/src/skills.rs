@@ -82,6 +82,7 @@ impl Commands {
             manifest: json,
             files: pack(skill.files()),
         };
+        let _turn = self.services.turn(principal).await?;
         let _room = self.room(principal.owner(), bytes).await?;
         let quota = VersionQuota {
             versions: i64::try_from(MAX_SKILL_VERSIONS).unwrap_or(i64::MAX),

@@ -77,6 +77,7 @@ impl Commands {
             published_by: principal.name().to_owned(),
             published_micros: self.services.now_micros(),
         };
+        let _turn = self.services.turn(principal).await?;
         let _room = self.room(principal.owner(), json.len()).await?;
         let record = WorkflowRecord {
             brief: brief.clone(),

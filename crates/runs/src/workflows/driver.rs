@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use himalia_backoff::Backoff;
+use himalia_budget::with_long_slice;
 use himalia_journal::may_block;
 use himalia_model::{EngineError, Principal};
 use himalia_session::Room;
@@ -362,8 +363,9 @@ impl Commands {
                     if attempts.without_rights && end.status == RunStatus::Cancelled {
                         end.failure = Some(token_ended());
                     }
-                    let end = self.in_turn(principal, || Ok(records::end(*end, self.now_micros())));
-                    let end = end.await.map_err(Stop::Store)?;
+                    // Until the outputs are written: the disk has its turns as a processor has.
+                    let _turn = self.services.turn(principal).await.map_err(Stop::Store)?;
+                    let end = may_block(|| with_long_slice(|| records::end(*end, self.now_micros())));
                     let (end, _room) = self.end_with_room(&record.brief.owner, end).await;
                     let status = end.status.clone();
                     if self.services.store().end_workflow_run(id.clone(), end).await? {

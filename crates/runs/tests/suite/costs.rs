@@ -286,7 +286,7 @@ async fn commands_with_a_turn_take_one_and_those_that_store_are_refused_without_
             result
         }};
     }
-    let (plain, _) = runs.publish_skill(&who, &skill("plain")).await.unwrap();
+    let (plain, _) = takes!(publish_skill(&skill("plain"))).unwrap();
     let named = json!({"name": "plain", "version": "1.0.0", "digest": plain.digest});
     takes!(publish_workflow(workflow("1.0.0"))).unwrap();
     let run = takes!(run_workflow("asks", StartRun::default())).unwrap().id;

@@ -4,6 +4,7 @@ use std::process::{Child, ExitStatus};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use himalia_proc::with_long_slice;
 use parking_lot::Mutex;
 use tokio::sync::watch::Sender;
 
@@ -69,7 +70,8 @@ impl Member {
             self.ended.store(true, Ordering::Release);
             record.clone()
         };
-        let leftovers = clean(&record, config, layout);
+        // The search of `/proc` takes a processor for some milliseconds.
+        let leftovers = with_long_slice(|| clean(&record, config, layout));
         SandboxExit {
             cause,
             requested: self.stopping.load(Ordering::Acquire),

@@ -85,7 +85,9 @@ impl EndedSessions {
     /// Bytes of an owner's logs that are kept, of those that were measured, and the directories of the others.
     pub(crate) fn kept_bytes(&self, owner: &str) -> (u64, Vec<String>) {
         let (all, sizes) = (self.all.lock(), self.sizes.lock());
-        let kept = all.iter().filter(|(_, row)| row.removed_micros.is_none() && row.owner == owner);
+        let kept = all
+            .iter()
+            .filter(|(_, row)| row.removed_micros.is_none() && row.owner == owner);
         kept.fold((0, Vec::new()), |(mut known, mut unknown), (dir, _)| {
             match sizes.get(dir) {
                 Some(bytes) => known += bytes,
