@@ -25,6 +25,7 @@ TEST_LIBRARIES := $(TARGET)/test-libraries
 NEXTEST := 0.9.143
 CARGO_DENY := 0.20.2
 CARGO_MACHETE := 0.9.2
+MDBOOK := 0.5.4
 S3S_FS := 0.14.1
 # How often a test that fails runs again, at most. CI sets 1.
 RERUNS ?= 0
@@ -327,6 +328,10 @@ bench-fairness: PROFILE = dist
 bench-fairness: env ## what one tenant's floods cost another, as ratios of one run
 	HIMALIA_BIN=$(HIMALIA) python3 tests/bench/fairness.py --out $(TARGET)/bench-fairness.json
 
+.PHONY: site
+site: $(TOOLS)/bin/mdbook ## the pages as a site with search, into target/site; checks its links and anchors
+	docs/book.py --mdbook $(TOOLS)/bin/mdbook --target $(TARGET)
+
 .PHONY: autobahn
 autobahn: check-build ## the Autobahn test suite against the WebSocket layer (needs Python 2.7, in PYTHON2 or on the path); writes docs/contributing/autobahn.md
 	python3 tests/autobahn/run.py --out docs/contributing/autobahn.md
@@ -365,8 +370,8 @@ cli: ## docs/reference/cli.md, from the code
 	HIMALIA_WRITE_CLI=1 cargo test --locked -p himalia --bin himalia the_page_of_the_command_line
 
 .PHONY: rest
-rest: test-programs ## docs/reference/rest, from docs/openapi.json and the answers of a gateway
-	HIMALIA_BIN=$(TEST_HIMALIA) tests/rest/run.py --write
+rest: test-programs $(TEST_ENV)/ready ## docs/reference/rest, from docs/openapi.json and the answers of a gateway
+	HIMALIA_BIN=$(TEST_HIMALIA) $(TEST_ENV)/bin/python tests/rest/run.py --write
 	tests/rest/pages.py --write
 
 .PHONY: e2b-table
@@ -415,6 +420,9 @@ node:
 nextest: check-rust
 	cargo nextest --version 2>/dev/null | grep -q ' $(NEXTEST) ' || \
 	  $(INSTALL) --no-default-features --features default-no-update cargo-nextest@$(NEXTEST)
+
+$(TOOLS)/bin/mdbook: | check-rust
+	$(INSTALL) mdbook@$(MDBOOK)
 
 $(TOOLS)/bin/cargo-deny: | check-rust
 	$(INSTALL) cargo-deny@$(CARGO_DENY)

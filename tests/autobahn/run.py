@@ -87,11 +87,11 @@ def table(results):
         "# The Autobahn test suite",
         "",
         "`make autobahn` runs the fuzzing client of the [Autobahn test suite](https://github.com/crossbario/autobahn-testsuite) 0.8.2 against",
-        "[`crates/http/examples/echo.rs`](../../crates/http/examples/echo.rs): a server that sends back what it is sent, over the gateway's own handshake,",
+        "[`crates/http/examples/echo.rs`](../../crates/http/examples/echo.rs): an echo server, over the gateway's own handshake,",
         "reader and outbox. It writes this page. A case has two results: of the conversation, and of how the connection closed.",
         "Cases 12 and 13 are left out: they test compression, which the gateway does not offer.",
         "",
-        "| cases | what | number | conversation | closing |",
+        "| cases | subject | number | conversation | closing |",
         "|---|---|---|---|---|",
     ]
     for group, what in GROUPS.items():

@@ -66,14 +66,16 @@ class Recorder:
             time.sleep(0.1)
         raise AssertionError(f"not within a minute: {what}")
 
-    def example(self, operation, body=None, *, query=None, headers=None, file=None, stream=None, statuses=(200, 201, 202, 204, 206, 207), **places):
-        """Sends the request of an operation and keeps it. `places` are the parts of its path. The answer as JSON, or as bytes."""
+    def example(self, operation, body=None, *, query=None, headers=None, file=None, stream=None, statuses=(200, 201, 202, 204, 206, 207), refused_until=None, **places):
+        """Sends the request of an operation and keeps it. With the status `refused_until` it is sent again. `places` are the parts of its path. The answer as JSON, or as bytes."""
         method, path = OPERATIONS[operation]
         for name, value in places.items():
             path = path.replace("{" + name + "}", quote(str(value), safe="/"))
         assert "{" not in path, path
         path += "?" + urlencode(query) if query else ""
-        status, answered, data = self.send(method, path, body, (headers or {}).items(), events=stream)
+        sent = lambda: self.send(method, path, body, (headers or {}).items(), events=stream)  # noqa: E731
+        accepted = lambda: answer if (answer := sent())[0] != refused_until else None  # noqa: E731
+        status, answered, data = self.until(accepted, f"{operation} is accepted") if refused_until else sent()
         assert status in statuses, f"{operation}: {status} {data.decode(errors='replace')}"
         kind = (answered.get("content-type") or "").split(";")[0]
         kept = {"method": method, "path": self.plain(path), "status": status}

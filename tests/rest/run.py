@@ -6,46 +6,42 @@
 
 import json
 import os
-import re
-import signal
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-import scenario
-from recorder import OPERATIONS, Recorder, differences, shape
-from services import Services
-
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "python" / "support"))
+import scenario  # noqa: E402
+from recorder import OPERATIONS, Recorder, differences, shape  # noqa: E402
+from servers import Himalia  # noqa: E402
+from services import Services  # noqa: E402
+
 FILE = Path(__file__).parent / "answers.json"
-PROGRAM = os.environ.get("HIMALIA_BIN", str(ROOT / "target" / "test-programs" / "himalia"))
 TOKEN = "a-token-of-the-rest-reference"
+
+
+class Gateway(Himalia):
+    """A gateway at its default isolation level."""
+
+    isolation = ()
 
 
 def recorded(directory, services):
     """The answers of a gateway with an empty data directory."""
-    (directory / "token").write_text(TOKEN)
-    (directory / "token").chmod(0o600)
     (directory / "himalia.toml").write_text(services.configuration())
-    command = [PROGRAM, "serve", "--listen", "127.0.0.1:0", "--data-dir", directory / "data", "--run-dir", directory / "run"]
-    command += ["--token-file", directory / "token", "--config", directory / "himalia.toml"]
-    with (directory / "log").open("wb") as log:
-        gateway = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, text=True, start_new_session=True)
+    gateway = Gateway(directory, "--config", directory / "himalia.toml", token=TOKEN)
     try:
-        found = next(filter(None, (re.search(r"is ready at (\S+)", line) for line in gateway.stdout)), None)
-        assert found, (directory / "log").read_text()
-        rest = Recorder(found[1], TOKEN, {services.url: "https://orders.example.org", f"127.0.0.1:{services.port}": "orders.example.org"})
+        rest = Recorder(gateway.url, TOKEN, {services.url: "https://orders.example.org", f"127.0.0.1:{services.port}": "orders.example.org"})
         scenario.run(rest, services)
         return rest.answers
     finally:
-        gateway.send_signal(signal.SIGINT)
-        gateway.wait(60)
-        gateway.stdout.close()
+        gateway.stop()
 
 
 def main():
     """Returns the exit status."""
+    os.environ.setdefault("HIMALIA_BIN", str(ROOT / "target" / "test-programs" / "himalia"))
     services = Services()
     try:
         with tempfile.TemporaryDirectory(prefix="himalia-rest-") as directory:
