@@ -1,6 +1,7 @@
 """Pages whose commands are typed in order, with the output that they show (see walkthrough.py)."""
 
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -33,6 +34,40 @@ def test_a_page_is_typed_from_top_to_bottom(page, tmp_path_factory, kernel_pytho
             up.delete_session(session["id"])
     finally:
         up.stop()
+
+
+# Why the commands of a page are not typed, and the tests of the same commands.
+EXCEPTIONS = {
+    "docs/tutorials/first-contribution.md": "compiles the gateway: Makefile",
+    "docs/tutorials/jupyterlab.md": "needs a browser: tests/js/test/lab.test.js tests/python/docs/test_jupyterlab.py",
+    "docs/tutorials/kubernetes.md": "needs a cluster: tests/kubernetes/run.sh tests/python/docs/test_manifests.py",
+    "docs/tutorials/team-server.md": "needs root, systemd and Prometheus: tests/cgroup2 tests/python/e2e/test_service.py tests/python/e2e/test_oidc.py",
+    "docs/how-to/azure.md": "needs a gateway with `--azure`: tests/python/e2e/test_azure.py",
+    "docs/how-to/connect.md": "needs clients with windows: tests/python/e2e/test_connect.py",
+    "docs/how-to/credentials.md": "needs services and a configuration: tests/python/sandbox/test_credentials.py",
+    "docs/how-to/e2b.md": "needs a gateway with `--e2b`: tests/python/e2e/test_e2b.py tests/python/e2e/test_e2b_methods.py",
+    "docs/how-to/jupyterlab.md": "needs a browser: tests/python/docs/test_jupyterlab.py",
+    "docs/how-to/kernels.md": "installs packages of the system: tests/python/sandbox/test_other_kernels.py",
+    "docs/how-to/packages.md": "needs a package index: tests/python/e2e/test_packages_shown.py tests/python/sandbox/test_packages.py",
+    "docs/how-to/skills.md": "one block is typed inside a sandbox: tests/python/sandbox/test_skills_in_sessions.py",
+    "docs/how-to/tools.md": "needs servers of tools: tests/python/sandbox/test_tools.py",
+}
+
+
+def untyped(page):
+    """The blocks of commands that no test types. `himalia up` is what starts the gateway of the tests."""
+    text = re.sub(r"^<!-- [^\n]* -->\n```.*?^```$", "", page.read_text(), flags=re.S | re.M)
+    found = re.findall(r"^```(\w*)\n(.*?)^```$", text, re.S | re.M)
+    commands = [block for language, block in found if language in ("", "sh") or block.startswith("$ ")]
+    return [block for block in commands if not re.match(r"(GET|POST|PUT|PATCH|DELETE) |himalia up\b", block)]
+
+
+@pytest.mark.parametrize("folder", ["tutorials", "how-to"])
+def test_commands_that_are_not_typed_have_a_reason(folder):
+    found = {str(page.relative_to(ROOT)) for page in pages() if page.is_relative_to(ROOT / "docs" / folder) and untyped(page)}
+    assert found == {name for name in EXCEPTIONS if f"/{folder}/" in name}
+    tests = [path for reason in EXCEPTIONS.values() for path in reason.split(": ")[1].split()]
+    assert [path for path in tests if not (ROOT / path).exists()] == []
 
 
 def test_outputs_agree_if_only_ids_times_and_sizes_differ():
