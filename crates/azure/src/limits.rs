@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-/// Bytes of a message.
 pub(crate) const MESSAGE_BYTES: usize = 8 << 20;
 /// Time for which code may run, as in Azure.
 pub(crate) const RUN_TIME: Duration = Duration::from_secs(220);

@@ -243,7 +243,6 @@ impl Budget {
         self.memory.take(principal, bytes)
     }
 
-    /// A connection.
     pub fn connection(&self, principal: &Principal) -> Result<HeldShare, EngineError> {
         self.connections.take(principal, 1)
     }

@@ -93,7 +93,6 @@ pub fn workflow(command: WorkflowCommand) -> anyhow::Result<ExitCode> {
     runtime()?.block_on(Box::pin(workflows::call(command)))
 }
 
-/// Runs one command on runs.
 pub fn run(command: RunCommand) -> anyhow::Result<ExitCode> {
     runtime()?.block_on(Box::pin(runs::call(command)))
 }

@@ -10,7 +10,6 @@ use serde_json::Value;
 use tokio_util::codec::{FramedRead, LinesCodec, LinesCodecError};
 use tokio_util::io::StreamReader;
 
-/// Bytes of one line.
 const LINE_BYTES: usize = 64 << 20;
 
 /// The bytes of a reply.

@@ -30,7 +30,6 @@ pub struct OwnRoutes(pub Router);
 /// A request that can be sent more than once, as long as nothing of its body is lost.
 #[derive(Debug)]
 pub struct ReplayableRequest {
-    /// The method.
     pub method: Method,
     /// The address.
     pub uri: Uri,
@@ -41,7 +40,6 @@ pub struct ReplayableRequest {
     body: RequestBody,
 }
 
-/// The body of a request.
 #[derive(Debug)]
 pub enum RequestBody {
     /// A body in memory.
@@ -133,7 +131,6 @@ impl ReplayableRequest {
         request
     }
 
-    /// The request for a peer.
     pub fn for_peer(&self) -> axum::http::Request<himalia_relay::Body> {
         self.with(match &self.body {
             RequestBody::Whole(bytes) if bytes.is_empty() => himalia_relay::empty(),

@@ -10,7 +10,6 @@ const LONG: u8 = 2;
 const COMMAND: u8 = 4;
 
 const GREETING_BYTES: u64 = 64;
-/// Bytes of a command.
 const COMMAND_BYTES: u64 = 4096;
 
 /// Bounds for the messages of one client.

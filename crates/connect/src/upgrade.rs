@@ -4,7 +4,6 @@ use himalia_wire::v1::SUBPROTOCOL;
 use tokio_tungstenite::tungstenite::handshake::client::generate_key;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
-/// One upgrade.
 #[derive(Debug)]
 pub struct Upgrade {
     key: String,

@@ -7,7 +7,6 @@ use sha2::{Digest, Sha256};
 use thiserror::Error;
 use zeroize::Zeroizing;
 
-/// Bytes of a key.
 const KEY_BYTES: usize = 32;
 /// Most keys of a file.
 const KEYS_MAX: usize = 16;
@@ -20,7 +19,6 @@ struct Key {
     key: LessSafeKey,
 }
 
-/// A sealed value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SealedValue {
     /// Id of the key that sealed it.
@@ -38,7 +36,6 @@ pub enum KeyError {
     /// A line is no key.
     #[error("line {0}: a key must have 64 hexadecimal digits")]
     Line(usize),
-    /// There are too many.
     #[error("has more than {KEYS_MAX} keys")]
     TooMany,
 }

@@ -16,7 +16,6 @@ impl SecretText {
         Self(Zeroizing::new(text))
     }
 
-    /// The secret itself.
     pub fn expose(&self) -> &str {
         &self.0
     }

@@ -10,9 +10,7 @@ const MESSAGE_CHARS: usize = 1000;
 /// Host and port that a client wanted to reach.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// The host.
     pub host: Host,
-    /// The port.
     pub port: u16,
 }
 

@@ -31,7 +31,6 @@ const HTTP_PORT: u16 = 80;
 /// A client's connection.
 struct Client {
     gate: Arc<Gate>,
-    /// Target of a tunnel.
     tunnel: Option<Target>,
     /// The connection of the latest request.
     upstream: Mutex<Option<Upstream>>,

@@ -44,7 +44,6 @@ impl CommandSpan {
         &self.principal
     }
 
-    /// It has ended.
     pub(crate) fn end<T>(mut self, result: &Result<T, EngineError>) {
         if let Err(error) = result {
             self.span.fail(error.code());

@@ -20,7 +20,6 @@ use crate::executions::{as_timestamp, read_record_id, write_record_id};
 pub const MAX_PROMPT_OPTIONS: usize = 16;
 /// See [`MAX_PROMPT_OPTIONS`].
 pub const MAX_OPTION_CHARS: usize = 200;
-/// Bytes of an answer.
 pub const MAX_ANSWER_BYTES: usize = 64 << 10;
 /// Longest time that a prompt may stay open.
 pub const MAX_PROMPT_TIME: Duration = Duration::from_hours(7 * 24);
@@ -60,14 +59,12 @@ impl FromStr for PromptId {
 pub struct StepPromptId {
     /// The run, `run_…`.
     pub run: String,
-    /// The step.
     pub step: String,
 }
 
 /// Identifies whatever a person is asked.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum PromptName {
-    /// A prompt of a kernel.
     Kernel(PromptId),
     /// A step of a workflow.
     Step(StepPromptId),

@@ -11,7 +11,6 @@ pub struct IsLimit;
 /// HTTP status, code and text of an error, for any form of body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// The status.
     pub status: StatusCode,
     /// Seconds after which to try again.
     pub retry_after: Option<u64>,

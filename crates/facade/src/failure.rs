@@ -31,7 +31,6 @@ pub struct Failure<S> {
 }
 
 impl<S> Failure<S> {
-    /// A failure with this status.
     pub fn new(status: StatusCode, code: &str, message: impl Into<String>) -> Self {
         Self {
             answer: Answer::new(status),

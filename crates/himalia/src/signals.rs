@@ -17,7 +17,6 @@ pub(crate) enum Ending {
     Terminate,
 }
 
-/// Request of a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SignalRequest {
     End(Ending),

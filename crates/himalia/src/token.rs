@@ -15,7 +15,6 @@ const SHORT: usize = 16;
 /// Different characters of a tenant's token, at least.
 const VARIED: usize = 8;
 
-/// Source of the token.
 #[derive(Clone, Debug)]
 pub(crate) enum TokenSource {
     /// It was said.
@@ -38,7 +37,6 @@ pub(crate) struct Token {
 pub(crate) enum Origin {
     /// The process that started the gateway knows it.
     Given,
-    /// It is in this file.
     File(PathBuf),
     /// It was made here, kept in this file, and is printed.
     Made(PathBuf),

@@ -43,7 +43,6 @@ pub(crate) enum Detail {
     Hazards(Vec<Hazard>),
     /// The current kernel process, which is not the expected one.
     Incarnation(u32),
-    /// The ended session.
     Ended(EndedSession),
     /// The quota that is exhausted.
     Quota(Quota),

@@ -56,7 +56,6 @@ pub(crate) fn matches(request: &HeaderMap, tag: &str) -> bool {
         })
 }
 
-/// Sets the header.
 pub(crate) fn set(headers: &mut HeaderMap, tag: &str) {
     if let Ok(value) = HeaderValue::from_str(tag) {
         headers.insert(header::ETAG, value);

@@ -38,6 +38,5 @@ pub struct Route {
     pub summary: &'static str,
     /// Adds what a route of the native API takes and answers to its description; the others have none.
     pub(crate) operation: Option<fn(&mut Operation<'_>)>,
-    /// The handler, for the router.
     pub(crate) handler: fn() -> MethodRouter<App>,
 }

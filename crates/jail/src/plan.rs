@@ -144,7 +144,6 @@ impl Device {
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ExecPlan {
-    /// The place.
     pub place: Plan,
     /// Files `cgroup.procs` on the host of the control groups that it joins, before everything else.
     #[serde(default)]

@@ -34,7 +34,6 @@ pub enum JournalError {
     TooLarge {
         /// Length in bytes.
         bytes: usize,
-        /// The limit.
         limit: usize,
     },
     /// The newest segment alone has reached the quota because [`Journal::roll`](crate::Journal::roll) was not called.

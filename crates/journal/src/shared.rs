@@ -56,7 +56,6 @@ pub struct Part {
     pub at: u64,
     /// Number of the last record in them.
     pub last: u64,
-    /// The bytes.
     pub bytes: Bytes,
 }
 

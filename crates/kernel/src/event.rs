@@ -59,7 +59,6 @@ impl Request {
         }
     }
 
-    /// The channel that it is for.
     pub fn channel(&self) -> Channel {
         self.frame.channel()
     }
@@ -111,7 +110,6 @@ pub enum Command {
         /// Longest wait, in microseconds.
         wait: u64,
     },
-    /// Answer a prompt.
     AnswerPrompt {
         /// The prompt: the number of its first record.
         seq: u64,
@@ -200,9 +198,7 @@ pub enum Answer {
     Replied(Box<Reply>),
     /// Current execution: the native one, by the number of its first record; or else the request of a client.
     Running {
-        /// The execution.
         execution: Option<u64>,
-        /// The request.
         request: Option<RequestId>,
     },
     /// The start of a tool call is in the log: the number of the call.

@@ -28,7 +28,6 @@ pub mod word {
     pub const DONE: u32 = 1;
     /// The idle of its request.
     pub const IDLE: u32 = 2;
-    /// A reply.
     pub const REPLY: u32 = 4;
     /// It counts as activity.
     pub const TOUCH: u32 = 8;

@@ -116,7 +116,6 @@ impl RecordMeta {
         }
     }
 
-    /// Sets it.
     pub(super) fn set_request_id(&mut self, id: RequestId) {
         self.request = id.number;
         self.epoch = u32::try_from(id.epoch).unwrap_or(u32::MAX);

@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 pub struct NetworkRecord {
     /// A name or an address.
     pub host: String,
-    /// A port.
     pub port: u16,
     /// Outcome of the connection.
     pub outcome: NetworkOutcome,

@@ -97,7 +97,6 @@ impl Core {
         out.push(Effect::Done(waiter, Err(CommandError::DiskFailing)));
     }
 
-    /// A call has ended.
     pub(super) fn end_tool_call(&mut self, call: u64, end: ToolCallEnd) {
         let Some(open) = self.tool_calls.open.remove(&call) else {
             return;

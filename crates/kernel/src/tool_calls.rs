@@ -52,10 +52,8 @@ pub enum ToolCallRecord {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Callee {
-    /// A tool.
     #[default]
     Tool,
-    /// A model.
     Model,
 }
 
@@ -83,7 +81,6 @@ pub struct ToolCallBegin {
     pub line: Option<u32>,
 }
 
-/// End of a call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolCallEnd {
     #[serde(default, skip_serializing_if = "Callee::is_tool")]
@@ -135,7 +132,6 @@ pub struct ToolCallTotals {
     pub failed: u64,
     /// Number of calls whose outcome is unknown.
     pub unknown: u64,
-    /// Bytes of replies.
     pub reply_bytes: u64,
 }
 
@@ -145,7 +141,6 @@ impl ToolCallTotals {
         self.calls = self.calls.saturating_add(1);
     }
 
-    /// One has ended.
     pub fn ended(&mut self, end: &ToolCallEnd) {
         match end.outcome {
             ToolOutcome::Done => {}
@@ -179,7 +174,6 @@ impl ModelCallTotals {
         self.calls.begun();
     }
 
-    /// One has ended.
     pub fn ended(&mut self, end: &ToolCallEnd) {
         self.calls.ended(end);
         if let Some(took) = &end.model_use {
@@ -205,7 +199,6 @@ pub enum ToolLimit {
     Execution(u32),
     /// Limit of the execution at the top of a tree of sessions.
     Tree(u32),
-    /// Limit of the session.
     Session(u64),
     /// So many calls have not ended.
     Open(usize),

@@ -19,7 +19,6 @@ const KERNEL: u64 = 2;
 /// The same in the next attempt are so many further.
 const PER_ATTEMPT: u64 = 2;
 
-/// A request that is traced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TracedRequest {
     /// The span of its execution.

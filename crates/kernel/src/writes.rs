@@ -30,7 +30,6 @@ pub(super) enum Next {
     Prompted(u64),
     /// This waiter's call, which was approved, may be made.
     ApprovalUsed(u64),
-    /// The prompt has ended.
     PromptEnded(u64),
     /// This waiter's call may be sent.
     ToolCall {

@@ -8,11 +8,9 @@ use tokio::time::{Instant, sleep};
 
 /// The first pause after a refusal that passes.
 const PAUSE_FIRST: Duration = Duration::from_millis(200);
-/// The longest.
 const PAUSE_LONGEST: Duration = Duration::from_secs(5);
 /// Time for a call with its retries.
 const CALL_TIME: Duration = Duration::from_secs(20);
-/// Time for one attempt.
 const ATTEMPT_TIME: Duration = Duration::from_secs(10);
 
 /// The status code of a refusal.

@@ -78,7 +78,6 @@ impl Names {
     }
 }
 
-/// Age of an object.
 pub(crate) fn age(metadata: &ObjectMeta, now: SystemTime) -> Duration {
     let created = metadata.creation_timestamp.as_ref();
     let created = created.map_or(now, |time| time.0.into());

@@ -20,7 +20,6 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use crate::config::{KubernetesConfig, PORT, PodKind};
 use crate::names::{AUTHORITY, CALLER, ISOLATION, Names};
 
-/// The container of the kernel.
 pub(crate) const CONTAINER: &str = "kernel";
 /// The init container.
 pub(crate) const AGENT: &str = "agent";
@@ -104,7 +103,6 @@ pub(crate) fn secret(parts: &Parts<'_>, ca: &str, pair: &KeyPairPem, key: &str) 
     }
 }
 
-/// The pod.
 pub(crate) fn pod(parts: &Parts<'_>, spec: &SandboxSpec, level: Isolation) -> Pod {
     let caller = serde_json::to_string(&spec.labels).unwrap_or_default();
     Pod {

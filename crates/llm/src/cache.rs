@@ -20,7 +20,6 @@ const OVERHEAD: usize = 256;
 /// An answer that was given before.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CachedAnswer {
-    /// The body.
     pub body: Bytes,
     /// Text of the response, for a log.
     pub text: String,

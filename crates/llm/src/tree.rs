@@ -44,7 +44,6 @@ struct TreeTable {
     now: u64,
 }
 
-/// One tree.
 struct Tree {
     used: Mutex<TreeUsage>,
     /// Calls at once. The first call says how many.

@@ -52,7 +52,6 @@ impl Subject {
         let _ = self.0.kernel.set(id);
     }
 
-    /// An execution.
     pub(crate) fn is_execution(&self, id: ExecutionId) {
         let _ = self.0.execution.set(id);
     }
@@ -135,7 +134,6 @@ pub(crate) fn principal(context: &RequestContext<RoleServer>) -> Result<Principa
         .ok_or_else(|| ErrorData::internal_error("the request was not authenticated", None))
 }
 
-/// Answer of a tool.
 pub(crate) type Answer = Result<CallToolResponse, Failure>;
 
 /// An answer in both forms: for programs, and for the model.

@@ -32,7 +32,6 @@ const FIELD: &str = "value";
 pub(crate) enum QuestionRef {
     /// `input()` of an execution, whatever it asks now.
     Input(ExecutionId),
-    /// A prompt.
     Prompt(PromptName),
 }
 
@@ -82,7 +81,6 @@ impl QuestionRef {
 
 /// Rounds of a call.
 pub(crate) enum Round {
-    /// It is the first one.
     First,
     /// The user answered this.
     Answered(QuestionRef, String),
@@ -91,7 +89,6 @@ pub(crate) enum Round {
 }
 
 impl Round {
-    /// Round of a call.
     pub(crate) fn of(call: &mut Call) -> Result<Self, Failure> {
         let (answers, state) = (call.answers.take(), call.state.take());
         let Some(id) = state else {

@@ -25,12 +25,10 @@ pub enum Kind {
     Histogram,
 }
 
-/// One metric.
 #[derive(Clone, Debug)]
 pub struct DescribedMetric {
     /// As it is written: that of a counter ends in `_total`. A histogram has `_bucket`, `_sum` and `_count`.
     pub name: String,
-    /// Kind of the metric.
     pub kind: Kind,
     /// Names of its labels.
     pub labels: Vec<&'static str>,

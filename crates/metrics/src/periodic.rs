@@ -40,7 +40,6 @@ impl PeriodicRuns {
         }
     }
 
-    /// A run has ended.
     pub fn ended(&self, task: &'static str, succeeded: bool) {
         self.runs.inc([task, if succeeded { "ok" } else { "failed" }]);
         if succeeded && let Ok(now) = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH) {

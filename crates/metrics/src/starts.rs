@@ -43,7 +43,6 @@ impl Starts {
         self.seconds.observe([path], time);
     }
 
-    /// A start failed.
     pub fn failed(&self, source: &'static str) {
         self.failures.inc([source]);
     }

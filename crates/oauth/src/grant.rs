@@ -18,7 +18,6 @@ pub struct AuthorizationRequest<'a> {
     pub state: &'a str,
     /// PKCE challenge: the hash of the verifier that goes with the code.
     pub challenge: &'a str,
-    /// The scopes.
     pub scope: Option<&'a str>,
 }
 

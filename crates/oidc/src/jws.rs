@@ -14,7 +14,6 @@ use serde::Deserialize;
 
 use crate::SignInError;
 
-/// Bytes of a token.
 const TOKEN_BYTES: usize = 64 << 10;
 
 /// Signature algorithms.

@@ -111,7 +111,6 @@ impl Provider {
         self.0.redirect_url.as_str()
     }
 
-    /// Begins a sign-in.
     pub async fn begin(&self, now: SystemTime) -> Result<StartedSignIn, SignInError> {
         let _turn = self.0.turns.try_acquire().map_err(|_| SignInError::Busy)?;
         let metadata = self.metadata().await?;

@@ -7,12 +7,10 @@ use himalia_engine::SessionId;
 /// Prefix of a container's id, in front of the id of its session.
 const CONTAINER: &str = "cntr_";
 
-/// The id of a container.
 pub(crate) fn container(session: SessionId) -> String {
     format!("{CONTAINER}{session}")
 }
 
-/// The session of a container.
 pub(crate) fn session(container: &str) -> Option<SessionId> {
     container.strip_prefix(CONTAINER)?.parse().ok()
 }
@@ -22,7 +20,6 @@ pub(crate) fn file(path: &str) -> String {
     format!("cfile_{}", BASE64_URL_SAFE_NO_PAD.encode(path))
 }
 
-/// The path of a file.
 pub(crate) fn path(file: &str) -> Option<String> {
     let bytes = BASE64_URL_SAFE_NO_PAD.decode(file.strip_prefix("cfile_")?).ok()?;
     String::from_utf8(bytes).ok().filter(|path| !path.is_empty())

@@ -1,6 +1,5 @@
 //! Bounds of the facade, all in one place; `docs/reference/limits.md` has them for people.
 
-/// Bytes of a message.
 pub(crate) const MESSAGE_BYTES: usize = 1 << 20;
 /// Idle time of a container whose client does not say one, and the longest, in minutes.
 pub(crate) const MINUTES: u64 = 20;

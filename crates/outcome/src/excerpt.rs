@@ -19,7 +19,6 @@ pub struct Excerpt {
     bytes: u64,
 }
 
-/// Excerpt of a text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExcerptText {
     /// The beginning; all of it when nothing is omitted.

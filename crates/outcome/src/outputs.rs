@@ -58,7 +58,6 @@ struct OutputEntry {
     display_id: Option<String>,
 }
 
-/// Excerpt of one output.
 #[derive(Clone, Debug)]
 struct OutputExcerpt {
     bundle: Bundle,

@@ -38,7 +38,6 @@ impl Page {
         self.full
     }
 
-    /// Text on the page.
     pub fn text(&self) -> &str {
         &self.text
     }

@@ -12,7 +12,6 @@ const NOTE_BYTES: usize = 64 << 10;
 /// Hexadecimal digits of a hash.
 const HASH_CHARS: usize = 64;
 
-/// Status of a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplyStatus {
     /// The code ran to its end.
@@ -73,7 +72,6 @@ pub struct WrittenFiles {
 pub struct Notes {
     /// Added, changed and removed variables.
     pub variables: Option<VariableChanges>,
-    /// Written files.
     pub files: Option<WrittenFiles>,
     /// The exit code of a `%%bash` cell.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -18,7 +18,6 @@ pub struct Stat {
     pub parent: i32,
     /// Process group.
     pub group: i32,
-    /// Session.
     pub session: i32,
     /// When the process started, in clock ticks since boot. With the pid it identifies a process permanently.
     pub started: u64,

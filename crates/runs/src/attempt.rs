@@ -89,7 +89,6 @@ fn next(class: Class, stage: Stage) -> Next {
     }
 }
 
-/// An attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Attempt {
     stage: Stage,
@@ -125,7 +124,6 @@ impl Attempt {
         self.restarts
     }
 
-    /// The attempt reached this stage.
     pub(crate) fn reached(&mut self, stage: Stage) {
         self.stage = self.stage.max(stage);
     }

@@ -420,7 +420,6 @@ fn new_run(
     })
 }
 
-/// The session of a run.
 fn session_of(run: &TriggerRun) -> KernelId {
     KernelId(run.id)
 }

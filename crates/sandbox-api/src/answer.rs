@@ -83,7 +83,6 @@ impl From<EngineError> for Problem {
     }
 }
 
-/// A response with this as JSON.
 pub(crate) fn json(value: &impl Serialize) -> Response<Body> {
     match serde_json::to_vec(value) {
         Ok(text) => response(StatusCode::OK, text),

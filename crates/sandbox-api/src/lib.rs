@@ -49,7 +49,6 @@ pub const NAME: &str = "himalia.internal";
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AskPerson {
-    /// Text for the person.
     pub text: String,
     /// The answers of which one is to be chosen. Without any, the answer is a text.
     #[serde(default)]

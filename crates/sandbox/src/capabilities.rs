@@ -60,7 +60,6 @@ pub enum RootFiles {
     Host,
     /// A root that is built from the host's files: those of [`crate::SandboxSpec::binds`] and the system's own.
     Built,
-    /// The root of an image.
     Image,
 }
 

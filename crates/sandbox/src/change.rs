@@ -2,7 +2,6 @@
 
 use crate::{Limits, SandboxError};
 
-/// A change of limits.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LimitChange {
     /// Current limits of the sandbox.
@@ -38,7 +37,6 @@ impl LimitChange {
         self.from == self.to
     }
 
-    /// The limits that change.
     pub(crate) fn changed(&self) -> Vec<ChangedLimit> {
         let (from, to) = (&self.from, &self.to);
         [

@@ -12,7 +12,6 @@ pub enum SandboxError {
     /// A field of the spec or of the configuration is not usable.
     #[error("{field} {reason}")]
     BadSpec {
-        /// The field.
         field: &'static str,
         /// Problem of the spec.
         reason: String,
@@ -64,10 +63,7 @@ pub enum SandboxError {
     #[error(
         "image {image} is not in the container engine: `himalia env image` makes himalia-kernel, `docker pull` fetches others"
     )]
-    ImageMissing {
-        /// The image.
-        image: String,
-    },
+    ImageMissing { image: String },
     /// The API server of the cluster cannot be reached, or refused a call.
     #[error("cluster: {reason}")]
     Cluster {

@@ -16,7 +16,6 @@ pub const LOG_TAIL_BYTES: usize = 16 << 10;
 /// A sandbox that was started or adopted. Dropping it ends nothing.
 #[derive(Clone, Debug)]
 pub struct SandboxHandle {
-    /// Id of the sandbox.
     pub id: SandboxId,
     /// Endpoint where the gateway meets the shim. The provisioner removes its files on this host when the sandbox has ended.
     pub endpoint: Endpoint,
@@ -104,7 +103,6 @@ impl fmt::Display for ExitCause {
 /// A sandbox in a list.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct SandboxInfo {
-    /// Id of the sandbox.
     pub id: SandboxId,
     /// True if the shim lives. A dead sandbox in the list was left by an earlier gateway; [`crate::Provisioner::sweep`] removes it.
     pub alive: bool,
@@ -112,7 +110,6 @@ pub struct SandboxInfo {
     pub pid: Option<u32>,
     /// When it was started.
     pub created: SystemTime,
-    /// Labels of the sandbox.
     pub labels: BTreeMap<String, String>,
     /// Isolation level.
     pub isolation: Isolation,
@@ -123,7 +120,6 @@ pub struct SandboxInfo {
 /// Resource use of a sandbox.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Usage {
-    /// Processes.
     pub processes: u32,
     /// Resident memory, summed over the processes; shared pages count more than once.
     pub rss_bytes: u64,

@@ -89,7 +89,6 @@ pub enum Enforcement {
 /// Mechanism that enforces each limit of a sandbox. Reported next to the level, because the two are independent.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
 pub struct LimitReport {
-    /// Memory.
     pub memory: Enforcement,
     /// Number of processes.
     pub pids: Enforcement,

@@ -31,7 +31,6 @@ pub struct SharedMount {
     pub owner: Option<FileOwner>,
 }
 
-/// Source of a mount.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub enum MountSource {
     /// A directory of the host.
@@ -54,7 +53,6 @@ pub enum MountSource {
 }
 
 impl MountSource {
-    /// Kind of the source.
     pub fn kind(&self) -> MountKind {
         match self {
             Self::Directory { .. } => MountKind::Directory,

@@ -17,7 +17,6 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// A sandbox that this process does not know.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct OrphanSandbox {
-    /// Id of the orphan.
     pub id: SandboxId,
     /// The replica of the gateway that made it; `None` if that was alone.
     pub maker: Option<String>,

@@ -137,7 +137,6 @@ pub struct ZygoteSpec {
 /// Limits of a sandbox as a whole; `None` is no limit.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Limits {
-    /// Memory, in bytes.
     pub memory_bytes: Option<u64>,
     /// Processes and threads.
     pub pids: Option<u32>,

@@ -46,17 +46,14 @@ pub struct SignedMessage<'a> {
     pub id: &'a str,
     /// `webhook-timestamp`, seconds since 1970.
     pub timestamp: &'a str,
-    /// The body.
     pub body: &'a [u8],
 }
 
 impl Secret {
-    /// Secret from random bytes.
     pub fn of(random: [u8; SECRET_BYTES]) -> Self {
         Self(Zeroizing::new(random.to_vec()))
     }
 
-    /// The one of a text.
     pub fn parse(text: &str) -> Option<Self> {
         let bytes = STANDARD.decode(text.strip_prefix(PREFIX)?).ok()?;
         (24..=64)

@@ -46,7 +46,6 @@ pub struct Policy {
 /// Decision about a due time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// A run.
     Run,
     /// It was missed.
     Missed,
@@ -54,7 +53,6 @@ pub enum Verdict {
     Overlaps,
 }
 
-/// A due time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DueTime {
     /// When.

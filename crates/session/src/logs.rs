@@ -41,7 +41,6 @@ impl SessionLogs {
         format!("kernels/{id}-{created_micros:x}")
     }
 
-    /// Storage of the logs.
     pub(crate) fn storage(&self) -> LogStore {
         let shared = self.shared.clone();
         LogStore::new(&self.data_dir).shared(shared.map(|shared| Arc::new(shared) as Arc<dyn SharedLogs>))

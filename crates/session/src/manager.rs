@@ -42,10 +42,8 @@ pub struct SessionManager {
     pub traces: Traces,
     /// Provisioners of sandboxes.
     pub provisioners: Provisioners,
-    /// Templates of sessions.
     pub templates: Templates,
     pub(crate) store: Arc<dyn Store>,
-    /// Logs of sessions.
     pub(crate) logs: SessionLogs,
     /// State of this gateway as one replica of several.
     pub(crate) replica: Replica,
@@ -53,19 +51,15 @@ pub struct SessionManager {
     pub(crate) starts: StartControl,
     /// All kernels by id, and their sandboxes.
     pub registry: Arc<Registry>,
-    /// Ended sessions.
     pub ended: Arc<EndedSessions>,
     /// Cache of folded executions.
     pub executions: LogCache<CachedExecution>,
-    /// Cache of histories.
     pub histories: LogCache<CachedHistory>,
     /// The kernelspecs of this host.
     pub catalog: Catalog,
     /// Times of this process.
     pub(crate) times: Times,
-    /// The credentials of sessions.
     pub credentials: Arc<Credentials>,
-    /// The tools of sessions.
     pub tools: Arc<Tools>,
     /// Services for code in sandboxes.
     pub(crate) services: CodeServices,

@@ -301,7 +301,6 @@ impl SessionManager {
         self.store.lease().lost().await
     }
 
-    /// The store.
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.store
     }

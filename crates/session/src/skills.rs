@@ -24,7 +24,6 @@ impl std::fmt::Debug for SkillCaller {
 }
 
 impl SkillCaller {
-    /// The id of the session.
     pub fn id(&self) -> SessionId {
         SessionId::of_first_kernel(self.kernel.id())
     }

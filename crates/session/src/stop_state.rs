@@ -11,7 +11,6 @@ use tokio_util::task::TaskTracker;
 pub(crate) struct StopState {
     /// Ends actors and leaves their kernels running.
     pub(crate) actors_end: CancellationToken,
-    /// Tasks of the actors.
     pub(crate) actors: TaskTracker,
     began: AtomicBool,
     /// Set when the kernels that were started in advance have ended, or were given up.

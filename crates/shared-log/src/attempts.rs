@@ -8,7 +8,6 @@ use tokio::time::sleep;
 
 /// The first pause after a failure; each later one is twice as long.
 const FIRST: Duration = Duration::from_millis(100);
-/// The longest.
 const LONGEST: Duration = Duration::from_secs(2);
 
 /// Pauses between attempts at one thing, and what the log says of them: its first failure and its success.

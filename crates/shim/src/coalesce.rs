@@ -44,7 +44,6 @@ impl Coalescer {
         self.armed
     }
 
-    /// The timer has fired.
     pub(crate) fn timer_fired(&mut self, now: Instant) -> TimerAction {
         let over = self.since.map(|since| since + COALESCE_WINDOW);
         self.armed = over.is_some_and(|over| over > now);

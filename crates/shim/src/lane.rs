@@ -18,7 +18,6 @@ use crate::link::Link;
 const WELCOME: Duration = Duration::from_secs(10);
 /// The first pause between two dials: the gateway listens a moment after it has made a sandbox.
 const REDIAL_FIRST: Duration = Duration::from_millis(1);
-/// The longest.
 const REDIAL_LONGEST: Duration = Duration::from_millis(200);
 /// Bytes that may wait for a socket before more are taken from the window.
 const QUEUE_BYTES: usize = 256 * 1024;
@@ -102,7 +101,6 @@ impl From<ProtocolError> for Error {
     }
 }
 
-/// The connection of a lane.
 struct LaneIo(Connection);
 
 impl LaneIo {

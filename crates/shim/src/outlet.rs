@@ -42,7 +42,6 @@ pub(crate) enum Flush {
     Immediate,
 }
 
-/// The lane of a channel.
 pub(crate) fn lane_of(channel: Channel) -> Lane {
     match channel {
         Channel::Control => Lane::Now,

@@ -12,7 +12,6 @@ const PROCESSES_MAX: usize = 65_536;
 /// Longest time in which the shim tries to kill the remaining processes of a kernel.
 const SWEEP: Duration = Duration::from_secs(2);
 
-/// One process.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Process {
     pub(crate) pid: i32,

@@ -19,7 +19,6 @@ pub(crate) struct Signals {
     init: bool,
 }
 
-/// Request of a signal.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum SignalRequest {
     /// Children may have ended.

@@ -11,7 +11,6 @@ use crate::check::Invalid;
 use crate::manifest::{Kind, Manifest};
 use crate::skill::{Files, Skill};
 
-/// The file with the manifest.
 pub const MANIFEST_FILE: &str = "skill.json";
 /// The file with instructions.
 pub const SKILL_FILE: &str = "SKILL.md";

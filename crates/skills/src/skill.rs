@@ -47,12 +47,10 @@ impl Skill {
         }
     }
 
-    /// Manifest of the skill.
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
     }
 
-    /// Files of the skill.
     pub fn files(&self) -> &Files {
         &self.files
     }

@@ -15,7 +15,6 @@ use pipe::Pipe;
 
 /// Carried through a buffer before a pipe is made.
 const BUFFERED_BYTES: u64 = 256 << 10;
-/// The buffer.
 const BUFFER_BYTES: usize = 64 << 10;
 
 /// Two sockets of this process, for [`carry`] in one direction.

@@ -71,9 +71,7 @@ pub enum StoreError {
     /// A row does not hold what its column promises, so it was not written by this code.
     #[error("table {table}, column {column}: {reason}")]
     BadRow {
-        /// The table.
         table: &'static str,
-        /// The column.
         column: &'static str,
         /// The defect of the value.
         reason: String,
@@ -96,10 +94,7 @@ pub enum StoreError {
     LeaseLost,
     /// The replica has a living process already.
     #[error("replica {name}: another gateway of this name is running; give each its own --replica")]
-    ReplicaInUse {
-        /// The name.
-        name: String,
-    },
+    ReplicaInUse { name: String },
     /// The data directory and the shared store do not belong together.
     #[error("{path}: {reason}")]
     Mismatch {

@@ -20,7 +20,6 @@ pub struct ReplicaRecord {
 /// Another replica that has kernels of a pool ready.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ReadyReplica {
-    /// The name of the replica.
     pub name: String,
     /// The address at which other replicas reach it.
     pub address: String,
@@ -91,7 +90,6 @@ pub struct Location {
     pub id: Uuid,
     /// The principal that owns it.
     pub owner: String,
-    /// The replica that has it.
     pub replica: ReplicaRecord,
 }
 

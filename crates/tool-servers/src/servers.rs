@@ -38,7 +38,6 @@ const MAX_LISTS: usize = 1;
 pub struct Caller<'a> {
     /// A tenant, or `operator`.
     pub owner: &'a str,
-    /// The session.
     pub session: &'a str,
 }
 

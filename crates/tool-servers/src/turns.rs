@@ -148,7 +148,6 @@ impl Turns {
         Ok((given, place))
     }
 
-    /// Gives the turns that there are.
     fn give(self: &Arc<Self>, state: &mut State) {
         while state.calls < self.most.calls {
             let Some(whose) = state.next(&self.most) else {

@@ -27,14 +27,12 @@ pub struct Catalog {
 #[derive(Clone, Copy, Debug)]
 pub struct CatalogMatch<'a> {
     pub server: &'a ServerTools,
-    /// The tool.
     pub tool: &'a Tool,
     /// Score of the match; higher is better. Comparable within one search only.
     pub score: f32,
 }
 
 impl CatalogMatch<'_> {
-    /// Id of the tool.
     pub fn id(&self) -> ToolId<'_> {
         ToolId {
             server: self.server.name(),
@@ -48,16 +46,13 @@ impl CatalogMatch<'_> {
 pub enum UnknownName {
     /// No server of this name.
     Server {
-        /// The name.
         name: String,
         /// All of the servers, in order.
         servers: Vec<String>,
     },
     /// The server has no such tool.
     Tool {
-        /// The server.
         server: String,
-        /// The name.
         name: String,
         /// Tools whose names are like it, with their servers.
         nearest: Vec<String>,

@@ -50,7 +50,6 @@ impl BadTools {
     }
 }
 
-/// The tools of one server.
 pub struct ServerTools {
     name: String,
     description: String,
@@ -114,7 +113,6 @@ impl ServerTools {
         Ok(())
     }
 
-    /// The name of the server.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -129,7 +127,6 @@ impl ServerTools {
         &self.tools
     }
 
-    /// The one of this name.
     pub fn get(&self, name: &str) -> Option<&Tool> {
         self.at(*self.by_name.get(name)?)
     }

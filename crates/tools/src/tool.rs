@@ -54,9 +54,7 @@ impl Default for Effect {
 /// A tool by its server and its name: `server.name`. The name of a server has no dot, that of a tool may have some.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ToolId<'a> {
-    /// The server.
     pub server: &'a str,
-    /// The tool.
     pub tool: &'a str,
 }
 

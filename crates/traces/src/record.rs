@@ -18,7 +18,6 @@ pub enum SpanKind {
 /// The value of an attribute.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
-    /// A text.
     Text(Cow<'static, str>),
     /// A whole number.
     Number(i64),
@@ -57,7 +56,6 @@ pub struct SpanRecord {
     pub begun: u64,
     /// When it ended.
     pub ended: u64,
-    /// Attributes of the span.
     pub attributes: Vec<(&'static str, Value)>,
     /// Moments in it: name and time.
     pub events: Vec<(&'static str, u64)>,

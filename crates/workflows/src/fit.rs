@@ -39,7 +39,6 @@ pub(crate) struct Target<'a> {
 }
 
 impl Target<'_> {
-    /// The one of a member.
     pub(crate) fn member(self, name: &str) -> Member<Self> {
         let part = self.part.property(name).or_else(|| self.part.more());
         match (member(self.schema, name), part) {
@@ -72,7 +71,6 @@ pub(crate) fn misfit_of_value(value: &Value, target: Target<'_>, steps: &mut Ste
     })
 }
 
-/// The schema of one member.
 pub(crate) fn member<'a>(schema: &'a Value, name: &str) -> Member<&'a Value> {
     let Value::Object(words) = schema else {
         return Member::Unknown;

@@ -211,7 +211,6 @@ impl Run {
         self.end.as_ref()
     }
 
-    /// Workflow of the run.
     pub fn workflow(&self) -> &Workflow {
         &self.workflow
     }

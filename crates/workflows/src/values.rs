@@ -47,7 +47,6 @@ impl<'a> WireValue<'a> {
         }
     }
 
-    /// One of its items.
     pub(crate) fn item(&self, at: usize) -> Option<&'a Value> {
         match self {
             Self::One(value) => value.get(at),

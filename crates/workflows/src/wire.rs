@@ -27,7 +27,6 @@ pub enum Root {
 /// Reference to a value: `inputs.month`, `steps.fetch.outputs.rows`, `item.id`. Names after the root are members of objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wire {
-    /// Root of the wire.
     pub root: Root,
     /// Names of members, one inside of the other.
     pub path: Vec<String>,

@@ -14,7 +14,6 @@ use crate::typing;
 /// A version of a skill that a step runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PinnedSkill {
-    /// Version of the skill.
     pub version: Version,
     /// The address of its content.
     pub digest: String,
@@ -100,7 +99,6 @@ impl Workflow {
         Ok(schema.violations(&Value::Object(inputs.clone())))
     }
 
-    /// Definition of the workflow.
     pub fn definition(&self) -> &Definition {
         &self.definition
     }
@@ -110,7 +108,6 @@ impl Workflow {
         self.order.iter().filter_map(|at| self.definition.steps.get(*at))
     }
 
-    /// A step.
     pub fn step(&self, id: &str) -> Option<&Step> {
         self.definition.steps.iter().find(|step| step.id == id)
     }

@@ -23,7 +23,6 @@ pub struct AttachRequest {
     pub cluster: Cluster,
     /// The principal of the client.
     pub principal: Principal,
-    /// The kernel.
     pub kernel: KernelId,
     /// The client's session id, percent-encoded for a query.
     pub session: String,

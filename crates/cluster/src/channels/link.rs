@@ -31,11 +31,9 @@ pub(super) struct SharedState {
 /// The end of the stream of one owner.
 #[derive(Debug)]
 enum End {
-    /// The client is gone.
     ClientGone,
     /// The owner is gone, or stops.
     Lost,
-    /// The feed ends.
     Closed(FeedClosed),
 }
 

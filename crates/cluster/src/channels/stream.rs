@@ -19,12 +19,10 @@ const HEAD: usize = 5;
 /// Payload: a message of a kernel, with offsets and a number.
 const MOST: usize = Limits::KERNEL.message_bytes + (64 << 10);
 
-/// An item of the stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum StreamItem {
     /// A message of the client.
     Request {
-        /// The number in this stream.
         number: u64,
         /// The message, encoded.
         frame: Bytes,

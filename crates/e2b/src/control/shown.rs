@@ -47,7 +47,6 @@ impl Sandbox {
     }
 }
 
-/// A sandbox in a list.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ListedSandbox {

@@ -16,7 +16,6 @@ use crate::failure::{Failure, TextFailure};
 
 type Answer<T> = Result<T, TextFailure>;
 
-/// A context.
 #[derive(Debug, Serialize)]
 pub(super) struct Context {
     id: String,

@@ -6,7 +6,6 @@ use himalia_engine::ExecutionResult;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-/// One line.
 #[derive(Debug, Serialize, PartialEq)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(super) enum Line {

@@ -14,11 +14,9 @@ use crate::gate::Gate;
 pub struct CredentialAccess {
     /// Owner of the session.
     pub owner: String,
-    /// Names of credentials.
     pub names: Vec<String>,
     /// Hosts whose TLS is read.
     pub intercept: Intercept,
-    /// Source of the credentials.
     pub source: Arc<dyn CredentialSource>,
 }
 

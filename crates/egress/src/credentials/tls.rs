@@ -20,7 +20,6 @@ use tokio_rustls::client::TlsStream;
 use super::key_store;
 use crate::denial::{Denial, Target};
 
-/// Time for a handshake.
 const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
 
 /// Certificates of authorities, as programs read them.

@@ -15,7 +15,6 @@ pub struct ExecutionEvent {
     pub seq: u64,
     /// When it was stored, UTC.
     pub at: OffsetDateTime,
-    /// Kind of the event.
     pub kind: ExecutionEventKind,
 }
 

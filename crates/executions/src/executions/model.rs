@@ -111,7 +111,6 @@ impl Execute {
 /// An execution that was taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SubmittedExecution {
-    /// Id of the execution.
     pub id: ExecutionId,
     /// It was there already, under the same idempotency key.
     pub repeated: bool,

@@ -23,9 +23,7 @@ type Open = Box<dyn Fn(u64) -> LogReader + Send + Sync>;
 /// An event, and the execution that it belongs to; `None` of a gap that may concern several.
 #[derive(Clone, Debug)]
 pub struct SessionEvent {
-    /// The execution.
     pub execution: Option<ExecutionId>,
-    /// Event of the execution.
     pub event: ExecutionEvent,
 }
 

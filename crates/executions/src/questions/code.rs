@@ -58,7 +58,6 @@ pub fn code_of(code: &str, cursor: Option<u64>, detail: Option<u8>) -> Result<Va
     Ok(content)
 }
 
-/// The completion of a reply.
 pub fn completion(reply: Result<Map<String, Value>, Refusal>) -> Result<Completion, EngineError> {
     let mut content = reply.map_err(|refusal| failed(&refusal))?;
     let position = |name: &str| content.get(name).and_then(Value::as_u64).unwrap_or_default();
@@ -79,7 +78,6 @@ pub fn completion(reply: Result<Map<String, Value>, Refusal>) -> Result<Completi
     })
 }
 
-/// The inspection of a reply.
 pub fn inspection(reply: Result<Map<String, Value>, Refusal>) -> Result<Inspection, EngineError> {
     let mut content = reply.map_err(|refusal| failed(&refusal))?;
     Ok(Inspection {

@@ -21,7 +21,6 @@ pub(super) struct Manifest {
     pub(super) files: Vec<File>,
 }
 
-/// One file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct File {
     /// Path. Bytes that are not UTF-8 are replaced.

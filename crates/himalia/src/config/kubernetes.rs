@@ -31,7 +31,6 @@ pub(crate) struct Kubernetes {
 }
 
 impl Kubernetes {
-    /// Checks the table.
     pub(super) fn check(table: KubernetesTable) -> Result<Self, ConfigError> {
         let or = |said: Option<String>, usual: &str| said.unwrap_or_else(|| usual.to_owned());
         let mut config = KubernetesConfig::new(

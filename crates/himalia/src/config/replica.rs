@@ -18,7 +18,6 @@ const ALONE: &str = "main";
 /// Identity of this gateway as a replica.
 #[derive(Clone, Debug)]
 pub(crate) struct Replica {
-    /// Name of the replica.
     pub(crate) name: String,
     /// The store that it shares; `None`: it is alone.
     pub(crate) store: Option<SharedStore>,

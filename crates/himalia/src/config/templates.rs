@@ -33,7 +33,6 @@ impl Reader<'_> {
         self.read("defaults", self.defaults)
     }
 
-    /// The template of this name.
     pub(super) fn template(&self, name: &str, table: &TemplateTable) -> Result<Template, ConfigError> {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
         if name.is_empty() || name.len() > NAME_BYTES || !name.bytes().all(plain) {

@@ -118,7 +118,6 @@ pub(crate) fn kernel_id(Path(text): &Path<String>) -> Result<KernelId, ApiError>
     text.parse().map_err(|_| absent("Kernel", text))
 }
 
-/// The session id of a path.
 pub(super) fn session_id(Path(text): &Path<String>) -> Result<JupyterSessionId, ApiError> {
     text.parse().map_err(|_| absent("Session", text))
 }

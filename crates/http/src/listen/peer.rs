@@ -62,7 +62,6 @@ impl Peer {
         }))
     }
 
-    /// The address of the peer.
     pub(crate) fn address(&self) -> SocketAddr {
         self.0.address
     }

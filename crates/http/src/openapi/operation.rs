@@ -92,7 +92,6 @@ const IN_PATHS: [(&str, &str); 17] = [
     ("path", "A path relative to the session's work directory."),
 ];
 
-/// An operation.
 #[derive(Debug)]
 pub(crate) struct Operation<'a> {
     pub(crate) schemas: &'a mut Schemas,

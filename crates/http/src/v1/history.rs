@@ -48,7 +48,6 @@ pub(crate) struct HistoryPage {
     next: Option<String>,
 }
 
-/// The position of a page.
 #[derive(Clone, Copy, Debug)]
 struct PagePosition {
     position: Option<HistoryPosition>,

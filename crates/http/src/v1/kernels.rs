@@ -223,7 +223,6 @@ pub(super) fn kernel_id(
     found.map_err(|error| of_kernel(error, session))
 }
 
-/// All kernels of a session.
 fn all(app: &App, principal: &Principal, id: &str) -> Result<Vec<SessionKernel>, ApiError> {
     let session = session_id(app, principal, id)?;
     let infos = app.engine().session_kernels(principal, session);

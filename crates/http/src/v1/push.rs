@@ -121,7 +121,6 @@ struct StreamTimeouts {
 enum End {
     /// The client says goodbye, with this payload.
     Theirs(Bytes),
-    /// It is gone.
     Gone,
     Ours(Close),
 }

@@ -67,7 +67,6 @@ pub enum FilterError {
     /// A name that the architecture does not have.
     #[error("{arch:?} has no system call {name}")]
     Unknown {
-        /// The name.
         name: &'static str,
         /// The architecture.
         arch: Arch,

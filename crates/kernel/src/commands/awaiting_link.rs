@@ -8,7 +8,6 @@ const WAIT: u64 = 20_000_000;
 /// Commands that wait; additional ones are refused.
 const MAX: usize = 64;
 
-/// A command that waits.
 #[derive(Debug)]
 pub(super) struct WaitingCommand {
     pub(super) waiter: u64,

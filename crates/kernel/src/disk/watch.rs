@@ -51,7 +51,6 @@ pub(super) enum Work {
     None,
     /// A process, and no execution.
     Process,
-    /// An execution.
     Execution,
 }
 

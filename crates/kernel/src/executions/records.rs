@@ -171,7 +171,6 @@ pub struct SandboxLoss {
 }
 
 impl SandboxLoss {
-    /// Adds a later loss.
     pub fn add(&mut self, later: Self) {
         self.files |= later.files;
         let lists = [
@@ -209,7 +208,6 @@ pub struct ReplacedExecution {
 pub enum ExecutionRecord {
     /// The first one, whose number is the execution's.
     Submitted {
-        /// The submission.
         #[serde(flatten)]
         submission: Submission,
         /// Executions that have to end before.
@@ -238,7 +236,6 @@ pub enum ExecutionRecord {
     Stuck,
     /// The last one.
     Ended {
-        /// End of the execution.
         status: End,
         /// A cause of death, or another reason.
         cause: Option<String>,
@@ -260,7 +257,6 @@ pub enum ExecutionRecord {
 }
 
 impl ExecutionRecord {
-    /// The body.
     pub fn to_body(&self) -> bytes::Bytes {
         event_body(self)
     }

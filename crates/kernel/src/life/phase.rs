@@ -18,7 +18,6 @@ pub enum Phase {
     Stopping,
     /// It ended without having been asked to. It can be restarted while its sandbox lives.
     Dead,
-    /// It has ended.
     #[serde(rename = "over")]
     Ended,
 }

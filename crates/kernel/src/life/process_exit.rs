@@ -164,7 +164,6 @@ impl Core {
         self.life.fail_waiters(out);
     }
 
-    /// A stop is complete.
     pub(crate) fn stop_completed(&mut self, by: StopBy, out: &mut Vec<Effect>) {
         if self.life.stop_completed(by) {
             self.complete_exit_if_known(out);

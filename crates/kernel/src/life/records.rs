@@ -121,7 +121,6 @@ impl LifecycleRecord {
         }
     }
 
-    /// The body.
     pub(crate) fn to_body(&self) -> bytes::Bytes {
         event_body(self)
     }

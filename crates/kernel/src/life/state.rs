@@ -294,7 +294,6 @@ impl Life {
         self.reason = Some(cause);
     }
 
-    /// It has ended.
     pub(super) fn ended(&mut self, cause: &str) {
         self.phase = Phase::Ended;
         self.reason = Some(cause.to_owned());
@@ -309,7 +308,6 @@ impl Life {
         self.ordered = None;
     }
 
-    /// It has a new sandbox.
     pub(super) fn move_in(&mut self, cause: &str, lost: SandboxLoss) {
         self.restarting_after(cause);
         self.revive();

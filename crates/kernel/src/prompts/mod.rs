@@ -244,7 +244,6 @@ impl Core {
         }
     }
 
-    /// A record of a prompt.
     pub(super) fn fold_prompt(&mut self, record: &Record, meta: &RecordMeta) {
         match serde_json::from_slice(&record.body) {
             Ok(PromptRecord::Asked { prompt }) => {

@@ -40,7 +40,6 @@ struct UnwrittenPrompt {
     incarnation: u32,
 }
 
-/// One that is open.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Open {
     pub(super) status: PromptStatus,

@@ -175,7 +175,6 @@ pub enum PromptRecord {
 }
 
 impl PromptRecord {
-    /// The body.
     pub(super) fn to_body(&self) -> bytes::Bytes {
         event_body(self)
     }

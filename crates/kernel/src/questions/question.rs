@@ -20,6 +20,5 @@ pub struct Question {
 pub struct Reply {
     /// The content, JSON as the kernel wrote it.
     pub content: Bytes,
-    /// The buffers.
     pub buffers: Vec<Bytes>,
 }

@@ -10,7 +10,6 @@ use super::ledger::Entry;
 use super::state::{InputQuestion, Requests};
 use crate::shim::outbox::Outbox;
 
-/// Requests in a checkpoint.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct RequestsCheckpoint {
     open: Vec<OpenRequest>,

@@ -20,7 +20,6 @@ use crate::pod::{self, CONTAINER, LEAST_CPU_MILLIS, LEAST_MEMORY, Parts};
 
 const TOPIC: &str = "isolation";
 const PROCESSES: &str = "processes";
-/// Time for each of the pods.
 const POD_TIME: Duration = Duration::from_mins(2);
 /// Interval of polls.
 const LOOK: Duration = Duration::from_millis(500);

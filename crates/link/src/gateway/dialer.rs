@@ -17,7 +17,6 @@ use crate::{Redial, TlsEndpoint};
 
 /// The first pause after a connection that was of no use.
 const REDIAL_FIRST: Duration = Duration::from_millis(10);
-/// The longest.
 const REDIAL_LONGEST: Duration = Duration::from_secs(1);
 /// Connections on which a shim says hello in [`HELLO_WINDOW`]: one that does so without end costs a bounded part of a core.
 const HELLO_MAX: u32 = 16;

@@ -42,7 +42,6 @@ pub struct Arrival {
     pub hello: Box<Hello>,
     /// The version that both speak.
     pub protocol: u16,
-    /// The connection.
     pub connection: Connection,
 }
 

@@ -9,7 +9,6 @@ use serde_json::Value;
 
 use crate::call::{Answer, Call};
 
-/// One tool.
 pub(crate) struct ToolEntry {
     pub(crate) name: &'static str,
     /// Creates the description for clients, under this name.

@@ -73,7 +73,6 @@ enum Encoding {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
 enum FilePosition {
-    /// At this byte.
     Byte(u64),
     /// After this path.
     Path(String),

@@ -41,7 +41,6 @@ const TEXT_CHARS: usize = 16_000;
 pub(crate) struct AvailableFeatures {
     /// The caller's tenant has skills.
     pub(crate) skills: bool,
-    /// It has workflows.
     pub(crate) workflows: bool,
     /// The gateway has servers of tools.
     pub(crate) upstream: bool,

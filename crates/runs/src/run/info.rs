@@ -239,7 +239,6 @@ impl RunView {
         }
     }
 
-    /// A run of a skill.
     pub(super) fn of_skill(run: SkillRun, session: &SessionInfo) -> Self {
         let text = |member: &str| run.skill.get(member)?.as_str().map(str::to_owned);
         let execution = &run.execution;

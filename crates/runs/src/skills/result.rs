@@ -22,7 +22,6 @@ pub(crate) enum SkillRunStatus {
     Failed,
 }
 
-/// A run of a skill.
 #[derive(Clone, Debug)]
 pub(crate) struct SkillRun {
     /// The skill: name, version, digest.

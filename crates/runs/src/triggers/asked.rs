@@ -14,7 +14,6 @@ use crate::Commands;
 use crate::run::{RunState, id_of_run};
 use crate::workflows::StartedRun;
 
-/// Bytes of a key.
 const MAX_KEY_BYTES: usize = 256;
 
 /// A run of a trigger that a client asks for.

@@ -155,7 +155,6 @@ fn info(record: &DeliveryRecord) -> Result<DeliveryInfo, EngineError> {
     })
 }
 
-/// The URL of a delivery.
 pub(super) fn url_of(record: &DeliveryRecord) -> Result<String, EngineError> {
     Ok(told(record)?.url)
 }

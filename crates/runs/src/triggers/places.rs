@@ -138,7 +138,6 @@ impl Lane {
 /// A host as an owner has seen it.
 type Host = (String, String);
 
-/// A delivery with its place.
 pub(super) struct PlacedDelivery {
     lanes: Arc<Lanes>,
     host: Host,

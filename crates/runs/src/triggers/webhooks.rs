@@ -45,7 +45,6 @@ pub struct WebhookMessage<'a> {
     pub body: &'a [u8],
 }
 
-/// A new secret.
 pub(super) fn new_secret() -> Result<Secret, EngineError> {
     let mut random = [0; 32];
     getrandom::fill(&mut random)

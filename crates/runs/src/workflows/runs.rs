@@ -27,7 +27,6 @@ pub const MAX_RUNS_IN_PROGRESS: u32 = 32;
 pub const MAX_RUNS: u32 = 10_000;
 /// Bytes of the rows of the runs of an owner. For more, those that ended first are forgotten.
 const MAX_RUNS_BYTES: i64 = 1 << 30;
-/// Bytes of a key.
 const MAX_KEY_BYTES: usize = 256;
 /// The time between two looks at a run that another replica may have changed.
 pub(super) const LOOK: Duration = Duration::from_secs(1);

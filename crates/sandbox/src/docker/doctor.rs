@@ -16,7 +16,6 @@ const FIXED_RUNC: [(u32, u32, u32); 2] = [(1, 2, 8), (1, 3, 3)];
 /// The state of a container engine.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct EngineReport {
-    /// Version of the engine.
     pub version: String,
     /// Version of its interface.
     pub api: String,

@@ -15,7 +15,6 @@ const PASSED: u32 = 0o711;
 /// The same of the last one, which belongs to the owner of the files.
 const OWN: u32 = 0o700;
 
-/// A directory that is there.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct SharedDirectory {
     pub(crate) base: PathBuf,
@@ -144,7 +143,6 @@ fn make(top: OwnedFd, path: &Path, owner: Option<FileOwner>) -> io::Result<()> {
     Ok(())
 }
 
-/// An error of one mount.
 pub(crate) fn bad(mount: &SharedMount, reason: &str) -> SandboxError {
     SandboxError::BadSpec {
         field: "mounts",

@@ -12,7 +12,6 @@ use crate::{MountKind, SandboxError, SharedMount, check_kinds};
 /// Kinds of mounts that this level supports.
 pub(super) const MOUNTS: &[MountKind] = &[MountKind::Directory];
 
-/// One of a sandbox.
 #[derive(Debug)]
 pub(super) struct SandboxMount {
     directory: SharedDirectory,

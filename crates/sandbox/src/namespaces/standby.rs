@@ -100,7 +100,6 @@ pub(super) struct Standbys {
 }
 
 impl Standbys {
-    /// The one of this form.
     fn take(&self, form: &Form) -> Option<Standby> {
         let mut all = self.all.lock();
         let ready = |(other, state): &(Form, State)| matches!(state, State::Ready(_)) && other == form;

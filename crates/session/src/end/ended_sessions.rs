@@ -34,7 +34,6 @@ pub struct EndedSessions {
     all: Mutex<BTreeMap<String, EndedRecord>>,
     /// Bytes of the logs of those that are kept, where they are known.
     sizes: Mutex<HashMap<String, u64>>,
-    /// One more has ended.
     pub(crate) one_more: Notify,
 }
 
@@ -55,7 +54,6 @@ impl EndedSessions {
         Self { clock, ..self }
     }
 
-    /// Retention of ended sessions.
     pub fn retention(&self) -> Retention {
         self.retention
     }
@@ -236,7 +234,6 @@ pub fn over(row: &EndedRecord) -> EngineError {
     removed(row).unwrap_or_else(|| EngineError::SessionEnded(ended_session(row)))
 }
 
-/// Session of a row.
 pub fn ended_session(row: &EndedRecord) -> EndedSession {
     EndedSession {
         id: SessionId(row.id),

@@ -18,7 +18,6 @@ use crate::SessionKernel;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct EndedSessionSnapshot {
-    /// The session.
     #[serde(flatten)]
     pub session: Session,
     /// Incarnation of the last process of its first kernel.

@@ -53,7 +53,6 @@ pub struct ListedFile {
 pub struct WrittenFiles {
     /// Files, directories and links; 1 for a single file.
     pub entries: u64,
-    /// Bytes of the files.
     pub bytes: u64,
     /// A single file was not there before.
     pub created: bool,

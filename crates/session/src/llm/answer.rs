@@ -34,7 +34,6 @@ pub(super) fn whole(whole: Whole) -> Response<Body> {
     response
 }
 
-/// One from the cache.
 pub(super) fn cached(body: Bytes) -> Response<Body> {
     let mut response = json(StatusCode::OK, body);
     response

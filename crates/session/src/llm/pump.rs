@@ -18,7 +18,6 @@ const WAITING: usize = 16;
 
 /// Ends of an answer.
 enum End {
-    /// Whole.
     Whole,
     /// The code has stopped to read it.
     Dropped,

@@ -13,7 +13,6 @@ use himalia_model::{NetworkLimits, Principal};
 use crate::meter::Traffic;
 use crate::{SessionKernel, SessionManager};
 
-/// The account of one session.
 struct SessionAccount {
     owner: String,
     limits: NetworkLimits,

@@ -6,7 +6,6 @@
 use himalia_model::{EngineError, Principal, StartKey, StartSession};
 use sha2::{Digest, Sha256};
 
-/// Bytes of a key.
 pub const MAX_START_KEY_BYTES: usize = 256;
 /// Bytes of a hash that are used.
 const HASH_BYTES: usize = 20;

@@ -37,7 +37,6 @@ impl Tools {
         })
     }
 
-    /// The servers of a session.
     pub fn list(&self, session: &Arc<Session>) -> ApiServers {
         let catalog = self.catalog(session);
         let policy = &session.sandbox.tools;

@@ -136,7 +136,6 @@ impl Kernel {
         *self.spec.borrow_mut() = Some(spec);
     }
 
-    /// State of the kernel.
     pub(crate) fn state(&self) -> KernelState {
         self.view.get().state
     }

@@ -76,7 +76,6 @@ impl Link {
         tasks.push(tokio::task::spawn_local(Rc::clone(self).orphan()).abort_handle());
     }
 
-    /// Name of the link.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }

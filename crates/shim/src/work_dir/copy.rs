@@ -25,7 +25,6 @@ const DEPTH_MAX: usize = 100;
 /// Copied at once; between two, the copy can be given up.
 const CHUNK_BYTES: usize = 256 * 1024;
 
-/// Summary of a copy.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct CopySummary {
     /// Bytes of files.
@@ -45,7 +44,6 @@ pub(crate) enum CopyError {
     Failed {
         /// Object that could not be copied.
         what: String,
-        /// Error of the copy.
         error: io::Error,
     },
     /// The shim is ending.

@@ -90,7 +90,6 @@ pub(super) struct Link {
     prepared: Mutex<HashMap<&'static str, Arc<PreparedStatement>>>,
 }
 
-/// A prepared statement.
 pub(super) struct PreparedStatement {
     pub(super) statement: Statement,
     /// The parameters that follow those of the caller.

@@ -25,7 +25,6 @@ pub struct LogTable {
 /// Bytes of the newest segment of a log.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct LogPart {
-    /// The log.
     pub log: String,
     /// Number of the first record of the segment.
     pub segment: i64,
@@ -44,13 +43,11 @@ pub struct LogPart {
 pub struct LogSegment {
     /// Number of its first record.
     pub first: i64,
-    /// The object that has it.
     pub object: String,
     /// The length in bytes.
     pub size: i64,
 }
 
-/// A log as it is stored.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct StoredLog {
     /// In order of segment and place.

@@ -63,7 +63,6 @@ pub(crate) struct Step {
     pub(crate) follows: bool,
 }
 
-/// Expands a statement.
 pub(crate) fn expand(statement: &str, dialect: Dialect) -> ExpandedStatement {
     let mut expansion = Expansion {
         dialect,

@@ -21,7 +21,6 @@ pub struct NewCallback {
 pub struct CallbackQuota {
     /// Callbacks whose run continues, or whose delivery has not ended.
     pub open: i64,
-    /// Callbacks that are kept.
     pub kept: i64,
 }
 

@@ -9,7 +9,6 @@ use crate::sql::{Sql, changed, params, record};
 /// One row of `deliveries`.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct DeliveryRecord {
-    /// The id of the delivery.
     pub id: Uuid,
     /// The trigger of its run.
     pub trigger: Uuid,
@@ -28,7 +27,6 @@ pub struct DeliveryRecord {
 /// A delivery that is to be tried.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct DueDelivery {
-    /// The delivery.
     pub record: DeliveryRecord,
     /// The owner of its trigger.
     pub owner: String,

@@ -52,7 +52,6 @@ pub struct StepPromptPlace {
     pub begun_micros: i64,
     /// The run; empty: before all of that time.
     pub run: String,
-    /// The step.
     pub step: String,
 }
 

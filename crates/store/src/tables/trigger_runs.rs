@@ -13,17 +13,14 @@ use crate::sql::{Column, Param, Row, Sql, any, changed, count, params, record};
 /// One process of a gateway at a time has claimed a run that has not ended. A claim of a process that does not live any more is free.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct TriggerRun {
-    /// The id of the run.
     pub id: Uuid,
     /// The trigger that has started it.
     pub trigger: Uuid,
-    /// The owner of that.
     pub owner: String,
     /// The key, one of the trigger: the due time, or the id that the sender of a webhook has chosen.
     pub key: String,
     /// The time when it was due, in microseconds since the Unix epoch.
     pub due_micros: i64,
-    /// The state of the run.
     pub state: TriggerRunState,
     /// The time before which it is not tried, in microseconds since the Unix epoch.
     pub not_before_micros: i64,
@@ -95,7 +92,6 @@ pub struct TriggerRunFilter {
 /// A run that has not ended and that no living process has.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct OpenRun {
-    /// The run.
     pub run: TriggerRun,
     /// The kind of its trigger.
     pub kind: String,

@@ -10,7 +10,6 @@ use crate::sql::{Param, Record as _, Sql, changed, check_member, exists, params,
 /// One row of `triggers`.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct TriggerRecord {
-    /// The id of the trigger.
     pub id: Uuid,
     /// The kind of trigger, as the writer names it.
     pub kind: String,

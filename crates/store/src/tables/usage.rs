@@ -22,7 +22,6 @@ pub struct UsageRecord {
     pub execution_ms: i64,
     /// Bytes of its sandboxes to the network. In the row without a caller, as the next one.
     pub network_sent_bytes: i64,
-    /// Bytes from there.
     pub network_received_bytes: i64,
     /// Calls of tools. In the row without a caller, as the next three.
     pub tool_calls: i64,

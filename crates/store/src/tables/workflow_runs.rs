@@ -31,13 +31,11 @@ pub struct WorkflowRunRecord {
 /// The columns of a row of `workflow_runs` that lists have.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct WorkflowRunBrief {
-    /// The id of the run.
     pub id: String,
     /// A tenant, or the operator.
     pub owner: String,
     /// The name of its workflow.
     pub workflow: String,
-    /// The version of that.
     pub version: String,
     /// The address of the definition that it runs, which is kept as long as the run. Its workflow may be deleted meanwhile.
     pub digest: String,
@@ -76,7 +74,6 @@ pub enum WorkflowRunAdded {
     Added,
     /// A run with its key was there already.
     Present {
-        /// The id of that run.
         id: String,
         /// [`WorkflowRunRecord::start_print`].
         print: String,
@@ -102,7 +99,6 @@ pub struct WorkflowRunFilter {
     pub limit: i64,
 }
 
-/// The end of a run.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct WorkflowRunEnd {
     /// The status from now on.

@@ -28,7 +28,6 @@ pub struct WorkflowStepRecord {
     pub error: Option<String>,
     /// The session that it runs in.
     pub session: Option<String>,
-    /// The execution that it is.
     pub execution: Option<String>,
     /// The answer of a person.
     pub answer: Option<String>,
@@ -58,11 +57,9 @@ pub enum StepsWritten {
 /// The answer of a person to a step.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct StepAnswer {
-    /// The run.
     pub run: String,
     /// The step, which waits.
     pub step: String,
-    /// The answer.
     pub answer: String,
     /// The principal who has answered.
     pub by: String,

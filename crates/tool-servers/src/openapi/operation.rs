@@ -28,7 +28,6 @@ pub(super) struct Operation {
     pub(super) body: RequestBody,
 }
 
-/// Body of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum RequestBody {
     /// There is none.

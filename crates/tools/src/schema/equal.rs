@@ -5,7 +5,6 @@ use serde_json::{Number, Value};
 
 use super::steps::{Steps, StepsSpent};
 
-/// Bytes that are a step.
 const BYTES_OF_A_STEP: usize = 16;
 
 /// A text that equal values share: `1` and `1.0` are equal, and the order of members is not a part of an object.

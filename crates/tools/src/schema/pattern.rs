@@ -15,7 +15,6 @@ use super::steps::{Steps, StepsSpent};
 
 /// Patterns of a schema that are checked.
 pub(super) const MAX_PATTERNS: usize = 64;
-/// Bytes of one.
 const MAX_BYTES: usize = 4096;
 /// Bytes of the automaton of one.
 const MAX_COMPILED: usize = 128 << 10;

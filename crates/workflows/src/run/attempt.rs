@@ -8,7 +8,6 @@ const MAX_TEXT: usize = 2000;
 /// Id of an attempt: its step, the item of a map, and the number of the attempt, counted from 1.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AttemptId {
-    /// The id of the step.
     pub step: String,
     /// The position of the item of a map; else 0.
     pub item: u32,
@@ -26,7 +25,6 @@ impl AttemptId {
     }
 }
 
-/// Status of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AttemptStatus {
     /// It begins when it is due.
@@ -79,17 +77,13 @@ impl AttemptStatus {
 /// An attempt of a step. Times are microseconds since 1970.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Attempt {
-    /// Id of the attempt.
     pub place: AttemptId,
-    /// Status of the attempt.
     pub status: AttemptStatus,
-    /// Outputs of the attempt.
     pub outputs: Option<Value>,
     /// Reason for the failure.
     pub failure: Option<Failure>,
     /// The session that it runs in.
     pub session: Option<String>,
-    /// The execution that it is.
     pub execution: Option<String>,
     /// Answer of a person.
     pub answer: Option<String>,
@@ -152,7 +146,6 @@ impl Failure {
 pub enum Outcome {
     /// Outputs, which fit the schema.
     Done(Value),
-    /// It failed.
     Failed {
         /// Reason for the failure.
         failure: Failure,
@@ -161,7 +154,6 @@ pub enum Outcome {
     },
 }
 
-/// Status of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RunStatus {
     /// It continues.
@@ -192,7 +184,6 @@ impl RunStatus {
 /// The end of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct End {
-    /// Status at the end.
     pub status: RunStatus,
     /// Outputs of the run.
     pub outputs: Option<Value>,

@@ -21,7 +21,6 @@ const CLIENTS: usize = 16;
 /// The signal at the end of its time.
 const KILL: i32 = 9;
 
-/// A running command.
 #[derive(Debug)]
 pub(super) struct RunningCommand {
     pub(super) pid: u32,

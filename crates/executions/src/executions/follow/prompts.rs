@@ -35,7 +35,6 @@ impl Prompts {
         !self.0.is_empty()
     }
 
-    /// Open prompts.
     pub(super) fn open(&self, kernel: KernelId) -> Vec<PromptInfo> {
         let all = self.0.iter().cloned();
         all.map(|status| PromptInfo::new(kernel, status)).collect()

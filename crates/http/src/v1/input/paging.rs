@@ -14,7 +14,6 @@ use super::Whole;
 
 /// Things of a page of most lists: by default, and at most.
 pub(crate) const PAGE_MOST: u64 = 1000;
-/// Bytes of a cursor.
 const CURSOR_BYTES: usize = 8192;
 
 /// `limit` of most lists.

@@ -79,7 +79,6 @@ struct KernelRow {
 struct Log {
     writer: Me,
     parts: BTreeMap<usize, Arc<Vec<NewRecord>>>,
-    /// Requests that are in it.
     requests: BTreeSet<String>,
     /// What it has of the shim, per lane.
     stored: PerLane<u64>,

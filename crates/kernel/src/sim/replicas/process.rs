@@ -99,7 +99,6 @@ impl Process {
         }
     }
 
-    /// It has joined, with this term.
     pub(super) fn has_joined(&mut self, me: Me, term: Term, local: u64) {
         (self.me, self.joined, self.term, self.link_epoch) = (me, true, term, me.epoch);
         self.renew_at = local + micros(beat().pause());

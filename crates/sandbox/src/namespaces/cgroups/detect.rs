@@ -11,7 +11,6 @@ use super::{CgroupRoot, ControllerDir, GroupLimits, Groups, Version};
 const GATEWAY_GROUP: &str = "himalia-gateway";
 /// Name of the group that is made to see whether one can be made.
 const TRIAL: &str = "trial";
-/// Limits of that group.
 const TRIAL_LIMITS: GroupLimits = GroupLimits {
     memory_bytes: Some(256 << 20),
     pids: Some(64),

@@ -166,7 +166,6 @@ impl TokenRecord {
         })
     }
 
-    /// Takes new tokens.
     pub(super) fn take(&mut self, tokens: Tokens, now: i64) {
         self.retire();
         let expires_micros = tokens.expires_in.map(|seconds| {

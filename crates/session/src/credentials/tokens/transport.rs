@@ -43,7 +43,6 @@ impl Transports {
         }
     }
 
-    /// One for all.
     #[cfg(test)]
     pub(super) fn all(one: &Arc<dyn Transport>) -> Self {
         Self {

@@ -44,7 +44,6 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// Starts the pool of a template.
     pub(crate) fn start(inner: &Arc<SessionManager>, template: &str, config: PoolConfig) -> Self {
         let (inbox, messages) = mpsc::channel(INBOX);
         let rules = Rules {
