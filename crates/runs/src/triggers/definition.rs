@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 
 use super::holder::Holder;
 use super::target::RunTarget;
+use crate::attempt::Attempt;
 use crate::run::{RunError, RunState};
 
 /// When a schedule is due.
@@ -110,6 +111,9 @@ pub(super) struct Detail {
     pub(super) outputs: Option<Value>,
     /// Starts that failed and are tried again.
     pub(super) attempts: u32,
+    /// Sessions that it has lost before its code ran.
+    #[serde(default)]
+    pub(super) restarts: u32,
 }
 
 impl Detail {
@@ -129,7 +133,13 @@ impl Detail {
             ended_micros: None,
             outputs: None,
             attempts: 0,
+            restarts: 0,
         }
+    }
+
+    /// The attempt as this row has it. `sent`: its code may have been sent.
+    pub(super) fn attempt(&self, sent: bool) -> Attempt {
+        Attempt::found(self.restarts, sent, self.execution().is_some())
     }
 
     pub(super) fn execution(&self) -> Option<ExecutionId> {

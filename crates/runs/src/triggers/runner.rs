@@ -24,7 +24,7 @@ use super::target::Runnable;
 use super::{MAX_TRIGGER_RUNS, STORED_KINDS, new_run, of_run, session_of, workflows};
 use crate::Commands;
 use crate::Runs;
-use crate::attempt::{Attempt, Stage};
+use crate::attempt::Stage;
 use crate::run::{RunError, RunState};
 
 /// The time between two looks for due runs, if there are triggers.
@@ -392,11 +392,7 @@ async fn tended(
         drop(place);
         return workflows::watch(commands, &record.owner, &id, detail).await;
     }
-    let mut attempt = Attempt::found(
-        detail.attempts,
-        run.state != TriggerRunState::Due,
-        detail.execution().is_some(),
-    );
+    let mut attempt = detail.attempt(run.state != TriggerRunState::Due);
     let definition = definition(&record)?;
     let principal = match holder(commands, &record, &definition) {
         Ok(principal) => principal,

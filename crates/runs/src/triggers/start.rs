@@ -53,14 +53,21 @@ pub(super) async fn not_begun(
         // Its claim ends with this process.
         return Ok(Outcome::Later(Duration::ZERO));
     }
-    match attempt.failed(error, START_PAUSE * detail.attempts) {
-        Next::Wait | Next::Restart => {
-            detail.attempts += 1;
-            detail.error = Some(error_of(error));
-            Ok(Outcome::Later(START_PAUSE))
-        }
+    match after(detail, attempt, error) {
+        Next::Wait | Next::Restart => Ok(Outcome::Later(START_PAUSE)),
         Next::Fail { .. } | Next::Unknown => over(commands, detail, Err(error_of(error))).await,
     }
+}
+
+/// The action after a start that failed. If it is tried again, the row has the number of tries and of lost sessions.
+fn after(detail: &mut Detail, attempt: &mut Attempt, error: &EngineError) -> Next {
+    let next = attempt.failed(error, START_PAUSE * detail.attempts);
+    if matches!(next, Next::Wait | Next::Restart) {
+        detail.attempts += 1;
+        detail.restarts = attempt.restarts();
+        detail.error = Some(error_of(error));
+    }
+    next
 }
 
 pub(super) fn error_of(error: &EngineError) -> RunError {
@@ -271,4 +278,46 @@ pub(super) async fn over(
 
 fn clip(text: &str) -> String {
     text.chars().take(REASON_CHARS).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::attempt::{MAX_RESTARTS, PATIENCE};
+
+    /// One try by a process that reads the row, fails, and writes the row.
+    fn tried(row: &mut String, error: &EngineError) -> Next {
+        let mut detail: Detail = serde_json::from_str(row).unwrap();
+        let mut attempt = detail.attempt(false);
+        let next = after(&mut detail, &mut attempt, error);
+        *row = write(&detail).unwrap();
+        next
+    }
+
+    #[test]
+    fn waits_use_up_no_sessions() {
+        let mut row = write(&Detail::new(RunState::Queued)).unwrap();
+        let busy = EngineError::unavailable("later");
+        let dead = EngineError::KernelDead {
+            cause: "signal(9)".to_owned(),
+        };
+        for _ in 0..2 * MAX_RESTARTS {
+            assert_eq!(tried(&mut row, &busy), Next::Wait);
+        }
+        for _ in 0..MAX_RESTARTS {
+            assert_eq!(tried(&mut row, &dead), Next::Restart);
+        }
+        assert_eq!(tried(&mut row, &dead), Next::Fail { again: true });
+    }
+
+    #[test]
+    fn waits_end_with_the_patience() {
+        let mut row = write(&Detail::new(RunState::Queued)).unwrap();
+        let busy = EngineError::unavailable("later");
+        let mut waits = 0;
+        while tried(&mut row, &busy) == Next::Wait {
+            waits += 1;
+        }
+        assert_eq!(START_PAUSE * waits, PATIENCE);
+    }
 }

@@ -13,7 +13,7 @@ use himalia_store::{Location, Lookup, ReplicaRecord, WorkflowRunRecord};
 use himalia_workflows::{AttemptId, Failure, Outcome, Run};
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 
 use super::driver::Report;
 use super::runs::LOOK;
@@ -22,7 +22,7 @@ use crate::attempt::{Attempt, Next, Stage};
 use crate::skills::{RunSkill, STEP_MEMBER, SkillRun, SkillRunStatus, SkillStep};
 
 /// Pauses between two tries.
-const PAUSES: Backoff = Backoff::new(Duration::from_millis(500), Duration::from_secs(15));
+const PAUSE: Backoff = Backoff::new(Duration::from_millis(500), Duration::from_secs(15));
 /// The client of the execution.
 const CLIENT: &str = "workflow";
 
@@ -40,6 +40,29 @@ pub(super) struct StepRun {
     inputs: Map<String, Value>,
     execution: Option<String>,
     attempt: Attempt,
+}
+
+/// The pauses of an attempt. Its patience is for them, not for the time in which its code runs.
+struct Pauses {
+    next: Backoff,
+    waited: Duration,
+}
+
+impl Default for Pauses {
+    fn default() -> Self {
+        Self {
+            next: PAUSE,
+            waited: Duration::ZERO,
+        }
+    }
+}
+
+impl Pauses {
+    async fn pause(&mut self) {
+        let pause = self.next.pause();
+        sleep(pause).await;
+        self.waited += pause;
+    }
 }
 
 /// The reason why a try of a step did not get to its end.
@@ -87,8 +110,7 @@ pub(super) fn step_run(
 impl Commands {
     /// Runs it to its end, and reports.
     pub(super) async fn run_step(&self, mut step: StepRun, reports: &mpsc::Sender<Report>) {
-        let mut pauses = PAUSES;
-        let mut since: Option<Instant> = None;
+        let mut pauses = Pauses::default();
         let outcome = loop {
             let error = match self.try_step(&mut step, reports).await {
                 Ok(outcome) | Err(StepError::Ended(outcome)) => break outcome,
@@ -96,7 +118,7 @@ impl Commands {
                 Err(StepError::Elsewhere(replica)) if replica.live => {
                     // The run follows its session, once nothing of it runs here.
                     let _ = reports.send(Report::Elsewhere(step.place.clone(), replica)).await;
-                    since = None;
+                    pauses.waited = Duration::ZERO;
                     sleep(LOOK).await;
                     continue;
                 }
@@ -104,8 +126,7 @@ impl Commands {
                     EngineError::unavailable(format!("its session is at the replica {}", replica.name))
                 }
             };
-            let waited = since.get_or_insert_with(Instant::now).elapsed();
-            match step.attempt.failed(&error, waited) {
+            match step.attempt.failed(&error, pauses.waited) {
                 Next::Wait => {}
                 Next::Restart => step.execution = None,
                 Next::Fail { again } => break failed(error.code(), &error.to_string(), again),
@@ -116,7 +137,7 @@ impl Commands {
             }
             let (stage, restarts) = (step.attempt.stage(), step.attempt.restarts());
             tracing::debug!(run = step.run, step = step.place.step, ?stage, restarts, %error, "a step waits");
-            sleep(pauses.pause()).await;
+            pauses.pause().await;
         };
         let _ = reports.send(Report::Finished(step.place, outcome)).await;
     }
@@ -327,6 +348,7 @@ fn outcome(run: SkillRun) -> Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::attempt::PATIENCE;
 
     #[test]
     fn each_attempt_has_a_name_and_a_key_of_its_own() {
@@ -352,5 +374,25 @@ mod tests {
         );
         assert_eq!(session_name("run_1", &all[0]), session_name("run_1", &all[0]));
         assert_ne!(session_name("run_1", &all[0]), session_name("run_2", &all[0]));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_patience_of_a_step_is_not_used_up_while_its_code_runs() {
+        let mut attempt = Attempt::found(0, true, true);
+        let mut pauses = Pauses::default();
+        let unreadable = EngineError::unavailable("its log cannot be followed now");
+        for _ in 0..5 {
+            assert_eq!(attempt.failed(&unreadable, pauses.waited), Next::Wait);
+            pauses.pause().await;
+            sleep(PATIENCE).await;
+        }
+        assert_eq!(
+            pauses.waited,
+            Duration::from_millis(500 + 1000 + 2000 + 4000 + 8000)
+        );
+        while attempt.failed(&unreadable, pauses.waited) == Next::Wait {
+            pauses.pause().await;
+        }
+        assert!(pauses.waited >= PATIENCE && pauses.waited < PATIENCE + Duration::from_secs(15));
     }
 }
