@@ -11,7 +11,7 @@ use std::time::Duration;
 use himalia_budget::{DailyQuantity, DayAmounts};
 use himalia_model::{EngineError, ExecutionState, Principal};
 use himalia_sandbox::{MeasuredBy, Provisioner, SandboxId};
-use himalia_store::UsageRecord;
+use himalia_store::{UsageRecord, UsageStore};
 use tokio::time::timeout;
 
 use crate::periodic::{PeriodicTask, Wake};
@@ -47,13 +47,31 @@ impl PeriodicTask for UsageMeter {
         let since = std::mem::replace(&mut self.last, manager.time().micros());
         manager.measure_cpu(since).await;
         let stored = manager.store_usage().await;
-        let today = manager.budget.today();
-        if self.forgotten != today {
-            self.forgotten = today;
-            let forgotten = manager.store.forget_usage(today - KEPT_DAYS).await;
-            forgotten.map_err(|error| format!("cannot remove old usage: {error}"))?;
+        let forgotten = self.forget(&*manager.store, manager.budget.today()).await;
+        all_of([stored, forgotten])
+    }
+}
+
+impl UsageMeter {
+    /// Removes old usage from the store, once a day.
+    async fn forget(&mut self, store: &(impl UsageStore + ?Sized), today: i64) -> Result<(), String> {
+        if self.forgotten == today {
+            return Ok(());
         }
-        stored
+        let forgotten = store.forget_usage(today - KEPT_DAYS).await;
+        forgotten.map_err(|error| format!("cannot remove old usage: {error}"))?;
+        self.forgotten = today;
+        Ok(())
+    }
+}
+
+/// The errors of all results in one.
+fn all_of<const N: usize>(results: [Result<(), String>; N]) -> Result<(), String> {
+    let errors: Vec<String> = results.into_iter().filter_map(Result::err).collect();
+    if errors.is_empty() {
+        Ok(())
+    } else {
+        Err(errors.join("; "))
     }
 }
 
@@ -122,23 +140,26 @@ impl SessionManager {
         self.usage.meter.collect_traffic();
         let used = self.usage.meter.take();
         let mut stored = DayAmounts::new();
-        let mut failed = None;
+        let mut added = Ok(());
         if !used.is_empty() {
             match self.store.add_usage(today, used.clone()).await {
                 Ok(()) => stored = amounts(&used),
                 Err(error) => {
-                    failed = Some(format!("cannot store usage: {error}"));
+                    added = Err(format!("cannot store usage: {error}"));
                     for more in used {
                         self.usage.meter.add(more);
                     }
                 }
             }
         }
-        match self.store.usage(today).await {
-            Ok(rows) => self.note_usage(today, &rows, &stored),
-            Err(error) => failed = Some(format!("cannot read usage: {error}")),
-        }
-        failed.map_or(Ok(()), Err)
+        let read = match self.store.usage(today).await {
+            Ok(rows) => {
+                self.note_usage(today, &rows, &stored);
+                Ok(())
+            }
+            Err(error) => Err(format!("cannot read usage: {error}")),
+        };
+        all_of([added, read])
     }
 
     /// Checks that characters may be returned to a principal today.
@@ -202,4 +223,65 @@ pub(crate) fn amounts(rows: &[UsageRecord]) -> DayAmounts {
         }
     }
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use himalia_store::{StoreError, StoreFuture};
+    use parking_lot::Mutex;
+
+    use super::*;
+
+    /// Fails as often as it was given, and notes the days before which it forgets.
+    #[derive(Debug, Default)]
+    struct FailingStore {
+        failures: Mutex<u32>,
+        forgotten: Mutex<Vec<i64>>,
+    }
+
+    impl UsageStore for FailingStore {
+        fn add_usage(&self, _: i64, _: Vec<UsageRecord>) -> StoreFuture<'_, ()> {
+            Box::pin(async { Ok(()) })
+        }
+
+        fn usage(&self, _: i64) -> StoreFuture<'_, Vec<UsageRecord>> {
+            Box::pin(async { Ok(Vec::new()) })
+        }
+
+        fn forget_usage(&self, day: i64) -> StoreFuture<'_, usize> {
+            Box::pin(async move {
+                let mut failures = self.failures.lock();
+                if *failures > 0 {
+                    *failures -= 1;
+                    return Err(StoreError::LeaseLost);
+                }
+                self.forgotten.lock().push(day);
+                Ok(1)
+            })
+        }
+    }
+
+    #[tokio::test]
+    async fn old_usage_is_removed_again_after_a_failure_and_then_once_a_day() {
+        let store = FailingStore {
+            failures: Mutex::new(2),
+            ..FailingStore::default()
+        };
+        let mut meter = UsageMeter::default();
+        for day in [500, 500] {
+            assert!(meter.forget(&store, day).await.is_err());
+        }
+        for day in [500, 500, 501] {
+            assert_eq!(meter.forget(&store, day).await, Ok(()));
+        }
+        assert_eq!(*store.forgotten.lock(), [500 - KEPT_DAYS, 501 - KEPT_DAYS]);
+    }
+
+    #[test]
+    fn no_error_hides_another() {
+        let error = |text: &str| Err(text.to_owned());
+        assert_eq!(all_of([Ok(()), Ok(())]), Ok(()));
+        assert_eq!(all_of([Ok(()), error("b")]), error("b"));
+        assert_eq!(all_of([error("a"), error("b")]), error("a; b"));
+    }
 }
