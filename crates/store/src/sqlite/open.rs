@@ -15,6 +15,9 @@ use crate::failure::Failure;
 /// The time for which a statement waits for a lock of another process, such as a backup.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// Prepared statements that a connection keeps: more than the crate has.
+pub(super) const STATEMENTS: usize = 256;
+
 /// Files up to this size are checked whole (`quick_check`) at open; larger ones are checked as they are read,
 /// so that a start stays fast.
 const CHECKED_BYTES: u64 = 64 << 20;
@@ -154,6 +157,7 @@ pub(super) fn connect(path: &Path, access: OpenFlags) -> Result<Connection, Stor
     let flags = access | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags).map_err(|error| explain(path, error.into()))?;
     connection.busy_timeout(BUSY_TIMEOUT).map_err(Failure::from)?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS);
     Ok(connection)
 }
 

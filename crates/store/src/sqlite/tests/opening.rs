@@ -205,3 +205,21 @@ fn a_file_of_a_development_build_is_refused_whatever_its_version() {
         assert_eq!(place.bytes(), before);
     }
 }
+
+#[test]
+fn a_connection_keeps_its_prepared_statements() {
+    let place = Fixture::new();
+    open::create(&place.path()).unwrap();
+    let connection = open::connect(&place.path(), rusqlite::OpenFlags::SQLITE_OPEN_READ_WRITE).unwrap();
+    let runs = |number: usize| {
+        let text = format!("SELECT {number}");
+        let mut statement = connection.prepare_cached(&text).unwrap();
+        statement.query_row([], |_| Ok(())).unwrap();
+        statement.get_status(rusqlite::StatementStatus::Run)
+    };
+    for expected in [1, 2] {
+        for number in 0..open::STATEMENTS {
+            assert_eq!(runs(number), expected, "statement {number}");
+        }
+    }
+}
