@@ -1,6 +1,6 @@
 //! Periodic work of the gateway.
 
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use crate::describe::{Catalog, Counters, Gauges};
 
@@ -20,6 +20,7 @@ const TASKS: [&str; 7] = [
 pub struct PeriodicRuns {
     runs: Counters<2>,
     last_success: Gauges<1>,
+    interval: Gauges<1>,
 }
 
 impl PeriodicRuns {
@@ -37,7 +38,17 @@ impl PeriodicRuns {
                 "When periodic work succeeded last, by task, seconds since 1970",
                 ["task"],
             ),
+            interval: catalog.gauges(
+                "himalia_periodic_interval_seconds",
+                "The longest time between two runs of periodic work, by task",
+                ["task"],
+            ),
         }
+    }
+
+    /// A task begins; it runs at least so often.
+    pub fn started(&self, task: &'static str, every: Duration) {
+        self.interval.set([task], every.as_secs_f64());
     }
 
     pub fn ended(&self, task: &'static str, succeeded: bool) {

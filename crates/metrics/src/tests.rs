@@ -58,6 +58,7 @@ fn every_name_is_written_once_and_follows_the_conventions() {
             "process_start_time_seconds",
             "himalia_lease_seconds",
             "himalia_periodic_last_success_seconds",
+            "himalia_periodic_interval_seconds",
         ];
         let is_time = is_time.contains(&&*metric.name);
         assert_eq!(

@@ -50,6 +50,7 @@ impl SessionManager {
     }
 
     async fn keep<T: PeriodicTask + Sync>(self: Arc<Self>, every: Duration, mut task: T) {
+        self.metrics.periodic().started(T::NAME, every);
         let first = if T::WAITS { every } else { Duration::ZERO };
         let mut ticks = interval_at(Instant::now() + first, every);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);

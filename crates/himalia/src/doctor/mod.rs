@@ -16,6 +16,7 @@ mod session;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::process::ExitCode;
+use std::time::SystemTime;
 
 use himalia_cli::args::gateway::GatewayArgs;
 
@@ -68,7 +69,7 @@ pub(crate) fn run(config: &Config, as_json: bool) -> anyhow::Result<ExitCode> {
     findings.extend(python::look(config));
     // There are no metrics if no gateway runs.
     if let Ok(metrics) = himalia_cli::metrics(&gateway_of(config)) {
-        findings.push(gateway::periodic(&metrics));
+        findings.push(gateway::periodic(&metrics, SystemTime::now()));
     }
     print(&findings, as_json)
 }
