@@ -5,7 +5,7 @@ use axum::routing::MethodRouter;
 
 use crate::app::App;
 use crate::openapi::Operation;
-use crate::relay::ServedAt;
+use crate::relay::{Repeatability, ServedAt};
 
 /// The callers that may use a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +32,8 @@ pub struct Route {
     pub websocket: bool,
     /// The replica that serves its requests.
     pub(crate) served_at: ServedAt,
+    /// The requests that may be sent to another replica after the first one was lost.
+    pub(crate) repeatable: Repeatability,
     /// Name of the operation in the description of the native API; empty for the others.
     pub id: &'static str,
     /// One line for the API description.

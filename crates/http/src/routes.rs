@@ -12,19 +12,21 @@ use crate::jupyter::{about, channels, kernels, kernelspecs, me, merge, session_b
 use crate::labels::RouteLabel;
 use crate::openapi::{codes, describe};
 use crate::relay::PathParameter::{Execution, JupyterSession, Kernel, Prompt, Run, Session};
+use crate::relay::Repeatability::{Always, If, Keyed, KeyedCall, Never};
 use crate::relay::ServedAt::{All, Body, Events, First, Head, Here, Owner, OwnerOrStart, Start};
 use crate::relay::StartBody;
 use crate::route::{Access, Route};
 use crate::{health, oidc, v1, viewer};
 
 macro_rules! route {
-    (V1 $method:ident $path:literal $id:ident, $at:expr, $summary:literal, $routing:ident($handler:path), [$($group:ident)*]) => {
+    (V1 $method:ident $path:literal $id:ident, $at:expr, $summary:literal, $routing:ident($handler:path), [$($group:ident)*] $(, $repeatable:expr)?) => {
         Route {
             method: Method::$method,
             path: $path,
             access: Access::Token,
             websocket: false,
             served_at: $at,
+            repeatable: route!(@repeatable $($repeatable)?),
             id: stringify!($id),
             summary: $summary,
             operation: Some(|operation| {
@@ -34,13 +36,14 @@ macro_rules! route {
             handler: || $routing($handler),
         }
     };
-    ($method:ident $path:literal $access:ident, $at:expr, $summary:literal, $handler:expr) => {
+    ($method:ident $path:literal $access:ident, $at:expr, $summary:literal, $handler:expr $(, $repeatable:expr)?) => {
         Route {
             method: Method::$method,
             path: $path,
             access: Access::$access,
             websocket: false,
             served_at: $at,
+            repeatable: route!(@repeatable $($repeatable)?),
             id: "",
             summary: $summary,
             operation: None,
@@ -54,12 +57,15 @@ macro_rules! route {
             access: Access::Token,
             websocket: true,
             served_at: $at,
+            repeatable: Never,
             id: "",
             summary: $summary,
             operation: None,
             handler: || $handler,
         }
     };
+    (@repeatable) => { Never };
+    (@repeatable $repeatable:expr) => { $repeatable };
 }
 
 /// All routes.
@@ -99,10 +105,10 @@ pub static ROUTES: &[Route] = &[
     route!(PATCH "/api/sessions/{session_id}" Token, Owner(JupyterSession), "Change a session", patch(sessions::change)),
     route!(DELETE "/api/sessions/{session_id}" Token, Owner(JupyterSession), "End a session and its kernel", delete(sessions::end)),
     route!(V1 GET "/v1/sessions" list_sessions, All(v1::session_pages::MERGED), "List sessions", get(v1::sessions::list), []),
-    route!(V1 POST "/v1/sessions" create_session, Start(StartBody::Session), "Start a session", post(v1::sessions::create), [START]),
+    route!(V1 POST "/v1/sessions" create_session, Start(StartBody::Session), "Start a session", post(v1::sessions::create), [START], Keyed),
     route!(V1 GET "/v1/sessions/{session_id}" get_session, Owner(Session), "Get a session", get(v1::sessions::show), [RETENTION]),
     route!(V1 GET "/v1/sessions/{session_id}/usage" get_session_usage, Owner(Session), "Get the resource use of a session's sandbox", get(v1::sessions::usage), [KERNEL]),
-    route!(V1 PUT "/v1/sessions/{session_id}" put_session, OwnerOrStart(Session), "Get the session with this name, or start it", put(v1::sessions::put), [START KERNEL]),
+    route!(V1 PUT "/v1/sessions/{session_id}" put_session, OwnerOrStart(Session), "Get the session with this name, or start it", put(v1::sessions::put), [START KERNEL], Always),
     route!(V1 PATCH "/v1/sessions/{session_id}" update_session, Owner(Session), "Change a session's labels and lifetimes", patch(v1::sessions::change), [CHANGE KERNEL]),
     route!(V1 DELETE "/v1/sessions/{session_id}" end_session, Owner(Session), "End a session", delete(v1::sessions::end), [KERNEL]),
     route!(V1 POST "/v1/sessions/{session_id}/fork" fork_session, Owner(Session), "Branch a live session", post(v1::fork::fork), [FORK KERNEL]),
@@ -115,7 +121,7 @@ pub static ROUTES: &[Route] = &[
     route!(V1 POST "/v1/sessions/{session_id}/kernels/{kernel_id}/interrupt" interrupt_kernel, Owner(Session), "Interrupt a kernel", post(v1::kernels::interrupt), [KERNEL]),
     route!(V1 POST "/v1/sessions/{session_id}/kernels/{kernel_id}/restart" restart_kernel, Owner(Session), "Restart a kernel", post(v1::kernels::restart), [KERNEL RESTART]),
     route!(V1 GET "/v1/sessions/{session_id}/executions" list_executions, Owner(Session), "List the latest executions of a session", get(v1::executions::list), [LOG RETENTION]),
-    route!(V1 POST "/v1/sessions/{session_id}/executions" execute, Owner(Session), "Run code in a session", post(v1::executions::create), [RUN KERNEL REMOVED RESTART]),
+    route!(V1 POST "/v1/sessions/{session_id}/executions" execute, Owner(Session), "Run code in a session", post(v1::executions::create), [RUN KERNEL REMOVED RESTART], Keyed),
     route!(V1 GET "/v1/sessions/{session_id}/executions/events" stream_executions, Events(Session), "Stream the events of all executions of a session", get(v1::executions::session_events), [LOG RETENTION]),
     route!(V1 GET "/v1/sessions/{session_id}/variables" list_variables, Owner(Session), "List the variables of a session", get(v1::variables::list), [QUESTION KERNEL]),
     route!(V1 GET "/v1/sessions/{session_id}/variables/{name}" get_variable, Owner(Session), "Get a part of a variable", get(v1::variables::show), [QUESTION KERNEL]),
@@ -161,12 +167,12 @@ pub static ROUTES: &[Route] = &[
     route!(V1 POST "/v1/skills" publish_skill, Here, "Publish a version of a skill", post(v1::skills::publish), [CHANGE]),
     route!(V1 GET "/v1/skills/{skill}" get_skill, Here, "Get a skill with its files", get(v1::skills::show), []),
     route!(V1 DELETE "/v1/skills/{skill}" delete_skill, Here, "Delete a version of a skill, or all", delete(v1::skills::delete), []),
-    route!(V1 POST "/v1/skills/{skill}/runs" run_skill, Head(v1::runs::start::target), "Run a skill", post(v1::runs::start::skill), [START RUN STORED]),
+    route!(V1 POST "/v1/skills/{skill}/runs" run_skill, Head(v1::runs::start::target), "Run a skill", post(v1::runs::start::skill), [START RUN STORED], Keyed),
     route!(V1 GET "/v1/workflows" list_workflows, Here, "List workflows", get(v1::workflows::list), []),
     route!(V1 POST "/v1/workflows" publish_workflow, Here, "Publish a version of a workflow", post(v1::workflows::publish), [CHANGE]),
     route!(V1 GET "/v1/workflows/{workflow}" get_workflow, Here, "Get a workflow with its definition", get(v1::workflows::show), []),
     route!(V1 DELETE "/v1/workflows/{workflow}" delete_workflow, Here, "Delete a version of a workflow, or all", delete(v1::workflows::delete), []),
-    route!(V1 POST "/v1/workflows/{workflow}/runs" run_workflow, Here, "Start a run of a workflow", post(v1::runs::start::workflow), [KEYED STORED]),
+    route!(V1 POST "/v1/workflows/{workflow}/runs" run_workflow, Here, "Start a run of a workflow", post(v1::runs::start::workflow), [KEYED STORED], Keyed),
     route!(V1 GET "/v1/runs" list_runs, All(v1::runs::pages::MERGED), "List runs of skills and workflows", get(v1::runs::list), []),
     route!(V1 GET "/v1/runs/{run_id}" get_run, Owner(Run), "Get a run, or wait for its end", get(v1::runs::show), [LOG REMOVED]),
     route!(V1 POST "/v1/runs/{run_id}/cancel" cancel_run, Owner(Run), "End a run", post(v1::runs::cancel), [LOG REMOVED KERNEL CHANGE]),
@@ -194,14 +200,14 @@ pub static ROUTES: &[Route] = &[
     route!(V1 POST "/v1/deliveries/{delivery}/retry" retry_delivery, Here, "Deliver a result again", post(v1::deliveries::retry), [CHANGE]),
     route!(POST "/hooks/{webhook_id}/prompts/{prompt_id}" Public, Here, "Take the signed answer to a prompt", post(v1::prompt_webhooks::receive)),
     route!(POST "/hooks/{webhook_id}" Public, Here, "Take a signed message that starts a run", post(v1::webhooks::receive)),
-    route!(V1 POST "/v1/schedules/{schedule}/runs" run_schedule, Here, "Start a run of a schedule now", post(v1::runs::start::schedule), [CHANGE KEYED]),
+    route!(V1 POST "/v1/schedules/{schedule}/runs" run_schedule, Here, "Start a run of a schedule now", post(v1::runs::start::schedule), [CHANGE KEYED], Keyed),
     route!(V1 POST "/v1/credentials/{credential}/grant" begin_grant, Here, "Begin the grant of a person for a credential", post(v1::credentials::begin_grant), [TOKENS STORED ASKED]),
     route!(V1 DELETE "/v1/credentials/{credential}/grant" end_grant, Here, "End the grant of a credential", delete(v1::credentials::end_grant), [TOKENS STORED]),
     route!(V1 POST "/v1/grants" finish_grant, Here, "Finish the grant of a person", post(v1::credentials::finish_grant), [TOKENS STORED ASKED]),
     route!(V1 GET "/v1/openapi.json" get_description, Here, "Get this description", get(v1::description::show), []),
     route!(V1 GET "/v1/pools" list_pools, Here, "List pools of started kernels", get(v1::pools::list), []),
     route!(V1 GET "/v1/sessions/{session_id}/events" stream_session_events, Events(Session), "Stream the log of a kernel", get(v1::events::stream), [LOG RETENTION]),
-    route!(POST "/mcp" Token, Body(mcp_body::BODY), "Tools for agents (Model Context Protocol)", post(mcp::answer)),
+    route!(POST "/mcp" Token, Body(mcp_body::BODY), "Tools for agents (Model Context Protocol)", post(mcp::answer), KeyedCall),
     route!(GET "/azure/{*path}" Token, Head(azure::target), "Azure: look at files", get(azure::answer)),
     route!(POST "/azure/{*path}" Token, Head(azure::target), "Azure: run code, write files", post(azure::answer)),
     route!(DELETE "/azure/{*path}" Token, Head(azure::target), "Azure: remove files, end sessions", delete(azure::answer)),
@@ -209,7 +215,7 @@ pub static ROUTES: &[Route] = &[
     route!(POST "/openai/{*path}" Token, Head(openai::target), "OpenAI: start containers, write files", post(openai::answer)),
     route!(DELETE "/openai/{*path}" Token, Head(openai::target), "OpenAI: end containers, remove files", delete(openai::answer)),
     route!(GET "/e2b/{*path}" Token, Head(e2b::target), "E2B: look at sandboxes", get(e2b::answer)),
-    route!(POST "/e2b/{*path}" Token, Head(e2b::target), "E2B: start and change sandboxes", post(e2b::answer)),
+    route!(POST "/e2b/{*path}" Token, Head(e2b::target), "E2B: start and change sandboxes", post(e2b::answer), If(e2b::is_keyed)),
     route!(PUT "/e2b/{*path}" Token, Head(e2b::target), "E2B: change sandboxes", put(e2b::answer)),
     route!(DELETE "/e2b/{*path}" Token, Head(e2b::target), "E2B: end sandboxes", delete(e2b::answer)),
     route!(GET "/e2b/health" Token, Head(e2b::target), "E2B: whether a sandbox runs", get(e2b::answer)),

@@ -89,6 +89,11 @@ pub(crate) fn keyed(method: &Method, path: &str, headers: &HeaderMap) -> Option<
     (*method == Method::POST && is_list(path)).then(|| key.as_bytes().to_owned())
 }
 
+/// Checks whether a request that is lost may be sent again.
+pub(crate) fn is_keyed(request: &Request) -> bool {
+    keyed(request.method(), request.uri().path(), request.headers()).is_some()
+}
+
 /// Checks whether a path is the list of sandboxes.
 fn is_list(path: &str) -> bool {
     let rest = path.strip_prefix(PREFIX).unwrap_or_default();

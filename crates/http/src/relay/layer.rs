@@ -92,7 +92,7 @@ pub(crate) async fn relay(State(app): State<App>, request: Request, next: Next) 
     let (Some(Caller(principal)), Some(route)) = (caller, route) else {
         return next.run(request).await;
     };
-    let request = match repeatable::mark(&app, route.path, request).await {
+    let request = match repeatable::mark(&app, route.repeatable, request).await {
         Ok(request) => request,
         Err(error) => return error.into_response(),
     };
@@ -197,7 +197,7 @@ async fn at_owner(
         Some(Location::Here) => return Ok(next.run(request).await),
         Some(Location::At(_) | Location::Lost { .. }) => {}
         // Unknown, or ended: any replica may have its log.
-        None if request.method() == Method::GET && !is_websocket => {
+        None if matches!(*request.method(), Method::GET | Method::HEAD) && !is_websocket => {
             return lists::first(app, cluster, principal, request, next).await;
         }
         None => {

@@ -12,7 +12,7 @@
 //! * `lists`: requests that all replicas serve; the room of a list merges its pages (`merged_list`)
 //! * `bodies`: objects that a body names, which the room of the route reads
 //! * `starts`: starts that the pool of another replica serves
-//! * `repeatable`: requests that may be sent to the next owner after they were lost
+//! * `repeatable`: the column of the table of routes with the requests that may be sent to the next owner after they were lost
 //! * `peers`: requests of other replicas. They are never relayed again
 
 mod answers;
@@ -39,6 +39,7 @@ pub(crate) use layer::relay;
 pub(crate) use merged_list::testing;
 pub(crate) use merged_list::{ListRequest, ListedItem, MergedList, read_part, unique};
 pub(crate) use peers::{inside, service};
+pub(crate) use repeatable::Repeatability;
 pub(crate) use served_at::{PathParameter, RequestHead, ServedAt, Target, execution, prompt};
 pub(crate) use start_body::{Start, StartBody};
 

@@ -256,3 +256,22 @@ async fn a_slow_reader_of_events_delays_no_other() {
     drop(slow);
     replicas.stop().await;
 }
+
+/// The log of an ended session is at one replica, which is found for `HEAD` as for `GET`.
+#[tokio::test]
+async fn an_ended_session_is_found_by_head() {
+    let replicas = Replicas::start(2).await;
+    let [near, owner] = &replicas.all[..] else {
+        unreachable!()
+    };
+    let made = owner.http().post("/v1/sessions", Some(&json!({}))).await.unwrap();
+    let made: Value = made.expect(201).unwrap().json().unwrap();
+    let path = format!("/v1/sessions/{}", made["id"].as_str().unwrap());
+    let ended = owner.http().json("DELETE", &path, None).await.unwrap();
+    ended.expect(204).unwrap();
+    for method in ["GET", "HEAD"] {
+        let reply = near.http().json(method, &path, None).await.unwrap();
+        assert_eq!(reply.status, 200, "{method}: {}", reply.text());
+    }
+    replicas.stop().await;
+}
