@@ -10,7 +10,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use himalia_engine::{
     ArtifactReference, Engine, EngineError, Execute, ExecutionEventKind, ExecutionFeed, ExecutionId,
-    ExecutionResult, ExecutionStatus, MAX_TEXT_CHARS, OnTimeout, Principal,
+    ExecutionResult, ExecutionStatus, ExecutionTarget, FeedStart, MAX_TEXT_CHARS, OnTimeout, Principal,
 };
 use himalia_facade::message;
 use serde::Deserialize;
@@ -111,11 +111,12 @@ async fn run(
         ..requested.read()?
     };
     let (engine, principal) = (&facade.engine, &named.principal);
-    let session = named.session(facade).await?;
+    let target = ExecutionTarget::Kernel(named.session(facade).await?);
     let began = Instant::now();
-    let id = engine.execute(principal, session, execute).await?.id;
-    let feed = engine.follow_execution(principal, id, None).await?;
-    let mut outcome = followed(engine, principal, id, feed).await?;
+    let (taken, feed) = engine
+        .submit(principal, target, execute, FeedStart::Beginning)
+        .await?;
+    let mut outcome = followed(engine, principal, taken.id, feed).await?;
     outcome.took_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
     Ok(outcome)
 }

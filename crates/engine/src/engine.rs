@@ -30,8 +30,8 @@ use himalia_shim_protocol::RunProcess;
 use uuid::Uuid;
 
 use crate::api::{
-    Commands, Drain, LatestPrompt, LoggedKernel, NamedSession, NewCredential, PromptPage, PromptPlace,
-    RevokedToken, SessionUsage, ToolApproval,
+    Commands, Drain, ExecutionTarget, FeedStart, LatestPrompt, LoggedKernel, NamedSession, NewCredential,
+    PromptPage, PromptPlace, RevokedToken, SessionUsage, ToolApproval,
 };
 use crate::audit::{Audit, Subject};
 use crate::commands;
@@ -83,6 +83,8 @@ commands! {
         /// [`EngineError::IncarnationMismatch`], [`EngineError::FailureLimit`], [`EngineError::KernelDead`], [`EngineError::KeyReused`],
         /// [`EngineError::LanguageNotSupported`].
         Change(Kernel) execute(kernel: KernelId, wanted: Execute) -> SubmittedExecution, Subject::Kernel(kernel);
+        /// Takes an execution, as [`Engine::execute`], in a kernel that is looked up once, and follows it.
+        Change(Kernel, Stream) submit(target: ExecutionTarget<'_>, wanted: Execute, from: FeedStart) -> (SubmittedExecution, ExecutionFeed), target.subject(), |made| Some(made.0.id.kernel);
         /// What came of an execution so far, at any later time. Costs what is new in the log since it was asked for lately.
         Look(Log) execution(id: ExecutionId) -> ExecutionResult, Subject::Kernel(id.kernel);
         /// The same, and the environment that it ran in or will run in.

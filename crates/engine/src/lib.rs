@@ -1,6 +1,6 @@
 //! Kernels, their logs and their clients behind one authorised interface.
 //!
-//! Everything a facade (HTTP, later MCP) may do goes through [`Engine`]: each command names the [`Principal`] on
+//! Everything a facade (HTTP, MCP) may do goes through [`Engine`]: each command names the [`Principal`] on
 //! whose behalf it runs and is authorised on its object before anything else happens. The engine knows nothing of
 //! HTTP. Below it are the sandbox provisioner, the journal and the protocol to the shims.
 
@@ -9,6 +9,7 @@
 mod access;
 mod api;
 mod audit;
+mod authentication;
 mod call;
 mod cost;
 mod engine;
@@ -24,8 +25,9 @@ mod traced;
 mod workflow_runs;
 
 pub use api::{
-    Drain, LatestPrompt, ListedPrompt, LoggedKernel, MAX_INPUT_BYTES, MAX_TOOL_APPROVALS, NamedSession,
-    NewCredential, PROMPT_PAGE_BYTES, PromptPage, PromptPlace, RevokedToken, SessionUsage, ToolApproval,
+    Drain, ExecutionTarget, FeedStart, LatestPrompt, ListedPrompt, LoggedKernel, MAX_INPUT_BYTES,
+    MAX_TOOL_APPROVALS, NamedSession, NewCredential, PROMPT_PAGE_BYTES, PromptPage, PromptPlace,
+    RevokedToken, SessionUsage, ToolApproval,
 };
 pub use audit::{Audit, AuditRecord, AuditSink, AuditTarget, Door, Effect, Subject};
 pub use call::{CallNames, CommandCall};

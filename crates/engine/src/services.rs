@@ -12,8 +12,8 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use zeroize::Zeroizing;
 
-use crate::Engine;
 use crate::api::allow;
+use crate::{Engine, WorkflowRuns};
 
 /// The services of an engine. Clones are cheap and name the same engine.
 #[derive(Clone)]
@@ -34,6 +34,11 @@ impl Engine {
     /// From now on, this runs skills for code of sessions. A second call does nothing.
     pub fn serve_skills(&self, skills: Arc<dyn SessionSkills>) {
         self.commands.inner.serve_skills(skills);
+    }
+
+    /// From now on, these are the runs of workflows. A second call does nothing.
+    pub fn serve_workflow_runs(&self, runs: Arc<dyn WorkflowRuns>) {
+        let _ = self.commands.workflow_runs.set(runs);
     }
 }
 

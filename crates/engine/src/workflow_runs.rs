@@ -8,7 +8,6 @@ use futures_util::future::BoxFuture;
 use himalia_executions::{PromptInfo, StepPromptId};
 use himalia_model::{EngineError, Principal};
 
-use crate::Engine;
 use crate::api::{Commands, ListedPrompt, PromptPlace};
 
 /// Runs of workflows: their steps ask persons, and they end with the token that started them.
@@ -50,13 +49,6 @@ pub trait WorkflowRuns: Send + Sync {
 
 /// The runs of workflows, once there are any.
 pub(crate) type WorkflowRunsSlot = Arc<OnceLock<Arc<dyn WorkflowRuns>>>;
-
-impl Engine {
-    /// From now on, these are the runs of workflows. A second call does nothing.
-    pub fn serve_workflow_runs(&self, runs: Arc<dyn WorkflowRuns>) {
-        let _ = self.commands.workflow_runs.set(runs);
-    }
-}
 
 impl Commands {
     pub(crate) async fn waiting_steps(

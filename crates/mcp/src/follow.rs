@@ -34,15 +34,24 @@ pub(crate) async fn wait(
     call: &Call,
     id: ExecutionId,
     after: Option<u64>,
-    Patience { wait, queued }: Patience,
+    patience: Patience,
 ) -> Result<ExecutionResult, Failure> {
     call.subject.is_execution(id);
-    if wait.is_zero() {
+    if patience.wait.is_zero() {
         return Ok(call.engine.execution(&call.principal, id).await?);
     }
+    let feed = call.engine.follow_execution(&call.principal, id, after).await?;
+    wait_in(call, feed, patience).await
+}
+
+/// The same, with the feed of the execution.
+pub(crate) async fn wait_in(
+    call: &Call,
+    mut feed: ExecutionFeed,
+    Patience { wait, queued }: Patience,
+) -> Result<ExecutionResult, Failure> {
     let deadline = Instant::now() + wait;
     let mut start = queued.map(|queued| Instant::now() + queued);
-    let mut feed = call.engine.follow_execution(&call.principal, id, after).await?;
     let mut progress = Progress::wanted(&call.context);
     loop {
         let due = progress.as_ref().map(Progress::due);

@@ -9,8 +9,8 @@ use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::Response;
 use futures_util::stream;
 use himalia_engine::{
-    Engine, Execute, ExecutionEvent, ExecutionEventKind, ExecutionFeed, ExecutionId, KernelId,
-    MAX_TEXT_CHARS, Principal, SessionId,
+    Engine, Execute, ExecutionEvent, ExecutionEventKind, ExecutionFeed, ExecutionId, ExecutionTarget,
+    FeedStart, KernelId, MAX_TEXT_CHARS, Principal, SessionId,
 };
 use serde::Deserialize;
 use time::OffsetDateTime;
@@ -71,15 +71,22 @@ pub(super) async fn execute(
         client: client.map(str::to_owned),
         ..Execute::default()
     };
-    let taken = facade.engine.execute(&principal, kernel, wanted).await;
-    let taken = taken.map_err(|error| Failure::at_sandbox(error, &named.0))?;
+    let submitted = facade
+        .engine
+        .submit(
+            &principal,
+            ExecutionTarget::Kernel(kernel),
+            wanted,
+            FeedStart::Beginning,
+        )
+        .await;
+    let (taken, feed) = submitted.map_err(|error| Failure::at_sandbox(error, &named.0))?;
     let running = RunningExecution {
         engine: facade.engine.clone(),
         principal: principal.clone(),
         id: taken.id,
         ended: false,
     };
-    let feed = facade.engine.follow_execution(&principal, taken.id, None).await?;
     Ok(streamed(Stream {
         feed,
         running,

@@ -28,9 +28,25 @@ impl Commands {
         kernel: KernelId,
         wanted: Execute,
     ) -> Result<SubmittedExecution, EngineError> {
-        self.allow(principal, Action::Execute, Object::Kernel(kernel))?;
-        self.inner.check_open()?;
+        self.may_execute(principal, kernel)?;
         let handle = self.handle(principal, kernel)?;
+        self.execute_in(principal, &handle, wanted).await
+    }
+
+    /// Authorises an execution, while the gateway is not stopping.
+    pub(super) fn may_execute(&self, principal: &Principal, kernel: KernelId) -> Result<(), EngineError> {
+        self.allow(principal, Action::Execute, Object::Kernel(kernel))?;
+        self.inner.check_open()
+    }
+
+    /// Takes an execution that is authorised ([`Self::may_execute`]).
+    pub(super) async fn execute_in(
+        &self,
+        principal: &Principal,
+        handle: &Arc<SessionKernel>,
+        wanted: Execute,
+    ) -> Result<SubmittedExecution, EngineError> {
+        let kernel = handle.id();
         if let Some(cpu) = self.inner.budget.cpu(&handle.session().owner) {
             cpu.check()?;
         }
@@ -41,10 +57,10 @@ impl Commands {
         }
         let language = match &wanted.language {
             None => Language::Kernel,
-            Some(name) => self.language(&handle, name).await?,
+            Some(name) => self.language(handle, name).await?,
         };
         let submission = submission(principal, wanted, language)?;
-        match self.submit(&handle, submission).await? {
+        match self.give(handle, submission).await? {
             Answer::Submitted { seq, repeated } => Ok(SubmittedExecution {
                 id: ExecutionId { kernel, seq },
                 repeated,
@@ -92,7 +108,19 @@ impl Commands {
     ) -> Result<ExecutionFeed, EngineError> {
         let begun = self.known(principal, id).await?;
         let pace = self.inner.budget.paced_stream(principal)?;
-        let after = after.unwrap_or(0);
+        self.feed_after(principal, begun, id, after.unwrap_or(0), pace)
+            .await
+    }
+
+    /// The events of an execution after the record `after`.
+    pub(super) async fn feed_after(
+        &self,
+        principal: &Principal,
+        begun: Begun,
+        id: ExecutionId,
+        after: u64,
+        pace: Pace,
+    ) -> Result<ExecutionFeed, EngineError> {
         let reads = begun.has_ended();
         let (known, blank) = self
             .at_head_if(reads, principal, &begun, id, |known| {
@@ -132,6 +160,17 @@ impl Commands {
     ) -> Result<ExecutionFeed, EngineError> {
         let begun = self.known(principal, id).await?;
         let pace = self.inner.budget.paced_stream(principal)?;
+        self.feed_from_now(principal, begun, id, pace).await
+    }
+
+    /// The events of an execution from now on.
+    pub(super) async fn feed_from_now(
+        &self,
+        principal: &Principal,
+        begun: Begun,
+        id: ExecutionId,
+        pace: Pace,
+    ) -> Result<ExecutionFeed, EngineError> {
         let mut known = self
             .at_head(principal, &begun, id, |known| known.follower().clone())
             .await?;
@@ -270,6 +309,17 @@ impl Commands {
             EngineError::NotFound { .. } => unknown(),
             other => other,
         })?;
+        self.known_in(principal, source, id).await
+    }
+
+    /// The same, in this log.
+    pub(super) async fn known_in(
+        &self,
+        principal: &Principal,
+        source: SessionLog,
+        id: ExecutionId,
+    ) -> Result<Begun, EngineError> {
+        let unknown = || EngineError::no_execution(&id.to_string());
         let journal = source.journal();
         if id.seq < journal.first() && id.seq <= journal.head() {
             return self.remembered(principal, source, id).await;
@@ -381,11 +431,7 @@ impl Commands {
     }
 
     /// Gives an execution to its kernel, which gets a new sandbox first if its own is gone.
-    async fn submit(
-        &self,
-        handle: &Arc<SessionKernel>,
-        submission: Submission,
-    ) -> Result<Answer, EngineError> {
+    async fn give(&self, handle: &Arc<SessionKernel>, submission: Submission) -> Result<Answer, EngineError> {
         let order = || Command::Submit(Box::new(submission.clone()));
         match handle.order(order()).await {
             Some(Err(CommandError::SandboxLost(_))) => {}
@@ -431,7 +477,7 @@ impl Commands {
 }
 
 /// An execution in the log of its kernel.
-struct Begun {
+pub(super) struct Begun {
     source: SessionLog,
     /// What was read of it.
     known: SharedCache<CachedExecution>,

@@ -18,6 +18,7 @@ mod questions;
 mod run_sessions;
 mod sandboxes;
 mod session_kernels;
+mod submit;
 mod tokens;
 mod tool_approvals;
 mod tools;
@@ -31,6 +32,7 @@ pub use executions::MAX_INPUT_BYTES;
 pub use open_prompts::{LatestPrompt, ListedPrompt, PROMPT_PAGE_BYTES, PromptPage, PromptPlace};
 pub use run_sessions::{LoggedKernel, NamedSession};
 pub use sandboxes::SessionUsage;
+pub use submit::{ExecutionTarget, FeedStart};
 pub use tokens::RevokedToken;
 pub use tool_approvals::{MAX_TOOL_APPROVALS, ToolApproval};
 

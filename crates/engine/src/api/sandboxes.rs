@@ -79,6 +79,16 @@ impl Commands {
                 Ok(id)
             };
         }
+        self.named_session(principal, text)
+            .map(|handle| handle.session_id())
+    }
+
+    /// The first kernel of the session with this name of the principal's own.
+    pub(super) fn named_session(
+        &self,
+        principal: &Principal,
+        text: &str,
+    ) -> Result<Arc<SessionKernel>, EngineError> {
         self.allow(principal, Action::Read, Object::Gateway)?;
         let found = self.inner.named(principal.owner(), text);
         let found = found.filter(|handle| !handle.is_over());
@@ -89,7 +99,7 @@ impl Commands {
             },
             None => EngineError::no_session(text),
         };
-        found.map(|handle| handle.session_id()).ok_or_else(absent)
+        found.ok_or_else(absent)
     }
 
     pub(crate) async fn change_session(

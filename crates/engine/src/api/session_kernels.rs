@@ -51,14 +51,24 @@ impl Commands {
         };
         self.allow(principal, Action::Read, Object::Kernel(session.first_kernel()))?;
         let first = self.session_handle(principal, session)?;
-        let found = text.parse().ok().filter(|id| {
-            let other = self.inner.registry.get(*id);
-            *id == first.id()
-                || other.is_some_and(|handle| {
-                    !handle.is_over() && handle.session().is_additional_of(first.session_id())
-                })
-        });
-        found.ok_or_else(|| EngineError::NotFound {
+        Ok(self.kernel_of(first, text)?.id())
+    }
+
+    /// The kernel with this id of a session: the first one, or an additional one.
+    pub(super) fn kernel_of(
+        &self,
+        first: Arc<SessionKernel>,
+        text: &str,
+    ) -> Result<Arc<SessionKernel>, EngineError> {
+        let id = text.parse().ok();
+        if id == Some(first.id()) {
+            return Ok(first);
+        }
+        let other = id.and_then(|id| self.inner.registry.get(id));
+        let of_session = |handle: &Arc<SessionKernel>| {
+            !handle.is_over() && handle.session().is_additional_of(first.session_id())
+        };
+        other.filter(of_session).ok_or_else(|| EngineError::NotFound {
             what: "Kernel",
             id: text.chars().take(64).flat_map(char::escape_debug).collect(),
         })

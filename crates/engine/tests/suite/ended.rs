@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use common::{Client, TestEngine, op, settled, stop, until_state};
 use himalia_engine::{
-    Engine, EngineError, Execute, ExecutionResult, ExecutionState, ExecutionStatus as Status, FeedClosed,
-    HistoryStatus, KernelId, Origin, SessionChange, SessionId, StartSession,
+    Engine, EngineError, Execute, ExecutionResult, ExecutionState, ExecutionStatus as Status,
+    ExecutionTarget, FeedClosed, FeedStart, HistoryStatus, KernelId, Origin, SessionChange, SessionId,
+    StartSession,
 };
 use himalia_testkit::patience::within;
 
@@ -41,8 +42,14 @@ async fn run(engine: &Engine, kernel: KernelId, text: &str) -> ExecutionResult {
 
 /// Everything that changes a session or needs its kernel.
 async fn commands(engine: &Engine, id: KernelId) -> Vec<EngineError> {
-    let op = op();
+    let (op, text) = (op(), id.to_string());
+    let target = ExecutionTarget::Session {
+        session: &text,
+        kernel: None,
+    };
+    let submitted = engine.submit(&op, target, code("print x"), FeedStart::Now).await;
     vec![
+        submitted.map(drop).unwrap_err(),
         engine.execute(&op, id, code("print x")).await.unwrap_err(),
         engine.variables(&op, id, 0, 100).await.unwrap_err(),
         engine.read_file(&op, id, "a", None).await.map(drop).unwrap_err(),

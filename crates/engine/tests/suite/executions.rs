@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use common::{Client, TestEngine, op, settled, state, stop, until_state};
 use himalia_engine::{
-    Drain, Engine, EngineError, Execute, ExecutionEvent, ExecutionEventKind as Kind, ExecutionId,
-    ExecutionResult, ExecutionStatus as Status, KernelId, OnTimeout, Origin, StartSession, WaitUntil,
+    Drain, Engine, EngineError, Execute, ExecutionEvent, ExecutionEventKind as Kind, ExecutionFeed,
+    ExecutionId, ExecutionResult, ExecutionStatus as Status, ExecutionTarget, FeedStart, KernelId, OnTimeout,
+    Origin, StartSession, WaitUntil,
 };
 use himalia_testkit::assert_eventually;
 use himalia_testkit::patience::within;
@@ -56,7 +57,10 @@ async fn result(engine: &Engine, id: ExecutionId) -> ExecutionResult {
 
 /// All events after a record, to the last one.
 async fn events(engine: &Engine, id: ExecutionId, after: Option<u64>) -> Vec<ExecutionEvent> {
-    let mut feed = engine.follow_execution(&op(), id, after).await.unwrap();
+    told(engine.follow_execution(&op(), id, after).await.unwrap()).await
+}
+
+async fn told(mut feed: ExecutionFeed) -> Vec<ExecutionEvent> {
     let mut all = Vec::new();
     while let Some(events) = within("the next events", feed.next()).await.unwrap().unwrap() {
         all.extend(events);
@@ -225,6 +229,56 @@ async fn what_runs_and_what_waits_goes_on_under_the_next_gateway() {
     assert_eq!((again.id, again.repeated), (second, true));
     let other = engine.execute(&op(), kernel, keyed("print other")).await;
     assert!(matches!(other, Err(EngineError::KeyReused)), "{other:?}");
+    stop(engine).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_command_submits_and_follows() {
+    let place = TestEngine::new();
+    let engine = place.open().await;
+    let wanted = StartSession {
+        origin: Origin::V1,
+        session_name: Some("eda".into()),
+        ..StartSession::default()
+    };
+    let (info, _) = engine.put_session(&op(), wanted).await.unwrap();
+    let id = info.kernel.id.to_string();
+    let submit = async |session: &str, kernel: Option<&str>, from: FeedStart| {
+        let target = ExecutionTarget::Session { session, kernel };
+        engine.submit(&op(), target, keyed("print a"), from).await
+    };
+    let (first, feed) = submit("eda", None, FeedStart::Beginning).await.unwrap();
+    assert!(!first.repeated);
+    let all = told(feed).await;
+    let seqs = |events: &[ExecutionEvent]| events.iter().map(|event| event.seq).collect::<Vec<_>>();
+    assert_eq!(seqs(&all), seqs(&events(&engine, first.id, None).await));
+    assert_eq!(words(&all).last(), Some(&"done"));
+    for kernel in [None, Some(&*id)] {
+        let (again, feed) = submit(&id, kernel, FeedStart::Beginning).await.unwrap();
+        assert_eq!((again.id, again.repeated), (first.id, true));
+        assert_eq!(seqs(&told(feed).await), seqs(&all));
+        let (_, feed) = submit(&id, kernel, FeedStart::Now).await.unwrap();
+        assert_eq!(feed.result().text, "a\n");
+        assert!(told(feed).await.is_empty());
+    }
+    let target = ExecutionTarget::Kernel(info.kernel.id);
+    let (again, _) = engine
+        .submit(&op(), target, keyed("print a"), FeedStart::Now)
+        .await
+        .unwrap();
+    assert_eq!(again.id, first.id);
+    let other = KernelId::random().to_string();
+    for (session, kernel, what) in [
+        ("no", None, "Session"),
+        (&*other, None, "Session"),
+        ("eda", Some(&*other), "Kernel"),
+    ] {
+        let refused = submit(session, kernel, FeedStart::Now).await.unwrap_err();
+        assert!(
+            matches!(refused, EngineError::NotFound { what: found, .. } if found == what),
+            "{session} {kernel:?}: {refused:?}"
+        );
+    }
     stop(engine).await;
 }
 

@@ -239,7 +239,7 @@ fn one(app: &App, principal: &Principal, id: &str, kernel: &str) -> Result<Sessi
 }
 
 /// An error about a kernel of a session, or about the session.
-fn of_kernel(error: EngineError, session: &str) -> ApiError {
+pub(super) fn of_kernel(error: EngineError, session: &str) -> ApiError {
     match error {
         EngineError::NotFound { what: "Session", .. } => of_session(error, session),
         other => other.into(),

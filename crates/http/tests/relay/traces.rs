@@ -154,7 +154,7 @@ async fn an_execution_over_rest_is_one_tree_below_the_client() {
     let post = "POST /v1/sessions/{session_id}/executions";
     traced.until(TRACE, "himalia.relay").await;
     let spans = traced.stop().await;
-    let ran = format!("{post} > himalia.relay > {post} > himalia.execute > himalia.execution");
+    let ran = format!("{post} > himalia.relay > {post} > himalia.submit > himalia.execution");
     let mut wanted: BTreeMap<String, usize> = BTreeMap::new();
     for end in ["", " > himalia.queue", " > himalia.shim", " > himalia.kernel"] {
         wanted.insert(format!("{ran}{end}"), 1);

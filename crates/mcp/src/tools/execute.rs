@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use himalia_engine::{Execute, ExecutionId, KernelId, OnTimeout, STOP_TIME};
+use himalia_engine::{
+    Execute, ExecutionId, ExecutionResult, ExecutionTarget, FeedStart, KernelId, OnTimeout, STOP_TIME,
+};
 use rmcp::model::{CallToolResponse, Tool};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -108,16 +110,16 @@ async fn run(mut call: Call) -> Answer {
         (None, limit) => Some(limit.map_or(wait, |limit| limit.saturating_add(STOP_TIME))),
     };
     let patience = Patience { wait, queued };
-    let (id, after) = match Round::of(&mut call)? {
+    let found = match Round::of(&mut call)? {
         Round::First => match &wanted.input_for {
-            None => (start(&call, wanted).await?, None),
+            None => start(&call, wanted, patience).await?,
             Some(id) => {
                 let asked: QuestionRef = id.parse()?;
                 same_kernel(&call, &wanted, asked.execution(&call).await?)?;
-                answer(&call, asked, wanted.code).await?
+                answer(&call, asked, wanted.code, patience).await?
             }
         },
-        Round::Answered(asked, value) => answer(&call, asked, value).await?,
+        Round::Answered(asked, value) => answer(&call, asked, value, patience).await?,
         Round::Refused(asked) => {
             let id = asked.execution(&call).await?;
             let found = call.engine.execution(&call.principal, id).await?;
@@ -125,7 +127,6 @@ async fn run(mut call: Call) -> Answer {
             return Ok(result::of(&call, &found, image_bytes, structured).await);
         }
     };
-    let found = follow::wait(&call, id, after, patience).await?;
     if let Some(question) = question(&call, &session, &found).filter(|_| !wait.is_zero()) {
         return Ok(CallToolResponse::InputRequired(question));
     }
@@ -137,7 +138,8 @@ fn timeout(seconds: Option<f64>) -> Result<Option<Duration>, Failure> {
     seconds.map(read).transpose()
 }
 
-async fn start(call: &Call, wanted: Arguments) -> Result<ExecutionId, Failure> {
+/// Submits the code, and waits for it.
+async fn start(call: &Call, wanted: Arguments, patience: Patience) -> Result<ExecutionResult, Failure> {
     let kernel = wanted.kernel(call)?;
     let timeout = timeout(wanted.timeout_s)?;
     if wanted.on_timeout.is_some() && timeout.is_none() {
@@ -160,7 +162,17 @@ async fn start(call: &Call, wanted: Arguments) -> Result<ExecutionId, Failure> {
         client: call.client(),
         ..plain
     };
-    Ok(call.engine.execute(&call.principal, kernel, execute).await?.id)
+    let (engine, principal) = (&call.engine, &call.principal);
+    if patience.wait.is_zero() {
+        let id = engine.execute(principal, kernel, execute).await?.id;
+        return follow::wait(call, id, None, patience).await;
+    }
+    let target = ExecutionTarget::Kernel(kernel);
+    let (taken, feed) = engine
+        .submit(principal, target, execute, FeedStart::Beginning)
+        .await?;
+    call.subject.is_execution(taken.id);
+    follow::wait_in(call, feed, patience).await
 }
 
 fn same_kernel(call: &Call, wanted: &Arguments, id: ExecutionId) -> Result<(), Failure> {
@@ -173,14 +185,15 @@ fn same_kernel(call: &Call, wanted: &Arguments, id: ExecutionId) -> Result<(), F
     ))
 }
 
-/// Gives an answer; what is asked before it is old.
+/// Gives an answer, and waits. Questions before it are old ones.
 async fn answer(
     call: &Call,
     asked: QuestionRef,
     value: String,
-) -> Result<(ExecutionId, Option<u64>), Failure> {
+    patience: Patience,
+) -> Result<ExecutionResult, Failure> {
     let id = asked.execution(call).await?;
     let seq = call.engine.execution(&call.principal, id).await?.seq;
     asked.answer(call, value).await?;
-    Ok((id, Some(seq)))
+    follow::wait(call, id, Some(seq), patience).await
 }

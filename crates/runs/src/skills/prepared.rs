@@ -1,5 +1,6 @@
 //! Runs that a workflow or a trigger begins: in two steps, each of which is found again by a name or an id after a gateway was killed.
 
+use himalia_engine::{ExecutionTarget, FeedStart};
 use himalia_executions::ExecutionId;
 use himalia_model::{Action, EngineError, KernelId, Object, Principal, SessionInfo, StartSession};
 use himalia_skills::{Skill, code as run_code};
@@ -33,7 +34,11 @@ impl Commands {
         let text = self.checked_code(principal, skill, &wanted).await?;
         let start = self.start_of(skill.manifest(), &wanted)?;
         let (session, _) = self.engine.put_session(principal, start).await?;
-        match self.begin(principal, skill, &session, wanted, text).await {
+        let begun = async {
+            let execute = self.execution_of(skill, &session, wanted, text).await?;
+            self.engine.execute(principal, session.kernel.id, execute).await
+        };
+        match begun.await {
             Ok(submitted) => Ok((submitted.id, session)),
             Err(error) => {
                 self.end_of_run(principal, session.kernel.id).await;
@@ -117,9 +122,11 @@ impl Commands {
         session: &SessionInfo,
     ) -> Result<ExecutionId, EngineError> {
         let PreparedRun { skill, wanted, code } = run;
-        let id = self.begin(principal, &skill, session, wanted, code).await?.id;
-        let feed = self.engine.watch_execution(principal, id).await?;
-        self.watch(principal, id, feed, None, None);
-        Ok(id)
+        let execute = self.execution_of(&skill, session, wanted, code).await?;
+        let target = ExecutionTarget::Kernel(session.kernel.id);
+        let submitted = self.engine.submit(principal, target, execute, FeedStart::Now);
+        let (taken, feed) = submitted.await?;
+        self.watch(principal, taken.id, feed, None, None);
+        Ok(taken.id)
     }
 }

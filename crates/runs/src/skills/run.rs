@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use himalia_engine::{ExecutionTarget, FeedStart};
 use himalia_executions::{Execute, ExecutionFeed, ExecutionId, SubmittedExecution, WaitUntil};
 use himalia_kernel::{OnTimeout, ToolOutcome};
 use himalia_model::{
@@ -162,9 +163,10 @@ impl Commands {
         let (session, started) = self.engine.start_run_session(principal, start).await?;
         let kernel = session.kernel.id;
         let begun = async {
-            let SubmittedExecution { id, repeated } =
-                self.begin(principal, skill, &session, wanted, code).await?;
-            let feed = self.engine.watch_execution(principal, id).await?;
+            let execute = self.execution_of(skill, &session, wanted, code).await?;
+            let target = ExecutionTarget::Kernel(kernel);
+            let submitted = self.engine.submit(principal, target, execute, FeedStart::Now);
+            let (SubmittedExecution { id, repeated }, feed) = submitted.await?;
             let run = BegunRun {
                 id,
                 session,
@@ -243,16 +245,15 @@ impl Commands {
         })
     }
 
-    /// The execution of a run, in a session that ends with it.
-    pub(super) async fn begin(
+    /// The execution of a run, for a session that ends with it.
+    pub(super) async fn execution_of(
         &self,
-        principal: &Principal,
         skill: &Skill,
         info: &SessionInfo,
         wanted: RunSkill,
         code: String,
-    ) -> Result<SubmittedExecution, EngineError> {
-        let (manifest, session, kernel) = (skill.manifest(), &info.session, info.kernel.id);
+    ) -> Result<Execute, EngineError> {
+        let (manifest, session) = (skill.manifest(), &info.session);
         self.check_python(&session.kernelspec).await?;
         check_environment(manifest, session)?;
         let of_skill = manifest
@@ -265,7 +266,7 @@ impl Commands {
         if let Some(step) = &wanted.step {
             metadata.insert(STEP_MEMBER.to_owned(), step.key.as_str().into());
         }
-        let execute = Execute {
+        Ok(Execute {
             code,
             timeout: Some(wanted.timeout.map_or(of_skill, |time| time.min(of_skill))),
             // Code that ignores interrupts does not keep its caller waiting: the session is of this run only.
@@ -278,8 +279,7 @@ impl Commands {
                 .or(wanted.key.map(|_| MEMBER.to_owned())),
             metadata,
             ..Execute::default()
-        };
-        self.engine.execute(principal, kernel, execute).await
+        })
     }
 
     /// Writes into the log of the session whose code runs a skill that it does, within its limits of calls.

@@ -13,9 +13,9 @@ use crate::costs::commands;
 use common::{TestEngine, op, question, settled, start, stop};
 use himalia_engine::{
     Attach, Audit, AuditTarget, CallOrigin, CallTool, CredentialFields, Drain, Effect, Engine, EngineError,
-    Execute, ForkKernel, GivenSecrets, GrantAnswer, JupyterSessionId, KernelId, NewCredential, NewKernel,
-    NewSession, NewToken, Principal, PromptId, PromptName, ResourceRef, RunProcess, Scope, SecretText,
-    SessionChange, SessionId, SessionPatch, StartSession, VariableQuery,
+    Execute, ExecutionTarget, FeedStart, ForkKernel, GivenSecrets, GrantAnswer, JupyterSessionId, KernelId,
+    NewCredential, NewKernel, NewSession, NewToken, Principal, PromptId, PromptName, ResourceRef, RunProcess,
+    Scope, SecretText, SessionChange, SessionId, SessionPatch, StartSession, VariableQuery,
 };
 use himalia_runs::TriggerKind::Schedule;
 use himalia_runs::{
@@ -146,11 +146,20 @@ async fn call_all(runs: &Runs, who: &Principal) {
         approval_key: None,
         line: None,
     };
+    let text = kernel.to_string();
+    let named_kernel = ExecutionTarget::Session {
+        session: &text,
+        kernel: None,
+    };
     let work = async {
         let prompt = &PromptName::Kernel(PromptId { kernel, seq: 1 });
         [
             engine.collect(who, true).await.err(),
             engine.execute(who, kernel, Execute::default()).await.err(),
+            engine
+                .submit(who, named_kernel, Execute::default(), FeedStart::Now)
+                .await
+                .err(),
             engine.execution(who, execution).await.err(),
             engine.execution_with_provenance(who, execution).await.err(),
             engine.follow_execution(who, execution, None).await.err(),
@@ -286,7 +295,7 @@ async fn call_all(runs: &Runs, who: &Principal) {
             runs.trigger(who, Schedule, "report").await.err(),
         ]
     };
-    let worked: [Option<EngineError>; 103] = within("all commands", Box::pin(work)).await.unwrap();
+    let worked: [Option<EngineError>; 104] = within("all commands", Box::pin(work)).await.unwrap();
     assert_eq!(
         lists.len() + worked.len() + 1,
         commands().count(),
@@ -369,6 +378,22 @@ async fn entries_tell_which_session_and_what_came_of_it() {
     };
     let id = engine.execute(&op(), kernel, wanted).await.unwrap().id;
     settled(&engine, &op(), id).await;
+    // One entry, with the session that a text names.
+    let text = kernel.to_string();
+    let target = ExecutionTarget::Session {
+        session: &text,
+        kernel: None,
+    };
+    let wrong = Execute {
+        max_failures: Some(0),
+        ..Execute::default()
+    };
+    let refused = engine.submit(&op(), target, wrong, FeedStart::Now).await;
+    refused.unwrap_err();
+    engine
+        .submit(&op(), target, Execute::default(), FeedStart::Now)
+        .await
+        .unwrap();
     engine.history(&op(), kernel, None, 1).await.unwrap();
     engine.kernels(&op()).unwrap();
     engine.pools(&reader()).unwrap_err();
@@ -407,6 +432,8 @@ async fn entries_tell_which_session_and_what_came_of_it() {
         [
             entry("start_kernel", "ok", "", true),
             entry("execute", "ok", "", true),
+            entry("submit", "failed", "bad_request", true),
+            entry("submit", "ok", "", true),
             entry("history", "ok", "", true),
             entry("pools", "denied", "forbidden", false),
             entry("shutdown_kernel", "failed", "kernel_not_found", false),
@@ -417,7 +444,7 @@ async fn entries_tell_which_session_and_what_came_of_it() {
     let text = std::fs::read_to_string(file.path()).unwrap();
     assert!(!text.contains("canary"), "{text}");
     let entries = engine.counted().value("himalia_audit_entries_total");
-    assert_eq!(entries, Some(7.0));
+    assert_eq!(entries, Some(9.0));
     stop(engine).await;
 }
 

@@ -14,15 +14,15 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use himalia_engine::{
-    Execute, ExecutionBrief, ExecutionFeed, ExecutionId, ExecutionResult, ExecutionStatus, FeedClosed,
-    MAX_INPUT_BYTES, Provenance, WaitUntil,
+    Execute, ExecutionBrief, ExecutionFeed, ExecutionId, ExecutionResult, ExecutionStatus, ExecutionTarget,
+    FeedClosed, FeedStart, MAX_INPUT_BYTES, Provenance, WaitUntil,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::answers::{EitherResponse, Empty, JsonWithStatus, PlainText, SerializedJson, TaggedJson};
 use super::input::{Client, Cursor, Key, LastEventId, Members, Parameters, Text, Wait, Whole, limit, page};
-use super::kernels::kernel_id;
+use super::kernels::{kernel_id, of_kernel};
 use super::push::{Socket, Upgrade};
 use super::sessions::of_session;
 use crate::app::App;
@@ -112,28 +112,40 @@ pub(crate) async fn create(
         images: bounds,
         kernel,
     } = wanted.read(key)?;
-    let kernel = kernel_id(&app, &principal, &id, kernel.as_deref())?;
+    let engine = app.engine();
     let execute = Execute { client, ..execute };
-    let taken = app.engine().execute(&principal, kernel, execute).await;
-    let taken = taken.map_err(|error| of_session(error, &id))?;
-    let answer = if background {
-        let result = app.engine().execution(&principal, taken.id).await?;
+    let (taken, answer) = if background {
+        let kernel = kernel_id(&app, &principal, &id, kernel.as_deref())?;
+        let taken = engine.execute(&principal, kernel, execute).await;
+        let taken = taken.map_err(|error| of_session(error, &id))?;
+        let result = engine.execution(&principal, taken.id).await?;
         let made = images::answer(&app, &principal, result, bounds, |result| result).await?;
-        EitherResponse::One(CurrentResult(WithStatus(StatusCode::ACCEPTED, made)))
+        let answer = EitherResponse::One(CurrentResult(WithStatus(StatusCode::ACCEPTED, made)));
+        (taken, answer)
     } else {
-        match form {
+        let target = ExecutionTarget::Session {
+            session: &id,
+            kernel: kernel.as_deref(),
+        };
+        let from = match form {
+            Form::Json => FeedStart::Now,
+            Form::Events(_) => FeedStart::Beginning,
+        };
+        let submitted = engine.submit(&principal, target, execute, from).await;
+        let (taken, feed) = submitted.map_err(|error| match kernel {
+            None => of_session(error, &id),
+            Some(_) => of_kernel(error, &id),
+        })?;
+        let answer = match form {
             Form::Json => {
-                let feed = app.engine().watch_execution(&principal, taken.id).await?;
                 let result = patient(&app, feed, wait).await?;
                 let status = status_of(&result);
                 let made = images::answer(&app, &principal, result, bounds, |result| result).await?;
                 EitherResponse::One(CurrentResult(WithStatus(status, made)))
             }
-            Form::Events(framing) => {
-                let feed = app.engine().follow_execution(&principal, taken.id, None).await?;
-                EitherResponse::Other(stream::of(&app, taken.id, feed, framing))
-            }
-        }
+            Form::Events(framing) => EitherResponse::Other(stream::of(&app, taken.id, feed, framing)),
+        };
+        (taken, answer)
     };
     Ok(AcceptedExecution {
         location: app.url(&format!("/v1/executions/{}", taken.id)),
