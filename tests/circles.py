@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Counts circles of files inside each crate: files of which each uses another, directly or through others.
 
-`tests/circles.py` fails if a crate has a circle of more files than `MOST`, or than its bound below; if its largest one has fewer, lower the bound.
+`tests/circles.py` fails if a crate has a circle of more files than `MOST`.
 `tests/circles.py CRATE...` lists the circles of crates, and for each file the files of the circle that it uses.
 
 A file uses another by a path to an item that is defined there, in a `use` or in the code: `crate::…`, `self::…`, `super::…`, or a path that begins
@@ -19,11 +19,6 @@ ROOT = Path(__file__).resolve().parents[1]
 
 # The files of the largest circle that a crate may have.
 MOST = 8
-
-# Crates that have larger ones. A bound only falls.
-BOUNDS = {
-    "engine": 10,
-}
 
 VISIBILITY = re.compile(r"\bpub\s*\([^)]*\)")
 USE = re.compile(r"\b(pub\s+)?use\s+([^;]+);")
@@ -207,13 +202,11 @@ def show(module):
 def check():
     """The problems."""
     for directory in sorted(path.parent for path in ROOT.glob("crates/*/Cargo.toml")):
-        name, bound = directory.name, BOUNDS.get(directory.name, MOST)
+        name = directory.name
         found = circles(of_crate(directory).uses())
         size = len(found[0]) if found else 0
-        if size > bound:
-            yield f"{name}: a circle of {size} files, and {bound} are allowed (tests/circles.py {name} lists it): " + ", ".join(map(show, sorted(found[0])))
-        elif size < bound and name in BOUNDS:
-            print(f"{name}: its largest circle has {size} files; lower its bound of {bound} in BOUNDS of tests/circles.py")
+        if size > MOST:
+            yield f"{name}: a circle of {size} files, and {MOST} are allowed (tests/circles.py {name} lists it): " + ", ".join(map(show, sorted(found[0])))
 
 
 def self_check():
