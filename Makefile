@@ -378,6 +378,18 @@ rest: test-programs $(TEST_ENV)/ready ## docs/reference/rest, from docs/openapi.
 e2b-table: test-programs $(TEST_ENV)/ready ## the table of methods in docs/how-to/e2b.md, from running them
 	HIMALIA_BIN=$(TEST_HIMALIA) HIMALIA_WRITE_E2B=1 $(TEST_ENV)/bin/python -m pytest -q tests/python/e2e/test_e2b_methods.py
 
+E2B_ENV := $(TARGET)/e2b-env
+
+$(E2B_ENV)/ready: tests/e2b/requirements.txt
+	python3 -m venv --clear $(E2B_ENV)
+	$(E2B_ENV)/bin/pip install --quiet --requirement tests/e2b/requirements.txt
+	touch $@
+
+# WRITE=1 adds the tests that pass to the lists in tests/e2b/passing; SUITES names some of the suites.
+.PHONY: test-e2b
+test-e2b: test-programs $(TEST_ENV)/ready $(E2B_ENV)/ready ## the tests of E2B's own clients, unmodified, at the level namespaces
+	HIMALIA_BIN=$(TEST_HIMALIA) $(TEST_ENV)/bin/python tests/e2b/run.py $(SUITES) $(if $(WRITE),--write)
+
 .PHONY: fuzz
 fuzz: ## every fuzz target for FUZZ_SECONDS (60) each; needs cargo-fuzz and a nightly toolchain
 	for target in $$(cd crates/wire && cargo +nightly fuzz list); do \

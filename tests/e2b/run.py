@@ -1,0 +1,200 @@
+"""The tests of E2B's own clients, unmodified, against a gateway at the level `namespaces`: `make test-e2b`.
+
+The suites are at pinned commits of their repositories. `tests/e2b/passing/` has one list per suite: the ids of the tests that must
+pass. A test of a list that fails is an error. A test that passes and is in no list is one too: `--write` adds it. No list loses a
+line unless somebody removes it by hand.
+"""
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+sys.path[:0] = [str(ROOT / "tests" / "python" / "support")]
+
+TARGET = Path(os.environ.get("HIMALIA_TARGET", ROOT / "target"))
+SUITES = TARGET / "e2b-suites"
+PYTHON = TARGET / "e2b-env" / "bin" / "python"
+PASSING = HERE / "passing"
+# Seconds for one test on a machine that does other things too; the suites' own limit is 30.
+LIMIT = 120
+# A test that fails among others is tried again by itself: this often.
+TRIES = 2
+
+# Repository, commit, directory in it, tests. A suite runs in the directory of its repository.
+E2B = (
+    "https://github.com/e2b-dev/E2B",
+    "b8029973aa7da5f741f7bb1a9f833b38a0885438",
+    "packages/python-sdk",
+)
+INTERPRETER = (
+    "https://github.com/e2b-dev/code-interpreter",
+    "7df1757bfd5baa037f909ce97c2dbe014da973c0",
+    "python",
+)
+SUITE = {
+    "python-sdk-sync": (E2B, ["tests/sync"]),
+    "python-sdk-async": (E2B, ["tests/async"]),
+    "python-sdk-git": (E2B, ["tests/shared/git"]),
+    "code-interpreter-sync": (
+        INTERPRETER,
+        ["tests/sync", "tests/charts", "tests/images"],
+    ),
+    "code-interpreter-async": (INTERPRETER, ["tests/async"]),
+}
+
+
+def fetched(repository, commit, directory):
+    """The directory of a repository at a commit, fetched once."""
+    place = SUITES / repository.removeprefix("https://github.com/").replace("/", "+")
+    if not (place / directory).is_dir():
+        place.mkdir(parents=True, exist_ok=True)
+        for command in (
+            ["git", "init", "-q"],
+            ["git", "fetch", "-q", "--depth=1", repository, commit],
+            [
+                "git",
+                "-c",
+                "advice.detachedHead=false",
+                "checkout",
+                "-q",
+                "FETCH_HEAD",
+                "--",
+                directory,
+            ],
+        ):
+            subprocess.run(command, cwd=place, check=True)
+    return place / directory
+
+
+def run(suite, tests, directory, variables, workers):
+    """Run tests of a suite; return what each did: `passed`, `skipped`, or the reason of its failure."""
+    with tempfile.TemporaryDirectory() as scratch:
+        report = Path(scratch) / "report.xml"
+        command = [
+            str(PYTHON),
+            "-m",
+            "pytest",
+            "-q",
+            "-n",
+            str(workers),
+            "-p",
+            "no:cacheprovider",
+            f"--junitxml={report}",
+        ]
+        command += [f"--timeout={LIMIT}", "-o", "junit_family=xunit1", *tests]
+        with (TARGET / f"e2b-{suite}.log").open("a") as log:
+            subprocess.run(
+                command,
+                cwd=directory,
+                env=os.environ | variables,
+                stdout=log,
+                stderr=log,
+                check=False,
+            )
+        cases = ElementTree.parse(report).iter("testcase")
+        return dict(map(outcome, cases))
+
+
+def outcome(case):
+    """Id of a test and what it did."""
+    found = {child.tag: child for child in case}
+    name = f"{case.get('file')}::{case.get('name')}"
+    for tag in ("failure", "error"):
+        if tag in found:
+            return name, (found[tag].get("message") or tag).strip().splitlines()[0][
+                :200
+            ]
+    return name, "skipped" if "skipped" in found else "passed"
+
+
+def all_of(suite, variables, workers):
+    """What each test of a suite did; those that must pass and did not, once more by themselves."""
+    source, tests = SUITE[suite]
+    directory = fetched(*source)
+    (TARGET / f"e2b-{suite}.log").unlink(missing_ok=True)
+    outcomes = run(suite, tests, directory, variables, workers)
+    for _ in range(TRIES):
+        again = [
+            name for name in listed(suite) if outcomes.get(name, "passed") != "passed"
+        ]
+        if not again:
+            break
+        outcomes |= run(suite, again, directory, variables, 0)
+    return outcomes
+
+
+def listed(suite):
+    """Ids of the tests that must pass."""
+    path = PASSING / f"{suite}.txt"
+    return path.read_text().split("\n")[:-1] if path.exists() else []
+
+
+def judge(suite, outcomes, write):
+    """Print the result of a suite; return whether all passed that must."""
+    passed = {name for name, result in outcomes.items() if result == "passed"}
+    must = set(listed(suite))
+    lost, new = sorted(must - passed), sorted(passed - must)
+    print(f"{suite}: {len(passed)} of {len(outcomes)} pass, {len(must)} must")
+    for name in lost:
+        print(f"  must pass: {name}: {outcomes.get(name, 'there is no such test')}")
+    if write and new:
+        PASSING.mkdir(exist_ok=True)
+        (PASSING / f"{suite}.txt").write_text(
+            "".join(f"{name}\n" for name in sorted(must | passed))
+        )
+    for name in [] if write else new:
+        print(f"  passes and is not listed (`make test-e2b WRITE=1`): {name}")
+    return not lost
+
+
+def failures(suite, outcomes):
+    """The tests that fail, with reasons, for a person."""
+    for name, result in sorted(outcomes.items()):
+        if result not in ("passed", "skipped"):
+            print(f"  {name}: {result}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("suites", nargs="*", choices=[*SUITE, []], help="default: all")
+    parser.add_argument(
+        "--write", action="store_true", help="add tests that pass to the lists"
+    )
+    parser.add_argument(
+        "--failures", action="store_true", help="show each test that fails"
+    )
+    parser.add_argument("--workers", type=int, default=2, help="tests at once")
+    options = parser.parse_args()
+    from servers import Himalia
+
+    Himalia.isolation = ("--isolation", "namespaces")
+    with tempfile.TemporaryDirectory() as scratch:
+        token = "e2b_" + os.urandom(20).hex()
+        gateway = Himalia(Path(scratch), "--e2b", token=token)
+        try:
+            address = re.sub("/$", "", gateway.url) + "/e2b"
+            variables = {
+                "E2B_API_KEY": token,
+                "E2B_API_URL": address,
+                "E2B_SANDBOX_URL": address,
+            }
+            good = True
+            for suite in options.suites or SUITE:
+                outcomes = all_of(suite, variables, options.workers)
+                good = judge(suite, outcomes, options.write) and good
+                if options.failures:
+                    failures(suite, outcomes)
+        finally:
+            gateway.stop()
+    sys.exit(not good)
+
+
+if __name__ == "__main__":
+    main()
