@@ -1,7 +1,7 @@
 """The tests of E2B's own clients, unmodified, against a gateway at the level `namespaces`: `make test-e2b`.
 
 The suites are at pinned commits of their repositories. `tests/e2b/passing/` has one list per suite: the ids of the tests that must
-pass. A test of a list that fails is an error. A test that passes and is in no list is one too: `--write` adds it. `--write` never
+pass. A test of a list that fails is an error. A test that passes and is in no list is printed, and `--write` adds it. `--write` never
 removes a line from a list.
 """
 

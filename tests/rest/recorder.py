@@ -73,9 +73,12 @@ class Recorder:
             path = path.replace("{" + name + "}", quote(str(value), safe="/"))
         assert "{" not in path, path
         path += "?" + urlencode(query) if query else ""
-        sent = lambda: self.send(method, path, body, (headers or {}).items(), events=stream)  # noqa: E731
-        accepted = lambda: answer if (answer := sent())[0] != refused_until else None  # noqa: E731
-        status, answered, data = self.until(accepted, f"{operation} is accepted") if refused_until else sent()
+
+        def accepted():
+            answer = self.send(method, path, body, (headers or {}).items(), events=stream)
+            return None if answer[0] == refused_until else answer
+
+        status, answered, data = self.until(accepted, f"{operation} is accepted")
         assert status in statuses, f"{operation}: {status} {data.decode(errors='replace')}"
         kind = (answered.get("content-type") or "").split(";")[0]
         kept = {"method": method, "path": self.plain(path), "status": status}

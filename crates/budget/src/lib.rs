@@ -39,7 +39,6 @@ use turns::Turns;
 
 pub use cpu::{CpuGate, begin_of, day_of};
 pub use days::{DailyQuantity, DayAmounts, DayGate, DayHeld, DayOver};
-pub use himalia_proc::with_long_slice;
 pub use pace::{Pace, Reading, work};
 pub use shares::{HeldShare, Places};
 pub use traffic::TrafficGate;

@@ -3,8 +3,7 @@
 
 use std::sync::Arc;
 
-use himalia_budget::{HeldShare, Turn, with_long_slice};
-use himalia_journal::may_block;
+use himalia_budget::{HeldShare, Turn};
 use himalia_model::{Action, EngineConfig, EngineError, KernelSpec, Object, Principal};
 use himalia_session::{OpenCall, Room, SessionManager, SessionSkills, SkillCaller};
 use himalia_store::Store;
@@ -95,7 +94,7 @@ impl Services {
         work: impl FnOnce() -> Result<T, EngineError>,
     ) -> Result<T, EngineError> {
         let _turn = self.turn(principal).await?;
-        may_block(|| with_long_slice(work))
+        himalia_budget::work(usize::MAX, work)
     }
 
     /// A place among the clients of events of the principal's owner. [`EngineError::OverBudget`].

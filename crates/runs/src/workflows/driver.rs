@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use himalia_backoff::Backoff;
-use himalia_budget::with_long_slice;
 use himalia_journal::may_block;
 use himalia_model::{EngineError, Principal};
 use himalia_session::Room;
@@ -365,7 +364,7 @@ impl Commands {
                     }
                     // Until the outputs are written: the disk has its turns as a processor has.
                     let _turn = self.services.turn(principal).await.map_err(Stop::Store)?;
-                    let end = may_block(|| with_long_slice(|| records::end(*end, self.now_micros())));
+                    let end = himalia_budget::work(usize::MAX, || records::end(*end, self.now_micros()));
                     let (end, _room) = self.end_with_room(&record.brief.owner, end).await;
                     let status = end.status.clone();
                     if self.services.store().end_workflow_run(id.clone(), end).await? {
