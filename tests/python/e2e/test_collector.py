@@ -60,7 +60,7 @@ def test_one_trace_goes_from_the_call_to_the_kernel(gateway, collector):
     headers = {"traceparent": f"00-{TRACE}-00f067aa0ba902b7-01"}
     reply = gateway.http.post(f"v1/sessions/{session}/executions", json={"code": "40 + 2"}, headers=headers)
     assert reply.headers["traceparent"].split("-")[1] == TRACE
-    names = "execute", "execution", "queue", "shim", "kernel"
+    names = "submit", "execution", "queue", "shim", "kernel"
     spans = b"POST /v1/sessions/{session_id}/executions", *(f"himalia.{name}".encode() for name in names), bytes.fromhex(TRACE)
     eventually(lambda: collector.has("/v1/traces", *spans), "the spans of the execution arrive", 60)
 
