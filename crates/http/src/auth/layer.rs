@@ -1,21 +1,19 @@
 //! The layer that every request passes before any handler: origin, then token or cookie.
 
-use std::time::SystemTime;
-
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::{Method, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use himalia_cluster::RelayedPrincipal;
-use himalia_engine::{CallOrigin, Principal, TOKEN_PREFIX};
+use himalia_engine::{CallOrigin, Principal};
 
 use super::audit::AuditedRequest;
-use super::caller::{Caller, wrong_token};
-use super::cookie;
-use super::credential::{PathToken, presented};
+use super::authenticator::{Authenticator, Identity, UnknownCaller};
+use super::bearer::BearerTokens;
+use super::browser::BrowserSignIns;
+use super::caller::Caller;
 use super::origin::{Origin, judge};
-use super::sandbox;
-use super::token::hash;
+use super::sandbox::SandboxCredentials;
 use super::tokens::ShownCredential;
 use crate::app::App;
 use crate::error::ApiError;
@@ -26,6 +24,17 @@ use crate::route::{Access, Route};
 use crate::routes;
 use crate::traced::InSpan;
 use crate::ws::Handshake;
+
+/// The sources of identity, in the order in which they are asked. The principal of a relayed request is none of them: the replica of the
+/// client has asked them.
+const AUTHENTICATORS: [&dyn Authenticator; 3] = [&SandboxCredentials, &BearerTokens, &BrowserSignIns];
+
+/// The error of the source whose credential is wrong.
+struct Refusal {
+    error: ApiError,
+    /// True if another replica may have issued the credential a moment ago.
+    may_be_new: bool,
+}
 
 /// Refuses pages of foreign origins (404 as `jupyter_server` does, 403 for a WebSocket, and for MCP, which demands it)
 /// and requests without the token (401), unless the route is public. Unknown paths need the token as well.
@@ -84,16 +93,9 @@ async fn judged(app: App, route: Option<&'static Route>, mut request: Request, n
     };
     let needs_token = access.is_none_or(|access| access == Access::Token);
     let response = if needs_token {
-        let unsigned = match pattern {
-            Some(pattern) => sandbox::unsign(&app, &mut request, pattern).await,
-            None => Ok(()),
-        };
-        let mut checked = unsigned.and_then(|()| check(&app, &request, pattern, &origin));
-        if checked.is_err() && may_be_new(&request) && app.engine().read_tokens_again().await.is_ok() {
-            checked = check(&app, &request, pattern, &origin);
-        }
+        let identified = identify(&app, &mut request, pattern, &origin).await;
         let peer = request.extensions().get::<Peer>();
-        let (principal, shown) = match checked {
+        let (principal, shown) = match identified {
             Ok(known) => known,
             Err(error) => {
                 let asked = AuditedRequest::new(&method, pattern, via);
@@ -170,61 +172,50 @@ async fn held_back(app: &App, principal: &Principal, response: Response) -> Resp
 }
 
 /// Finds the principal of a request, and the proof of it.
-fn check(
+async fn identify(
     app: &App,
-    request: &Request,
+    request: &mut Request,
     pattern: Option<&str>,
     origin: &Origin,
-) -> Result<(Principal, ShownCredential), ApiError> {
-    if let Some(checked) = pattern.and_then(|pattern| sandbox::check(app, request, pattern)) {
-        return checked;
+) -> Result<Identity, ApiError> {
+    if let Some(pattern) = pattern {
+        for source in AUTHENTICATORS {
+            if let Some(prepared) = source.prepare(app, request, pattern) {
+                prepared.await?;
+            }
+        }
     }
-    let path_token = request.extensions().get::<PathToken>();
-    let Some(token) = presented(request.uri(), request.headers(), path_token) else {
-        return by_cookie(app, request, origin);
+    let ask = |request: &Request| {
+        let caller = UnknownCaller {
+            app,
+            request,
+            pattern,
+            origin,
+        };
+        first(&AUTHENTICATORS, caller)
     };
-    let tokens = app.tokens();
-    let Some(principal) = tokens.principal(&token) else {
-        return Err(wrong_token(app, request.extensions().get::<Peer>()));
-    };
-    Ok((principal.clone(), ShownCredential::Token(hash(&token))))
+    match ask(request) {
+        Err(Refusal { may_be_new: true, .. }) if app.engine().read_tokens_again().await.is_ok() => {
+            ask(request).map_err(|refusal| refusal.error)
+        }
+        identified => identified.map_err(|refusal| refusal.error),
+    }
 }
 
-/// Checks whether the request is from a browser that may have signed in at another replica a moment ago.
-fn may_be_new(request: &Request) -> bool {
-    let path_token = request.extensions().get::<PathToken>();
-    presented(request.uri(), request.headers(), path_token).is_none()
-        && cookie::presented(request.headers())
-            .iter()
-            .any(|secret| secret.starts_with(TOKEN_PREFIX))
-}
-
-/// A browser that signed in has the principal of its token. An unknown cookie does not count as a guess: its sign-in
-/// has ended, or its token was removed.
-fn by_cookie(
-    app: &App,
-    request: &Request,
-    origin: &Origin,
-) -> Result<(Principal, ShownCredential), ApiError> {
-    let (headers, now) = (request.headers(), SystemTime::now());
-    let tokens = app.tokens();
-    let known = cookie::presented(headers).into_iter().find_map(|secret| {
-        // The gateway's own sign-ins first, then those of an identity provider, which are tokens.
-        let known = app.sign_ins().knows(secret, now);
-        let mark = known.or_else(|| tokens.issued_mark(secret.as_bytes()))?;
-        let principal = tokens.marked(&mark)?;
-        let secret = hash(secret.as_bytes());
-        Some((principal, ShownCredential::SignIn { secret, mark }))
-    });
-    let Some((principal, shown)) = known else {
-        return Err(ApiError::unauthenticated());
-    };
-    if !cookie::counts(request.method(), headers, *origin == Origin::Own) {
-        return Err(ApiError::forbidden(
-            "a browser's sign-in counts for pages of this gateway only",
-        ));
+/// The identity by the first source whose credential the request has.
+fn first(sources: &[&dyn Authenticator], caller: UnknownCaller<'_>) -> Result<Identity, Refusal> {
+    for source in sources {
+        if let Some(identified) = source.identify(caller) {
+            return identified.map_err(|error| Refusal {
+                error,
+                may_be_new: source.may_be_new(caller.request),
+            });
+        }
     }
-    Ok((principal.clone(), shown))
+    Err(Refusal {
+        error: ApiError::unauthenticated(),
+        may_be_new: false,
+    })
 }
 
 /// A caller that is known: its connection counts. One that has too many loses this one.

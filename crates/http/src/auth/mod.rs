@@ -1,7 +1,10 @@
 //! Authentication: tokens, the back-off for wrong ones, browsers that signed in, origins and CORS.
 
 mod audit;
+mod authenticator;
 mod backoff;
+mod bearer;
+mod browser;
 mod caller;
 pub(crate) mod cookie;
 mod cors;

@@ -10,12 +10,14 @@ use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD_NO_PAD;
+use futures_util::future::BoxFuture;
 use himalia_engine::{Principal, SessionId};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 use tokio::sync::Semaphore;
 
 use super::SandboxTokens;
+use super::authenticator::{Authenticator, Identity, UnknownCaller};
 use super::caller::wrong_token;
 use super::token::hash;
 use super::tokens::ShownCredential;
@@ -50,50 +52,66 @@ pub(crate) fn is_of_sandbox(pattern: &str) -> bool {
     FILES.contains(&pattern) || (pattern.starts_with(PREFIX) && pattern != "/e2b/{*path}")
 }
 
-/// Finds the principal of a request to a route with this pattern. `None` if the request has no credential of E2B's API.
-pub(super) fn check(
-    app: &App,
-    request: &Request,
-    pattern: &str,
-) -> Option<Result<(Principal, ShownCredential), ApiError>> {
-    let tokens = &app.config().e2b.as_ref()?.tokens;
-    if !is_of_sandbox(pattern) && !pattern.starts_with(PREFIX) {
-        return None;
+/// API keys of the control plane, tokens of sandboxes, and signed addresses of files.
+pub(super) struct SandboxCredentials;
+
+impl Authenticator for SandboxCredentials {
+    fn prepare<'a>(
+        &self,
+        app: &'a App,
+        request: &'a mut Request,
+        pattern: &str,
+    ) -> Option<BoxFuture<'a, Result<(), ApiError>>> {
+        let e2b = app.config().e2b.as_ref().filter(|_| FILES.contains(&pattern))?;
+        let signature = query::all(request.uri(), "signature").pop()?;
+        Some(Box::pin(unsign(app, request, &e2b.tokens, signature)))
     }
-    let (headers, known) = (request.headers(), app.tokens());
-    let found = if is_of_sandbox(pattern)
-        && let Some(token) = text(headers, &ACCESS_TOKEN).or_else(|| text(headers, &TRAFFIC_TOKEN))
-    {
-        let sandbox = text(headers, &SANDBOX_ID).unwrap_or_default();
-        tokens.verify(token, sandbox).and_then(|mark| {
-            let principal = known.marked(mark)?.clone();
-            let (secret, mark) = (hash(token.as_bytes()), mark.to_owned());
-            Some((principal, ShownCredential::Sandbox { secret, mark }))
-        })
-    } else {
-        let key = text(headers, &API_KEY)?;
-        let principal = known.principal(key.as_bytes()).cloned();
-        principal.map(|principal| (principal, ShownCredential::Token(hash(key.as_bytes()))))
-    };
-    Some(found.ok_or_else(|| {
-        let error = wrong_token(app, request.extensions().get::<Peer>());
-        let is_signed = FILES.contains(&pattern) && query::last(request.uri(), "signature").is_some();
-        if is_signed && error.status == StatusCode::UNAUTHORIZED {
-            return ApiError::wrong_signature();
+
+    fn identify(&self, caller: UnknownCaller<'_>) -> Option<Result<Identity, ApiError>> {
+        let UnknownCaller {
+            app,
+            request,
+            pattern,
+            ..
+        } = caller;
+        let (tokens, pattern) = (&app.config().e2b.as_ref()?.tokens, pattern?);
+        if !is_of_sandbox(pattern) && !pattern.starts_with(PREFIX) {
+            return None;
         }
-        error
-    }))
+        let (headers, known) = (request.headers(), app.tokens());
+        let found = if is_of_sandbox(pattern)
+            && let Some(token) = text(headers, &ACCESS_TOKEN).or_else(|| text(headers, &TRAFFIC_TOKEN))
+        {
+            let sandbox = text(headers, &SANDBOX_ID).unwrap_or_default();
+            tokens.verify(token, sandbox).and_then(|mark| {
+                let principal = known.marked(mark)?.clone();
+                let (secret, mark) = (hash(token.as_bytes()), mark.to_owned());
+                Some((principal, ShownCredential::Sandbox { secret, mark }))
+            })
+        } else {
+            let key = text(headers, &API_KEY)?;
+            let principal = known.principal(key.as_bytes()).cloned();
+            principal.map(|principal| (principal, ShownCredential::Token(hash(key.as_bytes()))))
+        };
+        Some(found.ok_or_else(|| {
+            let error = wrong_token(app, request.extensions().get::<Peer>());
+            let is_signed = FILES.contains(&pattern) && query::last(request.uri(), "signature").is_some();
+            if is_signed && error.status == StatusCode::UNAUTHORIZED {
+                return ApiError::wrong_signature();
+            }
+            error
+        }))
+    }
 }
 
 /// Gives a request for a signed address of a file the headers that its signature stands for. A wrong signature becomes a wrong
 /// token. A peer that has shown too many of them is refused before anything is compared.
-pub(super) async fn unsign(app: &App, request: &mut Request, pattern: &str) -> Result<(), ApiError> {
-    let Some(e2b) = app.config().e2b.as_ref().filter(|_| FILES.contains(&pattern)) else {
-        return Ok(());
-    };
-    let Some(signature) = query::all(request.uri(), "signature").pop() else {
-        return Ok(());
-    };
+async fn unsign(
+    app: &App,
+    request: &mut Request,
+    tokens: &SandboxTokens,
+    signature: String,
+) -> Result<(), ApiError> {
     let address = request.extensions().get::<Peer>().map(Peer::address);
     if let Some(wait) = address.and_then(|address| app.backoff().waits(address.ip(), Instant::now())) {
         return Err(ApiError::too_many_wrong_tokens(wait));
@@ -101,7 +119,7 @@ pub(super) async fn unsign(app: &App, request: &mut Request, pattern: &str) -> R
     let found = match SignedAddress::read(request, &signature) {
         Some(signed) => {
             let _turn = TURN.acquire().await;
-            signed.find(app, &e2b.tokens)
+            signed.find(app, tokens)
         }
         None => None,
     };
