@@ -40,6 +40,7 @@ pub mod token;
 mod tokens;
 mod triggers;
 pub mod values;
+mod versions;
 mod webhooks;
 mod workflows;
 

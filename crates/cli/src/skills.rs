@@ -6,16 +6,17 @@ mod test;
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use himalia_skills::{SKILL_FILE, Skill};
 use serde_json::{Map, Value, json};
 
 use super::http::Client;
 use super::runs::path as path_of_run;
-use super::show;
+use super::{show, versions};
 use crate::args::skills::{SkillCommand, SkillRunArgs};
-use crate::support::{array, connect, delete, encoded, expect, print};
+use crate::support::{array, connect, delete, expect, print};
 
+const LIST: &str = "/v1/skills";
 /// Seconds that one response waits.
 const WAIT_S: u64 = 300;
 
@@ -32,24 +33,10 @@ pub(super) async fn call(command: SkillCommand) -> anyhow::Result<ExitCode> {
         }
         SkillCommand::Publish { folder, gateway } => {
             let skill = folder::read(&folder)?;
-            let reply = connect(&gateway)?.post("/v1/skills", &body(&skill)).await?;
-            if ![200, 201].contains(&reply.status) {
-                bail!("{}", reply.problem());
-            }
-            let is_new = reply.status == 201;
-            print(gateway.json, &reply.json()?, |skill| {
-                let word = if is_new { "published" } else { "was there already" };
-                let text = |member: &str| show::clean(skill[member].as_str().unwrap_or_default());
-                format!(
-                    "{} {} {word}: {}\n",
-                    text("name"),
-                    text("version"),
-                    text("digest")
-                )
-            })
+            versions::publish(&gateway, LIST, &body(&skill)).await
         }
         SkillCommand::List { gateway } => {
-            let body = connect(&gateway)?.list("/v1/skills", "skills").await?;
+            let body = connect(&gateway)?.list(LIST, "skills").await?;
             print(gateway.json, &body, |body| show::skills(array(&body["skills"])))
         }
         SkillCommand::Show {
@@ -58,7 +45,9 @@ pub(super) async fn call(command: SkillCommand) -> anyhow::Result<ExitCode> {
             output,
             gateway,
         } => {
-            let reply = connect(&gateway)?.get(&path(&name, version.as_deref())).await?;
+            let reply = connect(&gateway)?
+                .get(&versions::path(LIST, &name, version.as_deref()))
+                .await?;
             let shown = expect(&reply, 200)?;
             match output {
                 Some(dir) => folder::write(&dir, &shown),
@@ -70,13 +59,8 @@ pub(super) async fn call(command: SkillCommand) -> anyhow::Result<ExitCode> {
             name,
             version,
             gateway,
-        } => delete(&gateway, &path(&name, version.as_deref()), &name).await,
+        } => delete(&gateway, &versions::path(LIST, &name, version.as_deref()), &name).await,
     }
-}
-
-fn path(name: &str, version: Option<&str>) -> String {
-    let query = version.map_or_else(String::new, |version| format!("?version={}", encoded(version)));
-    format!("/v1/skills/{}{query}", encoded(name))
 }
 
 fn body(skill: &Skill) -> Value {
@@ -141,14 +125,7 @@ async fn run(args: SkillRunArgs) -> anyhow::Result<ExitCode> {
         }
     }
     let client = connect(&args.gateway)?;
-    let reply = client
-        .post(&format!("/v1/skills/{}/runs", encoded(&args.name)), &body)
-        .await?;
-    if ![200, 202].contains(&reply.status) {
-        bail!("{}", reply.problem());
-    }
-    let run = reply.json()?;
-    say_secret(&run)?;
+    let run = versions::start(&client, LIST, &args.name, &body).await?;
     let run = ended(&client, run).await?;
     if args.gateway.json {
         print(true, &run, |_| String::new())?;
@@ -171,19 +148,6 @@ async fn run(args: SkillRunArgs) -> anyhow::Result<ExitCode> {
         writeln!(stderr, "{line}")?;
     }
     Ok(ExitCode::FAILURE)
-}
-
-/// Says with what the callback of a run is signed: the response to its start alone has that.
-pub(super) fn say_secret(run: &Value) -> anyhow::Result<()> {
-    if let Some(secret) = run["callback_secret"].as_str() {
-        let id = show::clean(run["id"].as_str().unwrap_or_default());
-        writeln!(
-            std::io::stderr(),
-            "the result of {id} is signed with {}",
-            show::clean(secret)
-        )?;
-    }
-    Ok(())
 }
 
 /// Waits until it has ended.

@@ -4,15 +4,16 @@ use std::fs;
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use serde_json::{Value, json};
 
 use super::runs::path as path_of_run;
-use super::show;
-use super::skills::{inputs_of, say_secret};
+use super::skills::inputs_of;
+use super::{show, versions};
 use crate::args::workflows::{WorkflowCommand, WorkflowRunArgs};
-use crate::support::{array, connect, delete, encoded, expect, print};
+use crate::support::{array, connect, delete, expect, print};
 
+const LIST: &str = "/v1/workflows";
 /// Seconds that one response waits: so late a step that asks a person is reported.
 const WAIT_S: u64 = 5;
 
@@ -23,26 +24,10 @@ pub(super) async fn call(command: WorkflowCommand) -> anyhow::Result<ExitCode> {
                 fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
             let definition: Value =
                 serde_json::from_str(&text).with_context(|| format!("{} is not JSON", file.display()))?;
-            let reply = connect(&gateway)?
-                .post("/v1/workflows", &json!({ "definition": definition }))
-                .await?;
-            if ![200, 201].contains(&reply.status) {
-                bail!("{}", reply.problem());
-            }
-            let is_new = reply.status == 201;
-            print(gateway.json, &reply.json()?, |workflow| {
-                let word = if is_new { "published" } else { "was there already" };
-                let text = |member: &str| show::clean(workflow[member].as_str().unwrap_or_default());
-                format!(
-                    "{} {} {word}: {}\n",
-                    text("name"),
-                    text("version"),
-                    text("digest")
-                )
-            })
+            versions::publish(&gateway, LIST, &json!({ "definition": definition })).await
         }
         WorkflowCommand::List { gateway } => {
-            let body = connect(&gateway)?.list("/v1/workflows", "workflows").await?;
+            let body = connect(&gateway)?.list(LIST, "workflows").await?;
             print(gateway.json, &body, |body| {
                 show::workflows(array(&body["workflows"]))
             })
@@ -52,7 +37,9 @@ pub(super) async fn call(command: WorkflowCommand) -> anyhow::Result<ExitCode> {
             version,
             gateway,
         } => {
-            let reply = connect(&gateway)?.get(&path(&name, version.as_deref())).await?;
+            let reply = connect(&gateway)?
+                .get(&versions::path(LIST, &name, version.as_deref()))
+                .await?;
             let shown = expect(&reply, 200)?;
             print(gateway.json, &shown, |shown| {
                 let digest = show::clean(shown["digest"].as_str().unwrap_or_default());
@@ -65,13 +52,8 @@ pub(super) async fn call(command: WorkflowCommand) -> anyhow::Result<ExitCode> {
             name,
             version,
             gateway,
-        } => delete(&gateway, &path(&name, version.as_deref()), &name).await,
+        } => delete(&gateway, &versions::path(LIST, &name, version.as_deref()), &name).await,
     }
-}
-
-fn path(name: &str, version: Option<&str>) -> String {
-    let query = version.map_or_else(String::new, |version| format!("?version={}", encoded(version)));
-    format!("/v1/workflows/{}{query}", encoded(name))
 }
 
 async fn run(args: WorkflowRunArgs) -> anyhow::Result<ExitCode> {
@@ -86,14 +68,7 @@ async fn run(args: WorkflowRunArgs) -> anyhow::Result<ExitCode> {
         }
     }
     let client = connect(&args.gateway)?;
-    let reply = client
-        .post(&format!("/v1/workflows/{}/runs", encoded(&args.name)), &body)
-        .await?;
-    if ![200, 202].contains(&reply.status) {
-        bail!("{}", reply.problem());
-    }
-    let mut run = reply.json()?;
-    say_secret(&run)?;
+    let mut run = versions::start(&client, LIST, &args.name, &body).await?;
     if args.detach {
         return print(args.gateway.json, &run, show::run);
     }

@@ -16,6 +16,10 @@ use crate::relay::Repeatability::{Always, If, Keyed, KeyedCall, Never};
 use crate::relay::ServedAt::{All, Body, Events, First, Head, Here, Owner, OwnerOrStart, Start};
 use crate::relay::StartBody;
 use crate::route::{Access, Route};
+use crate::v1::prompt_webhooks::PromptWebhook;
+use crate::v1::schedules::{ChangeScheduleRequest, Schedule};
+use crate::v1::triggers;
+use crate::v1::webhooks::{ChangeWebhookRequest, Webhook};
 use crate::{health, oidc, v1, viewer};
 
 macro_rules! route {
@@ -183,20 +187,20 @@ pub static ROUTES: &[Route] = &[
     route!(V1 POST "/v1/sessions/{session_id}/skill" draft_skill, Owner(Session), "Make a skill of code in the history", post(v1::skills::draft), [LOG RETENTION UNSUPPORTED]),
     route!(V1 GET "/v1/schedules" list_schedules, Here, "List schedules", get(v1::schedules::list), []),
     route!(V1 POST "/v1/schedules" create_schedule, Here, "Create a schedule", post(v1::schedules::create), [SCHEDULED STORED]),
-    route!(V1 GET "/v1/schedules/{schedule}" get_schedule, Here, "Get a schedule", get(v1::schedules::show), []),
-    route!(V1 PATCH "/v1/schedules/{schedule}" update_schedule, Here, "Change a schedule", patch(v1::schedules::change), [SCHEDULED]),
-    route!(V1 DELETE "/v1/schedules/{schedule}" delete_schedule, Here, "Delete a schedule", delete(v1::schedules::delete), []),
-    route!(V1 GET "/v1/schedules/{schedule}/deliveries" list_schedule_deliveries, Here, "List deliveries of results of a schedule", get(v1::schedules::deliveries), []),
+    route!(V1 GET "/v1/schedules/{schedule}" get_schedule, Here, "Get a schedule", get(triggers::show::<Schedule>), []),
+    route!(V1 PATCH "/v1/schedules/{schedule}" update_schedule, Here, "Change a schedule", patch(triggers::change::<Schedule, ChangeScheduleRequest>), [SCHEDULED]),
+    route!(V1 DELETE "/v1/schedules/{schedule}" delete_schedule, Here, "Delete a schedule", delete(triggers::delete::<Schedule>), []),
+    route!(V1 GET "/v1/schedules/{schedule}/deliveries" list_schedule_deliveries, Here, "List deliveries of results of a schedule", get(triggers::deliveries::<Schedule>), []),
     route!(V1 GET "/v1/webhooks" list_webhooks, Here, "List webhooks", get(v1::webhooks::list), []),
     route!(V1 POST "/v1/webhooks" create_webhook, Here, "Create a webhook", post(v1::webhooks::create), [SCHEDULED STORED]),
-    route!(V1 GET "/v1/webhooks/{webhook}" get_webhook, Here, "Get a webhook", get(v1::webhooks::show), []),
-    route!(V1 PATCH "/v1/webhooks/{webhook}" update_webhook, Here, "Change a webhook", patch(v1::webhooks::change), [SCHEDULED]),
-    route!(V1 DELETE "/v1/webhooks/{webhook}" delete_webhook, Here, "Delete a webhook", delete(v1::webhooks::delete), []),
-    route!(V1 GET "/v1/webhooks/{webhook}/deliveries" list_webhook_deliveries, Here, "List deliveries of results of a webhook", get(v1::webhooks::deliveries), []),
+    route!(V1 GET "/v1/webhooks/{webhook}" get_webhook, Here, "Get a webhook", get(triggers::show::<Webhook>), []),
+    route!(V1 PATCH "/v1/webhooks/{webhook}" update_webhook, Here, "Change a webhook", patch(triggers::change::<Webhook, ChangeWebhookRequest>), [SCHEDULED]),
+    route!(V1 DELETE "/v1/webhooks/{webhook}" delete_webhook, Here, "Delete a webhook", delete(triggers::delete::<Webhook>), []),
+    route!(V1 GET "/v1/webhooks/{webhook}/deliveries" list_webhook_deliveries, Here, "List deliveries of results of a webhook", get(triggers::deliveries::<Webhook>), []),
     route!(V1 GET "/v1/prompt-webhooks" list_prompt_webhooks, Here, "List webhooks of prompts", get(v1::prompt_webhooks::list), []),
     route!(V1 POST "/v1/prompt-webhooks" create_prompt_webhook, Here, "Create a webhook of prompts", post(v1::prompt_webhooks::create), [TOKENS STORED]),
-    route!(V1 DELETE "/v1/prompt-webhooks/{prompt_webhook}" delete_prompt_webhook, Here, "Delete a webhook of prompts", delete(v1::prompt_webhooks::delete), []),
-    route!(V1 GET "/v1/prompt-webhooks/{prompt_webhook}/deliveries" list_prompt_deliveries, Here, "List deliveries of prompts", get(v1::prompt_webhooks::deliveries), []),
+    route!(V1 DELETE "/v1/prompt-webhooks/{prompt_webhook}" delete_prompt_webhook, Here, "Delete a webhook of prompts", delete(triggers::delete::<PromptWebhook>), []),
+    route!(V1 GET "/v1/prompt-webhooks/{prompt_webhook}/deliveries" list_prompt_deliveries, Here, "List deliveries of prompts", get(triggers::deliveries::<PromptWebhook>), []),
     route!(V1 POST "/v1/deliveries/{delivery}/retry" retry_delivery, Here, "Deliver a result again", post(v1::deliveries::retry), [CHANGE]),
     route!(POST "/hooks/{webhook_id}/prompts/{prompt_id}" Public, Here, "Take the signed answer to a prompt", post(v1::prompt_webhooks::receive)),
     route!(POST "/hooks/{webhook_id}" Public, Here, "Take a signed message that starts a run", post(v1::webhooks::receive)),

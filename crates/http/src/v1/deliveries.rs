@@ -7,8 +7,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::answers::JsonWithStatus;
+use super::dates::date;
 use super::input::{Cursor, Limit, PAGE_MOST, Parameters, limit, page};
-use super::schedules::date;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::error::ApiError;

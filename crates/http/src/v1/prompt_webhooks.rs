@@ -6,27 +6,23 @@ use axum::extract::{Path, Request, State};
 use axum::response::{IntoResponse, Response};
 use himalia_engine::{EngineError, MAX_ANSWER_BYTES, PromptName};
 use himalia_runs::{
-    DeliveriesOf, MAX_CALLBACK_URL, MAX_TRIGGER_NAME, NewTrigger, TriggerInfo, TriggerKind, WebhookMessage,
+    MAX_CALLBACK_URL, MAX_TRIGGER_NAME, NewTrigger, TriggerInfo, TriggerKind, WebhookMessage,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Map;
 use uuid::Uuid;
 
-use super::answers::{Empty, JsonWithStatus, ShownOnce};
-use super::deliveries::{DeliveryPage, ListDeliveriesQuery, delivery_page};
+use super::answers::{JsonWithStatus, ShownOnce};
+use super::dates::date;
 use super::input::{Cursor, Limit, Members, Parameters, Text};
-use super::schedules::date;
-use super::triggers::trigger_page;
-use super::webhooks::header_of;
+use super::triggers::{TriggerView, message_head, trigger_page};
 use crate::app::App;
 use crate::auth::{Caller, signature_check, wrong_token};
 use crate::body;
 use crate::error::ApiError;
 use crate::listen::Peer;
 use crate::relay::answer_elsewhere;
-
-const KIND: TriggerKind = TriggerKind::Prompts;
 
 /// A webhook of prompts to create.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -56,16 +52,18 @@ pub(crate) struct PromptWebhook {
     created: String,
 }
 
-impl From<TriggerInfo> for PromptWebhook {
-    fn from(info: TriggerInfo) -> Self {
-        Self {
+impl TriggerView for PromptWebhook {
+    const KIND: TriggerKind = TriggerKind::Prompts;
+
+    fn of(_: &App, info: TriggerInfo) -> Result<Self, ApiError> {
+        Ok(Self {
             id: info.id.to_string(),
             name: info.name,
             owner: info.owner,
             caller: info.caller,
             url: info.callback.unwrap_or_default(),
             created: date(info.created_micros),
-        }
+        })
     }
 }
 
@@ -96,11 +94,14 @@ pub(crate) async fn create(
         enabled: true,
         callback: Some(wanted.url.0),
     };
-    let (made, secrets) = app.runs().create_trigger(&principal, KIND, new).await?;
+    let (made, secrets) = app
+        .runs()
+        .create_trigger(&principal, PromptWebhook::KIND, new)
+        .await?;
     Ok(ShownOnce(JsonWithStatus(CreatedPromptWebhook {
         secret: secrets.outgoing.unwrap_or_default(),
         answer_secret: secrets.incoming.unwrap_or_default(),
-        shown: made.into(),
+        shown: PromptWebhook::of(&app, made)?,
     })))
 }
 
@@ -131,33 +132,8 @@ pub(crate) async fn list(
     Caller(principal): Caller,
     Parameters(wanted): Parameters<ListPromptWebhooksQuery>,
 ) -> Result<Json<PromptWebhookPage>, ApiError> {
-    let wanted = (wanted.cursor.as_ref(), wanted.limit);
-    let (webhooks, next) = trigger_page(&app, &principal, KIND, wanted, |info| Ok(info.into())).await?;
+    let (webhooks, next) = trigger_page(&app, &principal, wanted.cursor.as_ref(), wanted.limit).await?;
     Ok(Json(PromptWebhookPage { webhooks, next }))
-}
-
-/// `DELETE /v1/prompt-webhooks/{prompt_webhook}`: 204. Nothing more is posted, and no answer is taken.
-pub(crate) async fn delete(
-    State(app): State<App>,
-    Caller(principal): Caller,
-    Path(text): Path<String>,
-) -> Result<Empty<204>, ApiError> {
-    app.runs().delete_trigger(&principal, KIND, &text).await?;
-    Ok(Empty)
-}
-
-/// `GET /v1/prompt-webhooks/{prompt_webhook}/deliveries`: the latest first.
-pub(crate) async fn deliveries(
-    State(app): State<App>,
-    Caller(principal): Caller,
-    Path(text): Path<String>,
-    Parameters(wanted): Parameters<ListDeliveriesQuery>,
-) -> Result<Json<DeliveryPage>, ApiError> {
-    let all = app
-        .runs()
-        .deliveries(&principal, DeliveriesOf::Trigger(KIND), &text)
-        .await?;
-    Ok(Json(delivery_page(all, &wanted)))
 }
 
 /// The body of an answer.
@@ -191,22 +167,11 @@ async fn received(
     request: Request,
 ) -> Result<Option<Response>, ApiError> {
     let (parts, content) = request.into_parts();
-    let header = |name: &str| header_of(&parts.headers, name);
-    let (Ok(hook), Some(id), Some(timestamp), Some(signature)) = (
-        Uuid::try_parse(hook),
-        header("webhook-id"),
-        header("webhook-timestamp"),
-        header("webhook-signature"),
-    ) else {
+    let (Ok(hook), Some(head)) = (Uuid::try_parse(hook), message_head(&parts.headers)) else {
         return Ok(None);
     };
     let body = body::within(app, &parts.headers, content, MAX_ANSWER_BYTES + 1024).await?;
-    let message = WebhookMessage {
-        id,
-        timestamp,
-        signature,
-        body: &body,
-    };
+    let message = WebhookMessage { body: &body, ..head };
     let check = signature_check(app, peer)?;
     let signer = app.runs().signer_of_answer(hook, message).await?;
     drop(check);

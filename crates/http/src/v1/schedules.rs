@@ -3,28 +3,24 @@
 use std::time::Duration;
 
 use axum::Json;
-use axum::extract::{Path, State};
-use himalia_engine::from_micros;
+use axum::extract::State;
 use himalia_runs::{
-    DeliveriesOf, MAX_CALLBACK_URL, MAX_CRON_BYTES, MAX_TRIGGER_NAME, MissedPolicy, NewTrigger, Overlap,
-    RunTarget, Times, TriggerChange, TriggerInfo, TriggerKind,
+    MAX_CALLBACK_URL, MAX_CRON_BYTES, MAX_TRIGGER_NAME, MissedPolicy, NewTrigger, Overlap, RunTarget, Times,
+    TriggerChange, TriggerInfo, TriggerKind,
 };
-use himalia_wire::build::timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::answers::{CreatedResponse, Empty, ShownOnce};
-use super::deliveries::{DeliveryPage, ListDeliveriesQuery, delivery_page};
+use super::answers::{CreatedResponse, ShownOnce};
+use super::dates::date;
 use super::input::{Cursor, Limit, Members, Parameters, Text, Whole};
 use super::runs::ListedRun;
 use super::runs::start::TIMEOUT_MOST;
-use super::triggers::{target_of, trigger_page};
+use super::triggers::{TriggerView, target_of, trigger_page};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::error::ApiError;
-
-const KIND: TriggerKind = TriggerKind::Schedule;
 
 /// A schedule to create.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -144,8 +140,10 @@ pub(crate) struct Schedule {
     last_run: Option<ListedRun>,
 }
 
-impl Schedule {
-    fn of(info: TriggerInfo) -> Result<Self, ApiError> {
+impl TriggerView for Schedule {
+    const KIND: TriggerKind = TriggerKind::Schedule;
+
+    fn of(_: &App, info: TriggerInfo) -> Result<Self, ApiError> {
         let target = target_of(&info)?;
         let times = info.times.unwrap_or_else(|| Times {
             cron: String::new(),
@@ -176,10 +174,6 @@ impl Schedule {
     }
 }
 
-pub(crate) fn date(micros: i64) -> String {
-    timestamp(from_micros(u64::try_from(micros).unwrap_or(0)))
-}
-
 /// A new schedule.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct CreatedSchedule {
@@ -195,11 +189,14 @@ pub(crate) async fn create(
     Caller(principal): Caller,
     Members(wanted): Members<CreateScheduleRequest>,
 ) -> Result<ShownOnce<CreatedResponse<CreatedSchedule>>, ApiError> {
-    let (made, secrets) = app.runs().create_trigger(&principal, KIND, wanted.into()).await?;
+    let (made, secrets) = app
+        .runs()
+        .create_trigger(&principal, Schedule::KIND, wanted.into())
+        .await?;
     let path = format!("/v1/schedules/{}", made.id);
     let made = CreatedSchedule {
         callback_secret: secrets.outgoing,
-        shown: Schedule::of(made)?,
+        shown: Schedule::of(&app, made)?,
     };
     Ok(ShownOnce(CreatedResponse::at(&app, &path, made)))
 }
@@ -231,55 +228,6 @@ pub(crate) async fn list(
     Caller(principal): Caller,
     Parameters(wanted): Parameters<ListSchedulesQuery>,
 ) -> Result<Json<SchedulePage>, ApiError> {
-    let wanted = (wanted.cursor.as_ref(), wanted.limit);
-    let (schedules, next) = trigger_page(&app, &principal, KIND, wanted, Schedule::of).await?;
+    let (schedules, next) = trigger_page(&app, &principal, wanted.cursor.as_ref(), wanted.limit).await?;
     Ok(Json(SchedulePage { schedules, next }))
-}
-
-/// `GET /v1/schedules/{schedule}`.
-pub(crate) async fn show(
-    State(app): State<App>,
-    Caller(principal): Caller,
-    Path(text): Path<String>,
-) -> Result<Json<Schedule>, ApiError> {
-    let found = app.runs().trigger(&principal, KIND, &text).await?;
-    Ok(Json(Schedule::of(found)?))
-}
-
-/// `PATCH /v1/schedules/{schedule}`.
-pub(crate) async fn change(
-    State(app): State<App>,
-    Caller(principal): Caller,
-    Path(text): Path<String>,
-    Members(changed): Members<ChangeScheduleRequest>,
-) -> Result<Json<Schedule>, ApiError> {
-    let done = app
-        .runs()
-        .change_trigger(&principal, KIND, &text, changed.into())
-        .await?;
-    Ok(Json(Schedule::of(done)?))
-}
-
-/// `DELETE /v1/schedules/{schedule}`: 204. What runs continues.
-pub(crate) async fn delete(
-    State(app): State<App>,
-    Caller(principal): Caller,
-    Path(text): Path<String>,
-) -> Result<Empty<204>, ApiError> {
-    app.runs().delete_trigger(&principal, KIND, &text).await?;
-    Ok(Empty)
-}
-
-/// `GET /v1/schedules/{schedule}/deliveries`: of results, the latest first.
-pub(crate) async fn deliveries(
-    State(app): State<App>,
-    Caller(principal): Caller,
-    Path(text): Path<String>,
-    Parameters(wanted): Parameters<ListDeliveriesQuery>,
-) -> Result<Json<DeliveryPage>, ApiError> {
-    let all = app
-        .runs()
-        .deliveries(&principal, DeliveriesOf::Trigger(KIND), &text)
-        .await?;
-    Ok(Json(delivery_page(all, &wanted)))
 }

@@ -6,13 +6,12 @@ use axum::Json;
 use axum::extract::{Path, State};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use himalia_engine::from_micros;
 use himalia_runs::{Draft, Manifest, Skill, SkillFiles, SkillInfo, SkillKind};
-use himalia_wire::build::timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::answers::{CreatedResponse, EitherResponse, Empty};
+use super::dates::date;
 use super::input::{Cursor, Limit, Members, PAGE_MOST, Parameters, limit, page};
 use super::kernels::kernel_id;
 use super::sessions::of_session;
@@ -113,15 +112,11 @@ impl ShownSkill {
             version: manifest.version.to_string(),
             digest: skill.digest().to_owned(),
             published_by: info.map(|info| info.published_by.clone()),
-            published: info.map(published),
+            published: info.map(|info| date(info.published_micros)),
             manifest,
             files: skill.files().iter().map(file).collect(),
         }
     }
-}
-
-fn published(info: &SkillInfo) -> String {
-    timestamp(from_micros(u64::try_from(info.published_micros).unwrap_or(0)))
 }
 
 /// `POST /v1/skills`: 201 with a new version, 200 with one that is there with the same content; 409 for another content.
@@ -195,7 +190,7 @@ pub(crate) async fn list(
                 } else {
                     SkillKind::Instructions
                 },
-                published: published(&info),
+                published: date(info.published_micros),
                 name: info.name,
                 description: info.description,
                 digest: info.digest,

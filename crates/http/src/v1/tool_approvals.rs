@@ -2,12 +2,12 @@
 
 use axum::Json;
 use axum::extract::{Path, State};
-use himalia_engine::{ToolApproval, from_micros};
-use himalia_wire::build::timestamp;
+use himalia_engine::ToolApproval;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::answers::Empty;
+use super::dates::date;
 use super::input::{Cursor, Limit, PAGE_MOST, Parameters, by_id, limit, page};
 use crate::app::App;
 use crate::auth::Caller;
@@ -36,7 +36,6 @@ pub(crate) struct ToolApprovalView {
 
 impl From<ToolApproval> for ToolApprovalView {
     fn from(approval: ToolApproval) -> Self {
-        let at = u64::try_from(approval.approved_micros).unwrap_or(0);
         Self {
             id: approval.id.to_string(),
             owner: approval.owner,
@@ -44,7 +43,7 @@ impl From<ToolApproval> for ToolApprovalView {
             template: approval.template,
             tool: approval.tool,
             approved_by: approval.approved_by,
-            approved: timestamp(from_micros(at)),
+            approved: date(approval.approved_micros),
         }
     }
 }

@@ -4,31 +4,28 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::{Path, Request, State};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use himalia_runs::{
-    DeliveriesOf, MAX_CALLBACK_URL, MAX_TRIGGER_NAME, MAX_WEBHOOK_BYTES, NewTrigger, RunInfo, RunTarget,
-    TriggerChange, TriggerInfo, TriggerKind, WebhookMessage,
+    MAX_CALLBACK_URL, MAX_TRIGGER_NAME, MAX_WEBHOOK_BYTES, NewTrigger, RunInfo, RunTarget, TriggerChange,
+    TriggerInfo, TriggerKind, WebhookMessage,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use super::answers::{Empty, JsonWithStatus, ShownOnce};
-use super::deliveries::{DeliveryPage, ListDeliveriesQuery, delivery_page};
+use super::answers::{JsonWithStatus, ShownOnce};
+use super::dates::date;
 use super::input::{Cursor, Limit, Members, Parameters, Text, Whole};
 use super::runs::ListedRun;
 use super::runs::start::TIMEOUT_MOST;
-use super::schedules::date;
-use super::triggers::{target_of, trigger_page};
+use super::triggers::{TriggerView, message_head, target_of, trigger_page};
 use crate::app::App;
 use crate::auth::{Caller, signature_check, wrong_token};
 use crate::body;
 use crate::error::ApiError;
 use crate::listen::Peer;
-
-const KIND: TriggerKind = TriggerKind::Webhook;
 
 /// A webhook to create.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -119,7 +116,9 @@ pub(crate) struct Webhook {
     last_run: Option<ListedRun>,
 }
 
-impl Webhook {
+impl TriggerView for Webhook {
+    const KIND: TriggerKind = TriggerKind::Webhook;
+
     fn of(app: &App, info: TriggerInfo) -> Result<Self, ApiError> {
         Ok(Self {
             target: target_of(&info)?,
@@ -156,7 +155,10 @@ pub(crate) async fn create(
     Caller(principal): Caller,
     Members(wanted): Members<CreateWebhookRequest>,
 ) -> Result<ShownOnce<JsonWithStatus<201, CreatedWebhook>>, ApiError> {
-    let (made, secrets) = app.runs().create_trigger(&principal, KIND, wanted.into()).await?;
+    let (made, secrets) = app
+        .runs()
+        .create_trigger(&principal, Webhook::KIND, wanted.into())
+        .await?;
     Ok(ShownOnce(JsonWithStatus(CreatedWebhook {
         secret: secrets.incoming.unwrap_or_default(),
         callback_secret: secrets.outgoing,
@@ -191,58 +193,8 @@ pub(crate) async fn list(
     Caller(principal): Caller,
     Parameters(wanted): Parameters<ListWebhooksQuery>,
 ) -> Result<Json<WebhookPage>, ApiError> {
-    let wanted = (wanted.cursor.as_ref(), wanted.limit);
-    let (webhooks, next) =
-        trigger_page(&app, &principal, KIND, wanted, |info| Webhook::of(&app, info)).await?;
+    let (webhooks, next) = trigger_page(&app, &principal, wanted.cursor.as_ref(), wanted.limit).await?;
     Ok(Json(WebhookPage { webhooks, next }))
-}
-
-/// `GET /v1/webhooks/{webhook}`.
-pub(crate) async fn show(
-    State(app): State<App>,
-    Caller(principal): Caller,
-    Path(text): Path<String>,
-) -> Result<Json<Webhook>, ApiError> {
-    let found = app.runs().trigger(&principal, KIND, &text).await?;
-    Ok(Json(Webhook::of(&app, found)?))
-}
-
-/// `PATCH /v1/webhooks/{webhook}`.
-pub(crate) async fn change(
-    State(app): State<App>,
-    Caller(principal): Caller,
-    Path(text): Path<String>,
-    Members(changed): Members<ChangeWebhookRequest>,
-) -> Result<Json<Webhook>, ApiError> {
-    let done = app
-        .runs()
-        .change_trigger(&principal, KIND, &text, changed.into())
-        .await?;
-    Ok(Json(Webhook::of(&app, done)?))
-}
-
-/// `DELETE /v1/webhooks/{webhook}`: 204. What runs continues.
-pub(crate) async fn delete(
-    State(app): State<App>,
-    Caller(principal): Caller,
-    Path(text): Path<String>,
-) -> Result<Empty<204>, ApiError> {
-    app.runs().delete_trigger(&principal, KIND, &text).await?;
-    Ok(Empty)
-}
-
-/// `GET /v1/webhooks/{webhook}/deliveries`: of results, the latest first.
-pub(crate) async fn deliveries(
-    State(app): State<App>,
-    Caller(principal): Caller,
-    Path(text): Path<String>,
-    Parameters(wanted): Parameters<ListDeliveriesQuery>,
-) -> Result<Json<DeliveryPage>, ApiError> {
-    let all = app
-        .runs()
-        .deliveries(&principal, DeliveriesOf::Trigger(KIND), &text)
-        .await?;
-    Ok(Json(delivery_page(all, &wanted)))
 }
 
 /// `POST /hooks/{webhook_id}`: 202 with the run of a message. What is not signed well is 401, whatever is wrong with it.
@@ -265,26 +217,11 @@ async fn received(
     request: Request,
 ) -> Result<Option<RunInfo>, ApiError> {
     let (parts, content) = request.into_parts();
-    let header = |name: &str| header_of(&parts.headers, name);
-    let (Ok(hook), Some(id), Some(timestamp), Some(signature)) = (
-        Uuid::try_parse(id),
-        header("webhook-id"),
-        header("webhook-timestamp"),
-        header("webhook-signature"),
-    ) else {
+    let (Ok(hook), Some(head)) = (Uuid::try_parse(id), message_head(&parts.headers)) else {
         return Ok(None);
     };
     let body = body::within(app, &parts.headers, content, MAX_WEBHOOK_BYTES).await?;
-    let message = WebhookMessage {
-        id,
-        timestamp,
-        signature,
-        body: &body,
-    };
+    let message = WebhookMessage { body: &body, ..head };
     let _check = signature_check(app, peer)?;
     Ok(app.runs().receive_webhook(hook, message).await?)
-}
-
-pub(crate) fn header_of<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
-    headers.get(name)?.to_str().ok()
 }

@@ -2,13 +2,12 @@
 
 use axum::Json;
 use axum::extract::{Path, State};
-use himalia_engine::from_micros;
 use himalia_runs::{Workflow, WorkflowDefinition, WorkflowInfo};
-use himalia_wire::build::timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::answers::{CreatedResponse, EitherResponse, Empty};
+use super::dates::date;
 use super::input::{Cursor, Limit, Members, PAGE_MOST, Parameters, limit, page};
 use super::skills::{DeleteVersionsQuery, VersionQuery};
 use crate::app::App;
@@ -65,15 +64,10 @@ impl ShownWorkflow {
             version: info.version.to_string(),
             digest: info.digest.clone(),
             published_by: info.published_by.clone(),
-            published: micros(info.published_micros),
+            published: date(info.published_micros),
             definition: workflow.definition().clone(),
         }
     }
-}
-
-/// A time of the store.
-pub(super) fn micros(micros: i64) -> String {
-    timestamp(from_micros(u64::try_from(micros).unwrap_or(0)))
 }
 
 /// `POST /v1/workflows`: 201 with a new version, 200 with one that is there with the same content; 409 for another content.
@@ -126,7 +120,7 @@ pub(crate) async fn list(
             _ => all.push(ListedWorkflow {
                 versions: vec![info.version.to_string()],
                 version: info.version.to_string(),
-                published: micros(info.published_micros),
+                published: date(info.published_micros),
                 name: info.name,
                 description: info.description,
                 digest: info.digest,

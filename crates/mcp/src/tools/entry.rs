@@ -33,6 +33,23 @@ pub(super) struct Effects {
     pub(super) open_world: bool,
 }
 
+impl Effects {
+    /// It changes nothing.
+    pub(super) const READS: Self = Self {
+        read_only: true,
+        destructive: false,
+        idempotent: true,
+        open_world: false,
+    };
+    /// It runs code, or calls a tool of another server.
+    pub(super) const ANY: Self = Self {
+        read_only: false,
+        destructive: true,
+        idempotent: false,
+        open_world: true,
+    };
+}
+
 /// A description. `schema` is the JSON Schema of the arguments.
 pub(super) fn tool(
     name: &'static str,

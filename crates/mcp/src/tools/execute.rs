@@ -27,12 +27,6 @@ pub(super) const TOOL: ToolEntry = ToolEntry {
 const TIMEOUT_MOST: f64 = 30.0 * 86_400.0;
 
 fn describe(name: &'static str) -> Tool {
-    let effects = Effects {
-        read_only: false,
-        destructive: true,
-        idempotent: false,
-        open_world: true,
-    };
     let schema = json!({
         "type": "object",
         "properties": {
@@ -61,7 +55,7 @@ fn describe(name: &'static str) -> Tool {
     });
     let description = "Run code in a live session; variables stay for later calls. Long output is cut in the middle: get_output \
                        has the rest, and waits for code that continues.";
-    tool(name, "Run code", description, schema, &effects)
+    tool(name, "Run code", description, schema, &Effects::ANY)
 }
 
 #[derive(Debug, Deserialize)]

@@ -20,12 +20,6 @@ pub(super) const TOOL: ToolEntry = ToolEntry {
 };
 
 fn describe(name: &'static str) -> Tool {
-    let effects = Effects {
-        read_only: true,
-        destructive: false,
-        idempotent: true,
-        open_world: false,
-    };
     let schema = json!({
         "type": "object",
         "properties": {
@@ -40,7 +34,7 @@ fn describe(name: &'static str) -> Tool {
         "additionalProperties": false
     });
     let description = "The result of an execution as it is now; with cursor or limit, that part of its text.";
-    tool(name, "Read a result", description, schema, &effects)
+    tool(name, "Read a result", description, schema, &Effects::READS)
 }
 
 #[derive(Debug, Deserialize)]

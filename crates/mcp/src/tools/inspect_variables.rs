@@ -17,12 +17,6 @@ pub(super) const TOOL: ToolEntry = ToolEntry {
 };
 
 fn describe(name: &'static str) -> Tool {
-    let effects = Effects {
-        read_only: true,
-        destructive: false,
-        idempotent: true,
-        open_world: false,
-    };
     let schema = json!({
         "type": "object",
         "properties": {
@@ -40,7 +34,7 @@ fn describe(name: &'static str) -> Tool {
         "additionalProperties": false
     });
     let description = "Variables with type, shape, size and preview, or rows of one table, without running code. Works while code runs.";
-    tool(name, "Variables", description, schema, &effects)
+    tool(name, "Variables", description, schema, &Effects::READS)
 }
 
 #[derive(Debug, Deserialize)]

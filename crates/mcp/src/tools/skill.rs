@@ -25,12 +25,6 @@ pub(super) const TOOL: ToolEntry = ToolEntry {
 };
 
 fn describe(name: &'static str) -> Tool {
-    let effects = Effects {
-        read_only: false,
-        destructive: true,
-        idempotent: false,
-        open_world: true,
-    };
     let schema = json!({
         "type": "object",
         "properties": {
@@ -46,7 +40,7 @@ fn describe(name: &'static str) -> Tool {
     });
     let description =
         "Saved instructions and code: list them, show one (how to use it), run code in a session of its own.";
-    tool(name, "Skills", description, schema, &effects)
+    tool(name, "Skills", description, schema, &Effects::ANY)
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]

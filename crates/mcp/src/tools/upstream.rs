@@ -46,12 +46,6 @@ pub(super) const TOOLS: &[ToolEntry] = &[
     ToolEntry {
         name: "call_tool",
         describe: |name| {
-            let effects = Effects {
-                read_only: false,
-                destructive: true,
-                idempotent: false,
-                open_world: true,
-            };
             let schema = json!({
                 "type": "object",
                 "properties": {
@@ -64,7 +58,7 @@ pub(super) const TOOLS: &[ToolEntry] = &[
                 "additionalProperties": false
             });
             let description = "Calls one. For many calls or large replies, execute code that calls it.";
-            tool(name, "Call a tool", description, schema, &effects)
+            tool(name, "Call a tool", description, schema, &Effects::ANY)
         },
         run: |call| Box::pin(call_tool(call)),
     },
@@ -77,16 +71,10 @@ fn looks(
     properties: &Value,
     required: &[&str],
 ) -> Tool {
-    let effects = Effects {
-        read_only: true,
-        destructive: false,
-        idempotent: true,
-        open_world: false,
-    };
     let schema = json!({
         "type": "object", "properties": properties, "required": required, "additionalProperties": false
     });
-    tool(name, title, description, schema, &effects)
+    tool(name, title, description, schema, &Effects::READS)
 }
 
 #[derive(Debug, Deserialize)]

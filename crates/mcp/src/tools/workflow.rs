@@ -27,12 +27,6 @@ pub(super) const TOOL: ToolEntry = ToolEntry {
 const ASKED_CHARS: usize = 2_000;
 
 fn describe(name: &'static str) -> Tool {
-    let effects = Effects {
-        read_only: false,
-        destructive: true,
-        idempotent: false,
-        open_world: true,
-    };
     let schema = json!({
         "type": "object",
         "properties": {
@@ -48,7 +42,7 @@ fn describe(name: &'static str) -> Tool {
     });
     let description =
         "Saved chains of code skills: list, show one, run it. A run survives restarts; look at it by its id.";
-    tool(name, "Workflows", description, schema, &effects)
+    tool(name, "Workflows", description, schema, &Effects::ANY)
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]

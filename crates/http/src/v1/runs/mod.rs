@@ -20,8 +20,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use self::steps::ShownStep;
+use super::dates::date;
 use super::input::{Cursor, Parameters, Wait, Whole, limit, parameters};
-use super::workflows::micros;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::error::ApiError;
@@ -83,9 +83,9 @@ impl From<RunInfo> for ListedRun {
             missed_before: info.missed_before,
             session: info.session,
             execution: info.execution,
-            created: micros(info.created_micros),
-            started: info.started_micros.map(micros),
-            ended: info.ended_micros.map(micros),
+            created: date(info.created_micros),
+            started: info.started_micros.map(date),
+            ended: info.ended_micros.map(date),
         }
     }
 }

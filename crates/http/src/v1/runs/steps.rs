@@ -15,8 +15,8 @@ use super::Run;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::error::ApiError;
+use crate::v1::dates::date;
 use crate::v1::input::{Members, Parameters, Text, Whole};
-use crate::v1::workflows::micros;
 
 /// Items of a list.
 const ITEM_MOST: u64 = 999;
@@ -141,9 +141,9 @@ impl From<Attempt> for ShownAttempt {
             }),
             answer: attempt.answer,
             answered_by: attempt.by,
-            due: attempt.due.map(micros),
-            begun: attempt.begun.map(micros),
-            ended: attempt.ended.map(micros),
+            due: attempt.due.map(date),
+            begun: attempt.begun.map(date),
+            ended: attempt.ended.map(date),
         }
     }
 }
