@@ -18,6 +18,9 @@ pub type ReadyCredential<'a> = Pin<Box<dyn Future<Output = Result<Credential, So
 /// A credential that takes the place of a refused one; `None`: there is no other.
 pub type RenewedCredential<'a> = Pin<Box<dyn Future<Output = Option<Credential>> + Send + 'a>>;
 
+/// A scope that is noted.
+pub type NotedScope<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
+
 /// Source of credentials. The gateway reads it for each request, so a changed or revoked credential applies at once.
 pub trait CredentialSource: Send + Sync {
     /// The credentials of these names, as they are now, that sessions of this owner may use: its own, or else those of the operator.
@@ -33,5 +36,15 @@ pub trait CredentialSource: Send + Sync {
     /// After a host has refused the token of one (401): the same with another token, if there is one.
     fn renewed<'a>(&'a self, _owner: &'a str, _refused: &'a Credential) -> RenewedCredential<'a> {
         Box::pin(async { None })
+    }
+
+    /// After a host has refused a request because the token lacks these scopes (403, `insufficient_scope`): the next grant asks for them.
+    fn lacks_scope<'a>(
+        &'a self,
+        _owner: &'a str,
+        _refused: &'a Credential,
+        _scope: &'a str,
+    ) -> NotedScope<'a> {
+        Box::pin(async {})
     }
 }

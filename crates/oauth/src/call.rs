@@ -7,9 +7,13 @@ use himalia_model::HttpUrl;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderValue, Request, Response, StatusCode};
 use serde::de::DeserializeOwned;
+use serde_json::json;
 
 use crate::OAuthError;
 
+/// Revision and method of the request that an MCP server is asked for its challenge with.
+const MCP_VERSION: &str = "2026-07-28";
+const MCP_METHOD: &str = "tools/list";
 /// Most bytes of a response.
 pub const MAX_RESPONSE_BYTES: usize = 256 * 1024;
 
@@ -52,6 +56,26 @@ pub(crate) async fn post(
         request = request.header(http::header::AUTHORIZATION, value);
     }
     send(transport, what, request.body(body)).await
+}
+
+/// The response of an MCP server to a request without a token that changes nothing.
+pub(crate) async fn post_to_mcp(
+    transport: &dyn Transport,
+    what: &'static str,
+    url: &HttpUrl,
+) -> Result<Response<Bytes>, OAuthError> {
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": MCP_VERSION,
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    let body = json!({"jsonrpc": "2.0", "id": 1, "method": MCP_METHOD, "params": {"_meta": meta}});
+    let request = Request::post(url.as_str())
+        .header(ACCEPT, "application/json, text/event-stream")
+        .header(CONTENT_TYPE, "application/json")
+        .header("mcp-protocol-version", MCP_VERSION)
+        .header("mcp-method", MCP_METHOD)
+        .body(Bytes::from(body.to_string()));
+    send(transport, what, request).await
 }
 
 async fn send(

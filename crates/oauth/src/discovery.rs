@@ -1,5 +1,6 @@
 //! Finds the authorization server of a resource, and its addresses.
 
+use himalia_credentials::challenge_parameter;
 use himalia_model::HttpUrl;
 use himalia_model::credential::{OAuth, TokenSource, is_confidential};
 use http::StatusCode;
@@ -7,12 +8,14 @@ use http::header::WWW_AUTHENTICATE;
 use serde::{Deserialize, Serialize};
 
 use crate::OAuthError;
-use crate::call::{Transport, get, json};
+use crate::call::{Transport, get, json, post_to_mcp};
 
 const RESOURCE: &str = "metadata of the protected resource";
 const SERVER: &str = "metadata of the authorization server";
 /// Authorization servers of a resource that are looked at.
 const SERVERS_MAX: usize = 16;
+/// Most bytes of the scopes that a resource names.
+const SCOPE_BYTES: usize = 4096;
 
 /// An authorization server. It is kept with the tokens that it gave: they are refreshed there.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,15 +36,39 @@ pub struct Server {
     pub takes_public_clients: bool,
     /// True if the redirect back to the client names the issuer (RFC 9207).
     pub names_issuer: bool,
+    /// True if the id of a client may be the address of its metadata.
+    #[serde(default)]
+    pub takes_client_documents: bool,
     /// Resource parameter of token requests (RFC 8707).
     pub resource: Option<String>,
+    /// The scopes that the resource wants of a token, if it names some.
+    #[serde(default)]
+    pub scope: Option<String>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 struct PublishedResource {
     resource: Option<String>,
     #[serde(default)]
     authorization_servers: Vec<String>,
+    #[serde(default)]
+    scopes_supported: Vec<String>,
+}
+
+/// A resource, as it describes itself.
+struct Resource {
+    published: PublishedResource,
+    /// The scopes of its challenge.
+    challenged: Option<String>,
+}
+
+impl Resource {
+    /// The scopes to ask for: those of the challenge, or all that the resource has.
+    fn scope(&self) -> Option<String> {
+        let supported = || self.published.scopes_supported.join(" ");
+        let scope = self.challenged.clone().unwrap_or_else(supported);
+        Some(scope).filter(|scope| is_scope(scope))
+    }
 }
 
 #[derive(Deserialize)]
@@ -53,6 +80,8 @@ struct PublishedServer {
     revocation_endpoint: Option<String>,
     token_endpoint_auth_methods_supported: Option<Vec<String>>,
     code_challenge_methods_supported: Option<Vec<String>>,
+    #[serde(default)]
+    client_id_metadata_document_supported: bool,
     #[serde(default)]
     authorization_response_iss_parameter_supported: bool,
 }
@@ -72,7 +101,9 @@ pub async fn discover(transport: &dyn Transport, oauth: &OAuth) -> Result<Server
             ..Server::default()
         }),
         (TokenSource::Resource, Some(url)) => {
-            let published = of_resource(transport, url).await?;
+            let found = of_resource(transport, url).await?;
+            let scope = found.scope();
+            let published = found.published;
             let issuer = published
                 .authorization_servers
                 .into_iter()
@@ -80,29 +111,29 @@ pub async fn discover(transport: &dyn Transport, oauth: &OAuth) -> Result<Server
                 .next();
             // A resource that publishes nothing is its own authorization server, as earlier versions of MCP have it.
             let issuer = issuer.unwrap_or_else(|| origin(url));
-            let server = of_server(transport, &issuer).await?;
+            let server = of_server(transport, &issuer, Pkce::Published).await?;
             Ok(Server {
                 resource: published.resource.or(resource),
+                scope,
                 ..server
             })
         }
         (TokenSource::Issuer(_) | TokenSource::Resource, _) => {
-            let server = of_server(transport, oauth.issuer_text().unwrap_or_default()).await?;
+            let server = of_server(transport, oauth.issuer_text().unwrap_or_default(), Pkce::Assumed).await?;
             Ok(Server { resource, ..server })
         }
     }
 }
 
 /// Fetches the metadata of a protected resource (RFC 9728).
-async fn of_resource(transport: &dyn Transport, url: &HttpUrl) -> Result<PublishedResource, OAuthError> {
-    let accept = "application/json, text/event-stream";
-    // One that is not protected may answer without an end: then there is nothing to learn from it.
-    let refused = get(transport, "the protected resource", url, accept).await.ok();
-    let refused = refused.filter(|response| response.status() == StatusCode::UNAUTHORIZED);
-    let named = refused.and_then(|response| {
-        let mut challenges = response.headers().get_all(WWW_AUTHENTICATE).iter();
-        challenges.find_map(|value| parameter(value.to_str().ok()?, "resource_metadata"))
-    });
+async fn of_resource(transport: &dyn Transport, url: &HttpUrl) -> Result<Resource, OAuthError> {
+    let challenges = challenges(transport, url).await;
+    let of_challenge = |name| {
+        challenges
+            .iter()
+            .find_map(|challenge| challenge_parameter(challenge, name).map(str::to_owned))
+    };
+    let (named, challenged) = (of_challenge("resource_metadata"), of_challenge("scope"));
     let (path, query) = path_and_query(url);
     let base = format!("{}/.well-known/oauth-protected-resource", origin(url));
     let candidates = match named {
@@ -120,12 +151,42 @@ async fn of_resource(transport: &dyn Transport, url: &HttpUrl) -> Result<Publish
         if let Some(resource) = &published.resource {
             check_resource(url, resource)?;
         }
-        return Ok(published);
+        return Ok(Resource {
+            published,
+            challenged,
+        });
     }
-    Ok(PublishedResource {
-        resource: None,
-        authorization_servers: Vec::new(),
+    Ok(Resource {
+        published: PublishedResource::default(),
+        challenged,
     })
+}
+
+/// The challenges of a resource to a request without a token. An MCP server takes POST, and since its revision 2026-07-28 nothing else.
+async fn challenges(transport: &dyn Transport, url: &HttpUrl) -> Vec<String> {
+    let what = "the protected resource";
+    let mut answer = post_to_mcp(transport, what, url).await.ok();
+    if answer
+        .as_ref()
+        .is_some_and(|answer| is_for_others(answer.status()))
+    {
+        // One that is not protected may answer without an end: then there is nothing to learn from it.
+        answer = get(transport, what, url, "application/json, text/event-stream")
+            .await
+            .ok();
+    }
+    let refused = answer.filter(|answer| answer.status() == StatusCode::UNAUTHORIZED);
+    let refused = refused.iter();
+    let values = refused.flat_map(|answer| answer.headers().get_all(WWW_AUTHENTICATE));
+    values
+        .filter_map(|value| value.to_str().ok())
+        .map(str::to_owned)
+        .collect()
+}
+
+/// True if a request of MCP has come to something that does not know it.
+fn is_for_others(status: StatusCode) -> bool {
+    status.is_client_error() && !matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN)
 }
 
 /// The metadata of a resource are at the resource's own host: another one could choose the authorization server.
@@ -159,8 +220,17 @@ fn check_resource(url: &HttpUrl, said: &str) -> Result<(), OAuthError> {
     ))
 }
 
+/// Rule for a server whose metadata do not say whether it supports PKCE.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pkce {
+    /// It is refused, as MCP demands for a server that a resource names.
+    Published,
+    /// It is accepted: the operator or the tenant has named the server.
+    Assumed,
+}
+
 /// Fetches the metadata of an authorization server (RFC 8414, `OpenID` Connect Discovery).
-async fn of_server(transport: &dyn Transport, issuer: &str) -> Result<Server, OAuthError> {
+async fn of_server(transport: &dyn Transport, issuer: &str, pkce: Pkce) -> Result<Server, OAuthError> {
     let url = confidential(SERVER, "the issuer", issuer)?;
     let (path, _) = path_and_query(&url);
     let origin = origin(&url);
@@ -176,7 +246,7 @@ async fn of_server(transport: &dyn Transport, issuer: &str) -> Result<Server, OA
         let candidate = HttpUrl::parse(&candidate).map_err(|reason| OAuthError::answer(SERVER, reason))?;
         let response = get(transport, SERVER, &candidate, "application/json").await?;
         if response.status().is_success() {
-            return checked(json(SERVER, &response)?, issuer);
+            return checked(json(SERVER, &response)?, issuer, pkce);
         }
         last = response.status();
     }
@@ -186,17 +256,23 @@ async fn of_server(transport: &dyn Transport, issuer: &str) -> Result<Server, OA
     ))
 }
 
-fn checked(published: PublishedServer, issuer: &str) -> Result<Server, OAuthError> {
+fn checked(published: PublishedServer, issuer: &str, pkce: Pkce) -> Result<Server, OAuthError> {
     let bad = |reason: String| OAuthError::answer(SERVER, reason);
-    if published.issuer.trim_end_matches('/') != issuer.trim_end_matches('/') {
+    if published.issuer != issuer {
         return Err(bad(format!(
             "the issuer is {:?}, not {issuer:?}",
             crate::shown(&published.issuer)
         )));
     }
-    let pkce = published.code_challenge_methods_supported;
-    if pkce.is_some_and(|methods| !methods.iter().any(|method| method == "S256")) {
-        return Err(bad("it does not support PKCE with S256".to_owned()));
+    let supports_pkce = match published.code_challenge_methods_supported {
+        Some(methods) => methods.iter().any(|method| method == "S256"),
+        None => pkce == Pkce::Assumed,
+    };
+    if !supports_pkce {
+        return Err(bad(
+            "code_challenge_methods_supported does not have S256: the server does not support PKCE"
+                .to_owned(),
+        ));
     }
     let url = |name: &str, text: Option<String>| {
         let checked = text.map(|text| confidential(SERVER, name, &text));
@@ -216,8 +292,18 @@ fn checked(published: PublishedServer, issuer: &str) -> Result<Server, OAuthErro
         secret_in_body: !takes("client_secret_basic") && takes("client_secret_post"),
         takes_public_clients: takes("none"),
         names_issuer: published.authorization_response_iss_parameter_supported,
+        takes_client_documents: published.client_id_metadata_document_supported,
         resource: None,
+        scope: None,
     })
+}
+
+/// True if a text of a server can be a scope parameter.
+fn is_scope(text: &str) -> bool {
+    (1..=SCOPE_BYTES).contains(&text.len())
+        && text
+            .bytes()
+            .all(|byte| matches!(byte, b' ' | b'!' | b'#'..=b'[' | b']'..=b'~'))
 }
 
 /// An address that secrets may be sent to.
@@ -248,46 +334,9 @@ fn path_and_query(url: &HttpUrl) -> (String, String) {
     (path.trim_end_matches('/').to_owned(), query)
 }
 
-/// A parameter of a challenge, with or without quotes.
-fn parameter(challenge: &str, name: &str) -> Option<String> {
-    let mut rest = challenge;
-    loop {
-        let (before, after) = rest.split_once(name)?;
-        let begins = before.is_empty() || before.ends_with([' ', ',', '\t']);
-        if begins && let Some(value) = after.trim_start().strip_prefix('=') {
-            let value = value.trim_start();
-            let value = match value.strip_prefix('"') {
-                Some(quoted) => quoted.split('"').next(),
-                None => value.split([',', ' ']).next(),
-            };
-            return value.map(str::to_owned);
-        }
-        rest = after;
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_challenge_is_read() {
-        for (challenge, value) in [
-            (r#"Bearer resource_metadata="https://a/x""#, Some("https://a/x")),
-            (
-                r#"Bearer error="invalid_token", resource_metadata=https://a/x, x=y"#,
-                Some("https://a/x"),
-            ),
-            (r#"Bearer my_resource_metadata="https://b""#, None),
-            ("Bearer", None),
-        ] {
-            assert_eq!(
-                parameter(challenge, "resource_metadata").as_deref(),
-                value,
-                "{challenge}"
-            );
-        }
-    }
 
     #[test]
     fn metadata_of_another_resource_is_refused() {

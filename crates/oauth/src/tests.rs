@@ -77,14 +77,14 @@ async fn a_challenge_names_the_metadata_of_the_resource() {
         401,
         vec![(
             "www-authenticate",
-            r#"Bearer resource_metadata="https://api.test/meta""#.to_owned(),
+            r#"Bearer resource_metadata="https://api.test/meta", scope="read write""#.to_owned(),
         )],
         String::new(),
     ));
     web.answer(
         "https://api.test/meta",
         200,
-        &json!({"resource": "https://api.test/x/mcp", "authorization_servers": ["https://id.test/tenant/"]}),
+        &json!({"resource": "https://api.test/x/mcp", "authorization_servers": ["https://id.test/tenant"], "scopes_supported": ["a"]}),
     );
     web.answer(
         "https://id.test/.well-known/openid-configuration/tenant",
@@ -95,6 +95,33 @@ async fn a_challenge_names_the_metadata_of_the_resource() {
     assert_eq!(server.token, "https://id.test/tenant/token");
     assert_eq!(server.resource.as_deref(), Some("https://api.test/x/mcp"));
     assert!(server.takes_public_clients);
+    assert_eq!(server.scope.as_deref(), Some("read write"));
+    // A server of MCP knows POST alone.
+    let asked = web.asked.lock();
+    assert!(asked[0].2.contains("tools/list") && asked[1].0 == "https://api.test/meta");
+}
+
+#[tokio::test]
+async fn without_scopes_in_the_challenge_all_that_the_resource_has_are_asked_for() {
+    for (supported, scope) in [
+        (json!(["a", "b"]), Some("a b")),
+        (json!([]), None),
+        (json!(["a\nb"]), None),
+    ] {
+        let web = Scripted::default();
+        web.answer(
+            "https://api.test/.well-known/oauth-protected-resource",
+            200,
+            &json!({"authorization_servers": ["https://id.test"], "scopes_supported": supported}),
+        );
+        web.answer(
+            "https://id.test/.well-known/oauth-authorization-server",
+            200,
+            &metadata("https://id.test"),
+        );
+        let server = discover(&web, &mcp()).await.unwrap();
+        assert_eq!(server.scope.as_deref(), scope);
+    }
 }
 
 #[tokio::test]
@@ -134,6 +161,7 @@ async fn well_known_addresses_are_tried_in_their_order() {
         web.urls(),
         [
             "https://api.test/x/mcp",
+            "https://api.test/x/mcp",
             "https://api.test/.well-known/oauth-protected-resource/x/mcp",
             "https://api.test/.well-known/oauth-protected-resource",
             "https://api.test/.well-known/oauth-authorization-server",
@@ -157,6 +185,7 @@ async fn well_known_addresses_are_tried_in_their_order() {
 async fn metadata_that_cannot_be_trusted_is_refused() {
     for (change, word) in [
         (json!({"issuer": "https://other.test"}), "issuer"),
+        (json!({"issuer": "https://id.test/"}), "issuer"),
         (json!({"token_endpoint": "http://id.test/t"}), "token_endpoint"),
         (
             json!({"authorization_endpoint": "javascript:x"}),
@@ -186,6 +215,30 @@ async fn metadata_that_cannot_be_trusted_is_refused() {
     );
     let failed = discover(&web, &mcp()).await.unwrap_err().to_string();
     assert!(failed.contains("not of https://api.test/x/mcp"), "{failed}");
+}
+
+#[tokio::test]
+async fn a_server_that_a_resource_names_must_publish_pkce() {
+    let web = Scripted::default();
+    web.answer(
+        "https://api.test/.well-known/oauth-protected-resource",
+        200,
+        &json!({"authorization_servers": ["https://id.test"]}),
+    );
+    let mut silent = metadata("https://id.test");
+    silent
+        .as_object_mut()
+        .unwrap()
+        .remove("code_challenge_methods_supported");
+    web.answer(
+        "https://id.test/.well-known/oauth-authorization-server",
+        200,
+        &silent,
+    );
+    let refused = discover(&web, &mcp()).await.unwrap_err().to_string();
+    assert!(refused.contains("PKCE"), "{refused}");
+    let named = oauth(json!({"grant": "authorization_code", "issuer": "https://id.test"}));
+    discover(&web, &named).await.unwrap();
 }
 
 #[tokio::test]

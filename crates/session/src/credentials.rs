@@ -16,7 +16,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use himalia_credentials::{
-    Credential, CredentialSource, CredentialValue, FoundCredentials, KeyRing, ReadyCredential,
+    Credential, CredentialSource, CredentialValue, FoundCredentials, KeyRing, NotedScope, ReadyCredential,
     RenewedCredential, SourceError, Unusable,
 };
 use himalia_egress::CredentialAccess;
@@ -407,6 +407,14 @@ impl CredentialSource for Credentials {
             }
             let key = self.key_of(owner, &refused.name).await.ok()??;
             self.tokens.renewed(&key, refused).await
+        })
+    }
+
+    fn lacks_scope<'a>(&'a self, owner: &'a str, refused: &'a Credential, scope: &'a str) -> NotedScope<'a> {
+        Box::pin(async move {
+            if let Ok(Some(key)) = self.key_of(owner, &refused.name).await {
+                self.tokens.lacks_scope(&key, scope).await;
+            }
         })
     }
 }

@@ -1,5 +1,7 @@
 //! Bounds for the tools that a server lists.
 
+use std::time::Duration;
+
 use himalia_tools::{BadTools, MAX_SCHEMA_BYTES, RejectedTool, ServerTools, ToolDefinition};
 use himalia_upstream::clip;
 
@@ -14,9 +16,22 @@ pub(crate) struct Listing {
     definitions: Vec<ToolDefinition>,
     bytes: usize,
     left_out: BadTools,
+    /// Time for which the server does not change it; `None`: it does not say.
+    fresh: Option<Duration>,
 }
 
 impl Listing {
+    /// Notes for how long a page of the list stays as it is, as the server says. 0 says nothing.
+    pub(crate) fn is_fresh_for(&mut self, time: Option<Duration>) {
+        let time = time.filter(|time| !time.is_zero());
+        self.fresh = self.fresh.into_iter().chain(time).min();
+    }
+
+    /// Time for which the server does not change the list, if it says so.
+    pub(crate) fn fresh(&self) -> Option<Duration> {
+        self.fresh
+    }
+
     /// Takes a tool, if there is room for it. `bytes`: of its definition as JSON.
     pub(crate) fn add(&mut self, definition: ToolDefinition, bytes: usize) {
         if bytes > MAX_SCHEMA_BYTES * 2 + definition.description.len() {

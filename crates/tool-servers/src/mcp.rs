@@ -7,6 +7,7 @@
 mod connection;
 mod events;
 mod message;
+mod param_headers;
 mod reply;
 mod stdio;
 mod ticket;

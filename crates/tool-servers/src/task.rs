@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use crate::listing::Listing;
 use crate::mcp::Signals;
 use crate::state::{ServerState, View};
-use crate::upstream::{Reach, Upstream};
+use crate::upstream::{Attempt, Reach, Upstream};
 
 /// Intervals of the task.
 #[derive(Clone, Copy, Debug)]
@@ -23,10 +23,14 @@ pub(crate) struct Timing {
     pub(crate) open: Duration,
     /// From one list to the next, if nothing says that it has changed.
     pub(crate) refresh: Duration,
+    /// The longest one, if the server says for how long its list is good (`ttlMs`).
+    pub(crate) longest_refresh: Duration,
     /// From a list to one that the server asks for, at least.
     pub(crate) changed: Duration,
     /// From one look whether the server is there to the next.
     pub(crate) health: Duration,
+    /// From one look whether a server that has failed has another token to the next.
+    pub(crate) token: Duration,
 }
 
 impl Default for Timing {
@@ -35,8 +39,10 @@ impl Default for Timing {
             backoff: (Duration::from_secs(1), Duration::from_mins(1)),
             open: Duration::from_secs(90),
             refresh: Duration::from_mins(10),
+            longest_refresh: Duration::from_hours(1),
             changed: Duration::from_secs(5),
             health: Duration::from_mins(1),
+            token: Duration::from_secs(2),
         }
     }
 }
@@ -47,6 +53,13 @@ fn chance() -> f64 {
     getrandom::fill(&mut bytes).map_or(1.0, |()| {
         f64::from(u32::from_le_bytes(bytes)) / f64::from(u32::MAX)
     })
+}
+
+/// Ends of a pause.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum PauseEnd {
+    Whole,
+    NewToken,
 }
 
 /// The state of a server, and what changes it.
@@ -63,7 +76,8 @@ impl Task {
     /// Runs until it is dropped.
     pub(crate) async fn run(self) {
         let mut backoff = Backoff::new(self.timing.backoff.0, self.timing.backoff.1);
-        let (mut attempt, mut failed_since) = (0, None);
+        let (mut attempt, mut failed_since) = (Attempt::default(), None);
+        let mut last_reason = String::new();
         loop {
             // What an earlier connection still says is not about this one.
             let signals = Arc::new(Signals::default());
@@ -73,34 +87,69 @@ impl Task {
                 .unwrap_or_else(|_| Err(format!("did not answer within {} s", self.timing.open.as_secs())));
             let reason = match opened {
                 Ok((upstream, listing)) => {
-                    (attempt, failed_since) = (0, None);
+                    failed_since = None;
+                    attempt = Attempt {
+                        failed: 0,
+                        is_sessionless: upstream.is_sessionless(),
+                    };
                     let upstream = Arc::new(upstream);
+                    let refresh = self.refresh_of(&listing);
                     self.ready(&upstream, listing).await;
-                    let reason = self.watch(&upstream, &signals, &mut backoff).await;
+                    let reason = self.watch(&upstream, &signals, refresh, &mut backoff).await;
                     // Calls in progress keep it until they end.
                     self.view.send_modify(|view| view.upstream = None);
                     reason
                 }
                 Err(reason) => reason,
             };
-            attempt += 1;
+            let missing_grant = self.reach.http.missing_grant();
+            // Without a grant nothing was sent, and so nothing is known of the server.
+            attempt.failed += usize::from(missing_grant.is_none());
             let pause = jittered(backoff.pause(), chance());
             let now = self.clock.stored_micros();
             let since = *failed_since.get_or_insert(now);
             let pause_micros = i64::try_from(pause.as_micros()).unwrap_or(i64::MAX);
             let reason = clip(&reason);
-            tracing::warn!(server = self.reach.config.name, %reason, pause_s = pause.as_secs_f32(), "a server of tools cannot be used");
+            if missing_grant.is_none() || reason != last_reason {
+                tracing::warn!(server = self.reach.config.name, %reason, pause_s = pause.as_secs_f32(), "a server of tools cannot be used");
+            }
+            last_reason.clone_from(&reason);
             self.view.send_modify(|view| {
                 view.upstream = None;
                 view.state = ServerState::Failed {
                     reason,
-                    missing_grant: self.reach.http.missing_grant(),
+                    missing_grant,
                     since_micros: since,
                     next_attempt_micros: now.saturating_add(pause_micros),
                 };
             });
-            sleep(pause).await;
+            if self.paused(pause).await == PauseEnd::NewToken {
+                backoff.reset();
+            }
         }
+    }
+
+    /// Waits for the next attempt: for so long, or until there is another token than the server has seen, as after the grant of a person.
+    async fn paused(&self, pause: Duration) -> PauseEnd {
+        let end = Instant::now() + pause;
+        loop {
+            let look = Instant::now() + self.timing.token;
+            if look >= end {
+                sleep_until(end).await;
+                return PauseEnd::Whole;
+            }
+            sleep_until(look).await;
+            if self.reach.http.has_new_token().await {
+                return PauseEnd::NewToken;
+            }
+        }
+    }
+
+    /// Time from a list to the next one.
+    fn refresh_of(&self, listing: &Listing) -> Duration {
+        listing.fresh().map_or(self.timing.refresh, |fresh| {
+            fresh.clamp(self.timing.changed, self.timing.longest_refresh)
+        })
     }
 
     /// Publishes a list. What stays as it was stays the same for its readers.
@@ -139,9 +188,15 @@ impl Task {
     }
 
     /// Looks after a server that is ready. Gives why it is so no longer.
-    async fn watch(&self, upstream: &Arc<Upstream>, signals: &Arc<Signals>, backoff: &mut Backoff) -> String {
+    async fn watch(
+        &self,
+        upstream: &Arc<Upstream>,
+        signals: &Arc<Signals>,
+        refresh: Duration,
+        backoff: &mut Backoff,
+    ) -> String {
         let mut upstream = Arc::clone(upstream);
-        let mut refresh = Instant::now() + self.timing.refresh;
+        let mut refresh = Instant::now() + refresh;
         let mut health = Instant::now() + self.timing.health;
         loop {
             let must_list = tokio::select! {
@@ -164,7 +219,7 @@ impl Task {
                 // It has no connection that could be lost: each call says for itself whether the server is there.
                 (Upstream::OpenApi(_), false) => Ok(None),
                 (Upstream::OpenApi(_), true) => {
-                    let opened = Upstream::open(&self.reach, signals, 0).await;
+                    let opened = Upstream::open(&self.reach, signals, Attempt::default()).await;
                     let opened = opened.inspect_err(|reason| {
                         // What was read before stays true of the server, wherever its description is now.
                         tracing::warn!(server = self.reach.config.name, %reason, "its description was not read again");
@@ -176,9 +231,10 @@ impl Task {
             match looked {
                 Ok(listed) => {
                     if let Some((listed, listing)) = listed {
+                        let next = self.refresh_of(&listing);
                         self.ready(&listed, listing).await;
                         upstream = listed;
-                        refresh = Instant::now() + self.timing.refresh;
+                        refresh = Instant::now() + next;
                     }
                     backoff.reset();
                     health = Instant::now() + self.timing.health;

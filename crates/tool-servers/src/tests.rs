@@ -5,5 +5,6 @@ mod hostile;
 mod mcp;
 mod openapi;
 mod programs;
+mod revision;
 mod secrets;
 mod support;

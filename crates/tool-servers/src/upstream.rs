@@ -20,6 +20,15 @@ pub(crate) enum Upstream {
     OpenApi(OpenApi),
 }
 
+/// Knowledge of a server before an attempt to reach it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Attempt {
+    /// Attempts before that failed, one after the other.
+    pub(crate) failed: usize,
+    /// True if it has spoken a version of the protocol without `initialize`.
+    pub(crate) is_sessionless: bool,
+}
+
 /// Clients and settings that reach a server.
 pub(crate) struct Reach {
     pub(crate) config: Arc<ToolServerConfig>,
@@ -28,14 +37,14 @@ pub(crate) struct Reach {
 }
 
 impl Upstream {
-    /// Reaches a server, and lists its tools. `attempt` counts those before that failed.
+    /// Reaches a server, and lists its tools.
     ///
     /// # Errors
     /// Why it cannot be used.
     pub(crate) async fn open(
         reach: &Reach,
         signals: &Arc<Signals>,
-        attempt: usize,
+        attempt: Attempt,
     ) -> Result<(Self, Listing), String> {
         let Reach {
             config,
@@ -45,7 +54,7 @@ impl Upstream {
         match &config.kind {
             ToolServerKind::Mcp { url } => {
                 // Some servers fail at a question of a later version than their own.
-                let only_initialize = attempt % 2 == 1;
+                let only_initialize = attempt.failed % 2 == 1 && !attempt.is_sessionless;
                 let connected = Mcp::connect(
                     Arc::clone(http),
                     url.clone(),
@@ -59,7 +68,7 @@ impl Upstream {
             ToolServerKind::Program(settings) => {
                 let program = programs.start(config).await?;
                 // Most programs know no other way, and some do not answer what they do not know.
-                let only_initialize = attempt % 3 != 2;
+                let only_initialize = attempt.failed % 3 != 2 && !attempt.is_sessionless;
                 let connected =
                     Mcp::of_program(program, config, settings, Arc::clone(signals), only_initialize);
                 let connected = connected.await?;
@@ -74,6 +83,11 @@ impl Upstream {
                 Ok((Self::OpenApi(made), listing))
             }
         }
+    }
+
+    /// True if it speaks MCP without `initialize`.
+    pub(crate) fn is_sessionless(&self) -> bool {
+        matches!(self, Self::Mcp(mcp) if mcp.is_sessionless())
     }
 
     pub(crate) async fn call(

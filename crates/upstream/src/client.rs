@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use himalia_credentials::{
-    ApplyError, ApplyOutcome, Credential, CredentialSource, LiveMask, Mask, Unusable, ask_for_whole, is_part,
+    ApplyError, ApplyOutcome, Credential, CredentialSource, LiveMask, Mask, SecretText, Unusable,
+    ask_for_whole, challenge_parameter, is_part,
 };
 use himalia_model::{HttpUrl, credential::UrlScheme};
 use http::header::{
@@ -32,6 +33,8 @@ pub struct Http {
     client: Client,
     credential: Option<CredentialRef>,
     missing_grant: Mutex<Option<String>>,
+    /// Token of the last request.
+    last_token: Mutex<Option<SecretText>>,
 }
 
 /// A credential, by its name.
@@ -117,6 +120,7 @@ impl Http {
             client,
             credential,
             missing_grant: Mutex::default(),
+            last_token: Mutex::default(),
         })
     }
 
@@ -144,6 +148,12 @@ impl Http {
         );
         let credential = self.credential(url, secret).await.map_err(SendError::NotSent)?;
         let has_tokens = credential.as_ref().is_some_and(Credential::has_tokens);
+        if has_tokens {
+            let token = credential
+                .as_ref()
+                .map(|credential| credential.value.value.clone());
+            *self.last_token.lock().unwrap_or_else(PoisonError::into_inner) = token;
+        }
         let again = has_tokens.then(|| request.clone());
         let incoming = self
             .send_once(url, request, credential.clone(), most, sent)
@@ -154,6 +164,10 @@ impl Http {
                 Some(renewed) => self.send_once(url, again, Some(renewed), most, sent).await?,
                 None => incoming,
             },
+            (_, Some(refused)) => {
+                self.note_scope(&incoming, &refused).await;
+                incoming
+            }
             _ => incoming,
         };
         let encoding = incoming.header(&CONTENT_ENCODING).unwrap_or_default();
@@ -229,6 +243,31 @@ impl Http {
         missing.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Notes the scopes that a token lacks, if the server refuses a request because of them.
+    async fn note_scope(&self, incoming: &IncomingResponse, refused: &Credential) {
+        if let (Some(scope), Some(CredentialRef { owner, source, .. })) =
+            (incoming.missing_scope(), &self.credential)
+            && refused.has_tokens()
+        {
+            source.lacks_scope(owner, refused, scope).await;
+        }
+    }
+
+    /// True if the credential has another token than that of the last request. No authorization server is asked for one.
+    pub async fn has_new_token(&self) -> bool {
+        let Some(CredentialRef { owner, names, source }) = &self.credential else {
+            return false;
+        };
+        let found = source.find(owner, names).await.unwrap_or_default();
+        let mut tokens = found.into_iter().filter(Credential::has_tokens);
+        let last = self
+            .last_token
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        tokens.any(|one| !one.value.value.expose().is_empty() && Some(one.value.value) != last)
+    }
+
     /// The credential with another token than the refused one, if there is one.
     async fn renewed(&self, refused: &Credential) -> Option<Credential> {
         let CredentialRef { owner, source, .. } = self.credential.as_ref()?;
@@ -288,6 +327,19 @@ impl IncomingResponse {
         let mut schemes = challenges.filter_map(|value| value.as_bytes().get(..6));
         self.status == StatusCode::UNAUTHORIZED
             && schemes.any(|scheme| scheme.eq_ignore_ascii_case(b"bearer"))
+    }
+
+    /// The scopes that the token of the request lacks, if the server refuses it because of them (RFC 6750).
+    fn missing_scope(&self) -> Option<&str> {
+        if self.status != StatusCode::FORBIDDEN {
+            return None;
+        }
+        let challenges = self.headers.get_all(WWW_AUTHENTICATE).iter();
+        let mut challenges = challenges.filter_map(|value| value.to_str().ok());
+        challenges.find_map(|challenge| {
+            let is_scope = challenge_parameter(challenge, "error") == Some("insufficient_scope");
+            challenge_parameter(challenge, "scope").filter(|scope| is_scope && !scope.trim().is_empty())
+        })
     }
 
     /// The type of the body, without parameters, in lower case.

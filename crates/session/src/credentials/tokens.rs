@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use himalia_credentials::{Credential, KeyRing, KnownSecrets, SourceError, Unusable};
 use himalia_metrics::TokenRequests;
-use himalia_model::credential::{ConfiguredCredential, TokenInfo};
+use himalia_model::credential::{ConfiguredCredential, OAuthGrant, TokenInfo};
 use himalia_model::{Clock, EngineError};
 use himalia_store::{CredentialRecord, Store};
 use parking_lot::Mutex;
@@ -191,6 +191,23 @@ impl TokenKeeper {
         let credential = self.credential(&kept);
         let is_other = credential.value.value != *value && !credential.value.value.expose().is_empty();
         is_other.then_some(credential)
+    }
+
+    /// After a host has refused a request because the token lacks these scopes: the next grant asks for them. It is tried once: a grant
+    /// that is being written is not of the token that was refused.
+    pub(super) async fn lacks_scope(&self, key: &Key, scope: &str) {
+        let Ok(Some(mut kept)) = self.read(key).await else {
+            return;
+        };
+        let is_code = kept
+            .oauth()
+            .is_some_and(|oauth| oauth.grant() == OAuthGrant::AuthorizationCode);
+        if is_code
+            && kept.record.note_missing(scope)
+            && let Err(error) = self.write(&mut kept).await
+        {
+            tracing::warn!(owner = key.owner, name = key.name, %error, "the scopes that a token lacks were not noted");
+        }
     }
 }
 

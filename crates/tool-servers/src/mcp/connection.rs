@@ -1,5 +1,6 @@
 //! One connection to a server: how it begins, lists, calls, and whether it is still there.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -8,6 +9,7 @@ use himalia_backoff::Backoff;
 use himalia_model::{HttpUrl, ProgramConfig, ToolServerConfig};
 use himalia_tools::{Effect, MAX_TOOLS, ToolDefinition};
 use himalia_upstream::{Http, json};
+use http::{HeaderName, HeaderValue};
 use rmcp::ClientHandler;
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, ClientCapabilities, ClientConfig, ClientRequest,
@@ -27,7 +29,8 @@ use tokio::sync::{Notify, Semaphore};
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::task::AbortOnDropHandle;
 
-use super::reply::reply;
+use super::param_headers::ParamHeaders;
+use super::reply::{Outcome, outcome};
 use super::stdio::{Errors, Stdio};
 use super::ticket::{Answer, Ticket};
 use super::transport::Transport;
@@ -46,6 +49,10 @@ const ALIVE_TIME: Duration = Duration::from_secs(10);
 const PING_BYTES: usize = 64 * 1024;
 /// Longest pause before the stream of notifications is opened anew.
 const STREAM_PAUSE: Duration = Duration::from_mins(1);
+/// Number of times that a call is sent again because its server wants an input.
+const MAX_ROUNDS: usize = 8;
+/// The error of a server that found other headers than it wants (`HeaderMismatch`).
+const HEADER_MISMATCH: i64 = -32020;
 /// Calls that were given up and of which the server is being notified. Of more it is not; their connections are closed as well.
 const MAX_CANCELS: usize = 8;
 
@@ -97,6 +104,10 @@ pub(crate) struct Mcp {
     service: RunningService<RoleClient, Client>,
     signals: Arc<Signals>,
     cancels: Arc<Semaphore>,
+    /// True if each request stands for itself, as since revision 2026-07-28.
+    is_sessionless: bool,
+    /// Headers of calls by tool, for the tools that have some.
+    headers: Mutex<HashMap<String, ParamHeaders>>,
     /// Longest wait for the sign that the server is there.
     alive_time: Duration,
     _subscription: Option<AbortOnDropHandle<()>>,
@@ -184,9 +195,16 @@ impl Mcp {
             service,
             signals,
             cancels: Arc::new(Semaphore::new(MAX_CANCELS)),
+            is_sessionless,
+            headers: Mutex::default(),
             alive_time,
             _subscription: subscription,
         }
+    }
+
+    /// True if the server speaks a version of the protocol without `initialize`.
+    pub(crate) fn is_sessionless(&self) -> bool {
+        self.is_sessionless
     }
 
     /// Checks that the server responds. The server may refuse a `ping`, as a server without sessions does. (`server/discover` would be answered from
@@ -199,7 +217,7 @@ impl Mcp {
         let answer = self
             .ask(
                 request,
-                PING_BYTES,
+                (PING_BYTES, Vec::new()),
                 Instant::now() + self.alive_time,
                 self.alive_time,
             )
@@ -221,26 +239,40 @@ impl Mcp {
         let time = LIST_TIME.max(self.alive_time);
         let deadline = Instant::now() + time;
         let (mut listing, mut cursor, mut count, mut bytes) = (Listing::default(), None, 0, 0);
+        let mut headers = HashMap::new();
         for _ in 0..MAX_PAGES {
             let params = PaginatedRequestParams::default().with_cursor(cursor.clone());
             let request = ClientRequest::ListToolsRequest(ListToolsRequest::with_param(params));
             let answer = self
-                .ask(request, MAX_LIST_BYTES.saturating_sub(bytes), deadline, time)
+                .ask(
+                    request,
+                    (MAX_LIST_BYTES.saturating_sub(bytes), Vec::new()),
+                    deadline,
+                    time,
+                )
                 .await;
             let answer = answer.map_err(|error| format!("its list of tools: {error}"))?;
             bytes += answer.bytes;
             let page: Page =
                 json::parse(&answer.result).map_err(|reason| format!("its list of tools {reason}"))?;
+            listing.is_fresh_for(page.ttl_ms.map(Duration::from_millis));
             for tool in page.tools {
                 count += 1;
                 if count > MAX_TOOLS {
                     listing.leave_out("…", &format!("a server has at most {MAX_TOOLS} tools"));
+                    break;
+                }
+                let added = add(&mut listing, &tool, count, self.is_sessionless);
+                headers.extend(added);
+            }
+            match page
+                .next_cursor
+                .filter(|next| !next.is_empty() && count <= MAX_TOOLS)
+            {
+                None => {
+                    *self.headers.lock().unwrap_or_else(PoisonError::into_inner) = headers;
                     return Ok(listing);
                 }
-                add(&mut listing, &tool, count);
-            }
-            match page.next_cursor.filter(|next| !next.is_empty()) {
-                None => return Ok(listing),
                 next if next == cursor => return Err("its list of tools repeats a page".to_owned()),
                 next => cursor = next,
             }
@@ -256,22 +288,50 @@ impl Mcp {
         limits: Limits,
         deadline: Instant,
     ) -> Result<Reply, CallError> {
-        let params = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
-        let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
-        let answer = self
-            .ask(request, limits.reply_bytes, deadline, limits.time)
-            .await?;
-        reply(&answer)
+        let headers = {
+            let headers = self.headers.lock().unwrap_or_else(PoisonError::into_inner);
+            headers
+                .get(tool)
+                .map_or_else(Vec::new, |headers| headers.values(&arguments))
+        };
+        let mut params = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
+        for _ in 0..=MAX_ROUNDS {
+            let request = ClientRequest::CallToolRequest(CallToolRequest::new(params.clone()));
+            let answer = self
+                .ask(
+                    request,
+                    (limits.reply_bytes, headers.clone()),
+                    deadline,
+                    limits.time,
+                )
+                .await;
+            if let Err(CallError::Refused { code, .. }) = &answer
+                && *code == HEADER_MISMATCH
+            {
+                // Its schema is another one than that of its last list.
+                self.signals.list_changed();
+            }
+            match outcome(&answer?)? {
+                Outcome::Complete(reply) => return Ok(reply),
+                Outcome::InputRequired { responses, state } => {
+                    (params.input_responses, params.request_state) = (responses, state);
+                }
+            }
+        }
+        Err(CallError::failed(format_args!(
+            "the tool wanted an input more than {MAX_ROUNDS} times"
+        )))
     }
 
+    /// `most`: bytes of the answer. `headers`: in addition to those of `rmcp`.
     async fn ask(
         &self,
         mut request: ClientRequest,
-        most: usize,
+        (most, headers): (usize, Vec<(HeaderName, HeaderValue)>),
         deadline: Instant,
         time: Duration,
     ) -> Result<Answer, CallError> {
-        let (ticket, _guard) = Ticket::new(most);
+        let (ticket, _guard) = Ticket::new(most, headers);
         request.extensions_mut().insert(ticket.clone());
         let queued = self
             .service
@@ -353,6 +413,9 @@ struct Page {
     tools: Vec<Box<RawValue>>,
     #[serde(default)]
     next_cursor: Option<String>,
+    /// Time for which the list need not be read again.
+    #[serde(default)]
+    ttl_ms: Option<u64>,
 }
 
 /// A tool, as a server lists it.
@@ -380,9 +443,29 @@ struct Annotations {
     idempotent_hint: Option<bool>,
 }
 
-fn add(listing: &mut Listing, tool: &RawValue, number: usize) {
+/// Adds a tool of a list. Gives its name and the headers of its calls, if it has some. `has_headers`: in this version of the protocol, arguments can be
+/// in headers.
+fn add(
+    listing: &mut Listing,
+    tool: &RawValue,
+    number: usize,
+    has_headers: bool,
+) -> Option<(String, ParamHeaders)> {
     match serde_json::from_str::<ListedTool>(tool.get()) {
         Ok(listed) => {
+            let headers = if has_headers {
+                ParamHeaders::of(&listed.input_schema)
+            } else {
+                Ok(ParamHeaders::default())
+            };
+            let headers = match headers {
+                Ok(headers) => headers,
+                Err(reason) => {
+                    listing.leave_out(&listed.name, &reason);
+                    return None;
+                }
+            };
+            let name = listed.name.clone();
             let read_only = listed.annotations.read_only_hint.unwrap_or(false);
             let definition = ToolDefinition {
                 name: listed.name,
@@ -397,11 +480,15 @@ fn add(listing: &mut Listing, tool: &RawValue, number: usize) {
                 place: String::new(),
             };
             listing.add(definition, tool.get().len());
+            (!headers.is_empty()).then_some((name, headers))
         }
-        Err(error) => listing.leave_out(
-            &format!("number {number}"),
-            &format!("invalid description of a tool: {error}"),
-        ),
+        Err(error) => {
+            listing.leave_out(
+                &format!("number {number}"),
+                &format!("invalid description of a tool: {error}"),
+            );
+            None
+        }
     }
 }
 
@@ -419,7 +506,7 @@ mod tests {
         ], "nextCursor": null}"#;
         let page: Page = json::parse(page.as_bytes()).unwrap();
         for (number, tool) in page.tools.iter().enumerate() {
-            add(&mut listing, tool, number + 1);
+            add(&mut listing, tool, number + 1, true);
         }
         let (tools, left_out) = listing.into_tools("s", "");
         let described: Vec<_> = tools

@@ -1,13 +1,32 @@
-//! The result of a call (`CallToolResult`) as a reply.
+//! The result of a call (`CallToolResult`) as a reply, or the input that the server wants first.
+
+use std::collections::BTreeMap;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use himalia_upstream::json;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
+
+use rmcp::model::InputResponses;
 
 use super::ticket::Answer;
 use crate::call::{Blob, CallError, Reply};
+
+/// Results of a request.
+pub(super) enum Outcome {
+    Complete(Reply),
+    /// The call is sent again with these.
+    InputRequired {
+        responses: Option<InputResponses>,
+        state: Option<String>,
+    },
+}
+
+/// Inputs that a server may want at once.
+const MAX_INPUTS: usize = 64;
+/// Most bytes of a state that goes back to its server.
+const STATE_BYTES: usize = 256 * 1024;
 
 /// Result object of `tools/call`.
 #[derive(Deserialize)]
@@ -19,9 +38,19 @@ struct CallResult {
     structured_content: Option<Value>,
     #[serde(default)]
     is_error: Option<bool>,
-    /// `input_required` is a question to a person, which is not asked here.
+    /// Absent: `complete`.
     #[serde(default)]
     result_type: Option<String>,
+    #[serde(default)]
+    input_requests: Option<BTreeMap<String, InputRequest>>,
+    #[serde(default)]
+    request_state: Option<String>,
+}
+
+/// A question of a server to its client.
+#[derive(Deserialize)]
+struct InputRequest {
+    method: String,
 }
 
 /// A block of content. Which members it has follows from its type.
@@ -47,29 +76,61 @@ struct Resource {
 }
 
 /// Reads a result.
-pub(super) fn reply(answer: &Answer) -> Result<Reply, CallError> {
+pub(super) fn outcome(answer: &Answer) -> Result<Outcome, CallError> {
     let result: CallResult = json::parse(&answer.result).map_err(|reason| match reason {
         json::NotRead::TooMany => CallError::TooLarge(reason.to_string()),
         json::NotRead::Malformed(_) => CallError::failed(format_args!("the reply {reason}")),
     })?;
-    if result
-        .result_type
-        .as_deref()
-        .is_some_and(|kind| kind != "complete")
-    {
-        return Err(CallError::failed(
-            "the tool asks for something of a person, which is not supported",
-        ));
+    match result.result_type.as_deref() {
+        None | Some("complete") => {}
+        Some("input_required") => return input(result),
+        Some(other) => {
+            let other: String = other.chars().take(64).collect();
+            return Err(CallError::failed(format_args!(
+                "the result is of the type {other:?}, which is not supported"
+            )));
+        }
     }
     let (mut texts, mut blobs) = (Vec::new(), Vec::new());
     for block in result.content {
         add(block, &mut texts, &mut blobs)?;
     }
-    Ok(Reply {
+    Ok(Outcome::Complete(Reply {
         content: result.structured_content.unwrap_or_else(|| content(texts)),
         blobs,
         is_error: result.is_error.unwrap_or(false),
         bytes: answer.bytes,
+    }))
+}
+
+/// The answers to what a server wants to know. No person is asked here: a question to one is declined, and the tool decides what that means. A
+/// state without a question goes back as it is.
+fn input(result: CallResult) -> Result<Outcome, CallError> {
+    let requests = result.input_requests.unwrap_or_default();
+    let state = result.request_state;
+    if requests.is_empty() && state.is_none() {
+        return Err(CallError::failed(
+            "the tool wants an input, and does not say which (inputRequests, requestState)",
+        ));
+    }
+    if requests.len() > MAX_INPUTS || state.as_ref().is_some_and(|state| state.len() > STATE_BYTES) {
+        return Err(CallError::failed(format_args!(
+            "the tool wants more than {MAX_INPUTS} inputs, or its requestState has more than {STATE_BYTES} bytes"
+        )));
+    }
+    let mut responses = InputResponses::new();
+    for (key, request) in requests {
+        if request.method != "elicitation/create" {
+            let method: String = request.method.chars().take(64).collect();
+            return Err(CallError::failed(format_args!(
+                "the tool wants {method:?} of the gateway, which is not offered"
+            )));
+        }
+        responses.insert(key, json!({"action": "decline"}));
+    }
+    Ok(Outcome::InputRequired {
+        responses: Some(responses).filter(|responses| !responses.is_empty()),
+        state,
     })
 }
 
@@ -134,9 +195,30 @@ mod tests {
 
     use super::*;
 
-    fn read(result: &Value) -> Result<Reply, CallError> {
+    fn read_outcome(result: &Value) -> Result<Outcome, CallError> {
         let result = result.to_string().into();
-        reply(&Answer { result, bytes: 7 })
+        outcome(&Answer { result, bytes: 7 })
+    }
+
+    fn read(result: &Value) -> Result<Reply, CallError> {
+        read_outcome(result).map(|outcome| match outcome {
+            Outcome::Complete(reply) => reply,
+            Outcome::InputRequired { .. } => panic!("{result}"),
+        })
+    }
+
+    #[test]
+    fn questions_to_a_person_are_declined_and_the_state_goes_back() {
+        let question = json!({"method": "elicitation/create", "params": {"message": "Sure?"}});
+        let read = |result: Value| match read_outcome(&result).unwrap() {
+            Outcome::InputRequired { responses, state } => (responses.map(|all| json!(all)), state),
+            Outcome::Complete(_) => panic!("{result}"),
+        };
+        let both = json!({"resultType": "input_required", "inputRequests": {"a": question}, "requestState": " s\u{1}"});
+        let declined = json!({"a": {"action": "decline"}});
+        assert_eq!(read(both), (Some(declined), Some(" s\u{1}".to_owned())));
+        let alone = json!({"resultType": "input_required", "requestState": "s"});
+        assert_eq!(read(alone), (None, Some("s".to_owned())));
     }
 
     #[test]
@@ -196,6 +278,9 @@ mod tests {
             json!(5),
             json!({"content": "x"}),
             json!({"resultType": "input_required"}),
+            json!({"resultType": "later"}),
+            json!({"resultType": "input_required", "inputRequests": {"a": {"method": "sampling/createMessage"}}}),
+            json!({"resultType": "input_required", "requestState": "x".repeat(300_000)}),
         ] {
             assert!(matches!(read(&result), Err(CallError::Failed(_))), "{result}");
         }

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use himalia_upstream::SentFlag;
+use http::{HeaderName, HeaderValue};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::call::CallError;
@@ -22,6 +23,7 @@ pub(super) struct Ticket(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     most: usize,
+    headers: Vec<(HeaderName, HeaderValue)>,
     sent: SentFlag,
     given_up: CancellationToken,
     /// True if no part of it may be sent any more.
@@ -30,12 +32,13 @@ struct Inner {
 }
 
 impl Ticket {
-    /// For an answer of at most so many bytes. When the guard is dropped, the request is not sent any more, or its connection is closed.
-    pub(super) fn new(most: usize) -> (Self, DropGuard) {
+    /// For an answer of at most so many bytes to a request with these headers in addition to those of `rmcp`. When the guard is dropped, the request is not sent any more, or its connection is closed.
+    pub(super) fn new(most: usize, headers: Vec<(HeaderName, HeaderValue)>) -> (Self, DropGuard) {
         let given_up = CancellationToken::new();
         let guard = given_up.clone().drop_guard();
         let inner = Inner {
             most,
+            headers,
             sent: SentFlag::default(),
             given_up,
             closed: Mutex::new(false),
@@ -46,6 +49,10 @@ impl Ticket {
 
     pub(super) fn most(&self) -> usize {
         self.0.most
+    }
+
+    pub(super) fn headers(&self) -> &[(HeaderName, HeaderValue)] {
+        &self.0.headers
     }
 
     pub(super) fn sent(&self) -> &SentFlag {

@@ -286,12 +286,13 @@ impl StreamableHttpClient for Transport {
         message: ClientJsonRpcMessage,
         session: Option<Arc<str>>,
         _auth: Option<String>,
-        headers: Headers,
+        mut headers: Headers,
     ) -> Result<StreamableHttpPostResponse, HttpTransportError> {
         let body = serde_json::to_vec(&message)?;
         if let ClientJsonRpcMessage::Request(request) = &message
             && let Some(ticket) = request.request.extensions().get::<Ticket>()
         {
+            headers.extend(ticket.headers().iter().cloned());
             let answer = tokio::select! {
                 biased;
                 () = ticket.given_up() => None,

@@ -229,6 +229,61 @@ async fn a_call_whose_token_is_refused_is_sent_once_more_with_another_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_grant_wakes_its_server() {
+    let server = telltale().await;
+    let source = Arc::new(Source::default());
+    let tokens = json!({"kind": "oauth2", "grant": "authorization_code", "issuer": "https://id.test", "client_id": "c",
+                        "hosts": [server.url]});
+    let fields: CredentialFields = serde_json::from_value(tokens).unwrap();
+    let mut granted = credential(json!({"kind": "bearer", "hosts": [server.url]}), SECRET);
+    granted.definition = fields.try_into().unwrap();
+    let mut not_granted = granted.clone();
+    not_granted.value.value = SecretText::default();
+    not_granted.unusable = Some(Unusable::NoGrant("it has no grant yet".to_owned()));
+    *source.all.lock().unwrap() = vec![not_granted];
+    let fields = json!({"url": server.url, "credential": "api"});
+    // Without the grant, the next attempt is far away.
+    let timing = crate::task::Timing {
+        backoff: (LONG * 10, LONG * 10),
+        token: std::time::Duration::from_millis(5),
+        ..timing()
+    };
+    let servers = start_timed(vec![config("a", fields)], Arc::clone(&source), timing);
+    until(&servers, |servers| failure(servers, "a").is_some()).await;
+    *source.all.lock().unwrap() = vec![granted];
+    until(&servers, |servers| is_ready(&servers.states()[0].state)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn scopes_that_a_token_lacks_are_noted() {
+    let challenge = r#"Bearer error="insufficient_scope", scope="write all""#;
+    let server = calls(&["write", "other"], move |request, mut stream| {
+        Box::pin(async move {
+            let challenge = match request.tool().unwrap().as_str() {
+                "write" => challenge,
+                _ => r#"Bearer error="invalid_request", scope="more""#,
+            };
+            let header = format!("www-authenticate: {challenge}\r\n");
+            respond(&mut stream, "403 Forbidden", &header, b"").await;
+        })
+    })
+    .await;
+    let tokens = json!({"kind": "oauth2", "grant": "authorization_code", "issuer": "https://id.test", "client_id": "c",
+                        "hosts": [server.url]});
+    let fields: CredentialFields = serde_json::from_value(tokens).unwrap();
+    let mut granted = credential(json!({"kind": "bearer", "hosts": [server.url]}), SECRET);
+    granted.definition = fields.try_into().unwrap();
+    let source = Arc::new(Source::default());
+    *source.all.lock().unwrap() = vec![granted];
+    let servers = ready_with(&source, &server.url).await;
+    for tool in ["other", "write"] {
+        let error = call(&servers, "a", tool).await.unwrap_err();
+        assert!(matches!(error, CallError::Refused { code: 403, .. }), "{error}");
+    }
+    assert_eq!(*source.missing_scopes.lock().unwrap(), ["write all"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_server_whose_credential_has_no_grant_says_how_to_grant_it_and_others_work() {
     let server = telltale().await;
     let source = Arc::new(Source::default());

@@ -4,7 +4,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use himalia_credentials::{Credential, CredentialSource, FoundCredentials, RenewedCredential, SourceError};
+use himalia_credentials::{
+    Credential, CredentialSource, FoundCredentials, NotedScope, RenewedCredential, SourceError,
+};
 use himalia_model::{Clock, ToolServerConfig};
 use serde_json::{Map, Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -258,6 +260,8 @@ pub(super) struct Source {
     pub(super) fails: AtomicBool,
     /// What takes the place of a refused token.
     pub(super) next: Mutex<Option<Credential>>,
+    /// Scopes that hosts missed in the token.
+    pub(super) missing_scopes: Mutex<Vec<String>>,
 }
 
 impl CredentialSource for Source {
@@ -267,6 +271,15 @@ impl CredentialSource for Source {
             *self.all.lock().unwrap() = vec![next.clone()];
             Some(next)
         })
+    }
+
+    fn lacks_scope<'a>(
+        &'a self,
+        _owner: &'a str,
+        _refused: &'a Credential,
+        scope: &'a str,
+    ) -> NotedScope<'a> {
+        Box::pin(async move { self.missing_scopes.lock().unwrap().push(scope.to_owned()) })
     }
 
     fn find<'a>(&'a self, _owner: &'a str, names: &'a [String]) -> FoundCredentials<'a> {
@@ -294,8 +307,10 @@ pub(super) fn timing() -> Timing {
         backoff: (Duration::from_millis(20), Duration::from_millis(100)),
         open: LONG,
         refresh: LONG * 10,
+        longest_refresh: LONG * 10,
         changed: Duration::from_millis(1),
         health: LONG * 10,
+        token: LONG * 10,
     }
 }
 

@@ -75,7 +75,7 @@ impl TokenKeeper {
     ) -> Result<StartedGrant, EngineError> {
         check_redirect(redirect_uri).map_err(|reason| EngineError::bad_request("redirect_uri", reason))?;
         let kept = self.grantable(key).await?;
-        let (server, client) = in_time(self.client_for(&kept, redirect_uri)).await?;
+        let (server, client, scope) = in_time(self.client_for(&kept, redirect_uri)).await?;
         let no_random = |error| EngineError::internal("no random bytes", error);
         let (id, verifier) = (random().map_err(no_random)?, random().map_err(no_random)?);
         let state = self.seal_state(&State {
@@ -83,13 +83,12 @@ impl TokenKeeper {
             name: key.name.clone(),
             id: id.clone(),
         })?;
-        let oauth = kept.oauth().ok_or_else(|| nothing_to_grant(key))?;
         let asked = AuthorizationRequest {
             client_id: &client.id,
             redirect_uri,
             state: &state,
             challenge: &challenge(&verifier),
-            scope: oauth.scope(),
+            scope: scope.as_deref(),
         };
         let url = authorization_url(&server, &asked).map_err(|error| failed(&error))?;
         let begun_micros = self.now();
@@ -174,10 +173,11 @@ impl TokenKeeper {
         for _ in 0..ATTEMPTS {
             let mut kept = self.grantable(key).await?;
             let now = self.now();
-            let registered = kept.oauth().is_some_and(|oauth| oauth.client_id().is_none());
+            let own = kept.oauth().and_then(OAuth::client_id);
+            let registered = own != Some(pending.client.id.as_str());
             let record = &mut kept.record;
             // Those of the grant before are not refreshed any more.
-            (record.refresh, record.scope) = (None, None);
+            (record.refresh, record.scope, record.missing_scope) = (None, None, None);
             record.take(tokens.clone(), now);
             record.client = registered.then(|| pending.client.clone());
             record.server = Some(pending.server.clone());
@@ -204,7 +204,8 @@ impl TokenKeeper {
             kept.record.retire();
             let record = &mut kept.record;
             (record.refresh, record.pending, record.ended) = (None, None, None);
-            (record.granted_by, record.granted_micros, record.scope) = (None, None, None);
+            (record.granted_by, record.granted_micros) = (None, None);
+            (record.scope, record.missing_scope) = (None, None);
             if !self.write(&mut kept).await? {
                 continue;
             }
@@ -238,23 +239,25 @@ impl TokenKeeper {
         kept.filter(is_code).ok_or_else(|| nothing_to_grant(key))
     }
 
-    /// The server, and the gateway as its client.
+    /// The server, the gateway as its client, and the scopes to ask for.
     async fn client_for(
         &self,
         kept: &StoredTokens,
         redirect_uri: &str,
-    ) -> Result<(Server, Client), OAuthError> {
+    ) -> Result<(Server, Client, Option<String>), OAuthError> {
         let transport = self.transport(kept);
         let Some(oauth) = kept.oauth() else {
             return Err(OAuthError::refused("invalid_request", None));
         };
         let server = discover(transport, oauth).await?;
+        let own = oauth.scope().map(str::to_owned);
+        let scope = own.or_else(|| kept.record.scope_to_ask(server.scope.as_deref()));
         let client = match oauth.client_id() {
-            Some(id) => own_client(id, kept.record.client_secret.clone(), &server),
+            Some(id) if knows(&server, id) => own_client(id, kept.record.client_secret.clone(), &server),
             // A server knows a client by its address. Another address, or another server, is another client.
-            None => register(transport, &server, redirect_uri, oauth.scope()).await?,
+            _ => register(transport, &server, redirect_uri, scope.as_deref()).await?,
         };
-        Ok((server, client))
+        Ok((server, client, scope))
     }
 
     /// Takes a grant that has begun: it is used with that.
@@ -301,6 +304,12 @@ impl TokenKeeper {
         };
         opened().ok_or_else(|| EngineError::bad_request("state", "was not made by this gateway"))
     }
+}
+
+/// True if a server can know a client by this id. One that is the address of the client's metadata is for servers that read it: others
+/// register clients.
+fn knows(server: &Server, id: &str) -> bool {
+    !id.starts_with("https://") || server.takes_client_documents || server.registration.is_none()
 }
 
 /// Checks a redirect URI: an address that no other program reads.

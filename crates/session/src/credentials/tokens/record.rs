@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 
 /// Earlier access tokens that responses are searched for: hosts may still know them.
 const EARLIER: usize = 3;
+/// Most bytes of the scopes that hosts ask for.
+const SCOPE_BYTES: usize = 2048;
 /// A token is replaced so long before it expires, at most; tokens that are good for a short time sooner.
 const AHEAD_MICROS: i64 = 5 * 60 * 1_000_000;
 /// A token that expires within so long is not sent any more, at least and at most. Servers count whole seconds.
@@ -32,6 +34,8 @@ pub(in super::super) struct TokenRecord {
     /// Access tokens before that one, the latest first.
     pub(super) earlier: Vec<SecretText>,
     pub(super) scope: Option<String>,
+    /// Scopes that a host has missed in the token.
+    pub(super) missing_scope: Option<String>,
     pub(super) granted_by: Option<String>,
     pub(super) granted_micros: Option<i64>,
     /// A grant that has begun.
@@ -185,6 +189,26 @@ impl TokenRecord {
         (self.refreshing, self.ended) = (None, None);
     }
 
+    /// Notes scopes that the token lacks; false if they are known, or too many.
+    pub(super) fn note_missing(&mut self, scope: &str) -> bool {
+        let all = union([self.missing_scope.as_deref(), Some(scope)]);
+        let is_news = all.len() <= SCOPE_BYTES && self.missing_scope.as_deref().unwrap_or_default() != all;
+        if is_news {
+            self.missing_scope = Some(all);
+        }
+        is_news
+    }
+
+    /// The scopes that a grant asks for, if the credential has none of its own: those that the resource names, and after a refusal
+    /// also those of the grant before and those that it lacked.
+    pub(super) fn scope_to_ask(&self, named: Option<&str>) -> Option<String> {
+        let Some(missing) = self.missing_scope.as_deref() else {
+            return named.map(str::to_owned);
+        };
+        let before = self.server.as_ref().and_then(|server| server.scope.as_deref());
+        Some(union([before, self.scope.as_deref(), named, Some(missing)]))
+    }
+
     /// The access token is one of the earlier ones.
     pub(super) fn retire(&mut self) {
         if let Some(access) = self.access.take() {
@@ -213,6 +237,15 @@ impl TokenRecord {
         earlier.chain(others).flatten().cloned().collect()
     }
 
+    /// Reason why hosts refuse some requests although the token is good.
+    fn problem(&self, name: &str) -> Option<String> {
+        let missing = self.missing_scope.as_deref()?;
+        Some(format!(
+            "a host refused a request because the token lacks the scopes {missing:?}; a person grants them in the viewer (Credentials) or \
+             with `himalia auth {name}`"
+        ))
+    }
+
     /// Public state of the tokens.
     pub(super) fn info(&self, name: &str, oauth: &OAuth, now: i64) -> TokenInfo {
         let (state, problem) = match self.need(name, oauth, now) {
@@ -220,7 +253,7 @@ impl TokenRecord {
                 (TokenState::GrantNeeded, Some(reason))
             }
             Need::Never(reason) => (TokenState::Ended, Some(reason)),
-            Need::No | Need::Soon | Need::Now => (TokenState::Ready, None),
+            Need::No | Need::Soon | Need::Now => (TokenState::Ready, self.problem(name)),
         };
         TokenInfo {
             state,
@@ -231,6 +264,17 @@ impl TokenRecord {
             scope: self.scope.clone(),
         }
     }
+}
+
+/// The scopes of all of these, each once, in their order.
+fn union<const N: usize>(scopes: [Option<&str>; N]) -> String {
+    let mut all: Vec<&str> = Vec::new();
+    for scope in scopes.into_iter().flatten().flat_map(str::split_ascii_whitespace) {
+        if !all.contains(&scope) {
+            all.push(scope);
+        }
+    }
+    all.join(" ")
 }
 
 #[cfg(test)]
@@ -300,6 +344,31 @@ mod tests {
             !record.is_due(&refused(0), "api", &own, 11_000_000),
             "there is another one already"
         );
+    }
+
+    #[test]
+    fn a_refused_scope_is_asked_for_with_those_of_the_grant_before() {
+        let code = oauth("authorization_code");
+        let mut record = TokenRecord::default();
+        assert_eq!(record.scope_to_ask(Some("basic")).as_deref(), Some("basic"));
+        assert_eq!(record.scope_to_ask(None), None);
+        record.take(
+            Tokens {
+                scope: Some("basic".to_owned()),
+                ..tokens(1, None, false)
+            },
+            0,
+        );
+        assert!(record.note_missing("write basic") && !record.note_missing("basic write"));
+        assert_eq!(
+            record.scope_to_ask(Some("profile")).as_deref(),
+            Some("basic profile write")
+        );
+        let info = record.info("api", &code, 0);
+        assert_eq!(info.state, TokenState::Ready);
+        assert!(info.problem.is_some_and(|text| text.contains("himalia auth api")));
+        // A host cannot fill the row.
+        assert!(!record.note_missing(&"x".repeat(SCOPE_BYTES)));
     }
 
     #[test]

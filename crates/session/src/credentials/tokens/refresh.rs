@@ -82,10 +82,11 @@ impl TokenKeeper {
             Some(server) => server.clone(),
             None => discover(transport, oauth).await?,
         };
-        let client = match (&record.client, oauth.client_id()) {
-            (Some(client), None) => client.clone(),
-            (_, id) => own_client(id.unwrap_or_default(), record.client_secret.clone(), &server),
-        };
+        // The client of the grant, if the gateway has registered itself for it.
+        let client = record.client.clone().unwrap_or_else(|| {
+            let id = oauth.client_id().unwrap_or_default();
+            own_client(id, record.client_secret.clone(), &server)
+        });
         let mut grant = match (&record.refresh, oauth.grant()) {
             (Some(refresh), OAuthGrant::RefreshToken | OAuthGrant::AuthorizationCode) => {
                 vec![
