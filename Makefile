@@ -196,6 +196,22 @@ test-pythons: ## the kernel package's tests on PYTHONS (3.13 3.14), each from a 
 test-js: test-programs $(TEST_ENV)/ready tests/js/node_modules/.package-lock.json clients/javascript/dist/index.js ## JupyterLab in Chromium, @jupyterlab/services, the client for JavaScript
 	cd tests/js && HIMALIA_BIN=$(TEST_HIMALIA) TEST_PYTHON=$(TEST_ENV)/bin/python ../rerun.sh npm test --silent
 
+# The suite of MCP and a Node that is new enough for it. Neither is part of the repository.
+MCP_CONFORMANCE := 0.2.0-alpha.12
+MCP_CONFORMANCE_NODE := 22.23.5
+MCP_SUITE := $(TARGET)/mcp-conformance/$(MCP_CONFORMANCE)
+
+$(MCP_SUITE)/ready: | node
+	mkdir -p $(MCP_SUITE)
+	cd $(MCP_SUITE) && npm install --ignore-scripts --silent --no-audit --no-fund --prefix . \
+	  @modelcontextprotocol/conformance@$(MCP_CONFORMANCE) node-linux-$(if $(filter aarch64%,$(HOST)),arm64,x64)@$(MCP_CONFORMANCE_NODE)
+	touch $@
+
+.PHONY: test-mcp-conformance
+test-mcp-conformance: test-programs $(TEST_ENV)/ready $(MCP_SUITE)/ready ## the conformance suite of MCP against the client of tool servers, scenario after scenario; WRITE=1 adds what passes and writes the page
+	HIMALIA_BIN=$(TEST_HIMALIA) $(TEST_ENV)/bin/python tests/conformance/mcp/run.py --suite $(MCP_SUITE) \
+	  --node "$$(echo $(MCP_SUITE)/node_modules/node-linux-*/bin/node)" --out $(TARGET)/mcp-conformance/out $(if $(WRITE),--write) $(SCENARIOS)
+
 .PHONY: test-viewer
 test-viewer: test-programs $(TEST_ENV)/ready tests/js/node_modules/.package-lock.json ## the viewer in Chromium on real kernels; its pictures are in tests/out
 	cd tests/js && HIMALIA_BIN=$(TEST_HIMALIA) TEST_PYTHON=$(TEST_ENV)/bin/python ../rerun.sh npm run test:viewer --silent
@@ -262,7 +278,7 @@ test-upgrade: test-programs $(TEST_ENV)/ready ## sandboxes, sessions and logs of
 # Of the other Pythons the newest is enough: `make test` has the oldest, and `test-pythons` has all.
 test-long: check-test test-programs ## what takes too long for `test`; CI runs it as well
 	# These wait more than they compute, as those of `test` do.
-	$(MAKE) --no-print-directory -j2 --output-sync=target PYTHONS=3.14 test-pythons test-python-long bench-context simulate-replicas
+	$(MAKE) --no-print-directory -j2 --output-sync=target PYTHONS=3.14 test-pythons test-python-long test-mcp-conformance bench-context simulate-replicas
 
 .PHONY: simulate-replicas
 simulate-replicas: check-rust
