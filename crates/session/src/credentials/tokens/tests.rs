@@ -76,6 +76,7 @@ impl Server {
                     "revocation_endpoint": format!("https://{host}/revoke"),
                     "registration_endpoint": format!("https://{host}/register"),
                     "token_endpoint_auth_methods_supported": ["none", "client_secret_basic"],
+                    "code_challenge_methods_supported": ["S256"],
                 }),
             ),
             ("/.well-known/oauth-protected-resource/mcp", _) => {
