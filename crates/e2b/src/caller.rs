@@ -2,7 +2,7 @@
 
 use axum::body::Body;
 use axum::extract::{FromRequestParts, Path};
-use axum::http::StatusCode;
+use axum::http::{StatusCode, header};
 use axum::http::request::Parts;
 use himalia_engine::{Engine, Principal, SessionId};
 pub(crate) use himalia_facade::Caller;
@@ -55,6 +55,25 @@ impl SandboxName {
             .kernel(principal, session.first_kernel())
             .map_err(at_sandbox)?;
         Ok(session)
+    }
+}
+
+/// The domain that answers name: the host at which the client reached the gateway, with its port.
+#[derive(Clone, Debug)]
+pub(crate) struct Domain(pub(crate) String);
+
+/// In place of a host that no client can have used. Nothing has a name below it.
+const NO_DOMAIN: &str = "himalia.invalid";
+
+impl<S: Send + Sync> FromRequestParts<S> for Domain {
+    type Rejection = std::convert::Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Self::Rejection> {
+        let header = parts.headers.get(header::HOST).and_then(|host| host.to_str().ok());
+        // HTTP/2 has it in the address.
+        let host = header.or_else(|| parts.uri.authority().map(axum::http::uri::Authority::as_str));
+        let host = host.filter(|host| !host.is_empty() && !host.contains('@'));
+        Ok(Self(host.unwrap_or(NO_DOMAIN).to_owned()))
     }
 }
 

@@ -23,6 +23,7 @@ mod envd;
 mod facade;
 mod failure;
 mod interpreter;
+mod killed;
 mod limits;
 mod service;
 

@@ -10,18 +10,20 @@ use tokio_util::sync::CancellationToken;
 use crate::envd::{Processes, Watchers};
 use crate::facade::{Facade, Issuer, OfKey};
 use crate::failure::{ControlFailure, Failure};
+use crate::killed::Killed;
 use crate::{control, envd, interpreter};
 
 /// The facade over an engine. The request's extensions must hold the [`Principal`](himalia_engine::Principal) on whose behalf it comes. When `shutdown` is
 /// cancelled, streams end.
 pub fn service(engine: Engine, issue: Issuer, of_key: OfKey, shutdown: CancellationToken) -> Router {
     let facade = Facade {
-        engine,
+        engine: engine.with_absolute_paths(),
         issue,
         of_key,
         shutdown,
         processes: Processes::default(),
         watchers: Watchers::default(),
+        killed: Killed::default(),
     };
     Router::new()
         .merge(control::routes())

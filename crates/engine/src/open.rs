@@ -33,6 +33,7 @@ impl Engine {
             tokens: Arc::new(tokens),
             workflow_runs: Arc::default(),
             prompt_turns: Arc::default(),
+            absolute_paths: false,
         };
         Ok(Self { commands, audit })
     }
@@ -41,6 +42,13 @@ impl Engine {
     #[must_use]
     pub fn with_audit(self, audit: Audit) -> Self {
         Self { audit, ..self }
+    }
+
+    /// The same engine, whose commands on files take absolute paths too: those of the whole sandbox, of callers that may run code there.
+    #[must_use]
+    pub fn with_absolute_paths(mut self) -> Self {
+        self.commands.absolute_paths = true;
+        self
     }
 
     /// Where commands are noted.

@@ -114,8 +114,17 @@ impl ApiError {
         Self::new(
             StatusCode::UNAUTHORIZED,
             "unauthenticated",
-            "the signature is wrong, has expired, or is for a sandbox of another replica; where there are many sandboxes, add &sandbox=<id> \
+            "the signature is wrong, or is for a sandbox of another replica; where there are many sandboxes, add &sandbox=<id> \
              to the address",
+        )
+    }
+
+    /// 401 for a signature that was valid until a time that has passed. Clients compare these words.
+    pub(crate) fn expired_signature() -> Self {
+        Self::new(
+            StatusCode::UNAUTHORIZED,
+            "unauthenticated",
+            "signature is already expired",
         )
     }
 

@@ -4,6 +4,8 @@
 pub const WORK_DIR: &str = "/session";
 /// Directory where clients of other services expect files: the work directory, mounted here too on request.
 pub const DATA_DIR: &str = "/mnt/data";
+/// Directories where programs written for other services have their work: links to the work directory, where nothing else is.
+pub const OTHER_HOMES: [&str; 2] = ["/home/user", "/workspace"];
 /// The directory of what is not the system's.
 pub const OWN_DIR: &str = "/himalia";
 /// The gateway's directory, read-only.

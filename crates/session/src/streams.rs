@@ -20,7 +20,7 @@ const LATE: EngineError = EngineError::Timeout {
 };
 
 impl SessionManager {
-    /// Has a sandbox open a stream.
+    /// Has a sandbox open a stream. `absolute`: paths that begin with `/` are those of the sandbox ([`Open::absolute`]).
     ///
     /// # Errors
     /// [`EngineError::Unsupported`] for a sandbox whose protocol has no streams; [`EngineError::KernelDead`] for one that is gone.
@@ -28,11 +28,13 @@ impl SessionManager {
         &self,
         handle: &SessionKernel,
         task: StreamTask,
+        absolute: bool,
     ) -> Result<StreamConnection, EngineError> {
         let expected = handle.streams.expect();
         let open = Open {
             stream: expected.name().to_owned(),
             task,
+            absolute,
         };
         let opened = timeout(OPEN_TIME, async {
             match handle.order(Command::Open(Box::new(open))).await {
@@ -61,7 +63,7 @@ impl SessionManager {
         })?;
         let has_terminal = wanted.terminal.is_some();
         let stream = self
-            .open_stream(handle, StreamTask::Run(Box::new(wanted)))
+            .open_stream(handle, StreamTask::Run(Box::new(wanted)), false)
             .await?;
         let begun = timeout(OPEN_TIME, Process::begin(stream, has_terminal, permit)).await;
         begun.unwrap_or(Err(LATE))

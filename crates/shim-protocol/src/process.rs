@@ -241,6 +241,7 @@ mod tests {
             let open = Open {
                 stream: "s".into(),
                 task,
+                absolute: false,
             };
             let json = serde_json::to_string(&open).unwrap();
             assert_eq!(serde_json::from_str::<Open>(&json).unwrap(), open, "{json}");

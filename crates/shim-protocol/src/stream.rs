@@ -20,6 +20,9 @@ pub struct Open {
     pub stream: String,
     /// Task of the stream.
     pub task: StreamTask,
+    /// Absolute paths of a [`FileTask`] are those of the sandbox. Without it they are refused.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub absolute: bool,
 }
 
 /// Task of a stream.
@@ -34,6 +37,7 @@ pub enum StreamTask {
 }
 
 /// Operation on a session's files. Paths are relative to the work directory and never lead out of it: neither by `..` nor by a link.
+/// If [`Open::absolute`] is set, a path that begins with `/` is one of the whole sandbox instead.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum FileTask {
@@ -106,6 +110,23 @@ pub enum FileTask {
         /// Most bytes that the files may have together.
         max_bytes: u64,
     },
+}
+
+impl FileTask {
+    /// Its paths.
+    pub fn paths(&self) -> Vec<&str> {
+        match self {
+            Self::Move { from, to } => vec![from, to],
+            Self::Get { path, .. }
+            | Self::Put { path, .. }
+            | Self::List { path, .. }
+            | Self::Delete { path, .. }
+            | Self::Stat { path }
+            | Self::MakeDir { path }
+            | Self::Pack { path, .. }
+            | Self::Unpack { path, .. } => vec![path],
+        }
+    }
 }
 
 /// A part of a file, as in RFC 9110 §14.1.2.

@@ -19,9 +19,9 @@ def of(axes, points):
         if found is not None:
             kind, elements, more = found
             count = sum(len(one.get("points", ())) or 1 for one in elements)
-            return {"type": kind, "title": axes.get_title(), **more, "elements": elements} if count <= points else None
+            return {"type": kind, "title": axes.get_title() or None, **more, "elements": elements} if count <= points else None
     if axes.lines or axes.patches or axes.collections or axes.images:
-        return {"type": "unknown", "title": axes.get_title(), "elements": []}
+        return {"type": "unknown", "title": axes.get_title() or None, "elements": []}
     return None
 
 
@@ -170,7 +170,7 @@ def _pie(axes):
     if not wedges:
         return None
     elements = [
-        {"label": _named(wedge.get_label(), number, "Wedge"), "angle": wedge.theta2 - wedge.theta1, "radius": wedge.r}
+        {"label": _named(wedge.get_label(), number, "Wedge"), "angle": round(wedge.theta2 - wedge.theta1, 4), "radius": wedge.r}
         for number, wedge in enumerate(wedges)
     ]
     return "pie", elements, {}

@@ -79,7 +79,7 @@ class Cases:
 
     def sandbox_get_metrics(self):
         assert self.sandbox.get_metrics()[0].mem_used > 0
-        return "one sample; processor use is the average since the start, disk use is 0"
+        return "one sample, of now, if it lies within `start` and `end`; processor use is the average since the start, disk use is 0"
 
     def sandbox_is_running(self):
         assert self.sandbox.is_running()
@@ -122,7 +122,7 @@ class Cases:
 
     def sandbox_get_host(self):
         assert self.sandbox.get_host(80)
-        return "a name in E2B's domain, where nothing is: ports cannot be reached"
+        return "a name below the host of the gateway, where nothing is: ports cannot be reached"
 
     def sandbox_get_mcp_url(self):
         assert self.sandbox.get_mcp_url()
@@ -155,15 +155,14 @@ class Cases:
 
     def filesystem_write(self):
         self.files.write("a", "1")
-        return OUTSIDE + "; `metadata` is refused"
+        return "`metadata` is refused"
 
     def filesystem_write_files(self):
         self.files.write_files([{"path": "b", "data": "1"}])
-        return OUTSIDE
+        return "`metadata` is refused"
 
     def filesystem_read(self):
         assert self.files.read("a") == "1"
-        return OUTSIDE
 
     def filesystem_list(self):
         assert self.files.list(".")
@@ -274,9 +273,6 @@ class Cases:
         terminal = self.pty.create(SIZE)
         self.pty.stream_input(terminal.pid, [b"ex", b"it\n"])
         assert terminal.wait().exit_code == 0
-
-
-OUTSIDE = "files are below the work directory, which `/home/user` is too"
 
 
 class Refused(Exception):

@@ -37,15 +37,61 @@ def test_files_are_written_and_read(sandbox):
 
     with pytest.raises(e2b.FileNotFoundException):
         sandbox.files.read("nothing")
-    for outside in ("/etc/passwd", "../x"):
-        with pytest.raises(e2b.InvalidArgumentException):
-            sandbox.files.read(outside)
-        with pytest.raises(e2b.InvalidArgumentException):
-            sandbox.files.write(outside, "x")
+    with pytest.raises(e2b.InvalidArgumentException):
+        sandbox.files.read("../x")
+    with pytest.raises(e2b.InvalidArgumentException):
+        sandbox.files.write("../x", "x")
     with pytest.raises(e2b.TemplateException):
         sandbox.files.write("m", "x", metadata={"a": "b"})
     with pytest.raises(e2b.InvalidArgumentException, match="one user"):
         sandbox.files.read("b", user="root")
+
+
+def test_files_outside_the_work_directory(sandbox, tmp_path):
+    """All that the user of the sandbox may reach: without isolation, the user of the gateway."""
+    path = f"{tmp_path}/dir/a.txt"
+    written = sandbox.files.write(path, "1")
+    assert written.path == path == sandbox.files.get_info(path).path
+    assert [one.path for one in sandbox.files.list(tmp_path / "dir")] == [path]
+    assert sandbox.commands.run(f"cat {path}").stdout == "1" == sandbox.files.read(path)
+    assert sandbox.files.rename(path, f"{tmp_path}/b").path == f"{tmp_path}/b"
+    sandbox.files.remove(f"{tmp_path}/b")
+    assert not sandbox.files.exists(f"{tmp_path}/b")
+    assert len(sandbox.files.read("/proc/sys/kernel/random/boot_id")) == 37
+    for process in ("/proc/self/environ", "/proc/thread-self/environ", "/proc/1/environ"):
+        with pytest.raises(e2b.SandboxException, match="may not do this"):
+            sandbox.files.read(process)
+
+
+def test_code_and_commands_of_a_sandbox_that_is_killed(pointed):
+    """Clients say that the sandbox was killed, since their connection breaks and the sandbox is gone."""
+    from e2b_code_interpreter import Sandbox as Interpreter
+
+    for run in (
+        lambda sandbox: sandbox.run_code("import time; time.sleep(60)"),
+        lambda sandbox: sandbox.commands.run("sleep 60"),
+    ):
+        sandbox = Interpreter.create(timeout=60)
+        sandbox.run_code("1")
+        killer = threading.Timer(1, sandbox.kill)
+        killer.start()
+        with pytest.raises(e2b.TimeoutException, match="killed"):
+            run(sandbox)
+        killer.join()
+
+
+def test_answers_name_the_domain_of_the_gateway(pointed, sandbox):
+    """A client that knows no other address asks below this one, never in E2B's cloud."""
+    host = httpx.URL(pointed.url).netloc.decode()
+    assert sandbox.get_host(80) == f"80-{sandbox.sandbox_id}.{host}"
+    assert Sandbox.connect(sandbox.sandbox_id).sandbox_domain == host
+
+
+def test_a_fork_of_a_sandbox_that_has_just_started(pointed):
+    with Sandbox.create(timeout=60) as sandbox:
+        for fork in sandbox.fork(count=2, timeout=60):
+            assert isinstance(fork, Sandbox), fork
+            fork.kill()
 
 
 def test_files_are_listed_moved_and_removed(sandbox):

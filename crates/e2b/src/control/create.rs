@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 
 use super::shown::Sandbox;
 use super::{Answer, lifetime};
-use crate::caller::{Caller, message};
+use crate::caller::{Caller, Domain, message};
 use crate::facade::Facade;
 use crate::failure::Failure;
 use crate::limits::{KEY_BYTES, TIMEOUT_S, VARIABLE_BYTES, VARIABLES};
@@ -50,6 +50,7 @@ struct CreateRequest {
 pub(super) async fn start(
     State(facade): State<Facade>,
     Caller(principal): Caller,
+    domain: Domain,
     headers: HeaderMap,
     body: Body,
 ) -> Answer<(StatusCode, Json<Sandbox>)> {
@@ -69,7 +70,7 @@ pub(super) async fn start(
         (started, _) => started?,
     };
     let token = (facade.issue)(&principal, &info.id().to_string());
-    Ok((StatusCode::CREATED, Json(Sandbox::new(&info, token))))
+    Ok((StatusCode::CREATED, Json(Sandbox::new(&info, token, domain))))
 }
 
 /// The sandbox that an earlier request with the same key has started.

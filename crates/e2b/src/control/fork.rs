@@ -5,17 +5,23 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::StatusCode;
 use himalia_engine::{
-    EngineError, ForkKernel, MAX_BRANCHES, Principal, SessionChange, SessionInfo, TimeChange,
+    EngineError, ExecutionState, ForkKernel, KernelId, MAX_BRANCHES, Principal, SessionChange, SessionInfo, TimeChange,
 };
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
+use tokio::time::{Instant, sleep};
 
 use super::shown::Sandbox;
 use super::{Answer, lifetime};
-use crate::caller::{Caller, SandboxName, message};
+use crate::caller::{Caller, Domain, SandboxName, message};
 use crate::facade::Facade;
 use crate::failure::Failure;
 use crate::limits::TIMEOUT_S;
+
+/// Longest wait for the start of the kernel of a sandbox that is to be copied.
+const START_TIME: Duration = Duration::from_secs(30);
+/// Time between two looks at it.
+const START_LOOK: Duration = Duration::from_millis(50);
 
 #[derive(Debug, Default, Deserialize)]
 struct ForkRequest {
@@ -35,6 +41,7 @@ pub(super) async fn fork(
     State(facade): State<Facade>,
     Caller(principal): Caller,
     named: SandboxName,
+    domain: Domain,
     body: Body,
 ) -> Answer<(StatusCode, Json<Vec<ForkResult>>)> {
     let ForkRequest { timeout, count } = message(body).await?;
@@ -48,6 +55,7 @@ pub(super) async fn fork(
         count,
         ..ForkKernel::default()
     };
+    started(&facade, &principal, session.first_kernel()).await;
     let made = facade
         .engine
         .fork_kernel(&principal, session.first_kernel(), wanted)
@@ -63,7 +71,7 @@ pub(super) async fn fork(
         match started {
             Ok(info) => {
                 let token = (facade.issue)(&principal, &info.id().to_string());
-                forked.push(ForkResult::Sandbox(Sandbox::new(&info, token)));
+                forked.push(ForkResult::Sandbox(Sandbox::new(&info, token, domain.clone())));
             }
             Err(error) => failed = failed.or(Some(Failure::from(error))),
         }
@@ -77,6 +85,19 @@ pub(super) async fn fork(
         });
     }
     Ok((StatusCode::CREATED, Json(forked)))
+}
+
+/// Waits until a kernel that is starting has started, or has not in time: then the fork says why there is none.
+async fn started(facade: &Facade, principal: &Principal, kernel: KernelId) {
+    let end = Instant::now() + START_TIME;
+    while Instant::now() < end {
+        let kernel = facade.engine.kernel(principal, kernel);
+        if kernel.is_ok_and(|kernel| kernel.execution_state == ExecutionState::Starting) {
+            sleep(START_LOOK).await;
+        } else {
+            return;
+        }
+    }
 }
 
 /// Gives a copy its own end. One that cannot have it does not stay.

@@ -8,7 +8,7 @@ mod shown;
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::extract::State;
+use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use axum::routing::{delete, get, post, put};
 use axum::{Json, Router};
@@ -17,7 +17,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use time::OffsetDateTime;
 
-use crate::caller::{Caller, SandboxName, message};
+use crate::caller::{Caller, Domain, SandboxName, message};
 use crate::facade::Facade;
 use crate::failure::{ControlFailure, Failure};
 use crate::limits::{TIMEOUT_MOST_S, TIMEOUT_S};
@@ -68,10 +68,11 @@ async fn show(
     State(facade): State<Facade>,
     Caller(principal): Caller,
     named: SandboxName,
+    domain: Domain,
 ) -> Answer<Json<Detail>> {
     let info = living(&facade, &principal, &named)?;
     let token = (facade.issue)(&principal, &info.id().to_string());
-    Ok(Json(Detail::new(&info, token)))
+    Ok(Json(Detail::new(&info, token, domain)))
 }
 
 /// A sandbox that lives.
@@ -96,6 +97,7 @@ async fn kill(
     named: SandboxName,
 ) -> Answer<StatusCode> {
     let session = named.session(&facade.engine, &principal)?;
+    let _killed = facade.killed.enter(session);
     let ended = facade.engine.shutdown_kernel(&principal, session.first_kernel());
     let ended = ended.await;
     ended.map_err(|error| Failure::of_sandbox(error, &named.0))?;
@@ -126,6 +128,7 @@ async fn connect(
     State(facade): State<Facade>,
     Caller(principal): Caller,
     named: SandboxName,
+    domain: Domain,
     body: Body,
 ) -> Answer<Json<Sandbox>> {
     let Timeout { timeout } = message(body).await?;
@@ -141,18 +144,40 @@ async fn connect(
         info = changed.map_err(|error| Failure::of_sandbox(error, &named.0))?;
     }
     let token = (facade.issue)(&principal, &info.id().to_string());
-    Ok(Json(Sandbox::new(&info, token)))
+    Ok(Json(Sandbox::new(&info, token, domain)))
 }
 
-/// `GET /sandboxes/{id}/metrics`: one sample, as of now.
+/// Seconds since 1970 that samples must lie between.
+#[derive(Debug, Default, Deserialize)]
+struct TimeRange {
+    start: Option<i64>,
+    end: Option<i64>,
+}
+
+impl TimeRange {
+    /// Samples lie in steps of five seconds in the cloud, so that clients ask for a range that ends before the sample was taken.
+    const STEP_S: i64 = 5;
+
+    fn has(&self, at: OffsetDateTime) -> bool {
+        let at = at.unix_timestamp();
+        self.start.is_none_or(|start| at >= start - Self::STEP_S) && self.end.is_none_or(|end| at <= end + Self::STEP_S)
+    }
+}
+
+/// `GET /sandboxes/{id}/metrics`: one sample, as of now; none if the client asks for another time.
 async fn metrics(
     State(facade): State<Facade>,
     Caller(principal): Caller,
     named: SandboxName,
+    Query(range): Query<TimeRange>,
 ) -> Answer<Json<Vec<Metric>>> {
     let info = living(&facade, &principal, &named)?;
+    let now = OffsetDateTime::now_utc();
+    if !range.has(now) {
+        return Ok(Json(Vec::new()));
+    }
     let usage = facade.engine.session_usage(&principal, info.id()).await?;
-    Ok(Json(vec![Metric::new(&info, &usage.sandbox)]))
+    Ok(Json(vec![Metric::new(&info, &usage.sandbox, now)]))
 }
 
 /// `POST /sandboxes/{id}/pause`.
@@ -208,4 +233,17 @@ pub(crate) async fn health(
 ) -> Answer<StatusCode> {
     named.running(&facade.engine, &principal)?;
     Ok(StatusCode::NO_CONTENT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sample_lies_within_the_range_that_was_asked_for() {
+        let at = OffsetDateTime::from_unix_timestamp(1000).unwrap();
+        let has = |start, end| TimeRange { start, end }.has(at);
+        assert!(has(None, None) && has(Some(1000), Some(1000)) && has(Some(900), None) && has(None, Some(996)));
+        assert!(!has(Some(1006), None) && !has(None, Some(994)) && !has(Some(0), Some(500)));
+    }
 }

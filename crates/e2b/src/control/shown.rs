@@ -8,6 +8,8 @@ use serde::Serialize;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
+use crate::caller::Domain;
+
 /// The version of the agent in the sandbox that clients read to see what it can do. Up to this one, what is new in a version is
 /// here; later ones have metadata of files.
 const ENVD_VERSION: &str = "0.5.7";
@@ -27,6 +29,8 @@ pub(crate) struct Sandbox {
     #[serde(rename = "clientID")]
     client: String,
     envd_version: &'static str,
+    /// Clients that do not send all to one address reach a sandbox below this domain; without it, in E2B's cloud.
+    domain: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     envd_access_token: Option<String>,
     /// The same one: clients send it on the routes where they send no other.
@@ -35,8 +39,9 @@ pub(crate) struct Sandbox {
 }
 
 impl Sandbox {
-    pub(crate) fn new(info: &SessionInfo, token: Option<String>) -> Self {
+    pub(crate) fn new(info: &SessionInfo, token: Option<String>, domain: Domain) -> Self {
         Self {
+            domain: domain.0,
             template: info.session.template.clone(),
             id: info.id().to_string(),
             client: info.session.owner.clone(),
@@ -99,6 +104,7 @@ pub(crate) struct Detail {
     listed: ListedSandbox,
     #[serde(skip_serializing_if = "Option::is_none")]
     envd_access_token: Option<String>,
+    domain: String,
     allow_internet_access: bool,
     lifecycle: Lifecycle,
 }
@@ -112,8 +118,9 @@ struct Lifecycle {
 }
 
 impl Detail {
-    pub(crate) fn new(info: &SessionInfo, token: Option<String>) -> Self {
+    pub(crate) fn new(info: &SessionInfo, token: Option<String>, domain: Domain) -> Self {
         Self {
+            domain: domain.0,
             listed: ListedSandbox::from(info),
             envd_access_token: token,
             allow_internet_access: info.session.sandbox.network != Network::None,
@@ -142,8 +149,7 @@ pub(crate) struct Metric {
 }
 
 impl Metric {
-    pub(crate) fn new(info: &SessionInfo, usage: &Usage) -> Self {
-        let now = OffsetDateTime::now_utc();
+    pub(crate) fn new(info: &SessionInfo, usage: &Usage, now: OffsetDateTime) -> Self {
         let limits = &info.session.sandbox.limits;
         let count = cpu_count(info);
         let lived = (now - info.session.created()).whole_milliseconds();

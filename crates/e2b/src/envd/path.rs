@@ -1,8 +1,7 @@
 //! Paths of clients: absolute ones as the sandbox sees them, and relative ones below the home of its user, which is the work directory.
+//! Answers name a file as the client did.
 
 use himalia_engine::{BRANCHES, Isolation, SessionInfo, WORK_DIR};
-
-use crate::failure::Failure;
 
 /// The home that E2B's sandboxes have, which stands for the work directory.
 const HOME: &str = "/home/user";
@@ -14,16 +13,18 @@ pub(super) struct WorkDir {
     own: String,
     /// Path of the directory that the files of a fork are a copy of. Paths below it from before the fork mean the fork's own files.
     copied: Option<String>,
+    /// The sandbox has it at [`HOME`] too, and answers name that path.
+    has_home: bool,
 }
 
 impl WorkDir {
     pub(super) fn of(info: &SessionInfo) -> Self {
-        let has_root = info.session.sandbox.isolation != Isolation::None;
-        Self::at(&info.session.cwd, has_root)
+        let level = info.session.sandbox.isolation;
+        Self::at(&info.session.cwd, level)
     }
 
     /// By the directory that the kernel was started in, which may be one below that of a fork.
-    fn at(cwd: &str, has_root: bool) -> Self {
+    fn at(cwd: &str, level: Isolation) -> Self {
         let cwd = cwd.trim_end_matches('/');
         let fork = cwd.split_once(&format!("/{BRANCHES}/")).map(|(copied, rest)| {
             let number = rest.split('/').next().unwrap_or_default();
@@ -33,43 +34,57 @@ impl WorkDir {
             Some((own, copied)) => Self {
                 own,
                 copied: Some(copied),
+                has_home: false,
             },
             None => Self {
                 // Also where the kernel was started below it.
-                own: if has_root { WORK_DIR } else { cwd }.to_owned(),
+                own: if level == Isolation::None { cwd } else { WORK_DIR }.to_owned(),
                 copied: None,
+                has_home: level == Isolation::Namespaces,
             },
         }
     }
 
-    /// The path below the work directory, empty for that itself.
-    pub(super) fn relative<'a>(&self, path: &'a str) -> Result<&'a str, Failure> {
-        self.find(path).ok_or_else(|| {
-            let shown: String = path.chars().take(200).flat_map(char::escape_debug).collect();
-            let reason = format!(
-                "{shown} is not below {}, where the files of this sandbox are",
-                self.own
-            );
-            Failure::field("path", reason)
-        })
+    /// The file that a client names.
+    pub(super) fn client_path(&self, path: &str) -> ClientPath {
+        match self.find(path) {
+            Some((root, relative)) => ClientPath {
+                root: root.unwrap_or_else(|| self.shown_root()).to_owned(),
+                path: relative.trim_matches('/').to_owned(),
+            },
+            None => ClientPath {
+                root: String::new(),
+                path: format!("/{}", path.trim_matches('/')),
+            },
+        }
+    }
+
+    /// The directory that relative paths begin in, as answers name it.
+    pub(super) fn shown_root(&self) -> &str {
+        if self.has_home { HOME } else { &self.own }
     }
 
     /// The directory that a command is to run in, as the sandbox sees it. It may be anywhere.
     pub(super) fn for_command(&self, path: &str) -> String {
         match self.find(path) {
-            Some(relative) if path.starts_with(['/', '~']) => self.absolute(relative),
+            Some((Some(root), _)) if root == HOME && self.has_home => path.to_owned(),
+            Some((_, relative)) if path.starts_with(['/', '~']) => {
+                let root = if path.starts_with('~') { self.shown_root() } else { &self.own };
+                joined(root, relative)
+            }
             _ => path.to_owned(),
         }
     }
 
-    fn find<'a>(&self, path: &'a str) -> Option<&'a str> {
+    /// The path below the work directory, and the absolute path by which the client named that directory, if it did.
+    fn find<'a>(&'a self, path: &'a str) -> Option<(Option<&'a str>, &'a str)> {
         let path = if path == "~" {
             ""
         } else {
             path.strip_prefix("~/").unwrap_or(path)
         };
         if !path.starts_with('/') {
-            return Some(path.trim_start_matches("./"));
+            return Some((None, path.trim_start_matches("./")));
         }
         let roots = [Some(self.own.as_str()), Some(HOME), self.copied.as_deref()];
         let found = roots
@@ -77,18 +92,55 @@ impl WorkDir {
             .flatten()
             .find_map(|root| below(path, root).map(|rest| (root, rest)));
         let (root, rest) = found?;
-        let of_fork = self.copied.as_deref() == Some(root);
-        Some(of_fork.then(|| in_fork(rest)).flatten().unwrap_or(rest))
+        if self.copied.as_deref() == Some(root) {
+            return Some((None, in_fork(rest).unwrap_or(rest)));
+        }
+        let is_shown = root == self.own || self.has_home;
+        Some((is_shown.then_some(root), rest))
+    }
+}
+
+/// A file that a client names.
+#[derive(Clone, Debug)]
+pub(super) struct ClientPath {
+    /// The work directory as the client named it; empty for a file elsewhere.
+    root: String,
+    /// Relative to the work directory, or absolute.
+    path: String,
+}
+
+impl ClientPath {
+    /// The path for the engine.
+    pub(super) fn path(&self) -> &str {
+        &self.path
     }
 
-    /// The same as the sandbox sees it.
-    pub(super) fn absolute(&self, relative: &str) -> String {
-        let relative = relative.trim_matches('/');
-        if relative.is_empty() || relative == "." {
-            self.own.clone()
+    /// The path for the client.
+    pub(super) fn shown(&self) -> String {
+        self.show(&self.path)
+    }
+
+    /// The same for a file that was found there.
+    pub(super) fn show(&self, found: &str) -> String {
+        if found.starts_with('/') {
+            found.to_owned()
         } else {
-            format!("{}/{relative}", self.own)
+            joined(&self.root, found)
         }
+    }
+
+    /// True for the directory that relative paths begin in, and for the root of the sandbox.
+    pub(super) fn is_root(&self) -> bool {
+        matches!(self.path.as_str(), "" | "." | "/")
+    }
+}
+
+fn joined(root: &str, relative: &str) -> String {
+    let relative = relative.trim_matches('/');
+    if relative.is_empty() || relative == "." {
+        root.to_owned()
+    } else {
+        format!("{root}/{relative}")
     }
 }
 
@@ -108,33 +160,41 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_are_below_the_work_directory() {
-        let dir = WorkDir::at("/session/sub", true);
-        for (path, relative) in [
-            ("a.txt", "a.txt"),
-            ("./a", "a"),
-            ("", ""),
-            ("~", ""),
-            ("~/a", "a"),
-            ("/session", ""),
-            ("/session/", ""),
-            ("/session/a/b", "a/b"),
-            ("/home/user/a", "a"),
-            ("/home/user", ""),
+    fn answers_name_files_as_their_callers_did() {
+        let dir = WorkDir::at("/session/sub", Isolation::Namespaces);
+        for (path, asked, shown) in [
+            ("a.txt", "a.txt", "/home/user/a.txt"),
+            ("./a", "a", "/home/user/a"),
+            ("", "", "/home/user"),
+            ("~", "", "/home/user"),
+            ("~/a/", "a", "/home/user/a"),
+            ("/session", "", "/session"),
+            ("/session/a/b", "a/b", "/session/a/b"),
+            ("/home/user/a", "a", "/home/user/a"),
+            ("/home/user", "", "/home/user"),
+            ("/home/users/a", "/home/users/a", "/home/users/a"),
+            ("/tmp/x", "/tmp/x", "/tmp/x"),
+            ("/", "/", "/"),
         ] {
-            assert_eq!(dir.relative(path).unwrap(), relative, "{path}");
+            let named = dir.client_path(path);
+            assert_eq!((named.path(), named.shown().as_str()), (asked, shown), "{path}");
         }
-        for outside in ["/etc/passwd", "/", "/sessions/a", "/home/users/a", "/tmp/x"] {
-            assert!(dir.relative(outside).is_err(), "{outside}");
+        assert_eq!(dir.client_path("a").show("a/b"), "/home/user/a/b");
+        assert_eq!(dir.client_path("/tmp").show("/tmp/b"), "/tmp/b");
+        assert!(dir.client_path("/").is_root() && dir.client_path(".").is_root() && !dir.client_path("a").is_root());
+        for (path, command) in [("/home/user/a", "/home/user/a"), ("~/a", "/home/user/a"), ("/session", "/session")] {
+            assert_eq!(dir.for_command(path), command, "{path}");
         }
-        assert_eq!(dir.absolute("a/b"), "/session/a/b");
-        assert_eq!(dir.absolute(""), "/session");
+        // Where the sandbox has no such home, answers name the directory that code sees.
+        let plain = WorkDir::at("/session", Isolation::Container);
+        assert_eq!(plain.client_path("/home/user/a").shown(), "/session/a");
+        assert_eq!(plain.for_command("/home/user/a"), "/session/a");
     }
 
     #[test]
     fn a_fork_has_what_its_parent_named() {
         // The parent had changed its directory.
-        let fork = WorkDir::at("/session/.branches/2/sub", true);
+        let fork = WorkDir::at("/session/.branches/2/sub", Isolation::Namespaces);
         for (path, relative) in [
             ("a", "a"),
             ("/session/a", "a"),
@@ -145,11 +205,11 @@ mod tests {
             ("/session/.branches/1/a", "a"),
             ("/session/.branches/1", ""),
         ] {
-            assert_eq!(fork.relative(path).unwrap(), relative, "{path}");
+            assert_eq!(fork.client_path(path).path(), relative, "{path}");
         }
-        assert!(fork.relative("/tmp/a").is_err());
-        assert_eq!(fork.absolute("a"), "/session/.branches/2/a");
-        assert_eq!(fork.absolute(""), "/session/.branches/2");
+        assert_eq!(fork.client_path("a").shown(), "/session/.branches/2/a");
+        assert_eq!(fork.client_path("/home/user").shown(), "/session/.branches/2");
+        assert_eq!(fork.client_path("/tmp/a").path(), "/tmp/a");
         for (path, command) in [
             ("/session/sub", "/session/.branches/2/sub"),
             ("~/sub", "/session/.branches/2/sub"),

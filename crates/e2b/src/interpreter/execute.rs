@@ -1,7 +1,7 @@
 //! `POST /execute`: code runs in a context, and what it gives is streamed.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::convert::Infallible;
+use std::io;
 
 use axum::body::{Body, Bytes};
 use axum::extract::State;
@@ -9,7 +9,7 @@ use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::Response;
 use futures_util::stream;
 use himalia_engine::{
-    Engine, Execute, ExecutionEvent, ExecutionEventKind, ExecutionFeed, ExecutionId, ExecutionTarget,
+    Engine, Execute, ExecutionEvent, ExecutionEventKind, ExecutionFeed, ExecutionId, ExecutionStatus, ExecutionTarget,
     FeedStart, KernelId, MAX_TEXT_CHARS, Principal, SessionId,
 };
 use serde::Deserialize;
@@ -24,6 +24,7 @@ use crate::caller::{Caller, SandboxName, message};
 use crate::control::{text, variables};
 use crate::facade::Facade;
 use crate::failure::{Failure, TextFailure};
+use crate::killed::Killed;
 use crate::limits::SILENCE;
 
 #[derive(Debug, Deserialize)]
@@ -87,9 +88,12 @@ pub(super) async fn execute(
         id: taken.id,
         ended: false,
     };
+    let killed = facade.killed.clone();
     Ok(streamed(Stream {
         feed,
         running,
+        session,
+        killed,
         shutdown: facade.shutdown.clone(),
         lines: VecDeque::new(),
         is_over: false,
@@ -154,6 +158,8 @@ impl Drop for RunningExecution {
 struct Stream {
     feed: ExecutionFeed,
     running: RunningExecution,
+    session: SessionId,
+    killed: Killed,
     shutdown: CancellationToken,
     /// Lines to be sent.
     lines: VecDeque<Line>,
@@ -176,7 +182,7 @@ fn streamed(stream: Stream) -> Response {
 
 impl Stream {
     /// The next lines. Taken only when the client has taken the last ones.
-    async fn chunk(mut self) -> Option<(Result<Bytes, Infallible>, Self)> {
+    async fn chunk(mut self) -> Option<(io::Result<Bytes>, Self)> {
         if self.is_over {
             return None;
         }
@@ -190,11 +196,17 @@ impl Stream {
             Err(_) => self.lines.push_back(Line::Keepalive),
             Ok(Ok(Some(events))) => {
                 for event in events {
+                    if self.ends_by_kill(&event.kind) {
+                        return Some((Err(self.broken()), self));
+                    }
                     self.add(event).await;
                 }
             }
             // The gateway stops, and the execution continues; or its session has gone.
             Ok(Ok(None) | Err(_)) => {
+                if !self.shutdown.is_cancelled() && self.is_gone() {
+                    return Some((Err(self.broken()), self));
+                }
                 self.lines.push_back(Line::UnexpectedEndOfExecution);
                 self.end();
             }
@@ -204,6 +216,28 @@ impl Stream {
             line.write(&mut out);
         }
         Some((Ok(Bytes::from(out)), self))
+    }
+
+    fn is_gone(&self) -> bool {
+        let RunningExecution { engine, principal, .. } = &self.running;
+        self.killed.is_gone(engine, principal, self.session)
+    }
+
+    /// True for an end of the code that comes from the end of its sandbox.
+    fn ends_by_kill(&self, event: &ExecutionEventKind) -> bool {
+        let is_end = match event {
+            ExecutionEventKind::Error(_) => true,
+            ExecutionEventKind::Done { result } => result.status != ExecutionStatus::Ok,
+            _ => false,
+        };
+        is_end && self.is_gone()
+    }
+
+    /// Breaks the connection off.
+    fn broken(&mut self) -> io::Error {
+        self.is_over = true;
+        self.running.ended = true;
+        io::Error::other("the sandbox was killed")
     }
 
     async fn add(&mut self, event: ExecutionEvent) {

@@ -221,13 +221,16 @@ impl Commands {
         task: FileTask,
     ) -> Result<Transfer, EngineError> {
         self.inner.check_open()?;
+        if self.absolute_paths && task.paths().iter().any(|path| path.starts_with('/')) {
+            self.allow(principal, Action::Execute, Object::Kernel(kernel))?;
+        }
         let handle = self.with_sandbox(principal, kernel).await?;
         let permit = Arc::clone(handle.lease().transfers()).try_acquire_owned();
         let permit = permit.map_err(|_| EngineError::Files {
             code: FileError::TooMany,
             reason: "as many transfers as may be are under way in this sandbox".to_owned(),
         })?;
-        let stream = self.inner.open_stream(&handle, StreamTask::File(task)).await?;
+        let stream = self.inner.open_stream(&handle, StreamTask::File(task), self.absolute_paths).await?;
         Ok(Transfer::new(stream, permit))
     }
 }

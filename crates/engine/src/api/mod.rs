@@ -62,6 +62,8 @@ pub(crate) struct Commands {
     pub(crate) tokens: Arc<AccessTokens>,
     pub(crate) workflow_runs: WorkflowRunsSlot,
     pub(crate) prompt_turns: Arc<PromptTurns>,
+    /// Absolute paths of files are those of the sandbox, for callers that may run code there. Else they are refused.
+    pub(crate) absolute_paths: bool,
 }
 
 impl std::fmt::Debug for Commands {

@@ -38,6 +38,8 @@ const ACCESS_TOKEN: HeaderName = HeaderName::from_static("x-access-token");
 const TRAFFIC_TOKEN: HeaderName = HeaderName::from_static("e2b-traffic-access-token");
 /// The headers with something secret.
 pub(crate) const E2B_CREDENTIALS: [HeaderName; 3] = [API_KEY, ACCESS_TOKEN, TRAFFIC_TOKEN];
+/// Parameter with the time up to which a signature is valid.
+const EXPIRES: &str = "signature_expiration";
 /// The token in place of a wrong signature.
 const NO_TOKEN: &str = "-";
 /// Most tokens that the signature of an address is compared with, if the address names its sandbox.
@@ -97,7 +99,12 @@ impl Authenticator for SandboxCredentials {
             let error = wrong_token(app, request.extensions().get::<Peer>());
             let is_signed = FILES.contains(&pattern) && query::last(request.uri(), "signature").is_some();
             if is_signed && error.status == StatusCode::UNAUTHORIZED {
-                return ApiError::wrong_signature();
+                let expires = query::all(request.uri(), EXPIRES).pop();
+                return if expires.is_some_and(|text| !is_ahead(&text)) {
+                    ApiError::expired_signature()
+                } else {
+                    ApiError::wrong_signature()
+                };
             }
             error
         }))
@@ -142,6 +149,12 @@ fn named(request: &Request) -> Option<String> {
     })
 }
 
+/// True for seconds since 1970 that have not passed.
+fn is_ahead(text: &str) -> bool {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(u64::MAX, |now| now.as_secs());
+    text.parse().is_ok_and(|end: u64| now < end)
+}
+
 /// The permission of a signature.
 struct SignedAddress {
     /// The signed text before the token.
@@ -162,12 +175,9 @@ impl SignedAddress {
             Method::POST => "write",
             _ => return None,
         };
-        let expires = match one("signature_expiration") {
+        let expires = match one(EXPIRES) {
             None => String::new(),
-            Some(text) => {
-                let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?.as_secs();
-                (now < text.parse().ok()?).then(|| format!(":{text}"))?
-            }
+            Some(text) => is_ahead(&text).then(|| format!(":{text}"))?,
         };
         let (path, user) = (
             one("path").unwrap_or_default(),

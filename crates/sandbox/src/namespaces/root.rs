@@ -137,18 +137,20 @@ impl Root<'_> {
 
     /// A host may have a Python environment there.
     fn data(&self, mounts: &mut Vec<Mount>) {
-        let place = Path::new(inside::DATA_DIR);
-        let is_taken = mounts.iter().any(|mount| match mount {
-            Mount::Bind { target, .. } | Mount::Symlink { target, .. } => {
-                target.starts_with(place) || place.starts_with(target)
-            }
-            _ => false,
-        });
-        if self.shows_data && !is_taken {
-            mounts.push(Mount::Symlink {
-                target: place.to_owned(),
-                to: inside::WORK_DIR.into(),
+        let data = self.shows_data.then_some(inside::DATA_DIR);
+        for place in data.into_iter().chain(inside::OTHER_HOMES).map(Path::new) {
+            let is_taken = mounts.iter().any(|mount| match mount {
+                Mount::Bind { target, .. } | Mount::Symlink { target, .. } => {
+                    target.starts_with(place) || place.starts_with(target)
+                }
+                _ => false,
             });
+            if !is_taken {
+                mounts.push(Mount::Symlink {
+                    target: place.to_owned(),
+                    to: inside::WORK_DIR.into(),
+                });
+            }
         }
     }
 

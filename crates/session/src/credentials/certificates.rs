@@ -85,6 +85,7 @@ async fn write(kernel: &SessionKernel, path: &str, content: Bytes) -> Result<(),
     let open = Open {
         stream: expected.name().to_owned(),
         task: StreamTask::File(task),
+        absolute: false,
     };
     match kernel.order(Command::Open(Box::new(open))).await {
         Some(Ok(_)) => {}

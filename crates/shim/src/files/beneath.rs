@@ -6,10 +6,13 @@
 //! looked at before.
 
 use std::collections::VecDeque;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::path::Path;
 
-use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, fstat, mkdirat, open, openat, openat2, readlinkat};
+use rustix::fs::{
+    CWD, FileType, Mode, OFlags, PROC_SUPER_MAGIC, ResolveFlags, fstat, fstatfs, mkdirat, open, openat, openat2,
+    readlinkat,
+};
 use rustix::io::Errno;
 
 use super::failure::{Failure, Result};
@@ -31,15 +34,44 @@ pub(super) enum Resolver {
     Walk,
 }
 
-/// The root of a session's files.
+/// The root of a session's files, or of the whole sandbox.
 #[derive(Debug)]
 pub(super) struct Root {
     dir: OwnedFd,
     resolver: Resolver,
+    scope: Scope,
+}
+
+/// Where paths and links may lead.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Scope {
+    /// Below the root; an absolute link leads out.
+    WorkDir,
+    /// Anywhere that the user of the sandbox may go, but for the directories of processes in `/proc`: one of them is this process's.
+    Sandbox,
+}
+
+impl Scope {
+    fn flags(self) -> ResolveFlags {
+        let inside = match self {
+            Self::WorkDir => ResolveFlags::BENEATH,
+            Self::Sandbox => ResolveFlags::IN_ROOT,
+        };
+        inside | ResolveFlags::NO_MAGICLINKS
+    }
 }
 
 impl Root {
     pub(super) fn open(path: &Path) -> Result<Self> {
+        Self::at(path, Scope::WorkDir)
+    }
+
+    /// The root of the sandbox.
+    pub(super) fn whole() -> Result<Self> {
+        Self::at(Path::new("/"), Scope::Sandbox)
+    }
+
+    fn at(path: &Path, scope: Scope) -> Result<Self> {
         let opened = open(
             path,
             OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
@@ -52,13 +84,17 @@ impl Root {
             ".",
             OFlags::PATH | OFlags::CLOEXEC,
             Mode::empty(),
-            beneath(),
+            scope.flags(),
         );
         let resolver = match probe {
             Ok(_) | Err(Errno::AGAIN) => Resolver::System,
             Err(_) => Resolver::Walk,
         };
-        Ok(Self { dir, resolver })
+        Ok(Self {
+            dir,
+            resolver,
+            scope,
+        })
     }
 
     #[cfg(test)]
@@ -112,10 +148,14 @@ impl Root {
     }
 
     fn resolve(&self, names: &[String], flags: OFlags) -> rustix::io::Result<OwnedFd> {
-        match self.resolver {
+        let found = match self.resolver {
             Resolver::System => self.ask_system(names, flags),
-            Resolver::Walk => walk(self.dir.as_fd(), names, flags),
+            Resolver::Walk => walk(self.dir.as_fd(), self.scope, names, flags),
+        }?;
+        if self.scope == Scope::Sandbox && is_of_a_process(found.as_fd())? {
+            return Err(Errno::ACCESS);
         }
+        Ok(found)
     }
 
     fn ask_system(&self, names: &[String], flags: OFlags) -> rustix::io::Result<OwnedFd> {
@@ -131,7 +171,7 @@ impl Root {
                 &text,
                 flags | OFlags::CLOEXEC,
                 Mode::empty(),
-                beneath(),
+                self.scope.flags(),
             );
             if !matches!(result, Err(Errno::AGAIN | Errno::INTR)) {
                 break;
@@ -141,13 +181,27 @@ impl Root {
     }
 }
 
-fn beneath() -> ResolveFlags {
-    ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS
+/// True if something lies in the directory of a process. In `/proc` itself, and in `/proc/sys`, is what processes share.
+fn is_of_a_process(found: BorrowedFd<'_>) -> rustix::io::Result<bool> {
+    if !is_proc(found)? {
+        return Ok(false);
+    }
+    let place = readlinkat(CWD, format!("/proc/self/fd/{}", found.as_raw_fd()), Vec::new())?.into_bytes();
+    let Some(below) = place.strip_prefix(b"/proc") else {
+        return Ok(true);
+    };
+    let name = below.split(|byte| *byte == b'/').nth(1).unwrap_or_default();
+    Ok(name.first().is_some_and(u8::is_ascii_digit))
+}
+
+/// True for what the system makes up as it is read. Sizes there are 0.
+pub(super) fn is_proc(found: BorrowedFd<'_>) -> rustix::io::Result<bool> {
+    Ok(fstatfs(found)?.f_type == PROC_SUPER_MAGIC)
 }
 
 /// Opens one name after the other, never following, and goes through links itself. `..` of a link goes back to the directory
 /// that it came from, wherever that is now.
-fn walk(root: BorrowedFd<'_>, names: &[String], flags: OFlags) -> rustix::io::Result<OwnedFd> {
+fn walk(root: BorrowedFd<'_>, scope: Scope, names: &[String], flags: OFlags) -> rustix::io::Result<OwnedFd> {
     let mut todo: VecDeque<Vec<u8>> = names.iter().map(|name| name.clone().into_bytes()).collect();
     let mut above: Vec<OwnedFd> = Vec::new();
     let mut links = 0;
@@ -156,7 +210,9 @@ fn walk(root: BorrowedFd<'_>, names: &[String], flags: OFlags) -> rustix::io::Re
             continue;
         }
         if name == b".." {
-            above.pop().ok_or(Errno::XDEV)?;
+            if above.pop().is_none() && scope == Scope::WorkDir {
+                return Err(Errno::XDEV);
+            }
             continue;
         }
         let here = above.last().map_or(root, AsFd::as_fd);
@@ -170,7 +226,14 @@ fn walk(root: BorrowedFd<'_>, names: &[String], flags: OFlags) -> rustix::io::Re
                 }
                 let target = readlinkat(&found, "", Vec::new())?.into_bytes();
                 if target.starts_with(b"/") {
-                    return Err(Errno::XDEV);
+                    if scope == Scope::WorkDir {
+                        return Err(Errno::XDEV);
+                    }
+                    // Links of `/proc` that are none: where they lead is not what they say.
+                    if is_proc(found.as_fd())? && is_of_a_process(here)? {
+                        return Err(Errno::LOOP);
+                    }
+                    above.clear();
                 }
                 for part in target.rsplit(|byte| *byte == b'/') {
                     todo.push_front(part.to_vec());

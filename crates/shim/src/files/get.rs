@@ -1,17 +1,21 @@
 use std::fs::File;
 use std::io::Read;
+use std::os::fd::AsFd as _;
 use std::os::unix::fs::FileExt;
 
 use himalia_shim_protocol::{ByteRange, CHUNK_BYTES, FileHead, StreamDone, StreamFailure, StreamFrame};
 use rustix::fs::{FileType, OFlags, Stat, fstat};
 
-use super::beneath::Root;
+use super::beneath::{Root, is_proc};
 use super::connection::Connection;
 use super::failure::{Failure, Result};
 use super::path::Relative;
 
 /// Opens a file for reading; it may become anything else meanwhile, so nothing is waited for.
 pub(super) const READ: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
+
+/// Most bytes of a file of `/proc`, which is read as a whole.
+const MADE_UP_BYTES: u64 = 1 << 20;
 
 /// Sends a file, or a part of it.
 pub(super) fn run(
@@ -39,15 +43,14 @@ pub(super) fn run(
             ));
         }
     }
+    let made_up = is_proc(fd.as_fd()).map_err(|error| Failure::of(&what, error))?;
+    if made_up {
+        return send_made_up(File::from(fd), &stat, (&what, range), connection);
+    }
     let size = u64::try_from(stat.st_size).unwrap_or(0);
     let (first, bytes) = match range {
         None => (0, size),
-        Some(range) => range.within(size).ok_or_else(|| {
-            Failure::new(
-                StreamFailure::Range,
-                format!("{what}: has {size} bytes, and none of these"),
-            )
-        })?,
+        Some(range) => range.within(size).ok_or_else(|| none_of_these(&what, size))?,
     };
     let head = FileHead {
         size,
@@ -66,6 +69,50 @@ pub(super) fn run(
         bytes,
         ..StreamDone::default()
     })
+}
+
+/// Sends a file of `/proc`, whose size is known once it was read.
+fn send_made_up(
+    file: File,
+    stat: &Stat,
+    (what, range): (&str, Option<ByteRange>),
+    connection: &mut Connection,
+) -> Result<StreamDone> {
+    let mut content = Vec::new();
+    let read = file.take(MADE_UP_BYTES + 1).read_to_end(&mut content);
+    read.map_err(|error| Failure::io(what, &error))?;
+    let size = content.len() as u64;
+    if size > MADE_UP_BYTES {
+        let reason = format!("{what}: has more than {MADE_UP_BYTES} bytes");
+        return Err(Failure::new(StreamFailure::TooLarge, reason));
+    }
+    let (first, bytes) = match range {
+        None => (0, size),
+        Some(range) => range.within(size).ok_or_else(|| none_of_these(what, size))?,
+    };
+    connection.send(&StreamFrame::Head(FileHead {
+        size,
+        first,
+        bytes,
+        modified_ms: modified_ms(stat),
+        tag: String::new(),
+    }))?;
+    let from = usize::try_from(first).unwrap_or(usize::MAX);
+    let wanted = content.get(from..).unwrap_or_default();
+    let wanted = wanted.get(..usize::try_from(bytes).unwrap_or(0)).unwrap_or_default();
+    for chunk in wanted.chunks(CHUNK_BYTES) {
+        connection.send_bytes(chunk)?;
+    }
+    Ok(StreamDone {
+        entries: 1,
+        bytes,
+        ..StreamDone::default()
+    })
+}
+
+fn none_of_these(what: &str, size: u64) -> Failure {
+    let reason = format!("{what}: has {size} bytes, and none of these");
+    Failure::new(StreamFailure::Range, reason)
 }
 
 fn send(file: &File, (first, bytes): (u64, u64), what: &str, connection: &mut Connection) -> Result<()> {

@@ -85,11 +85,7 @@ pub(super) fn list(
         }
         return Ok(listing);
     }
-    let prefix = path
-        .names()
-        .iter()
-        .flat_map(|name| [name, "/"])
-        .collect::<String>();
+    let prefix = path.prefix();
     let after = match after {
         None => Vec::new(),
         Some(after) => after.strip_prefix(&prefix).map_or_else(Vec::new, names_of),

@@ -56,6 +56,8 @@ pub(crate) struct Stream {
     /// The session's work directory.
     pub(crate) work_dir: PathBuf,
     pub(crate) task: FileTask,
+    /// Paths that begin with `/` are those of the sandbox; else they are refused.
+    pub(crate) absolute: bool,
 }
 
 impl Stream {
@@ -76,7 +78,7 @@ impl Stream {
             Ok(connection) => connection,
             Err(failure) => return tracing::info!("no stream: {}", failure.reason),
         };
-        let last = match carry_out(&self.work_dir, &self.task, &mut connection) {
+        let last = match carry_out((&self.work_dir, self.absolute), &self.task, &mut connection) {
             Ok(done) => StreamFrame::Done(done),
             Err(failure) => StreamFrame::Failed(failure.into_body()),
         };
@@ -111,29 +113,59 @@ pub(crate) async fn refuse(
     }
 }
 
-fn carry_out(work_dir: &Path, task: &FileTask, connection: &mut Connection) -> Result<StreamDone> {
-    let root = Root::open(work_dir)?;
+/// `absolute`: paths that begin with `/` are those of the sandbox.
+fn carry_out(
+    (work_dir, absolute): (&Path, bool),
+    task: &FileTask,
+    connection: &mut Connection,
+) -> Result<StreamDone> {
+    let find = |path: &str| -> Result<(Root, Relative)> {
+        match path.strip_prefix('/') {
+            Some(path) if absolute => Ok((Root::whole()?, Relative::parse_absolute(path)?)),
+            _ => Ok((Root::open(work_dir)?, Relative::parse(path)?)),
+        }
+    };
     match task {
-        FileTask::Get { path, range } => get::run(&root, &Relative::parse(path)?, *range, connection),
-        FileTask::Put { path, max_bytes } => put::run(&root, &Relative::parse(path)?, *max_bytes, connection),
+        FileTask::Get { path, range } => {
+            let (root, path) = find(path)?;
+            get::run(&root, &path, *range, connection)
+        }
+        FileTask::Put { path, max_bytes } => {
+            let (root, path) = find(path)?;
+            put::run(&root, &path, *max_bytes, connection)
+        }
         FileTask::List {
             path,
             depth,
             limit,
             after,
         } => {
-            let which = (*depth, *limit, after.as_deref());
-            list::run(&root, &Relative::parse(path)?, which, connection)
+            let (root, path) = find(path)?;
+            list::run(&root, &path, (*depth, *limit, after.as_deref()), connection)
         }
-        FileTask::Stat { path } => list::stat(&root, &Relative::parse(path)?, connection),
-        FileTask::MakeDir { path } => rename::make(&root, &Relative::parse(path)?),
-        FileTask::Move { from, to } => rename::run(&root, &Relative::parse(from)?, &Relative::parse(to)?),
-        FileTask::Delete { path, recursive } => delete::run(&root, &Relative::parse(path)?, *recursive),
+        FileTask::Stat { path } => {
+            let (root, path) = find(path)?;
+            list::stat(&root, &path, connection)
+        }
+        FileTask::MakeDir { path } => {
+            let (root, path) = find(path)?;
+            rename::make(&root, &path)
+        }
+        FileTask::Move { from, to } => {
+            let (from, to) = (find(from)?, find(to)?);
+            rename::run((&from.0, &from.1), (&to.0, &to.1))
+        }
+        FileTask::Delete { path, recursive } => {
+            let (root, path) = find(path)?;
+            delete::run(&root, &path, *recursive)
+        }
         FileTask::Pack { path, max_bytes } => {
-            pack::run(&root, &Relative::parse(path)?, *max_bytes, connection)
+            let (root, path) = find(path)?;
+            pack::run(&root, &path, *max_bytes, connection)
         }
         FileTask::Unpack { path, max_bytes } => {
-            unpack::run(&root, &Relative::parse(path)?, *max_bytes, connection)
+            let (root, path) = find(path)?;
+            unpack::run(&root, &path, *max_bytes, connection)
         }
     }
 }

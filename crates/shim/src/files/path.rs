@@ -5,9 +5,13 @@ use super::failure::{Failure, Result};
 /// Most directories inside of each other.
 pub(super) const DEPTH_MAX: usize = 100;
 
-/// A path below the work directory: names only, no `..`. Empty for the work directory itself.
+/// A path below the work directory, or below the root of the sandbox: names only, no `..`. Empty for that directory itself.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub(super) struct Relative(Vec<String>);
+pub(super) struct Relative {
+    names: Vec<String>,
+    /// It is below the root, and is shown with a leading slash.
+    is_absolute: bool,
+}
 
 impl Relative {
     /// Empty names and `.` are left out; a leading slash, `..` and NUL are refused.
@@ -33,28 +37,46 @@ impl Relative {
         if names.len() > DEPTH_MAX {
             return bad("the path has too many parts");
         }
-        Ok(Self(names))
+        Ok(Self {
+            names,
+            is_absolute: false,
+        })
+    }
+
+    /// The same for what follows the first slash of an absolute path.
+    pub(super) fn parse_absolute(rest: &str) -> Result<Self> {
+        Ok(Self {
+            is_absolute: true,
+            ..Self::parse(rest)?
+        })
     }
 
     /// The directory that it is in, and its name there.
     pub(super) fn split(&self) -> Result<(&[String], &str)> {
-        match self.0.split_last() {
+        match self.names.split_last() {
             Some((name, parent)) => Ok((parent, name)),
             None => Err(Failure::new(StreamFailure::BadPath, "the path is empty")),
         }
     }
 
     pub(super) fn names(&self) -> &[String] {
-        &self.0
+        &self.names
     }
 
     /// `.` for the work directory.
     pub(super) fn text(&self) -> String {
-        if self.0.is_empty() {
-            ".".to_owned()
-        } else {
-            self.0.join("/")
+        match (self.is_absolute, self.names.is_empty()) {
+            (true, _) => format!("/{}", self.names.join("/")),
+            (false, true) => ".".to_owned(),
+            (false, false) => self.names.join("/"),
         }
+    }
+
+    /// What the paths of the entries of this directory begin with.
+    pub(super) fn prefix(&self) -> String {
+        let first = if self.is_absolute { "/" } else { "" };
+        let names = self.names.iter().flat_map(|name| [name, "/"]);
+        std::iter::once(first).chain(names).collect()
     }
 }
 
@@ -90,6 +112,11 @@ mod tests {
             let code = Relative::parse(bad).unwrap_err().code;
             assert_eq!(code, StreamFailure::BadPath, "{bad:?}");
         }
+        let absolute = |text| Relative::parse_absolute(text).unwrap();
+        assert_eq!(absolute("tmp//a").text(), "/tmp/a");
+        assert_eq!((absolute("").text(), absolute("").prefix()), ("/".into(), "/".into()));
+        assert_eq!(absolute("tmp").prefix(), "/tmp/");
+        assert!(Relative::parse_absolute("tmp/../a").is_err());
         for (text, names) in [
             ("", &[][..]),
             (".", &[]),

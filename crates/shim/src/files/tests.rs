@@ -56,11 +56,15 @@ impl Said {
 
 /// Does a task as the thread of a stream does; the gateway sends these bytes and then, if told so, their end.
 fn transfer(work: &Path, task: FileTask, bytes: &[u8], ends: bool) -> Said {
+    transfer_at((work, false), task, bytes, ends)
+}
+
+fn transfer_at((work, absolute): (&Path, bool), task: FileTask, bytes: &[u8], ends: bool) -> Said {
     let (ours, theirs) = UnixStream::pair().unwrap();
     let work = work.to_owned();
     let thread = std::thread::spawn(move || {
         let mut connection = Connection::over(BlockingSocket::new(theirs, Duration::from_mins(1)).unwrap());
-        let last = match carry_out(&work, &task, &mut connection) {
+        let last = match carry_out((&work, absolute), &task, &mut connection) {
             Ok(done) => StreamFrame::Done(done),
             Err(failure) => StreamFrame::Failed(failure.into_body()),
         };
@@ -117,6 +121,56 @@ fn put(work: &Path, path: &str, bytes: &[u8]) -> Said {
 fn get(work: &Path, path: &str, range: Option<ByteRange>) -> Said {
     let path = path.into();
     transfer(work, FileTask::Get { path, range }, b"", true)
+}
+
+#[test]
+fn absolute_paths_are_those_of_the_sandbox_and_none_of_a_process() {
+    let dirs = dirs();
+    let at = |task: FileTask, bytes: &[u8]| transfer_at((&dirs.work, true), task, bytes, true);
+    let read = |path: &str| {
+        let path = path.to_owned();
+        at(FileTask::Get { path, range: None }, b"")
+    };
+    let outside = dirs.outside.to_str().unwrap();
+    let path = format!("{outside}/new/file");
+    let written = at(
+        FileTask::Put {
+            path: path.clone(),
+            max_bytes: 100,
+        },
+        b"1",
+    );
+    assert!(written.done().0.created);
+    assert_eq!(read(&path).done().1, b"1");
+    let (_, listed) = at(
+        FileTask::List {
+            path: outside.to_owned(),
+            depth: 2,
+            limit: 10,
+            after: None,
+        },
+        b"",
+    )
+    .done();
+    let listed: Vec<FileEntry> = serde_json::from_slice(&listed).unwrap();
+    assert!(listed.iter().any(|entry| entry.path == path), "{listed:?}");
+    // An absolute link leads where it says, within the work directory too.
+    std::os::unix::fs::symlink(&path, dirs.outside.join("link")).unwrap();
+    assert_eq!(read(&format!("{outside}/link")).done().1, b"1");
+    let boot = read("/proc/sys/kernel/random/boot_id").done().1;
+    assert_eq!(boot, fs::read("/proc/sys/kernel/random/boot_id").unwrap());
+    std::os::unix::fs::symlink("/proc/self", dirs.outside.join("self")).unwrap();
+    let own = std::process::id();
+    for process in [
+        "/proc/self/environ".to_owned(),
+        "/proc/thread-self/environ".to_owned(),
+        format!("/proc/{own}/environ"),
+        format!("{outside}/self/environ"),
+    ] {
+        assert_eq!(read(&process).code(), StreamFailure::Permission, "{process}");
+    }
+    // Without leave they are refused.
+    assert_eq!(get(&dirs.work, &path, None).code(), StreamFailure::BadPath);
 }
 
 fn unpack(work: &Path, archive: &[u8]) -> Said {

@@ -190,6 +190,7 @@ impl Link {
             hello: hello.clone(),
             work_dir,
             task,
+            absolute: open.absolute,
         };
         if let Err(error) = stream.spawn(permit) {
             refuse(

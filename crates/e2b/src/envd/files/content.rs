@@ -43,10 +43,10 @@ pub(in crate::envd) async fn read(
     Query(requested): Query<FileQuery>,
 ) -> Result<Response, ControlFailure> {
     let files = files(&facade, &principal, &named, &requested)?;
-    let relative = files.dir.relative(&requested.path)?;
+    let named = files.dir.client_path(&requested.path);
     let file = files
         .engine
-        .read_file(files.principal, files.kernel, relative, None)
+        .read_file(files.principal, files.kernel, named.path(), None)
         .await;
     let file = file.map_err(of_files)?;
     Ok(attachment(file))
@@ -149,17 +149,17 @@ impl Files<'_> {
     }
 
     async fn begin(&self, path: &str) -> Result<FileUpload, Failure> {
-        let relative = self.dir.relative(path)?;
-        if relative.is_empty() {
+        let named = self.dir.client_path(path);
+        if named.is_root() {
             return Err(Failure::field("path", "names no file"));
         }
-        let upload = self.engine.write_file(self.principal, self.kernel, relative);
+        let upload = self.engine.write_file(self.principal, self.kernel, named.path());
         upload.await.map_err(of_files)
     }
 
     async fn end(&self, path: &str, upload: FileUpload) -> Result<WrittenFile, Failure> {
         upload.finish().await.map_err(of_files)?;
-        let path = self.dir.absolute(self.dir.relative(path)?);
+        let path = self.dir.client_path(path).shown();
         Ok(WrittenFile {
             name: name(&path),
             r#type: "file",

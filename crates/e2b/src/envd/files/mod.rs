@@ -9,7 +9,7 @@ use serde::Serialize;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-use super::path::WorkDir;
+use super::path::{ClientPath, WorkDir};
 
 /// The files of one sandbox.
 struct Files<'a> {
@@ -51,8 +51,8 @@ struct Entry {
 }
 
 impl Entry {
-    fn new(file: &ListedFile, dir: &WorkDir) -> Self {
-        let path = dir.absolute(&file.path);
+    fn new(file: &ListedFile, named: &ClientPath) -> Self {
+        let path = named.show(&file.path);
         let mode = file.mode.unwrap_or(0);
         Self {
             name: name(&path),

@@ -95,22 +95,22 @@ impl FileCall {
 
 impl Files<'_> {
     async fn stat(&self, path: &str) -> Result<Value, RpcFailure> {
-        let relative = self.dir.relative(path)?;
+        let named = self.dir.client_path(path);
         let file = self
             .engine
-            .stat_file(self.principal, self.kernel, relative)
+            .stat_file(self.principal, self.kernel, named.path())
             .await?;
-        Ok(json!({ "entry": Entry::new(&file, &self.dir) }))
+        Ok(json!({ "entry": Entry::new(&file, &named) }))
     }
 
     async fn list(&self, path: &str, depth: u32) -> Result<Value, RpcFailure> {
-        let relative = self.dir.relative(path)?;
+        let named = self.dir.client_path(path);
         let file = self
             .engine
-            .stat_file(self.principal, self.kernel, relative)
+            .stat_file(self.principal, self.kernel, named.path())
             .await?;
         if file.kind == FileKind::File {
-            let reason = format!("{} is not a directory", self.dir.absolute(relative));
+            let reason = format!("{} is not a directory", named.shown());
             return Err(RpcFailure::new(Code::InvalidArgument, reason));
         }
         let listed = self
@@ -118,7 +118,7 @@ impl Files<'_> {
             .list_files(
                 self.principal,
                 self.kernel,
-                relative,
+                named.path(),
                 depth.max(1),
                 MAX_LISTED,
                 None,
@@ -131,38 +131,38 @@ impl Files<'_> {
         let entries: Vec<Entry> = listed
             .entries
             .iter()
-            .map(|file| Entry::new(file, &self.dir))
+            .map(|file| Entry::new(file, &named))
             .collect();
         Ok(json!({ "entries": entries }))
     }
 
     async fn make(&self, path: &str) -> Result<Value, RpcFailure> {
-        let relative = self.dir.relative(path)?;
+        let named = self.dir.client_path(path);
         let is_new = self
             .engine
-            .make_directory(self.principal, self.kernel, relative)
+            .make_directory(self.principal, self.kernel, named.path())
             .await?;
         if !is_new {
-            let reason = format!("{} exists already", self.dir.absolute(relative));
+            let reason = format!("{} exists already", named.shown());
             return Err(RpcFailure::new(Code::AlreadyExists, reason));
         }
         self.stat(path).await
     }
 
     async fn rename(&self, source: &str, destination: &str) -> Result<Value, RpcFailure> {
-        let (from, to) = (self.dir.relative(source)?, self.dir.relative(destination)?);
+        let (from, to) = (self.dir.client_path(source), self.dir.client_path(destination));
         self.engine
-            .move_file(self.principal, self.kernel, from, to)
+            .move_file(self.principal, self.kernel, from.path(), to.path())
             .await?;
         self.stat(destination).await
     }
 
     /// Removes a path. A missing path is removed already.
     async fn remove(&self, path: &str) -> Result<Value, RpcFailure> {
-        let relative = self.dir.relative(path)?;
+        let named = self.dir.client_path(path);
         match self
             .engine
-            .delete_file(self.principal, self.kernel, relative, true)
+            .delete_file(self.principal, self.kernel, named.path(), true)
             .await
         {
             Ok(_)

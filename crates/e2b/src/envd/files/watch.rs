@@ -69,13 +69,14 @@ fn changes(before: &Snapshot, after: &Snapshot) -> Vec<(String, &'static str)> {
 impl Files<'_> {
     /// Takes a snapshot of the directory, by paths below it.
     async fn look(&self, watch: &Watch) -> Result<Snapshot, RpcFailure> {
-        let relative = self.dir.relative(&watch.path)?.trim_matches('/');
+        let named = self.dir.client_path(&watch.path);
+        let relative = named.path();
         let found = self
             .engine
             .stat_file(self.principal, self.kernel, relative)
             .await?;
         if found.kind == FileKind::File {
-            let reason = format!("{} is not a directory", self.dir.absolute(relative));
+            let reason = format!("{} is not a directory", named.shown());
             return Err(RpcFailure::new(Code::InvalidArgument, reason));
         }
         let depth = if watch.recursive { WATCH_DEPTH } else { 1 };

@@ -1,6 +1,7 @@
 //! The calls of the service.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::time::Duration;
 
 use axum::Json;
@@ -9,7 +10,7 @@ use axum::extract::{Path, State};
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use futures_util::stream;
-use himalia_engine::{EngineError, FileError, Principal, ProcessOrder, RunProcess, SessionId};
+use himalia_engine::{EngineError, FileError, Principal, ProcessExit, ProcessOrder, RunProcess, SessionId};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
@@ -17,7 +18,7 @@ use tokio::time::{Instant, timeout_at};
 use super::login;
 use super::messages::{CommandCall, Event, Start, StreamInput, signal};
 use crate::caller::{Caller, SandboxName, message};
-use crate::connect::{Code, Frames, RpcFailure, deadline, failed, first, streamed};
+use crate::connect::{Code, Frames, RpcFailure, breakable, deadline, failed, first, streamed};
 use crate::control::variables;
 use crate::envd::path::WorkDir;
 use crate::envd::user::check_header;
@@ -84,10 +85,12 @@ impl Call {
                 return Ok(streamed(stream::iter([Ok(json!({}))])));
             }
         };
-        let shutdown = self.facade.shutdown.clone();
+        let (facade, principal) = (self.facade, self.principal);
         let messages = stream::unfold(Some(events), move |events| {
-            let shutdown = shutdown.clone();
+            let (facade, principal) = (facade.clone(), principal.clone());
             async move {
+                let shutdown = &facade.shutdown;
+                let is_gone = || facade.killed.is_gone(&facade.engine, &principal, session);
                 let mut events = events?;
                 let next = tokio::select! {
                     biased;
@@ -95,23 +98,28 @@ impl Call {
                     next = next(&mut events, end) => next,
                 };
                 match next {
+                    Next::Lost | Next::Event(Event::Ended(ProcessExit { signal: Some(_), .. } | ProcessExit { code: None, .. }))
+                        if !shutdown.is_cancelled() && is_gone() =>
+                    {
+                        Some((Err(io::Error::other("the sandbox was killed")), None))
+                    }
                     Next::Event(event) => {
                         let message = event.to_json();
                         let rest = (!matches!(event, Event::Ended(_))).then_some(events);
-                        Some((Ok(message), rest))
+                        Some((Ok(Ok(message)), rest))
                     }
                     Next::Late => {
                         let late = "the timeout of this call has passed";
-                        Some((Err(RpcFailure::new(Code::DeadlineExceeded, late)), None))
+                        Some((Ok(Err(RpcFailure::new(Code::DeadlineExceeded, late))), None))
                     }
                     Next::Lost => {
                         let lost = "the connection to the sandbox ended before the command did";
-                        Some((Err(RpcFailure::new(Code::Unavailable, lost)), None))
+                        Some((Ok(Err(RpcFailure::new(Code::Unavailable, lost))), None))
                     }
                 }
             }
         });
-        Ok(streamed(messages))
+        Ok(breakable(messages))
     }
 
     async fn start(&self, session: SessionId, start: Start) -> Result<mpsc::Receiver<Event>, RpcFailure> {
@@ -132,16 +140,20 @@ impl Call {
                 "process.args: has a NUL character",
             ));
         }
-        let env: BTreeMap<String, String> = config.envs.clone();
+        let mut env: BTreeMap<String, String> = config.envs.clone();
         let engine = &self.facade.engine;
         let info = engine.session_info(&self.principal, session.first_kernel());
         let info = info.map_err(|error| Failure::at_sandbox(error, &self.named.0))?;
+        let dir = WorkDir::of(&info);
         let cwd = config.cwd.as_deref().filter(|cwd| !cwd.is_empty());
-        let cwd = cwd.map(|cwd| WorkDir::of(&info).for_command(cwd));
+        let cwd = cwd.map_or_else(|| dir.shown_root().to_owned(), |cwd| dir.for_command(cwd));
+        // A shell names the directory by this path if it is the same directory, else by its own.
+        let from = if cwd.starts_with('/') { cwd.clone() } else { dir.client_path(&cwd).shown() };
+        env.entry("PWD".to_owned()).or_insert(from);
         let wanted = RunProcess {
             argv,
             env,
-            cwd,
+            cwd: Some(cwd),
             stdin: stdin.unwrap_or(true),
             terminal: pty.map(|pty| pty.size.read()).transpose()?,
         };
