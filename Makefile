@@ -22,10 +22,12 @@ AGENTS_ENV := $(TARGET)/agents-env
 # Their tests run side by side; the directory of a suite is in tests/python.
 PYTHON_SUITES := docs kernel e2e client
 TEST_LIBRARIES := $(TARGET)/test-libraries
+CHART_ENV := $(TARGET)/chart-env
 NEXTEST := 0.9.143
 CARGO_DENY := 0.20.2
 CARGO_MACHETE := 0.9.2
 MDBOOK := 0.5.4
+CARGO_CYCLONEDX := 0.5.7
 S3S_FS := 0.14.1
 # How often a test that fails runs again, at most. CI sets 1.
 RERUNS ?= 0
@@ -33,9 +35,9 @@ RERUNS ?= 0
 export NEXTEST_TEST_THREADS ?= $(shell echo $$((2 * $$(nproc))))
 # Python tests that run at the same time; 0: one after the other. Those of sandboxes fill memory and process tables: one at a time.
 PYTEST_WORKERS ?= 2
-PYTEST = HIMALIA_BIN=$(TEST_HIMALIA) HIMALIA_OTHER_KERNELS=$(OTHER_KERNELS) HIMALIA_TEST_LIBRARIES=$(TEST_LIBRARIES) \
+PYTEST = HIMALIA_BIN=$(TEST_HIMALIA) HIMALIA_CHART_PYTHON=$(CHART_ENV)/bin/python HIMALIA_OTHER_KERNELS=$(OTHER_KERNELS) HIMALIA_TEST_LIBRARIES=$(TEST_LIBRARIES) \
   $(TEST_ENV)/bin/python -m pytest -q --reruns $(RERUNS)
-PYTEST_NEEDS = test-programs $(TEST_ENV)/ready $(OTHER_KERNELS)/ready $(TEST_LIBRARIES)/ready tests/js/node_modules/.package-lock.json
+PYTEST_NEEDS = test-programs $(TEST_ENV)/ready $(CHART_ENV)/ready clients/javascript/dist/index.js $(OTHER_KERNELS)/ready $(TEST_LIBRARIES)/ready tests/js/node_modules/.package-lock.json
 
 # Tools are built for a short build, not for speed.
 INSTALL = CARGO_PROFILE_DEV_DEBUG=0 cargo install --quiet --debug --locked --root $(TOOLS) --target-dir $(TARGET)/tools-build
@@ -46,6 +48,10 @@ export PATH := $(TOOLS)/node/bin:$(TOOLS)/bin:$(PATH)
 .PHONY: help
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 24
+
+# Recorded in `himalia --version`; `make test` does not, so that a commit alone compiles nothing again.
+COMMIT = $(shell git describe --always --exclude '*' --abbrev=12 --dirty=-changed 2>/dev/null)
+build wheel: export HIMALIA_COMMIT = $(COMMIT)
 
 .PHONY: build
 build: check-build ## himalia, himalia-shim and himalia-jail (both static) into target/release
@@ -252,6 +258,37 @@ $(WHEEL_ENV)/ready: clients/python/zig/requirements.lock
 	$(WHEEL_ENV)/bin/pip install --quiet --require-hashes -r clients/python/zig/requirements.lock
 	touch $@
 
+# All files of a release that need no account. PROGRAMS names a directory with the three programs, instead of a build.
+RELEASE_FILES := $(TARGET)/release-files
+REPOSITORY ?= himalia/himalia
+PROGRAMS ?=
+.PHONY: release release-files release-arm64
+release: ## the files of a release, into target/release-files
+	rm -rf $(RELEASE_FILES)
+	$(if $(PROGRAMS),,$(MAKE) --no-print-directory wheel $(if $(filter command% environment%,$(origin PROFILE)),PROFILE=$(PROFILE)))
+	$(MAKE) --no-print-directory release-files PROGRAMS=$(or $(PROGRAMS),$(WHEEL_TARGET)/programs)
+
+release-files: clients/javascript/dist/index.js $(TOOLS)/bin/cargo-cyclonedx
+	mkdir -p $(RELEASE_FILES)
+	clients/python/wheel.py --programs $(PROGRAMS) --out $(RELEASE_FILES)
+	clients/python/wheel.py --client --out $(RELEASE_FILES)
+	cp LICENSE clients/javascript/ && cd clients/javascript && npm pack --silent --pack-destination $(RELEASE_FILES) && rm LICENSE
+	cd crates/himalia && $(TOOLS)/bin/cargo-cyclonedx cyclonedx --quiet --format json --spec-version 1.5 --override-filename himalia.cdx
+	mv crates/himalia/himalia.cdx.json $(RELEASE_FILES)/ && find crates -mindepth 2 -maxdepth 2 -name '*.cdx.json' -delete
+	packaging/release/make.py --programs $(PROGRAMS) --repository $(REPOSITORY) --sums --out $(RELEASE_FILES)
+
+# Adds the programs of 64-bit ARM to target/release-files: run it after `release`. Node and Rust's libraries for both targets have to be there.
+release-arm64: PROFILE = dist
+release-arm64: export HIMALIA_COMMIT = $(COMMIT)
+release-arm64: web check-arm64 $(WHEEL_ENV)/ready ## adds the files of 64-bit ARM to target/release-files
+	packaging/release/arm64.sh $(PROFILE) $(WHEEL_ENV) $(WHEEL_TARGET)
+	clients/python/wheel.py --programs $(WHEEL_TARGET)/programs-aarch64 --machine aarch64 --out $(RELEASE_FILES)
+	packaging/release/make.py --programs $(WHEEL_TARGET)/programs-aarch64 --machine aarch64 --only programs --sums --out $(RELEASE_FILES)
+
+.PHONY: test-release
+test-release: $(TEST_ENV)/ready ## installs every file of target/release-files from the file alone, and uses it
+	HIMALIA_RELEASE_FILES=$(RELEASE_FILES) $(TEST_ENV)/bin/python -m pytest -q tests/python/release
+
 .PHONY: test-wheel
 test-wheel: wheel ## from an empty machine with Python to the first plot, with the wheel alone
 	tests/fresh/wheel.sh $(TARGET)/wheels/*.whl
@@ -455,6 +492,9 @@ $(TOOLS)/bin/mdbook: | check-rust
 $(TOOLS)/bin/cargo-deny: | check-rust
 	$(INSTALL) cargo-deny@$(CARGO_DENY)
 
+$(TOOLS)/bin/cargo-cyclonedx: | check-rust
+	$(INSTALL) cargo-cyclonedx@$(CARGO_CYCLONEDX)
+
 $(TOOLS)/bin/cargo-machete: | check-rust
 	$(INSTALL) cargo-machete@$(CARGO_MACHETE)
 
@@ -487,6 +527,11 @@ $(OTHER_KERNELS)/ready: tests/other-kernels/requirements.lock
 $(TEST_LIBRARIES)/ready: tests/libraries/requirements.lock $(TEST_ENV)/ready
 	rm -rf $(TEST_LIBRARIES)
 	$(TEST_ENV)/bin/pip install --quiet --no-deps --require-hashes --target $(TEST_LIBRARIES) -r tests/libraries/requirements.lock
+	touch $@
+
+$(CHART_ENV)/ready: tests/chart/requirements.lock
+	rm -rf $(CHART_ENV) && python3 -m venv $(CHART_ENV)
+	$(CHART_ENV)/bin/pip install --quiet --require-hashes -r tests/chart/requirements.lock
 	touch $@
 
 $(BENCH_ENV)/ready: tests/bench/requirements.lock

@@ -12,6 +12,7 @@ lock .
 lock bench
 lock agents
 lock other-kernels
+lock chart
 lock ../clients/python/zig
 # These are added to an environment that has what is left out.
 lock libraries --no-emit-package numpy --no-emit-package scipy --no-emit-package narwhals --no-emit-package typing-extensions \

@@ -86,8 +86,8 @@ build himalia-test-gateway --build-arg RUST=himalia-test-rust --build-arg NODE=h
 
 say "what was built"
 version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
-printed=$(docker run --rm --network none --entrypoint himalia himalia-test-gateway --version)
-[ "$printed" = "himalia $version" ] || die "himalia --version says \"$printed\", not \"himalia $version\""
+printed=$(docker run --rm --network none --entrypoint himalia himalia-test-gateway -V)
+[ "$printed" = "himalia $version" ] || die "himalia -V says \"$printed\", not \"himalia $version\""
 lend himalia-test-gateway himalia
 lend himalia-test-kernel himalia-kernel
 "$TEST_PYTHON" -m pytest -q tests/python/sandbox/test_gateway_in_container.py "$@"

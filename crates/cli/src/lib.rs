@@ -172,6 +172,15 @@ pub fn metrics(gateway: &GatewayArgs) -> anyhow::Result<String> {
     reply.into_text()
 }
 
+/// The version of a running gateway.
+pub fn gateway_version(gateway: &GatewayArgs) -> anyhow::Result<String> {
+    let client = support::connect(gateway)?;
+    let reply = runtime()?.block_on(Box::pin(client.get("/api")))?;
+    let about = expect(&reply, 200)?;
+    let version = about["version"].as_str();
+    version.map(str::to_owned).context("the gateway reports no version")
+}
+
 /// Serves MCP on standard input and output.
 pub fn mcp(args: McpArgs) -> anyhow::Result<ExitCode> {
     let runtime = runtime()?;

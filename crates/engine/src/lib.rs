@@ -82,7 +82,7 @@ pub use himalia_session::{
 pub use himalia_shim_protocol::{
     BRANCHES, ProcessExit, ProcessOrder, ProcessSource, RunProcess, TerminalSize,
 };
-pub use himalia_store::{copy_database, detach_sandboxes};
+pub use himalia_store::{SqliteStore, StoreError, copy_database, detach_sandboxes};
 pub use himalia_traces::{Span, SpanKind, Traces};
 pub use pooled::Search;
 pub use services::Services;

@@ -17,6 +17,7 @@ use himalia_cli::args::{
 };
 
 use crate::settings::Flags;
+use crate::version;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -45,7 +46,7 @@ Stop it with Ctrl-C (kernels end) or SIGTERM (kernels continue and the next gate
 
 /// A gateway to live Jupyter kernels: JupyterLab, notebooks and agents share kernels that outlive it.
 #[derive(Debug, Parser)]
-#[command(name = "himalia", version, after_help = EXAMPLES, subcommand_required = true, arg_required_else_help = true)]
+#[command(name = "himalia", version, long_version = version::long(), after_help = EXAMPLES, subcommand_required = true, arg_required_else_help = true)]
 #[command(max_term_width = 110)]
 pub(crate) struct Cli {
     #[command(subcommand)]

@@ -40,6 +40,7 @@ mod telemetry;
 mod tenants;
 mod tls;
 mod token;
+mod version;
 mod viewer;
 
 use std::process::ExitCode;

@@ -11,6 +11,6 @@ pub(crate) use pack::backup;
 pub(crate) use unpack::restore;
 
 /// The database, in the data directory and in a backup.
-const DATABASE: &str = "himalia.db";
+pub(crate) const DATABASE: &str = "himalia.db";
 /// The last entry of a backup.
 const MANIFEST: &str = "manifest.json";

@@ -2,11 +2,14 @@
 
 use std::path::Path;
 
+use himalia_engine::{SqliteStore, StoreError};
 use himalia_sandbox::SOCKET_PATH_BYTES;
 use rustix::fs::{Access, access, statvfs};
 
 use super::finding::{Finding, Level};
 use super::host::mebibytes;
+use super::versions;
+use crate::backup::DATABASE;
 use crate::config::Config;
 use crate::data_dir;
 use crate::programs::{SHIM, version};
@@ -37,6 +40,15 @@ fn find_data_dir(dir: &Path) -> Finding {
     }
     if let Err(error) = data_dir::check_parents(dir) {
         return Finding::new(Level::Bad, topic, error.to_string());
+    }
+    if let Err(error) = SqliteStore::check(&dir.join(DATABASE)) {
+        let remedy = match error {
+            StoreError::NewerSchema { .. } => {
+                "\ninstall the newer himalia again, or restore a backup of this version into another directory"
+            }
+            _ => "",
+        };
+        return Finding::new(Level::Bad, topic, format!("{error}{remedy}"));
     }
     let free = statvfs(there).map(|stat| stat.f_bavail.saturating_mul(stat.f_frsize));
     let (level, space) = match free {
@@ -72,8 +84,14 @@ fn run_dir(config: &Config) -> Finding {
 
 fn find_shim(config: &Config) -> Finding {
     let found = SHIM.find(config.shim.as_deref());
-    let tried = found.and_then(|path| Ok(format!("{}, {}", path.display(), version(&path)?)));
-    Finding::of("himalia-shim", tried)
+    let tried = found.and_then(|path| {
+        let shown = version(&path)?;
+        Ok((path, shown))
+    });
+    match tried {
+        Ok((path, shown)) => versions::program("himalia-shim", &path, &shown),
+        Err(error) => Finding::new(Level::Bad, "himalia-shim", format!("{error:#}")),
+    }
 }
 
 fn port(config: &Config) -> Finding {
@@ -95,6 +113,8 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::PermissionsExt as _;
 
+    use himalia_engine::copy_database;
+
     use super::*;
 
     #[test]
@@ -105,5 +125,26 @@ mod tests {
         let found = find_data_dir(&dir.path().join("data"));
         assert_eq!(found.level, Level::Bad);
         assert!(found.text.contains("chmod o-w"), "{}", found.text);
+    }
+
+    #[test]
+    fn a_database_of_a_newer_version_is_found() {
+        let dir = tempfile::tempdir().unwrap();
+        let data = dir.path().join("data");
+        fs::create_dir(&data).unwrap();
+        let database = data.join(DATABASE);
+        let original = dir.path().join("original.db");
+        let store = SqliteStore::open(&original, "main").unwrap();
+        copy_database(&original, &database).unwrap();
+        drop(store);
+        assert_ne!(find_data_dir(&data).level, Level::Bad);
+        // The version that SQLite keeps in the header of a file, `user_version`: bytes 60 to 63.
+        let mut bytes = fs::read(&database).unwrap();
+        bytes[60..64].copy_from_slice(&9999_u32.to_be_bytes());
+        fs::write(&database, bytes).unwrap();
+        let found = find_data_dir(&data);
+        assert_eq!(found.level, Level::Bad);
+        assert!(found.text.contains("schema version 9999 is newer"), "{}", found.text);
+        assert!(found.text.contains("install the newer himalia"), "{}", found.text);
     }
 }

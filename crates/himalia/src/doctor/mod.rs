@@ -12,6 +12,7 @@ mod network;
 mod python;
 mod sandboxes;
 mod session;
+mod versions;
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -67,7 +68,10 @@ pub(crate) fn run(config: &Config, as_json: bool) -> anyhow::Result<ExitCode> {
     findings.extend(sandboxes::look(config)?);
     findings.extend(network::look(config)?);
     findings.extend(python::look(config));
-    // There are no metrics if no gateway runs.
+    // There is neither a version nor metrics if no gateway runs.
+    if let Ok(version) = himalia_cli::gateway_version(&gateway_of(config)) {
+        findings.push(versions::gateway(&version));
+    }
     if let Ok(metrics) = himalia_cli::metrics(&gateway_of(config)) {
         findings.push(gateway::periodic(&metrics, SystemTime::now()));
     }

@@ -8,6 +8,7 @@ use himalia_sandbox::{Enforcement, Isolation, LimitReport, try_out};
 
 use super::docker;
 use super::finding::{Finding, Level};
+use super::versions;
 use crate::config::Config;
 use crate::host_uids;
 use crate::programs::{JAIL, SHIM, version};
@@ -79,7 +80,7 @@ async fn namespaces(config: &Config, gateway: &Path, dir: &Path) -> (bool, Vec<F
     let prepared = async {
         let shim = SHIM.find(config.shim.as_deref())?;
         let jail = JAIL.find(config.jail.as_deref())?;
-        let found = format!("{}, {}", jail.display(), version(&jail)?);
+        let found = versions::program("himalia-jail", &jail, &version(&jail)?);
         let package = sandboxes::kernel_package(config)?;
         let settings = sandboxes::namespaces_config(config, gateway, dir, &shim, &jail, &package).await?;
         anyhow::Ok((settings, found))
@@ -94,7 +95,7 @@ async fn namespaces(config: &Config, gateway: &Path, dir: &Path) -> (bool, Vec<F
         }
     };
     let tried = try_out(&settings).await;
-    let mut findings = vec![Finding::new(Level::Good, "himalia-jail", jail)];
+    let mut findings = vec![jail];
     if let Some(most) = tried.max_user_namespaces {
         let level = if most < 64 { Level::Warn } else { Level::Info };
         let text = format!("at most {most} (sysctl user.max_user_namespaces); each sandbox needs one");

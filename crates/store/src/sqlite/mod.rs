@@ -63,6 +63,15 @@ impl SqliteStore {
         Self::open_with(path, replica, schema::MIGRATIONS)
     }
 
+    /// Returns whether there is a database that [`SqliteStore::open`] would open. It writes nothing to the file, which can be in use.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NewerSchema`], [`StoreError::DevelopmentSchema`], [`StoreError::Foreign`], [`StoreError::Corrupt`], [`StoreError::Io`].
+    pub fn check(path: &Path) -> Result<bool, StoreError> {
+        open::inspect(path, schema::MIGRATIONS)
+    }
+
     fn open_with(path: &Path, replica: &str, steps: &[&str]) -> Result<Self, StoreError> {
         let open::OpenedFile {
             writer,
