@@ -231,8 +231,8 @@ test-docker: test-programs $(TEST_ENV)/ready $(TEST_LIBRARIES)/ready ## sandboxe
 	HIMALIA_BIN=$(TEST_HIMALIA) TEST_PYTHON=$(TEST_ENV)/bin/python HIMALIA_TEST_SHIM=$(TEST_PROGRAMS)/himalia-shim HIMALIA_TEST_LIBRARIES=$(TEST_LIBRARIES) tests/docker/run.sh
 
 .PHONY: test-kubernetes
-test-kubernetes: test-programs $(TEST_ENV)/ready s3 check-kubernetes check-rust-tests ## sandboxes as pods of a real cluster: that of KUBECONFIG, or one built from Debian's archive
-	HIMALIA_BIN=$(TEST_HIMALIA) TEST_PYTHON=$(TEST_ENV)/bin/python HIMALIA_TEST_SHIM=$(TEST_PROGRAMS)/himalia-shim tests/kubernetes/run.sh
+test-kubernetes: test-programs $(TEST_ENV)/ready $(CHART_ENV)/ready s3 check-kubernetes check-rust-tests ## sandboxes as pods of a real cluster: that of KUBECONFIG, or one built from Debian's archive
+	HIMALIA_BIN=$(TEST_HIMALIA) TEST_PYTHON=$(TEST_ENV)/bin/python HIMALIA_CHART_PYTHON=$(CHART_ENV)/bin/python HIMALIA_TEST_SHIM=$(TEST_PROGRAMS)/himalia-shim tests/kubernetes/run.sh
 
 .PHONY: cluster-demo
 cluster-demo: test-programs $(TEST_ENV)/ready s3 check-kubernetes check-rust-tests ## three replicas as pods of a cluster that is built here, with Postgres and S3, a staged analysis, and kill -9 of the owner while a cell runs
@@ -250,7 +250,7 @@ wheel: PROFILE = dist
 wheel: web static-programs $(WHEEL_ENV)/ready ## the Python client with the programs of the gateway in it, into target/wheels
 	PATH=$(WHEEL_ENV)/bin:$$PATH CARGO_TARGET_DIR=$(WHEEL_TARGET) cargo zigbuild --locked --profile $(PROFILE) -p himalia --target $(HOST).2.17
 	mkdir -p $(WHEEL_TARGET)/programs
-	install -m 755 $(WHEEL_TARGET)/$(HOST)/$(PROFILE)/himalia $(RELEASE)/himalia-shim $(RELEASE)/himalia-jail $(WHEEL_TARGET)/programs
+	install -m 755 $(WHEEL_TARGET)/$(HOST)/$(PROFILE:dev=debug)/himalia $(RELEASE)/himalia-shim $(RELEASE)/himalia-jail $(WHEEL_TARGET)/programs
 	clients/python/wheel.py --programs $(WHEEL_TARGET)/programs --out $(TARGET)/wheels
 
 $(WHEEL_ENV)/ready: clients/python/zig/requirements.lock
@@ -258,14 +258,15 @@ $(WHEEL_ENV)/ready: clients/python/zig/requirements.lock
 	$(WHEEL_ENV)/bin/pip install --quiet --require-hashes -r clients/python/zig/requirements.lock
 	touch $@
 
-# All files of a release that need no account. PROGRAMS names a directory with the three programs, instead of a build.
+# All files of a release that need no account, from a build in the profile `dist` unless PROFILE=NAME is an argument. PROGRAMS is a directory with
+# the three programs, instead of a build. REPOSITORY is OWNER/NAME on GitHub; packaging/release/project.py has the default.
 RELEASE_FILES := $(TARGET)/release-files
-REPOSITORY ?= himalia/himalia
+REPOSITORY ?=
 PROGRAMS ?=
 .PHONY: release release-files release-arm64
 release: ## the files of a release, into target/release-files
 	rm -rf $(RELEASE_FILES)
-	$(if $(PROGRAMS),,$(MAKE) --no-print-directory wheel $(if $(filter command% environment%,$(origin PROFILE)),PROFILE=$(PROFILE)))
+	$(if $(PROGRAMS),,$(MAKE) --no-print-directory wheel)
 	$(MAKE) --no-print-directory release-files PROGRAMS=$(or $(PROGRAMS),$(WHEEL_TARGET)/programs)
 
 release-files: clients/javascript/dist/index.js $(TOOLS)/bin/cargo-cyclonedx
@@ -275,7 +276,7 @@ release-files: clients/javascript/dist/index.js $(TOOLS)/bin/cargo-cyclonedx
 	cp LICENSE clients/javascript/ && cd clients/javascript && npm pack --silent --pack-destination $(RELEASE_FILES) && rm LICENSE
 	cd crates/himalia && $(TOOLS)/bin/cargo-cyclonedx cyclonedx --quiet --format json --spec-version 1.5 --override-filename himalia.cdx
 	mv crates/himalia/himalia.cdx.json $(RELEASE_FILES)/ && find crates -mindepth 2 -maxdepth 2 -name '*.cdx.json' -delete
-	packaging/release/make.py --programs $(PROGRAMS) --repository $(REPOSITORY) --sums --out $(RELEASE_FILES)
+	packaging/release/make.py --programs $(PROGRAMS) $(addprefix --repository ,$(REPOSITORY)) --sums --out $(RELEASE_FILES)
 
 # Adds the programs of 64-bit ARM to target/release-files: run it after `release`. Node and Rust's libraries for both targets have to be there.
 release-arm64: PROFILE = dist

@@ -27,7 +27,7 @@ def plugin(out):
 
 def registry(bundle, repository, out):
     """`server.json`; `repository` is OWNER/NAME on GitHub, where the release has the bundle."""
-    owner, version = repository.split("/")[0].lower(), project.version()
+    owner, version = repository.split("/")[0], project.version()
     entry = {
         "$schema": SERVER_SCHEMA,
         "name": f"io.github.{owner}/himalia",

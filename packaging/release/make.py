@@ -37,7 +37,7 @@ def main():
     parser.add_argument("--programs", type=Path)
     parser.add_argument("--machine", choices=sorted(programs.DEBIAN), default=platform.machine())
     parser.add_argument("--only", choices=["programs"])
-    parser.add_argument("--repository", default="himalia/himalia", help="OWNER/NAME on GitHub")
+    parser.add_argument("--repository", default=project.REPOSITORY, help="OWNER/NAME on GitHub")
     parser.add_argument("--sums", action="store_true")
     parser.add_argument("--out", type=Path, required=True)
     args = parser.parse_args()

@@ -48,7 +48,7 @@ def debian(programs, machine, out):
     size = sum(len(content) for content, _ in files.values()) // 1024
     oldest = max((2, 17), *(glibc(programs / program) for program in project.PROGRAMS))
     control = (SOURCES / "control").read_text().format(
-        version=project.version(), architecture=architecture, size=size, glibc=".".join(map(str, oldest))
+        version=project.version(), maintainer=project.MAINTAINER, architecture=architecture, size=size, glibc=".".join(map(str, oldest))
     )
     files |= {
         "DEBIAN/control": (control.encode(), 0o644),

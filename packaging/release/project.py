@@ -6,6 +6,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 DESCRIPTION = "Live Python sessions for agents: code, files, plots and long jobs on a Himalia gateway"
 LICENSE = "BSD-3-Clause"
+# Placeholders until the project has an owner: docs/contributing/releasing.md.
+REPOSITORY = "himalia/himalia"
+MAINTAINER = "Himalia <himalia@localhost>"
 PROGRAMS = ("himalia", "himalia-shim", "himalia-jail")
 
 

@@ -1,8 +1,10 @@
-"""Everything that names the version names the version of Cargo.toml; links of the pages are decoded; what CI runs is pinned."""
+"""Everything that names the version names the version of Cargo.toml; links of the pages are decoded; what CI runs is pinned; scripts of packages run."""
 
 import base64
 import json
+import os
 import re
+import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -94,6 +96,43 @@ def test_the_unit_of_the_package_names_its_paths():
     assert settings["listen"].startswith("127.0.0.1:")
 
 
+def configured(tmp_path, systemd, *arguments):
+    """What the Debian package's `postinst` calls and prints, on a system with this version of systemd."""
+    (tmp_path / "run/systemd/system").mkdir(parents=True)
+    (tmp_path / "bin").mkdir()
+    systemctl = tmp_path / "bin/systemctl"
+    systemctl.write_text(f'#!/bin/sh\necho "$@" >>{tmp_path}/calls\nif [ "$1" = --version ]; then echo "systemd {systemd} ({systemd}.1-1)"; fi\n')
+    systemctl.chmod(0o755)
+    env = {"PATH": f"{tmp_path}/bin:{os.environ['PATH']}", "DPKG_ROOT": str(tmp_path)}
+    done = subprocess.run(["sh", PACKAGING / "debian" / "postinst", "configure", *arguments], env=env, check=True, capture_output=True, text=True, timeout=20)
+    assert (tmp_path / "var/lib/himalia").stat().st_mode & 0o777 == 0o700
+    return (tmp_path / "calls").read_text().splitlines(), done.stderr
+
+
+@pytest.mark.parametrize("systemd", [252, 257])
+def test_a_new_package_starts_nothing(tmp_path, systemd):
+    assert configured(tmp_path, systemd) == (["daemon-reload"], "")
+
+
+def test_an_upgrade_restarts_the_service(tmp_path):
+    calls, printed = configured(tmp_path, 257, "0.0.9")
+    assert calls[-1] == "try-restart himalia.service" and printed == ""
+
+
+def test_an_upgrade_restarts_nothing_where_systemd_cannot_start_the_unit_beside_sandboxes(tmp_path):
+    calls, printed = configured(tmp_path, 252, "0.0.9")
+    assert not any("restart" in call for call in calls)
+    assert "end the sessions" in printed and "systemctl restart himalia" in printed
+
+
+def test_the_placeholders_of_the_owner_agree():
+    teams = set(re.findall(r"@(\S+)", (ROOT / ".github" / "CODEOWNERS").read_text()))
+    assert teams and {team.split("/")[0] for team in teams} == {project.REPOSITORY.split("/")[0]}
+    page = (ROOT / "docs" / "contributing" / "releasing.md").read_text()
+    for placeholder in (*teams, project.REPOSITORY, project.MAINTAINER):
+        assert f"`{placeholder}`" in page or f"`@{placeholder}`" in page, placeholder
+
+
 def workflows():
     return sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 
@@ -119,12 +158,18 @@ def test_a_release_starts_on_a_tag_and_is_tried_on_its_changes():
     assert [name for name, job in release["jobs"].items() if "write" in json.dumps(job.get("permissions", {}))] == ["publish"]
 
 
+@pytest.mark.parametrize(("tag", "accepted"), [(f"v{project.version()}", True), ("v0.0.0", False), (project.version(), False)])
+def test_a_release_compares_its_tag_with_the_version_of_the_workspace(tag, accepted):
+    release = yaml.safe_load((ROOT / ".github" / "workflows" / "release.yml").read_text())
+    [step] = [step for step in release["jobs"]["files"]["steps"] if step.get("name") == "The tag is the version"]
+    done = subprocess.run(["bash", "-c", step["run"]], cwd=ROOT, env={"PATH": os.environ["PATH"], "GITHUB_REF_NAME": tag}, check=False)
+    assert (done.returncode == 0) is accepted
+
+
 def test_dependabot_knows_every_lock_file():
     updates = yaml.safe_load((ROOT / ".github" / "dependabot.yml").read_text())["updates"]
     known = {(entry["package-ecosystem"], path.strip("/")) for entry in updates for path in entry.get("directories", [entry.get("directory")])}
     names = {"Cargo.lock": "cargo", "package-lock.json": "npm", "requirements.lock": "pip", "Dockerfile": "docker"}
-    import subprocess
-
     listed = subprocess.run(["git", "-c", "safe.directory=*", "-C", ROOT, "ls-files"], check=True, capture_output=True, text=True).stdout
     found = {(names[Path(name).name], str(Path(name).parent).replace(".", "", 1) if "/" not in name else str(Path(name).parent))
              for name in listed.split() if Path(name).name in names}

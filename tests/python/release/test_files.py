@@ -195,7 +195,7 @@ def test_the_plugin_has_its_skill_and_its_server(tmp_path):
 def test_the_entry_of_the_registry_names_the_bundle():
     entry = json.loads((FILES / "server.json").read_text())
     bundle = one("himalia-*.mcpb")
-    assert re.fullmatch(r"io\.github\.[a-z0-9-]+/himalia", entry["name"]) and len(entry["description"]) <= 100
+    assert re.fullmatch(r"io\.github\.[A-Za-z0-9-]+/himalia", entry["name"]) and len(entry["description"]) <= 100
     assert entry["version"] == VERSION
     [package] = entry["packages"]
     assert package["fileSha256"] == hashlib.sha256(bundle.read_bytes()).hexdigest()
