@@ -187,7 +187,7 @@ def row(gateway, name, context, rounds):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--rounds", type=int, default=10, help="of each row: a second alone and a second beside the flood")
-    parser.add_argument("--only", default="", help="rows whose name contains this")
+    parser.add_argument("--only", default="", help="rows whose names contain one of these texts, which semicolons separate")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--flood", nargs=3, metavar=("NAME", "PORT", "CONTEXT"), help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -205,7 +205,7 @@ def main():
             columns = ("alone p50", "p99", "beside p50", "p99", "p99 ratio", "cpu alone", "cpu", "answered", "refused", "MiB")
             print(f"{'B does':28}" + "".join(f"{column:>11}" for column in columns))
             for name in FLOODS:
-                if options.only not in name:
+                if not any(text in name for text in options.only.split(";")):
                     continue
                 found = row(gateway, name, context, options.rounds)
                 print(f"{name:28}" + "".join(f"{value:11.2f}" if isinstance(value, float) else f"{value:11}" for value in found.values()), flush=True)

@@ -45,7 +45,7 @@ himalia_engine::commands! {
         /// A skill, not published, made of code in the history of a session, by the numbers that entries of the history have.
         Content(Log, Turn) draft_skill(kernel: KernelId, cells: &[u64], wanted: Draft) -> Skill, Subject::Kernel(kernel);
         /// A version of a skill, or its latest one, with its files.
-        Content(Rows) skill(name: &str, version: Option<&str>) -> (SkillInfo, Skill), Subject::Skill(name);
+        Content(Rows, Turn) skill(name: &str, version: Option<&str>) -> (SkillInfo, Skill), Subject::Skill(name);
         /// All versions of the tenant's skills, or of one, by name, the latest version first.
         Look(Rows) skills(name: Option<&str>) -> Vec<SkillInfo>, Subject::Gateway;
         /// Adds a version of a workflow to those of the principal's tenant, with the versions of its skills as they are now; whether it is
@@ -53,7 +53,7 @@ himalia_engine::commands! {
         /// content, or when there are too many.
         Change(Turn, Disk) publish_workflow(definition: Definition) -> (WorkflowInfo, Workflow, bool), Subject::Gateway;
         /// A version of a workflow, or its latest one.
-        Content(Rows) workflow(name: &str, version: Option<&str>) -> (WorkflowInfo, Workflow), Subject::Workflow(name);
+        Content(Rows, Turn) workflow(name: &str, version: Option<&str>) -> (WorkflowInfo, Workflow), Subject::Workflow(name);
         /// All versions of the tenant's workflows, by name, the latest version first.
         Look(Rows) workflows() -> Vec<WorkflowInfo>, Subject::Gateway;
         /// Deletes a version of a workflow, or all of them; how many. Runs that began continue.

@@ -11,7 +11,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use himalia_executions::MAX_HISTORY_PAGE;
-use himalia_journal::may_block;
 use himalia_kernel::Language;
 use himalia_model::{
     Action, ArgumentViolation, EngineError, KernelId, LlmConfig, OPERATOR, Object, Principal,
@@ -143,6 +142,7 @@ impl Commands {
         version: Option<&str>,
     ) -> Result<(SkillInfo, Skill), EngineError> {
         self.allow(principal, Action::Read, Object::Skills)?;
+        let _turn = self.services.turn(principal).await?;
         let version = match version {
             Some(version) => version.to_owned(),
             None => self.latest(principal, name).await?,
@@ -290,7 +290,8 @@ impl Commands {
             .await
             .map_err(stored)?
             .ok_or_else(|| unknown(name, Some(version)))?;
-        let skill = may_block(|| {
+        let bytes = record.manifest.len() + record.files.len();
+        let skill = himalia_budget::work(bytes, || {
             let manifest = serde_json::from_str(&record.manifest).map_err(|error| error.to_string())?;
             Ok::<_, String>(Skill::stored(manifest, unpack(&record.files)?))
         });

@@ -12,8 +12,10 @@ mod step;
 mod view;
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
+use himalia_budget::work;
 use himalia_model::{Action, EngineError, Object, Principal};
 use himalia_session::not_stored;
 use himalia_skills::{Kind, Version};
@@ -59,11 +61,10 @@ impl Commands {
     ) -> Result<(WorkflowInfo, Workflow, bool), EngineError> {
         self.allow(principal, Action::Create, Object::Workflows)?;
         self.services.check_open()?;
-        self.in_turn(principal, || Workflow::check(&definition).map_err(invalid))
-            .await?;
+        let _turn = self.services.turn(principal).await?;
+        work(usize::MAX, || Workflow::check(&definition).map_err(invalid))?;
         let skills = self.pinned(principal, &definition).await?;
-        let made = self.in_turn(principal, || Workflow::new(definition, &skills).map_err(invalid));
-        let workflow = made.await?;
+        let workflow = work(usize::MAX, || Workflow::new(definition, &skills).map_err(invalid))?;
         let definition = workflow.definition();
         let json = serde_json::to_string(definition)
             .map_err(|error| EngineError::internal("a definition", error))?;
@@ -77,7 +78,6 @@ impl Commands {
             published_by: principal.name().to_owned(),
             published_micros: self.services.now_micros(),
         };
-        let _turn = self.services.turn(principal).await?;
         let _room = self.room(principal.owner(), json.len()).await?;
         let record = WorkflowRecord {
             brief: brief.clone(),
@@ -132,6 +132,7 @@ impl Commands {
         version: Option<&str>,
     ) -> Result<(WorkflowInfo, Workflow), EngineError> {
         self.allow(principal, Action::Read, Object::Workflows)?;
+        let _turn = self.services.turn(principal).await?;
         let version = if let Some(version) = version {
             version.to_owned()
         } else {
@@ -209,19 +210,26 @@ impl Commands {
         Ok(workflow)
     }
 
+    /// All versions of the owner's skill of this name.
+    async fn skill_versions(&self, owner: &str, name: &str) -> Result<Vec<Version>, EngineError> {
+        let all = self
+            .services
+            .store()
+            .skills(owner.to_owned(), Some(name.to_owned()));
+        let all = all.await.map_err(stored)?;
+        Ok(all
+            .iter()
+            .filter_map(|brief| Version::parse(&brief.version).ok())
+            .collect())
+    }
+
     /// The skills of a definition, by the ids of its steps. A step without one is left out.
     async fn pinned(
         &self,
         principal: &Principal,
         definition: &Definition,
     ) -> Result<BTreeMap<String, PinnedSkill>, EngineError> {
-        let mut versions: BTreeMap<String, Vec<Version>> = BTreeMap::new();
-        let all = self.services.store().skills(principal.owner().to_owned(), None);
-        for brief in all.await.map_err(stored)? {
-            if let Ok(version) = Version::parse(&brief.version) {
-                versions.entry(brief.name).or_default().push(version);
-            }
-        }
+        let mut versions: BTreeMap<&str, Vec<Version>> = BTreeMap::new();
         let mut read: BTreeMap<(String, String), PinnedSkill> = BTreeMap::new();
         let mut pinned = BTreeMap::new();
         for step in &definition.steps {
@@ -231,8 +239,15 @@ impl Commands {
             let bad = |reason: String| {
                 EngineError::bad_request("steps", format!("{}.skill: {}: {reason}", step.id, wanted.name))
             };
-            let there = versions.get(&wanted.name);
-            let there = there.ok_or_else(|| bad("there is no such skill".to_owned()))?;
+            let there = match versions.entry(&wanted.name) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(place) => {
+                    place.insert(self.skill_versions(principal.owner(), &wanted.name).await?)
+                }
+            };
+            if there.is_empty() {
+                return Err(bad("there is no such skill".to_owned()));
+            }
             let version = wanted_version(wanted.version.as_deref(), there).map_err(bad)?;
             let key = (wanted.name.clone(), version.to_string());
             if let Some(known) = read.get(&key) {

@@ -68,9 +68,7 @@ const BOUNDED: &[(&str, &[&str])] = &[
             "revoke_token",
             "session",
             "session_owner",
-            "skill",
             "trigger",
-            "workflow",
         ],
     ),
     (
@@ -288,7 +286,9 @@ async fn commands_with_a_turn_take_one_and_those_that_store_are_refused_without_
     }
     let (plain, _) = takes!(publish_skill(&skill("plain"))).unwrap();
     let named = json!({"name": "plain", "version": "1.0.0", "digest": plain.digest});
+    takes!(skill("plain", None)).unwrap();
     takes!(publish_workflow(workflow("1.0.0"))).unwrap();
+    takes!(workflow("asks", None)).unwrap();
     let run = takes!(run_workflow("asks", StartRun::default())).unwrap().id;
     takes!(run(&run, Duration::from_mins(1), RunUntil::Asks)).unwrap();
     takes!(workflow_step(&run, "a", 0)).unwrap();

@@ -17,7 +17,7 @@ pub(super) const MIGRATIONS: &[&str] = &[V1];
 /// The bytes of columns of a row: `NEW.`, `OLD.`, or nothing.
 macro_rules! bytes {
     ($row:literal: $($column:literal)*) => {
-        concat!("(0" $(, " + coalesce(length(CAST(", $row, $column, " AS BLOB)), 0)")*, ")")
+        concat!("(0" $(, " + coalesce(octet_length(", $row, $column, "), 0)")*, ")")
     };
 }
 
@@ -43,6 +43,7 @@ END;
     };
 }
 
+/// Large columns are the last ones of their table: to read a column, `SQLite` reads the pages of all columns before it.
 const V1: &str = concat!(
     "
 CREATE TABLE meta (
@@ -142,10 +143,10 @@ CREATE TABLE skills (
     description      TEXT NOT NULL,
     digest           TEXT NOT NULL,
     bytes            INTEGER NOT NULL,
-    manifest         TEXT NOT NULL,
-    files            BLOB NOT NULL,
     published_by     TEXT NOT NULL,
     published_micros INTEGER NOT NULL,
+    manifest         TEXT NOT NULL,
+    files            BLOB NOT NULL,
     PRIMARY KEY (owner, name, version)
 ) STRICT, WITHOUT ROWID;
 -- For the quota: an owner's versions without their content.
@@ -179,20 +180,22 @@ CREATE TABLE workflow_runs (
     version        TEXT NOT NULL,
     digest         TEXT NOT NULL,
     status         TEXT NOT NULL CHECK (status IN ('running', 'succeeded', 'failed', 'cancelled')),
-    principal      TEXT NOT NULL,
     started_by     TEXT NOT NULL,
     start_key      TEXT,
     start_print    TEXT NOT NULL,
-    inputs         TEXT NOT NULL,
-    outputs        TEXT,
-    error          TEXT,
     cancelled_by   TEXT,
     created_micros INTEGER NOT NULL,
     ended_micros   INTEGER,
-    epoch          INTEGER NOT NULL
+    epoch          INTEGER NOT NULL,
+    error          TEXT,
+    principal      TEXT NOT NULL,
+    inputs         TEXT NOT NULL,
+    outputs        TEXT
 ) STRICT;
 CREATE UNIQUE INDEX workflow_runs_by_key ON workflow_runs (owner, start_key) WHERE start_key IS NOT NULL;
-CREATE INDEX workflow_runs_by_owner ON workflow_runs (owner, created_micros, id);
+-- With the status, so that the quota and the lists do not read rows.
+CREATE INDEX workflow_runs_by_owner ON workflow_runs (owner, created_micros, id, status);
+CREATE INDEX workflow_runs_running ON workflow_runs (epoch) WHERE status = 'running';
 CREATE INDEX workflow_runs_by_end ON workflow_runs (ended_micros);
 CREATE INDEX workflow_runs_by_digest ON workflow_runs (owner, digest);
 
@@ -205,18 +208,18 @@ CREATE TABLE workflow_steps (
     attempt      INTEGER NOT NULL,
     status       TEXT NOT NULL
         CHECK (status IN ('delayed', 'running', 'waiting', 'answered', 'succeeded', 'failed', 'cancelled')),
-    outputs      TEXT,
-    error        TEXT,
     session      TEXT,
     execution    TEXT,
-    prompt       TEXT,
     turn         INTEGER NOT NULL DEFAULT 0,
     told         INTEGER NOT NULL DEFAULT 0,
-    answer       TEXT,
     answered_by  TEXT,
     due_micros   INTEGER,
     begun_micros INTEGER,
     ended_micros INTEGER,
+    answer       TEXT,
+    error        TEXT,
+    prompt       TEXT,
+    outputs      TEXT,
     PRIMARY KEY (run, step, item, attempt)
 ) STRICT;
 CREATE INDEX workflow_steps_waiting ON workflow_steps (owner, begun_micros, run, step) WHERE status = 'waiting';
@@ -228,12 +231,12 @@ CREATE TABLE triggers (
     kind           TEXT NOT NULL,
     owner          TEXT NOT NULL,
     name           TEXT NOT NULL,
-    definition     TEXT NOT NULL,
     key_id         TEXT NOT NULL,
-    sealed         BLOB NOT NULL,
     next_micros    INTEGER,
     version        INTEGER NOT NULL,
     created_micros INTEGER NOT NULL,
+    definition     TEXT NOT NULL,
+    sealed         BLOB NOT NULL,
     UNIQUE (owner, kind, name)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX triggers_due ON triggers (next_micros) WHERE next_micros IS NOT NULL;
@@ -247,8 +250,8 @@ CREATE TABLE trigger_runs (
     due_micros        INTEGER NOT NULL,
     state             TEXT NOT NULL CHECK (state IN ('due', 'running', 'over')),
     not_before_micros INTEGER NOT NULL,
-    detail            TEXT NOT NULL,
     claim             TEXT NOT NULL,
+    detail            TEXT NOT NULL,
     UNIQUE (trigger_id, key)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX trigger_runs_open ON trigger_runs (not_before_micros) WHERE state IN ('due', 'running');
@@ -261,8 +264,8 @@ CREATE TABLE deliveries (
     owner          TEXT NOT NULL,
     created_micros INTEGER NOT NULL,
     next_micros    INTEGER,
-    detail         TEXT NOT NULL,
-    claim          TEXT NOT NULL
+    claim          TEXT NOT NULL,
+    detail         TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX deliveries_due ON deliveries (next_micros) WHERE next_micros IS NOT NULL;
 CREATE INDEX deliveries_latest ON deliveries (trigger_id, created_micros, id);

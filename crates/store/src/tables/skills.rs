@@ -76,9 +76,23 @@ const DIGEST: &str = "SELECT digest FROM himalia.skills WHERE owner = $1 AND nam
 
 const ONE: &str = "SELECT * FROM himalia.skills WHERE owner = $1 AND name = $2 AND version = $3";
 
-const LIST: &str = "
+/// Versions of an owner, under one more condition.
+macro_rules! versions {
+    ($($condition:literal)?) => {
+        concat!(
+            "
 SELECT owner, name, version, kind, description, digest, bytes, published_by, published_micros
-FROM himalia.skills WHERE owner = $1 AND (name = $2 OR $2 IS NULL) ORDER BY name, version";
+FROM himalia.skills WHERE owner = $1",
+            $($condition,)?
+            " ORDER BY name, version"
+        )
+    };
+}
+
+const LIST: &str = versions!();
+
+/// A condition of its own, so that the index finds the name: an owner can have many other versions.
+pub(crate) const NAMED: &str = versions!(" AND name = $2");
 
 const DELETE: &str = "
 DELETE FROM himalia.skills WHERE owner = $1 AND name = $2 AND (version = $3 OR $3 IS NULL) AND {member}";
@@ -107,7 +121,10 @@ async fn skill(
 }
 
 async fn skills(sql: &impl Sql, owner: String, name: Option<String>) -> Result<Vec<SkillBrief>, Failure> {
-    sql.list(LIST, params![owner, name]).await
+    match name {
+        Some(name) => sql.list(NAMED, params![owner, name]).await,
+        None => sql.list(LIST, params![owner]).await,
+    }
 }
 
 async fn delete_skill(

@@ -216,7 +216,7 @@ const TAKE: &str = "
 UPDATE himalia.workflow_runs AS run SET epoch = {epoch} WHERE status = 'running' AND epoch <> {epoch} AND {member}
 {postgres   AND NOT EXISTS (SELECT 1 FROM himalia.replicas its WHERE its.epoch = run.epoch AND its.lease_until > clock_timestamp())}";
 
-const MINE: &str = "
+pub(crate) const MINE: &str = "
 SELECT id FROM himalia.workflow_runs WHERE status = 'running' AND epoch = {epoch} ORDER BY created_micros, id";
 
 const HAND_OVER: &str = "

@@ -1,6 +1,6 @@
 use super::*;
 use crate::sql::statement::{Dialect, expand};
-use crate::tables::{ended_sessions, kernels};
+use crate::tables::{ended_sessions, kernels, skills, workflow_runs, workflows};
 
 async fn fill_and_empty(store: &SqliteStore) {
     for n in 0..400 {
@@ -83,5 +83,31 @@ async fn no_write_reads_through_a_table() {
                 );
             }
         }
+    }
+}
+
+/// An owner can have many versions and runs.
+#[tokio::test]
+async fn versions_of_a_name_and_unfinished_runs_are_found_by_an_index() {
+    let place = Fixture::new();
+    place.open().unwrap().close().await.unwrap();
+    let connection = raw(&place.path());
+    for (sql, index) in [
+        (skills::NAMED, "PRIMARY KEY (owner=? AND name=?)"),
+        (workflows::NAMED, "PRIMARY KEY (owner=? AND name=?)"),
+        (workflow_runs::MINE, "INDEX workflow_runs_running (epoch=?)"),
+    ] {
+        let statement = &expand(sql, Dialect::Sqlite).steps[0];
+        let plan = format!("EXPLAIN QUERY PLAN {}", statement.text);
+        let found: String = connection
+            .prepare(&plan)
+            .unwrap()
+            .raw_query()
+            .next()
+            .unwrap()
+            .unwrap()
+            .get("detail")
+            .unwrap();
+        assert!(found.ends_with(index), "{sql}: {found}");
     }
 }
