@@ -178,7 +178,9 @@ pub fn gateway_version(gateway: &GatewayArgs) -> anyhow::Result<String> {
     let reply = runtime()?.block_on(Box::pin(client.get("/api")))?;
     let about = expect(&reply, 200)?;
     let version = about["version"].as_str();
-    version.map(str::to_owned).context("the gateway reports no version")
+    version
+        .map(str::to_owned)
+        .context("the gateway reports no version")
 }
 
 /// Serves MCP on standard input and output.

@@ -144,7 +144,11 @@ mod tests {
         fs::write(&database, bytes).unwrap();
         let found = find_data_dir(&data);
         assert_eq!(found.level, Level::Bad);
-        assert!(found.text.contains("schema version 9999 is newer"), "{}", found.text);
+        assert!(
+            found.text.contains("schema version 9999 is newer"),
+            "{}",
+            found.text
+        );
         assert!(found.text.contains("install the newer himalia"), "{}", found.text);
     }
 }

@@ -16,7 +16,9 @@ pub(super) fn program(topic: &'static str, path: &Path, shown: &str) -> Finding 
         Some(Ordering::Less) => (Level::Warn, "older than"),
         None => (Level::Warn, "another version than"),
     };
-    let text = format!("{found}\nit is {relation} this himalia {VERSION}: install all three programs of one release");
+    let text = format!(
+        "{found}\nit is {relation} this himalia {VERSION}: install all three programs of one release"
+    );
     Finding::new(level, topic, text)
 }
 
@@ -35,7 +37,10 @@ pub(super) fn gateway(version: &str) -> Finding {
             Level::Warn,
             format!("version {version} runs, newer than this himalia {VERSION}: upgrade this program"),
         ),
-        None => (Level::Warn, format!("it reports the version {version:?}, which is not three numbers")),
+        None => (
+            Level::Warn,
+            format!("it reports the version {version:?}, which is not three numbers"),
+        ),
     };
     Finding::new(level, topic, text)
 }
