@@ -2,18 +2,22 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use himalia_model::{EngineError, Principal};
 use parking_lot::Mutex;
+use tokio::runtime::Handle;
 use tokio::sync::oneshot;
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep_until, timeout};
 
 /// Requests of one tenant, and of the operator, that wait.
 const WAITING: usize = 64;
 const WAITING_OPERATOR: usize = 1024;
 /// After so long a turn goes to who waits, if its work has parts.
 const SLICE: Duration = Duration::from_millis(5);
+/// The longest rest of a tenant after a turn, and one that is too short for a timer.
+const REST: Duration = Duration::from_millis(50);
+const SHORT_REST: Duration = Duration::from_millis(1);
 
 /// The turns and who waits for one.
 #[derive(Debug)]
@@ -48,6 +52,11 @@ struct Owner {
     /// Number of waiting requests, also of the ones that were dropped since.
     waiting: usize,
     requests: usize,
+    /// It gets no turn before. Turns of a tenant are followed by rests of the same length, so that it works half of the time: kernels of
+    /// others run beside it.
+    rests_until: Option<Instant>,
+    /// A task will give it a turn after its rest.
+    is_timed: bool,
     /// Queues of its callers that have a turn or wait.
     lines: BTreeMap<String, Line>,
 }
@@ -194,6 +203,7 @@ impl Turns {
             tell,
         };
         state.owner(principal).line(principal).waiting.push_back(waiter);
+        self.wake_after_rest(state, principal.owner());
         TurnEntry::Later(told)
     }
 
@@ -206,21 +216,33 @@ impl Turns {
     }
 
     fn has_room(&self, state: &State, principal: &Principal) -> bool {
-        let own = state.owners.get(principal.owner()).map_or(0, |owner| owner.now);
-        self.has_room_for(state, own, principal.is_operator())
+        let owner = state.owners.get(principal.owner());
+        owner.is_none_or(|owner| self.has_room_for(state, owner, principal.is_operator()))
     }
 
-    fn has_room_for(&self, state: &State, own: usize, is_operator: bool) -> bool {
-        let of_tenant = || state.tenants < self.tenants && own < self.tenant;
+    fn has_room_for(&self, state: &State, owner: &Owner, is_operator: bool) -> bool {
+        let of_tenant = || state.tenants < self.tenants && owner.now < self.tenant && !owner.rests();
         state.now < self.all && (is_operator || of_tenant())
     }
 
     /// Gives turns to those who wait.
-    fn release(self: &Arc<Self>, principal: &Principal) {
-        let mut given = Vec::new();
+    fn release(self: &Arc<Self>, principal: &Principal, since: Instant) {
         {
             let mut state = self.state.lock();
             state.leave(principal);
+            if !principal.is_operator() && Handle::try_current().is_ok() {
+                let slots = u32::try_from(self.tenant).unwrap_or(u32::MAX);
+                state.owner(principal).rest(since, slots);
+                self.wake_after_rest(&mut state, principal.owner());
+            }
+        }
+        self.give_all();
+    }
+
+    fn give_all(self: &Arc<Self>) {
+        let mut given = Vec::new();
+        {
+            let mut state = self.state.lock();
             while let Some(waiter) = self.next_of(&mut state) {
                 state.give(&waiter.principal);
                 given.push(waiter);
@@ -233,12 +255,34 @@ impl Turns {
         }
     }
 
+    /// Gives turns again after the rest of an owner, if it waits.
+    fn wake_after_rest(self: &Arc<Self>, state: &mut State, name: &str) {
+        let Some(owner) = state.owners.get_mut(name).filter(|owner| !owner.is_timed) else {
+            return;
+        };
+        if let (true, Some(until)) = (owner.rests() && owner.waiting > 0, owner.rests_until) {
+            owner.is_timed = true;
+            let (turns, name) = (Arc::clone(self), name.to_owned());
+            tokio::spawn(async move {
+                sleep_until(until).await;
+                {
+                    let mut state = turns.state.lock();
+                    if let Some(owner) = state.owners.get_mut(&name) {
+                        owner.is_timed = false;
+                    }
+                    turns.wake_after_rest(&mut state, &name);
+                }
+                turns.give_all();
+            });
+        }
+    }
+
     /// Takes out of its line whom there is room for: of the owner whose latest turn is longest ago, of its callers likewise.
     fn next_of(&self, state: &mut State) -> Option<Waiter> {
         loop {
             let ready = state.owners.iter().filter(|(name, owner)| {
                 let is_operator = *name == Principal::operator().owner();
-                owner.waiting > 0 && self.has_room_for(state, owner.now, is_operator)
+                owner.waiting > 0 && self.has_room_for(state, owner, is_operator)
             });
             let (name, _) = ready.min_by_key(|(_, owner)| (owner.last, owner.came()))?;
             let name = name.clone();
@@ -305,6 +349,19 @@ impl State {
 }
 
 impl Owner {
+    fn rests(&self) -> bool {
+        self.rests_until
+            .is_some_and(|until| Instant::now() + SHORT_REST < until)
+    }
+
+    /// After a turn since then, one of so many that the owner can have at a time.
+    fn rest(&mut self, since: Instant, slots: u32) {
+        let now = Instant::now();
+        let before = self.rests_until.map_or(since, |until| until.max(since));
+        let until = before + now.duration_since(since) * 2 / slots.max(1);
+        self.rests_until = Some(until.min(now + REST));
+    }
+
     fn line(&mut self, principal: &Principal) -> &mut Line {
         self.lines.entry(principal.name().to_owned()).or_default()
     }
@@ -344,9 +401,10 @@ impl Owner {
 }
 
 impl Turn {
-    /// For work in parts: if this was a long turn, it goes to who waits, and another one is waited for, at most this long.
+    /// For work in parts: after a long turn, a tenant rests, and the turn goes to who waits. Another one is waited for, at most this long.
     pub(super) async fn go_on(self, patience: Duration) -> Result<Self, EngineError> {
-        if self.since.elapsed() < SLICE || !self.turns.is_wanted() {
+        let is_alone = || self.principal.is_operator() && !self.turns.is_wanted();
+        if self.since.elapsed() < SLICE || is_alone() {
             return Ok(self);
         }
         let (turns, principal) = (Arc::clone(&self.turns), self.principal.clone());
@@ -358,7 +416,7 @@ impl Turn {
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        self.turns.release(&self.principal);
+        self.turns.release(&self.principal, self.since);
     }
 }
 

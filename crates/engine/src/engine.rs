@@ -112,7 +112,7 @@ commands! {
         Change(Kernel) ask_person(kernel: KernelId, wanted: Ask) -> PromptInfo, Subject::Kernel(kernel);
         /// A page of what a person is asked on behalf of the sessions and by steps of the workflows that the principal sees, as far as it
         /// waits for an answer: at most `limit` after a place.
-        Look(Rows) open_prompts(after: Option<PromptPlace>, limit: usize) -> PromptPage, Subject::Gateway;
+        Look(Rows, Turn) open_prompts(after: Option<PromptPlace>, limit: usize) -> PromptPage, Subject::Gateway;
         /// The prompts of a kernel that are open and the latest 64 that have ended, in the order in which they were asked, `input()` of
         /// executions among them.
         Look(Kernel) prompts(kernel: KernelId) -> Vec<PromptInfo>, Subject::Kernel(kernel);

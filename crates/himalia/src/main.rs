@@ -47,10 +47,14 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 use himalia_cli::ConfigError;
+use mimalloc::MiMalloc;
 
 use crate::cli::{Cli, Command, EnvCommand};
 use crate::config::Config;
 use crate::settings::Flags;
+
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() -> ExitCode {
     match run(Cli::parse()) {

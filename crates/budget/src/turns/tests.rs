@@ -105,10 +105,15 @@ async fn clients_of_events_wait_beside_requests_and_all_get_their_turn() {
 async fn work_in_parts_lets_others_go_between() {
     let turns = turns([1, 1, 1]);
     let (ada, eve) = (of("acme", "ada"), of("evil", "eve"));
-    let mut long = now(&turns, &eve);
-    long.since = long.since.checked_sub(SLICE).unwrap();
-    // No caller waits: it is not assigned.
-    let long = long.go_on(Duration::ZERO).await.unwrap();
+    let long_turn = |who: &Principal| {
+        let mut turn = now(&turns, who);
+        turn.since = turn.since.checked_sub(SLICE).unwrap();
+        turn
+    };
+    // No caller waits: the operator keeps it.
+    let operators = long_turn(&Principal::operator());
+    drop(operators.go_on(Duration::ZERO).await.unwrap());
+    let long = long_turn(&eve);
     let waits = later(&turns, &ada);
     let going = tokio::spawn(long.go_on(Duration::from_mins(1)));
     let adas = waits.await.unwrap();
@@ -127,4 +132,41 @@ async fn no_caller_waits_for_ever() {
     assert_eq!((error.code(), error.retryable()), ("busy", true));
     drop(running);
     assert!(turns.next(&eve, Duration::from_secs(10)).await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tenant_rests_as_long_as_its_turns_took() {
+    let turns = turns([3, 2, 1]);
+    let (ada, eve, operator) = (of("acme", "ada"), of("evil", "eve"), Principal::operator());
+    let took = |ms| tokio::time::advance(Duration::from_millis(ms));
+    let running = now(&turns, &eve);
+    let (first, second) = (later(&turns, &eve), later(&turns, &eve));
+    took(20).await;
+    drop(running);
+    // The others do not rest.
+    drop((now(&turns, &ada), now(&turns, &operator)));
+    let ended = Instant::now();
+    let turn = first.await.unwrap();
+    assert!(ended.elapsed() >= Duration::from_millis(19));
+    took(1_000).await;
+    let ended = Instant::now();
+    drop(turn);
+    drop(second.await.unwrap());
+    assert!(ended.elapsed() <= REST + SHORT_REST, "{:?}", ended.elapsed());
+    drop(turns.next(&operator, Duration::ZERO).await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn short_turns_add_up_to_a_rest() {
+    let turns = turns([3, 2, 1]);
+    let eve = of("evil", "eve");
+    let mut given = 0;
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_millis(100) {
+        let turn = turns.next(&eve, Duration::from_secs(1)).await.unwrap();
+        tokio::time::advance(Duration::from_micros(500)).await;
+        drop(turn);
+        given += 1;
+    }
+    assert!((85..=104).contains(&given), "{given} turns of 0.5 ms in 100 ms");
 }

@@ -230,7 +230,10 @@ impl Commands {
             code: FileError::TooMany,
             reason: "as many transfers as may be are under way in this sandbox".to_owned(),
         })?;
-        let stream = self.inner.open_stream(&handle, StreamTask::File(task), self.absolute_paths).await?;
+        let stream = self
+            .inner
+            .open_stream(&handle, StreamTask::File(task), self.absolute_paths)
+            .await?;
         Ok(Transfer::new(stream, permit))
     }
 }

@@ -77,7 +77,6 @@ const BOUNDED: &[(&str, &[&str])] = &[
             "approve_always",
             "credentials",
             "deliveries",
-            "open_prompts",
             "other_replicas",
             "sessions",
             "skills",
@@ -292,6 +291,7 @@ async fn commands_with_a_turn_take_one_and_those_that_store_are_refused_without_
     let run = takes!(run_workflow("asks", StartRun::default())).unwrap().id;
     takes!(run(&run, Duration::from_mins(1), RunUntil::Asks)).unwrap();
     takes!(workflow_step(&run, "a", 0)).unwrap();
+    takes!(runs.engine(), open_prompts(None, 10)).unwrap();
     takes!(answer_workflow_step(&run, "a", "approve".into())).unwrap();
     takes!(cancel_run(&run)).unwrap();
     takes!(create_trigger(Schedule, schedule("yearly"))).unwrap();

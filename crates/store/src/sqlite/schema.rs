@@ -43,7 +43,8 @@ END;
     };
 }
 
-/// Large columns are the last ones of their table: to read a column, `SQLite` reads the pages of all columns before it.
+/// Large columns are the last ones of their table: to read a column, `SQLite` reads the pages of all columns before it. Their tables have row
+/// ids: a search in a table without reads the whole rows that it passes.
 const V1: &str = concat!(
     "
 CREATE TABLE meta (
@@ -53,7 +54,7 @@ CREATE TABLE meta (
 INSERT INTO meta (key, value) VALUES ('gateway_epoch', 0);
 
 CREATE TABLE kernels (
-    id               TEXT PRIMARY KEY,
+    id               TEXT PRIMARY KEY NOT NULL,
     owner            TEXT NOT NULL,
     name             TEXT,
     created_micros   INTEGER NOT NULL,
@@ -67,11 +68,11 @@ CREATE TABLE kernels (
     dead_cause       TEXT,
     replica          TEXT NOT NULL,
     fence            INTEGER NOT NULL CHECK (fence >= 1)
-) STRICT, WITHOUT ROWID;
+) STRICT;
 CREATE UNIQUE INDEX kernels_by_name ON kernels (owner, name) WHERE name IS NOT NULL;
 
 CREATE TABLE ended_sessions (
-    session_dir    TEXT PRIMARY KEY,
+    session_dir    TEXT PRIMARY KEY NOT NULL,
     id             TEXT NOT NULL,
     owner          TEXT NOT NULL,
     name           TEXT,
@@ -80,7 +81,7 @@ CREATE TABLE ended_sessions (
     cause          TEXT NOT NULL,
     removed_micros INTEGER,
     facts          TEXT NOT NULL
-) STRICT, WITHOUT ROWID;
+) STRICT;
 CREATE INDEX ended_sessions_removed ON ended_sessions (removed_micros) WHERE removed_micros IS NOT NULL;
 
 CREATE TABLE jupyter_sessions (
@@ -133,7 +134,7 @@ CREATE TABLE credentials (
     set_by     TEXT NOT NULL,
     set_micros INTEGER NOT NULL,
     PRIMARY KEY (owner, name)
-) STRICT, WITHOUT ROWID;
+) STRICT;
 
 CREATE TABLE skills (
     owner            TEXT NOT NULL,
@@ -148,7 +149,7 @@ CREATE TABLE skills (
     manifest         TEXT NOT NULL,
     files            BLOB NOT NULL,
     PRIMARY KEY (owner, name, version)
-) STRICT, WITHOUT ROWID;
+) STRICT;
 -- For the quota: an owner's versions without their content.
 CREATE INDEX skills_bytes ON skills (owner, bytes);
 
@@ -227,7 +228,7 @@ CREATE INDEX workflow_steps_turns ON workflow_steps (turn, begun_micros, run, st
 CREATE INDEX workflow_steps_untold ON workflow_steps (turn, begun_micros) WHERE status = 'waiting' AND told = 0;
 
 CREATE TABLE triggers (
-    id             TEXT PRIMARY KEY,
+    id             TEXT PRIMARY KEY NOT NULL,
     kind           TEXT NOT NULL,
     owner          TEXT NOT NULL,
     name           TEXT NOT NULL,
@@ -238,12 +239,12 @@ CREATE TABLE triggers (
     definition     TEXT NOT NULL,
     sealed         BLOB NOT NULL,
     UNIQUE (owner, kind, name)
-) STRICT, WITHOUT ROWID;
+) STRICT;
 CREATE INDEX triggers_due ON triggers (next_micros) WHERE next_micros IS NOT NULL;
 CREATE INDEX triggers_by_kind ON triggers (kind, owner, name);
 
 CREATE TABLE trigger_runs (
-    id                TEXT PRIMARY KEY,
+    id                TEXT PRIMARY KEY NOT NULL,
     trigger_id        TEXT NOT NULL,
     owner             TEXT NOT NULL,
     key               TEXT NOT NULL,
@@ -253,12 +254,12 @@ CREATE TABLE trigger_runs (
     claim             TEXT NOT NULL,
     detail            TEXT NOT NULL,
     UNIQUE (trigger_id, key)
-) STRICT, WITHOUT ROWID;
+) STRICT;
 CREATE INDEX trigger_runs_open ON trigger_runs (not_before_micros) WHERE state IN ('due', 'running');
 CREATE INDEX trigger_runs_latest ON trigger_runs (trigger_id, due_micros, id);
 
 CREATE TABLE deliveries (
-    id             TEXT PRIMARY KEY,
+    id             TEXT PRIMARY KEY NOT NULL,
     trigger_id     TEXT NOT NULL,
     run_id         TEXT NOT NULL,
     owner          TEXT NOT NULL,
@@ -266,7 +267,7 @@ CREATE TABLE deliveries (
     next_micros    INTEGER,
     claim          TEXT NOT NULL,
     detail         TEXT NOT NULL
-) STRICT, WITHOUT ROWID;
+) STRICT;
 CREATE INDEX deliveries_due ON deliveries (next_micros) WHERE next_micros IS NOT NULL;
 CREATE INDEX deliveries_latest ON deliveries (trigger_id, created_micros, id);
 CREATE INDEX deliveries_of_run ON deliveries (run_id);
@@ -279,7 +280,7 @@ CREATE TABLE prompt_answers (
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE tool_approvals (
-    id              TEXT PRIMARY KEY,
+    id              TEXT PRIMARY KEY NOT NULL,
     owner           TEXT NOT NULL,
     caller          TEXT NOT NULL,
     template        TEXT NOT NULL,
@@ -288,7 +289,7 @@ CREATE TABLE tool_approvals (
     approved_by     TEXT NOT NULL,
     approved_micros INTEGER NOT NULL,
     UNIQUE (owner, caller, template, tool)
-) STRICT, WITHOUT ROWID;
+) STRICT;
 
 CREATE TABLE owner_bytes (
     owner TEXT NOT NULL,

@@ -93,7 +93,10 @@ async fn versions_of_a_name_and_unfinished_runs_are_found_by_an_index() {
     place.open().unwrap().close().await.unwrap();
     let connection = raw(&place.path());
     for (sql, index) in [
-        (skills::NAMED, "PRIMARY KEY (owner=? AND name=?)"),
+        (
+            skills::NAMED,
+            "INDEX sqlite_autoindex_skills_1 (owner=? AND name=?)",
+        ),
         (workflows::NAMED, "PRIMARY KEY (owner=? AND name=?)"),
         (workflow_runs::MINE, "INDEX workflow_runs_running (epoch=?)"),
     ] {
