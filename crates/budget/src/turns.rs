@@ -16,7 +16,7 @@ const WAITING_OPERATOR: usize = 1024;
 /// After so long a turn goes to who waits, if its work has parts.
 const SLICE: Duration = Duration::from_millis(5);
 /// The longest rest of a tenant after a turn, and one that is too short for a timer.
-const REST: Duration = Duration::from_millis(50);
+const REST: Duration = Duration::from_millis(250);
 const SHORT_REST: Duration = Duration::from_millis(1);
 
 /// The turns and who waits for one.

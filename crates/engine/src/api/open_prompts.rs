@@ -101,11 +101,9 @@ impl Commands {
         let after = after.as_ref();
         let most = limit.saturating_add(1);
         let mut found = BTreeMap::new();
-        let turn = self.inner.budget.turn(principal).await?;
         for one in self.waiting_steps(principal, after, most).await? {
             found.insert(one.place(), Found::Step(Box::new(one)));
         }
-        drop(turn);
         let kernels = if principal.is_operator() {
             self.prompt_turns.places(|| self.asking(principal))
         } else {

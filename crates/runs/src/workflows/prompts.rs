@@ -126,6 +126,7 @@ impl Commands {
             after: after.map(place),
             limit: i64::try_from(most).unwrap_or(i64::MAX),
         };
+        let _turn = self.services.turn(principal).await?;
         let found = self.services.store().step_prompts(filter).await.map_err(stored)?;
         let bytes = found.iter().map(|record| record.prompt.len() + ROW_BYTES).sum();
         let listed = || {
@@ -142,7 +143,7 @@ impl Commands {
             });
             listed.collect()
         };
-        self.answer_in_turn(principal, bytes, listed).await?
+        himalia_budget::work(bytes, listed)
     }
 
     /// The prompt of a step, when it has ended or after this time.
