@@ -2,8 +2,8 @@
 
 use axum::body::Body;
 use axum::extract::{FromRequestParts, Path};
-use axum::http::{StatusCode, header};
 use axum::http::request::Parts;
+use axum::http::{StatusCode, header};
 use himalia_engine::{Engine, Principal, SessionId};
 pub(crate) use himalia_facade::Caller;
 use himalia_facade::whole;
@@ -69,7 +69,10 @@ impl<S: Send + Sync> FromRequestParts<S> for Domain {
     type Rejection = std::convert::Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Self::Rejection> {
-        let header = parts.headers.get(header::HOST).and_then(|host| host.to_str().ok());
+        let header = parts
+            .headers
+            .get(header::HOST)
+            .and_then(|host| host.to_str().ok());
         // HTTP/2 has it in the address.
         let host = header.or_else(|| parts.uri.authority().map(axum::http::uri::Authority::as_str));
         let host = host.filter(|host| !host.is_empty() && !host.contains('@'));

@@ -253,10 +253,7 @@ pub(crate) fn breakable<T: Serialize + 'static>(
             Some(Err(broken)) => return Some((Err(broken), None)),
             Some(Ok(Ok(message))) => {
                 let json = serde_json::to_vec(&message).unwrap_or_default();
-                return Some((
-                    Ok(framed(0, &json)),
-                    Some(messages),
-                ));
+                return Some((Ok(framed(0, &json)), Some(messages)));
             }
             Some(Ok(Err(failure))) => json!({ "error": failure.to_json() }).to_string(),
             None => "{}".to_owned(),

@@ -37,7 +37,7 @@ pub enum StreamTask {
 }
 
 /// Operation on a session's files. Paths are relative to the work directory and never lead out of it: neither by `..` nor by a link.
-/// If [`Open::absolute`] is set, a path that begins with `/` is one of the whole sandbox instead.
+/// If [`Open::absolute`] is set, a path that begins with `/` is one of the whole sandbox instead, except in [`Self::Pack`] and [`Self::Unpack`].
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum FileTask {
@@ -113,7 +113,7 @@ pub enum FileTask {
 }
 
 impl FileTask {
-    /// Its paths.
+    /// Paths that the task names.
     pub fn paths(&self) -> Vec<&str> {
         match self {
             Self::Move { from, to } => vec![from, to],

@@ -5,7 +5,8 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::StatusCode;
 use himalia_engine::{
-    EngineError, ExecutionState, ForkKernel, KernelId, MAX_BRANCHES, Principal, SessionChange, SessionInfo, TimeChange,
+    EngineError, ExecutionState, ForkKernel, KernelId, MAX_BRANCHES, Principal, SessionChange, SessionInfo,
+    TimeChange,
 };
 use serde::{Deserialize, Serialize};
 use std::time::Duration;

@@ -160,7 +160,8 @@ impl TimeRange {
 
     fn has(&self, at: OffsetDateTime) -> bool {
         let at = at.unix_timestamp();
-        self.start.is_none_or(|start| at >= start - Self::STEP_S) && self.end.is_none_or(|end| at <= end + Self::STEP_S)
+        self.start.is_none_or(|start| at >= start - Self::STEP_S)
+            && self.end.is_none_or(|end| at <= end + Self::STEP_S)
     }
 }
 
@@ -243,7 +244,9 @@ mod tests {
     fn a_sample_lies_within_the_range_that_was_asked_for() {
         let at = OffsetDateTime::from_unix_timestamp(1000).unwrap();
         let has = |start, end| TimeRange { start, end }.has(at);
-        assert!(has(None, None) && has(Some(1000), Some(1000)) && has(Some(900), None) && has(None, Some(996)));
+        assert!(
+            has(None, None) && has(Some(1000), Some(1000)) && has(Some(900), None) && has(None, Some(996))
+        );
         assert!(!has(Some(1006), None) && !has(None, Some(994)) && !has(Some(0), Some(500)));
     }
 }

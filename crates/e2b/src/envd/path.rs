@@ -69,7 +69,11 @@ impl WorkDir {
         match self.find(path) {
             Some((Some(root), _)) if root == HOME && self.has_home => path.to_owned(),
             Some((_, relative)) if path.starts_with(['/', '~']) => {
-                let root = if path.starts_with('~') { self.shown_root() } else { &self.own };
+                let root = if path.starts_with('~') {
+                    self.shown_root()
+                } else {
+                    &self.own
+                };
                 joined(root, relative)
             }
             _ => path.to_owned(),
@@ -181,8 +185,16 @@ mod tests {
         }
         assert_eq!(dir.client_path("a").show("a/b"), "/home/user/a/b");
         assert_eq!(dir.client_path("/tmp").show("/tmp/b"), "/tmp/b");
-        assert!(dir.client_path("/").is_root() && dir.client_path(".").is_root() && !dir.client_path("a").is_root());
-        for (path, command) in [("/home/user/a", "/home/user/a"), ("~/a", "/home/user/a"), ("/session", "/session")] {
+        assert!(
+            dir.client_path("/").is_root()
+                && dir.client_path(".").is_root()
+                && !dir.client_path("a").is_root()
+        );
+        for (path, command) in [
+            ("/home/user/a", "/home/user/a"),
+            ("~/a", "/home/user/a"),
+            ("/session", "/session"),
+        ] {
             assert_eq!(dir.for_command(path), command, "{path}");
         }
         // Where the sandbox has no such home, answers name the directory that code sees.

@@ -9,8 +9,8 @@ use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::Response;
 use futures_util::stream;
 use himalia_engine::{
-    Engine, Execute, ExecutionEvent, ExecutionEventKind, ExecutionFeed, ExecutionId, ExecutionStatus, ExecutionTarget,
-    FeedStart, KernelId, MAX_TEXT_CHARS, Principal, SessionId,
+    Engine, Execute, ExecutionEvent, ExecutionEventKind, ExecutionFeed, ExecutionId, ExecutionStatus,
+    ExecutionTarget, FeedStart, KernelId, MAX_TEXT_CHARS, Principal, SessionId,
 };
 use serde::Deserialize;
 use time::OffsetDateTime;
@@ -219,7 +219,9 @@ impl Stream {
     }
 
     fn is_gone(&self) -> bool {
-        let RunningExecution { engine, principal, .. } = &self.running;
+        let RunningExecution {
+            engine, principal, ..
+        } = &self.running;
         self.killed.is_gone(engine, principal, self.session)
     }
 

@@ -151,7 +151,9 @@ fn named(request: &Request) -> Option<String> {
 
 /// True for seconds since 1970 that have not passed.
 fn is_ahead(text: &str) -> bool {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(u64::MAX, |now| now.as_secs());
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(u64::MAX, |now| now.as_secs());
     text.parse().is_ok_and(|end: u64| now < end)
 }
 

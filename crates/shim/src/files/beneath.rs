@@ -10,8 +10,8 @@ use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use rustix::fs::{
-    CWD, FileType, Mode, OFlags, PROC_SUPER_MAGIC, ResolveFlags, fstat, fstatfs, mkdirat, open, openat, openat2,
-    readlinkat,
+    CWD, FileType, Mode, OFlags, PROC_SUPER_MAGIC, ResolveFlags, fstat, fstatfs, mkdirat, open, openat,
+    openat2, readlinkat,
 };
 use rustix::io::Errno;
 
@@ -42,7 +42,7 @@ pub(super) struct Root {
     scope: Scope,
 }
 
-/// Where paths and links may lead.
+/// Region that paths and links may lead to.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Scope {
     /// Below the root; an absolute link leads out.
@@ -90,11 +90,7 @@ impl Root {
             Ok(_) | Err(Errno::AGAIN) => Resolver::System,
             Err(_) => Resolver::Walk,
         };
-        Ok(Self {
-            dir,
-            resolver,
-            scope,
-        })
+        Ok(Self { dir, resolver, scope })
     }
 
     #[cfg(test)]
@@ -182,7 +178,7 @@ impl Root {
 }
 
 /// True if something lies in the directory of a process. In `/proc` itself, and in `/proc/sys`, is what processes share.
-fn is_of_a_process(found: BorrowedFd<'_>) -> rustix::io::Result<bool> {
+pub(super) fn is_of_a_process(found: BorrowedFd<'_>) -> rustix::io::Result<bool> {
     if !is_proc(found)? {
         return Ok(false);
     }

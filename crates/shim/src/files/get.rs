@@ -99,7 +99,9 @@ fn send_made_up(
     }))?;
     let from = usize::try_from(first).unwrap_or(usize::MAX);
     let wanted = content.get(from..).unwrap_or_default();
-    let wanted = wanted.get(..usize::try_from(bytes).unwrap_or(0)).unwrap_or_default();
+    let wanted = wanted
+        .get(..usize::try_from(bytes).unwrap_or(0))
+        .unwrap_or_default();
     for chunk in wanted.chunks(CHUNK_BYTES) {
         connection.send_bytes(chunk)?;
     }

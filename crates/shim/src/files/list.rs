@@ -3,7 +3,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use himalia_shim_protocol::{FileEntry, FileKind, LIST_MAX, StreamDone, StreamFailure, WALK_MAX};
 use rustix::fs::{AtFlags, Dir, FileType, OFlags, Stat, fstat, readlinkat, statat};
 
-use super::beneath::Root;
+use super::beneath::{Root, is_of_a_process};
 use super::connection::Connection;
 use super::failure::{Failure, Result};
 use super::get::modified_ms;
@@ -125,8 +125,10 @@ impl Listing {
             }
             if is_dir && depth < self.depth {
                 match open_dir(dir, &name[..]) {
-                    Ok(dir) => self.walk(dir.as_fd(), &format!("{path}/"), depth + 1, below)?,
-                    Err(_) => self.done.skipped += 1,
+                    Ok(dir) if !is_of_a_process(dir.as_fd()).unwrap_or(true) => {
+                        self.walk(dir.as_fd(), &format!("{path}/"), depth + 1, below)?
+                    }
+                    _ => self.done.skipped += 1,
                 }
             }
         }

@@ -119,11 +119,11 @@ fn carry_out(
     task: &FileTask,
     connection: &mut Connection,
 ) -> Result<StreamDone> {
-    let find = |path: &str| -> Result<(Root, Relative)> {
-        match path.strip_prefix('/') {
-            Some(path) if absolute => Ok((Root::whole()?, Relative::parse_absolute(path)?)),
-            _ => Ok((Root::open(work_dir)?, Relative::parse(path)?)),
-        }
+    let below_work_dir =
+        |path: &str| -> Result<(Root, Relative)> { Ok((Root::open(work_dir)?, Relative::parse(path)?)) };
+    let find = |path: &str| match path.strip_prefix('/') {
+        Some(path) if absolute => Ok((Root::whole()?, Relative::parse_absolute(path)?)),
+        _ => below_work_dir(path),
     };
     match task {
         FileTask::Get { path, range } => {
@@ -160,11 +160,11 @@ fn carry_out(
             delete::run(&root, &path, *recursive)
         }
         FileTask::Pack { path, max_bytes } => {
-            let (root, path) = find(path)?;
+            let (root, path) = below_work_dir(path)?;
             pack::run(&root, &path, *max_bytes, connection)
         }
         FileTask::Unpack { path, max_bytes } => {
-            let (root, path) = find(path)?;
+            let (root, path) = below_work_dir(path)?;
             unpack::run(&root, &path, *max_bytes, connection)
         }
     }

@@ -72,7 +72,7 @@ impl Relative {
         }
     }
 
-    /// What the paths of the entries of this directory begin with.
+    /// Beginning of the paths of the entries of this directory.
     pub(super) fn prefix(&self) -> String {
         let first = if self.is_absolute { "/" } else { "" };
         let names = self.names.iter().flat_map(|name| [name, "/"]);
@@ -114,7 +114,10 @@ mod tests {
         }
         let absolute = |text| Relative::parse_absolute(text).unwrap();
         assert_eq!(absolute("tmp//a").text(), "/tmp/a");
-        assert_eq!((absolute("").text(), absolute("").prefix()), ("/".into(), "/".into()));
+        assert_eq!(
+            (absolute("").text(), absolute("").prefix()),
+            ("/".into(), "/".into())
+        );
         assert_eq!(absolute("tmp").prefix(), "/tmp/");
         assert!(Relative::parse_absolute("tmp/../a").is_err());
         for (text, names) in [

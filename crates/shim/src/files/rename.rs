@@ -26,7 +26,10 @@ pub(super) fn make(root: &Root, path: &Relative) -> Result<StreamDone> {
 }
 
 /// Gives a file, a link or a directory another path. A file that has that path is replaced, a directory only if it is empty.
-pub(super) fn run((root, from): (&Root, &Relative), (new_root, to): (&Root, &Relative)) -> Result<StreamDone> {
+pub(super) fn run(
+    (root, from): (&Root, &Relative),
+    (new_root, to): (&Root, &Relative),
+) -> Result<StreamDone> {
     let (source, name) = root.parent(from)?;
     let failed = |error| Failure::of(&from.text(), error);
     statat(&source, name, AtFlags::SYMLINK_NOFOLLOW).map_err(failed)?;
@@ -41,7 +44,10 @@ pub(super) fn run((root, from): (&Root, &Relative), (new_root, to): (&Root, &Rel
         ),
         Errno::XDEV => Failure::new(
             StreamFailure::Failed,
-            format!("{}: is on another file system: copy the file, then remove it", to.text()),
+            format!(
+                "{}: is on another file system: copy the file, then remove it",
+                to.text()
+            ),
         ),
         error => Failure::of(&to.text(), error),
     })?;

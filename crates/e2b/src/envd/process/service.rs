@@ -98,9 +98,10 @@ impl Call {
                     next = next(&mut events, end) => next,
                 };
                 match next {
-                    Next::Lost | Next::Event(Event::Ended(ProcessExit { signal: Some(_), .. } | ProcessExit { code: None, .. }))
-                        if !shutdown.is_cancelled() && is_gone() =>
-                    {
+                    Next::Lost
+                    | Next::Event(Event::Ended(
+                        ProcessExit { signal: Some(_), .. } | ProcessExit { code: None, .. },
+                    )) if !shutdown.is_cancelled() && is_gone() => {
                         Some((Err(io::Error::other("the sandbox was killed")), None))
                     }
                     Next::Event(event) => {
@@ -148,7 +149,11 @@ impl Call {
         let cwd = config.cwd.as_deref().filter(|cwd| !cwd.is_empty());
         let cwd = cwd.map_or_else(|| dir.shown_root().to_owned(), |cwd| dir.for_command(cwd));
         // A shell names the directory by this path if it is the same directory, else by its own.
-        let from = if cwd.starts_with('/') { cwd.clone() } else { dir.client_path(&cwd).shown() };
+        let from = if cwd.starts_with('/') {
+            cwd.clone()
+        } else {
+            dir.client_path(&cwd).shown()
+        };
         env.entry("PWD".to_owned()).or_insert(from);
         let wanted = RunProcess {
             argv,
