@@ -2,7 +2,7 @@
 
 The suites are at pinned commits of their repositories. `tests/e2b/passing/` has one list per suite: the ids of the tests that must
 pass. A test of a list that fails is an error. A test that passes and is in no list is printed, and `--write` adds it. `--write` never
-removes a line from a list.
+removes a line from a list, and writes docs/reference/e2b-tests.md.
 """
 
 import argparse
@@ -11,6 +11,7 @@ import re
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -22,6 +23,7 @@ TARGET = Path(os.environ.get("HIMALIA_TARGET", ROOT / "target"))
 SUITES = TARGET / "e2b-suites"
 PYTHON = TARGET / "e2b-env" / "bin" / "python"
 PASSING = HERE / "passing"
+PAGE = ROOT / "docs" / "reference" / "e2b-tests.md"
 # Seconds for one test on a machine that does other things too; the suites' own limit is 30.
 LIMIT = 120
 # A test that fails among others is tried again by itself: this often.
@@ -48,6 +50,17 @@ SUITE = {
     ),
     "code-interpreter-async": (INTERPRETER, ["tests/async"]),
 }
+
+
+INTRODUCTION = f"""# E2B's own tests
+
+`make test-e2b` runs the tests of E2B's clients, unmodified, against a gateway at the level `namespaces`: `python-sdk` of
+[E2B]({E2B[0]}) at commit `{E2B[1][:12]}`, and `python` of
+[code-interpreter]({INTERPRETER[0]}) at commit `{INTERPRETER[1][:12]}`. A test that passes is in a list in
+`tests/e2b/passing`, and must pass from then on. `make test-e2b WRITE=1` adds to these lists and writes this page. Many tests need no server.
+The others that fail need a feature that [clients of E2B](../how-to/e2b.md) do not have here: pauses, snapshots, ports, builds of templates,
+the internet, or a kernel of another language.
+"""
 
 
 def fetched(repository, commit, directory):
@@ -154,6 +167,35 @@ def judge(suite, outcomes, write):
     return not lost
 
 
+def totals():
+    """Tests of each file by suite and file, as the page has them."""
+    found, suite = {}, None
+    for line in PAGE.read_text().splitlines() if PAGE.exists() else []:
+        if line.startswith("## "):
+            suite = line.removeprefix("## ")
+        elif row := re.fullmatch(r"\| `(.+)` \| \d+ \| (\d+) \|", line):
+            found.setdefault(suite, {})[row[1]] = int(row[2])
+    return found
+
+
+def write_page(ran):
+    """Write the page: of suites that did not run now, with the totals that it has."""
+    known = totals()
+    for suite, outcomes in ran.items():
+        known[suite] = dict(Counter(name.split("::")[0] for name in outcomes))
+    parts = [INTRODUCTION, "\n| suite | pass | of |\n|---|---|---|\n"]
+    for suite in SUITE:
+        parts.append(
+            f"| {suite} | {len(listed(suite))} | {sum(known.get(suite, {}).values())} |\n"
+        )
+    for suite in SUITE:
+        passing = Counter(name.split("::")[0] for name in listed(suite))
+        parts.append(f"\n## {suite}\n\n| file | pass | of |\n|---|---|---|\n")
+        for file, total in sorted(known.get(suite, {}).items()):
+            parts.append(f"| `{file}` | {passing[file]} | {total} |\n")
+    PAGE.write_text("".join(parts))
+
+
 def failures(suite, outcomes):
     """The tests that fail, with reasons, for a person."""
     for name, result in sorted(outcomes.items()):
@@ -185,12 +227,14 @@ def main():
                 "E2B_API_URL": address,
                 "E2B_SANDBOX_URL": address,
             }
-            good = True
+            good, ran = True, {}
             for suite in options.suites or SUITE:
-                outcomes = all_of(suite, variables, options.workers)
+                outcomes = ran[suite] = all_of(suite, variables, options.workers)
                 good = judge(suite, outcomes, options.write) and good
                 if options.failures:
                     failures(suite, outcomes)
+            if options.write:
+                write_page(ran)
         finally:
             gateway.stop()
     sys.exit(not good)

@@ -14,6 +14,8 @@ pub(crate) fn print_variables(args: &GatewayArgs) -> anyhow::Result<ExitCode> {
         ("E2B_API_KEY", target.token.0.as_str()),
         ("E2B_API_URL", &url),
         ("E2B_SANDBOX_URL", &url),
+        // Some versions of the clients refuse keys of another form than E2B's.
+        ("E2B_VALIDATE_API_KEY", "false"),
     ];
     let mut out = std::io::stdout().lock();
     if args.json {

@@ -4,16 +4,26 @@ use axum::body::Body;
 use axum::extract::{FromRequestParts, Path};
 use axum::http::request::Parts;
 use axum::http::{StatusCode, header};
-use himalia_engine::{Engine, Principal, SessionId};
+use himalia_engine::{Engine, Principal, SessionId, SessionInfo};
 pub(crate) use himalia_facade::Caller;
 use himalia_facade::whole;
 use serde::de::DeserializeOwned;
+use time::OffsetDateTime;
 
 use crate::failure::Failure;
 use crate::limits::MESSAGE_BYTES;
 
 /// The header that names the sandbox.
 const SANDBOX_ID: &str = "e2b-sandbox-id";
+
+/// True for a sandbox that has ended, and for one whose time has come: it ends up to a few seconds later.
+pub(crate) fn is_over(info: &SessionInfo) -> bool {
+    let expired = info
+        .session
+        .expires()
+        .is_some_and(|end| end <= OffsetDateTime::now_utc());
+    info.end.is_some() || expired
+}
 
 /// The name of a sandbox as the client has it, in the path or in the header.
 #[derive(Clone, Debug)]
@@ -54,6 +64,10 @@ impl SandboxName {
         engine
             .kernel(principal, session.first_kernel())
             .map_err(at_sandbox)?;
+        let info = engine.session_info(principal, session.first_kernel());
+        if is_over(&info.map_err(at_sandbox)?) {
+            return Err(Failure::not_running(&self.0));
+        }
         Ok(session)
     }
 }

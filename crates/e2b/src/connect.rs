@@ -3,7 +3,6 @@
 //! A unary call has one JSON document each way. A stream is frames: a byte of flags, the length (4 bytes, big endian), and JSON. The
 //! last frame of a response has the flag 2, and an error if there was one.
 
-use std::io;
 use std::time::Duration;
 
 use axum::Json;
@@ -237,25 +236,20 @@ fn framed(flags: u8, json: &[u8]) -> Bytes {
 }
 
 /// A stream of messages, which ends with the first failure.
-pub(crate) fn streamed<T: Serialize + 'static>(
+pub(crate) fn streamed<T: Serialize>(
     messages: impl Stream<Item = Result<T, RpcFailure>> + Send + 'static,
-) -> Response {
-    breakable(messages.map(Ok))
-}
-
-/// The same for a stream that may break off without an end: clients then look whether the sandbox still runs.
-pub(crate) fn breakable<T: Serialize + 'static>(
-    messages: impl Stream<Item = io::Result<Result<T, RpcFailure>>> + Send + 'static,
 ) -> Response {
     let frames = stream::unfold(Some(Box::pin(messages)), async |state| {
         let mut messages = state?;
         let bytes = match messages.next().await {
-            Some(Err(broken)) => return Some((Err(broken), None)),
-            Some(Ok(Ok(message))) => {
+            Some(Ok(message)) => {
                 let json = serde_json::to_vec(&message).unwrap_or_default();
-                return Some((Ok(framed(0, &json)), Some(messages)));
+                return Some((
+                    Ok::<_, std::convert::Infallible>(framed(0, &json)),
+                    Some(messages),
+                ));
             }
-            Some(Ok(Err(failure))) => json!({ "error": failure.to_json() }).to_string(),
+            Some(Err(failure)) => json!({ "error": failure.to_json() }).to_string(),
             None => "{}".to_owned(),
         };
         Some((Ok(framed(LAST, bytes.as_bytes())), None))

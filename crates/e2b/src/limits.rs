@@ -31,5 +31,11 @@ pub(crate) const WATCH_UNUSED: Duration = Duration::from_mins(10);
 pub(crate) const VALUE_BYTES: usize = 64 << 20;
 /// Files in one form.
 pub(crate) const FILES_PER_REQUEST: usize = 1000;
+/// Bytes of the name of one metadata of a file, and of all names and values of a file.
+pub(crate) const METADATA_NAME_BYTES: usize = 246;
+pub(crate) const METADATA_BYTES: usize = 4 << 10;
+/// Bytes of a refused upload that are still read before it is answered, and the time for them.
+pub(crate) const REST_BYTES: usize = 64 << 20;
+pub(crate) const REST_TIME: Duration = Duration::from_secs(10);
 /// Bytes that a part of a compressed body may become.
 pub(crate) const UNPACKED_BYTES: usize = 4 << 20;

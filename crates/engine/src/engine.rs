@@ -3,7 +3,7 @@
 //! [`Commands`] is private to this crate, so that no command can be reached but through a method that the macro makes of its entry
 //! ([`commands!`](crate::commands)), and that method notes the call in the audit log ([`crate::audit`]).
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -147,8 +147,8 @@ commands! {
         Look(Log) artifacts(kernel: KernelId) -> Vec<ArtifactInfo>, Subject::Kernel(kernel);
         /// Reads a file, or a part of it.
         Content(Sandbox) read_file(kernel: KernelId, path: &str, range: Option<ByteRange>) -> FileDownload, Subject::Kernel(kernel);
-        /// Writes a file, with the directories above it. It is there, as a whole, once the upload is finished.
-        Change(Sandbox) write_file(kernel: KernelId, path: &str) -> FileUpload, Subject::Kernel(kernel);
+        /// Writes a file with its metadata, and the directories above it. It is there, as a whole, once the upload is finished.
+        Change(Sandbox) write_file(kernel: KernelId, path: &str, metadata: BTreeMap<String, String>) -> FileUpload, Subject::Kernel(kernel);
         /// What is in a directory: `depth` directories inside of each other, at most `limit` entries, in the order of paths; with
         /// `after` those after that path ([`FileListing::next`]).
         Look(Sandbox) list_files(kernel: KernelId, path: &str, depth: u32, limit: u32, after: Option<&str>) -> FileListing, Subject::Kernel(kernel);

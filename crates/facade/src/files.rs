@@ -1,5 +1,7 @@
 //! Files on their way from and to sandboxes.
 
+use std::collections::BTreeMap;
+
 use axum::body::Body;
 use axum::extract::multipart::Field;
 use axum::http::{HeaderValue, header};
@@ -38,7 +40,9 @@ pub async fn write_part<E: From<EngineError> + From<BodyError>>(
     path: &str,
     mut part: Field<'_>,
 ) -> Result<(), E> {
-    let mut upload = engine.write_file(principal, session, path).await?;
+    let mut upload = engine
+        .write_file(principal, session, path, BTreeMap::new())
+        .await?;
     while let Some(bytes) = in_time(part.chunk()).await?.map_err(BodyError::from)? {
         upload.send(bytes).await?;
     }

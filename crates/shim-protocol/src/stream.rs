@@ -1,5 +1,7 @@
 //! Streams: one connection for each transfer of files and each command, asked for by `open` on the now lane.
 
+use std::collections::BTreeMap;
+
 use bytes::{Bytes, BytesMut};
 use serde::{Deserialize, Serialize};
 
@@ -56,6 +58,9 @@ pub enum FileTask {
         path: String,
         /// Most bytes that it may have.
         max_bytes: u64,
+        /// Metadata that the file gets, as extended attributes `user.e2b.<name>`.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        metadata: BTreeMap<String, String>,
     },
     /// Look at what is there. The shim sends `done` behind chunks, which together are a JSON array of [`FileEntry`].
     List {
@@ -196,7 +201,7 @@ pub struct FileEntry {
     pub path: String,
     /// Kind of the entry.
     pub kind: FileKind,
-    /// Size of a file in bytes.
+    /// Size of a file in bytes. For a directory, 0 in a listing, and the size of the directory itself in the entry of a single path.
     pub bytes: u64,
     /// Unix time in milliseconds of its last change.
     pub modified_ms: u64,
@@ -206,6 +211,9 @@ pub struct FileEntry {
     /// Target of a symbolic link, only for the entry of a single path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
+    /// Metadata of a file: its extended attributes `user.e2b.<name>` whose values are UTF-8.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub metadata: BTreeMap<String, String>,
 }
 
 /// Body of `done`: all was done.

@@ -2,13 +2,14 @@
 
 A session of such a client has `E2B_SANDBOX=true` in its environment; only there are they added. `e2b/data` is a pandas frame as
 `{column: [values]}`. `e2b/chart` is a matplotlib figure: one chart, or a `superchart` of one for each of its axes. What is large has
-neither.
+neither. Images of Pillow that are saved under a name are shown there too.
 """
 
+import functools
 import json
 import os
 
-from himalia_kernel import statics
+from himalia_kernel import on_import, statics
 
 _MARK = "E2B_SANDBOX"
 # Cells of a frame, axes of a figure, points of one of its axes, and characters of either as JSON.
@@ -32,6 +33,22 @@ def install(formatter):
         return data, metadata
 
     formatter.format = with_data
+    on_import.call({"PIL.Image": _show_saved_images})
+
+
+def _show_saved_images(module):
+    """As E2B's kernel does."""
+    plain = module.Image.save
+
+    @functools.wraps(plain)
+    def save(image, fp, *args, **options):
+        if isinstance(fp, str) and os.environ.get(_MARK) == "true":
+            from IPython.display import display
+
+            display(image)
+        return plain(image, fp, *args, **options)
+
+    module.Image.save = save
 
 
 def _more(thing, data):

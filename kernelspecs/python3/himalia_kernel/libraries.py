@@ -27,6 +27,7 @@ def adapt():
             "matplotlib.backend_bases": _show_without_window,
             "matplotlib.font_manager": _find_east_asian_font,
             "pandas": _write_wide_frames,
+            "PIL.ImageShow": _show_images_here,
             "tqdm.notebook": _end_bars_as_text,
         }
     )
@@ -92,6 +93,13 @@ def _show_without_window(backend_bases):
         Gcf.destroy(manager)
 
     backend_bases.FigureManagerBase.show = show
+
+
+def _show_images_here(image_show):
+    """`Image.show()` shows the image here. The programs that it starts otherwise need a screen."""
+    viewer = getattr(image_show, "IPythonViewer", None)
+    if viewer is not None:
+        image_show.register(viewer, 0)
 
 
 def _end_bars_as_text(notebook):

@@ -70,6 +70,16 @@ def test_variables_of_one_execution_end_with_it(sandbox):
     assert sandbox.run_code("echo $ONE", language="bash", envs={"ONE": "2"}).logs.stdout == ["2\n"]
 
 
+IMAGE = "from PIL import Image\nimage = Image.new('RGB', (2, 2))\n"
+
+
+@pytest.mark.parametrize("last", ["image.show()", "image.save('image.png')", "image"])
+def test_images_are_shown_as_by_the_kernel_of_the_service(sandbox, last):
+    """Once each, also where the machine has programs that show images on a screen."""
+    (result,) = sandbox.run_code(IMAGE + last).results
+    assert result.png
+
+
 def test_charts_and_tables_are_data(sandbox):
     def chart(code):
         (result,) = sandbox.run_code("import matplotlib.pyplot as plt\n" + code + "\nplt.show()").results

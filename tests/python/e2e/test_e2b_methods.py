@@ -154,12 +154,10 @@ class Cases:
     # Files
 
     def filesystem_write(self):
-        self.files.write("a", "1")
-        return "`metadata` is refused"
+        assert self.files.write("a", "1", metadata={"by": "me"}).metadata == {"by": "me"}
 
     def filesystem_write_files(self):
         self.files.write_files([{"path": "b", "data": "1"}])
-        return "`metadata` is refused"
 
     def filesystem_read(self):
         assert self.files.read("a") == "1"
@@ -318,10 +316,20 @@ def test_every_method_has_a_case():
     assert cases == named
 
 
-@pytest.mark.parametrize("work", [lambda: e2b.Volume.list(), lambda: e2b.Secret.list().next_items(), lambda: e2b.Template.exists("x")])
+def build():
+    """Build a template."""
+    e2b.Template.build(e2b.Template().from_base_image(), "x")
+
+
+@pytest.mark.parametrize("work", [e2b.Volume.list, lambda: e2b.Secret.list().next_items(), build])
 def test_volumes_secrets_and_builds_of_templates_are_refused(pointed, work):
     with pytest.raises(Exception, match="not offer"):
         work()
+
+
+def test_templates_are_found_by_their_names(pointed):
+    assert e2b.Template.exists("base") and e2b.Template.exists("python3")
+    assert not e2b.Template.exists("nothing")
 
 
 def test_git_runs_as_a_command(sandbox):

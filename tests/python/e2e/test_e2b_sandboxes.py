@@ -1,6 +1,7 @@
 """Files and commands of sandboxes, by E2B's own Python client, unmodified."""
 
 import contextlib
+import datetime
 import io
 import re
 import threading
@@ -41,8 +42,6 @@ def test_files_are_written_and_read(sandbox):
         sandbox.files.read("../x")
     with pytest.raises(e2b.InvalidArgumentException):
         sandbox.files.write("../x", "x")
-    with pytest.raises(e2b.TemplateException):
-        sandbox.files.write("m", "x", metadata={"a": "b"})
     with pytest.raises(e2b.InvalidArgumentException, match="one user"):
         sandbox.files.read("b", user="root")
 
@@ -61,6 +60,61 @@ def test_files_outside_the_work_directory(sandbox, tmp_path):
     for process in ("/proc/self/environ", "/proc/thread-self/environ", "/proc/1/environ"):
         with pytest.raises(e2b.SandboxException, match="may not do this"):
             sandbox.files.read(process)
+
+
+def test_files_have_metadata(sandbox):
+    written = sandbox.files.write("m", "x", metadata={"Author": "me"})
+    assert written.metadata == {"author": "me"} == sandbox.files.get_info("m").metadata
+    assert [one.metadata for one in sandbox.files.list(".") if one.name == "m"] == [{"author": "me"}]
+    assert sandbox.files.rename("m", "n").metadata == {"author": "me"}
+    sandbox.files.write("n", "y")
+    assert sandbox.files.get_info("n").metadata is None
+    with pytest.raises(e2b.InvalidArgumentException, match="at most 4096 bytes"):
+        sandbox.files.write("o", "x", metadata={"long": "1" * 4096})
+    assert not sandbox.files.exists("o")
+
+
+def test_events_have_the_entries_of_their_files(sandbox):
+    sandbox.files.make_dir("watched")
+    watch = sandbox.files.watch_dir("watched", include_entry=True)
+    path = sandbox.files.write("watched/a", "1").path
+    events = watch.get_new_events()
+    assert [event.type.value for event in events] == ["create", "chmod", "write"]
+    assert {event.entry.path for event in events} == {path}
+    sandbox.files.remove("watched/a")
+    (removed,) = watch.get_new_events()
+    assert removed.entry is None
+    watch.stop()
+
+
+def test_a_link_is_shown_with_what_it_leads_to(sandbox):
+    sandbox.files.write("dir/file", "1")
+    sandbox.commands.run("ln -s file link && ln -s ../dir/link again && ln -s nothing lost && ln -s round round", cwd="dir")
+    path = sandbox.files.get_info("dir/file").path
+    for name in ("link", "again"):
+        found = sandbox.files.get_info(f"dir/{name}")
+        assert (found.type, found.symlink_target) == (e2b.FileType.FILE, path)
+    assert sandbox.files.get_info("dir/lost").symlink_target == "nothing"
+    assert sandbox.files.get_info("dir/round").symlink_target == "round"
+    assert sandbox.files.get_info("dir").size > 0
+
+
+def test_a_refused_upload_is_answered(sandbox):
+    """The client has sent all of it by then, also where it is far more than a connection holds."""
+    sandbox.files.make_dir("taken")
+    for octet_stream in (True, False):
+        with pytest.raises(e2b.InvalidArgumentException, match="directory"):
+            sandbox.files.write("taken", b"1" * (20 << 20), use_octet_stream=octet_stream)
+
+
+def test_a_sandbox_ends_at_its_second(pointed):
+    """Its time has passed for clients before the gateway has ended it, which may take longer."""
+    with Sandbox.create(timeout=60) as sandbox:
+        sandbox.set_timeout(1)
+        end = sandbox.get_info().end_at
+        time.sleep(max(0, (end - datetime.datetime.now(datetime.UTC)).total_seconds()))
+        assert not sandbox.is_running()
+        assert sandbox.sandbox_id not in [one.sandbox_id for one in Sandbox.list().next_items()]
 
 
 def test_code_and_commands_of_a_sandbox_that_is_killed(pointed):

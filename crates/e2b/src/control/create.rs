@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use axum::Json;
 use axum::body::Body;
-use axum::extract::State;
+use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use himalia_engine::{Engine, EngineError, KernelId, Network, Origin, Principal, SessionInfo, StartSession};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::shown::Sandbox;
@@ -83,6 +83,29 @@ fn repeated(
     let info = engine.session_info(principal, id).ok();
     let info = info.filter(|info| info.end.is_none());
     info.ok_or_else(|| Failure::new(StatusCode::CONFLICT, reason))
+}
+
+/// The template of a name or of an alias, as `GET /templates/aliases/{alias}` shows it.
+#[derive(Debug, Serialize)]
+pub(super) struct FoundTemplate {
+    #[serde(rename = "templateID")]
+    id: String,
+    public: bool,
+}
+
+pub(super) async fn find_template(
+    State(facade): State<Facade>,
+    Caller(principal): Caller,
+    Path(name): Path<String>,
+) -> Answer<Json<FoundTemplate>> {
+    let all = facade.engine.templates(&principal).await?;
+    if !DEFAULTS.contains(&name.as_str()) && all.iter().all(|one| one.name != name) {
+        return Err(Failure::new(StatusCode::NOT_FOUND, "there is no such template").into());
+    }
+    Ok(Json(FoundTemplate {
+        id: name,
+        public: false,
+    }))
 }
 
 /// The gateway's template for a name; `None` is the default one.

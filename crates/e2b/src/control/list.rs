@@ -11,7 +11,7 @@ use time::format_description::well_known::Rfc3339;
 
 use super::Answer;
 use super::shown::ListedSandbox;
-use crate::caller::Caller;
+use crate::caller::{Caller, is_over};
 use crate::facade::Facade;
 use crate::failure::Failure;
 use crate::limits::{LISTED, LISTED_MOST};
@@ -124,6 +124,7 @@ impl ListRequest {
         let labels = &session.labels;
         self.running
             && session.origin == Origin::V1
+            && !is_over(info)
             && self.started_after.is_none_or(|after| session.created() >= after)
             && self
                 .template

@@ -17,7 +17,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use time::OffsetDateTime;
 
-use crate::caller::{Caller, Domain, SandboxName, message};
+use crate::caller::{Caller, Domain, SandboxName, is_over, message};
 use crate::facade::Facade;
 use crate::failure::{ControlFailure, Failure};
 use crate::limits::{TIMEOUT_MOST_S, TIMEOUT_S};
@@ -42,6 +42,7 @@ pub(crate) fn routes() -> Router<Facade> {
         .route("/sandboxes/{sandbox}/network", put(network))
         .route("/snapshots", get(snapshots))
         .route("/templates/{template}", delete(no_template))
+        .route("/templates/aliases/{alias}", get(create::find_template))
 }
 
 type Answer<T> = Result<T, ControlFailure>;
@@ -84,7 +85,7 @@ fn living(
     let session = named.session(&facade.engine, principal)?;
     let info = facade.engine.session_info(principal, session.first_kernel());
     let info = info.map_err(|error| Failure::of_sandbox(error, &named.0))?;
-    if info.end.is_some() {
+    if is_over(&info) {
         return Err(Failure::no_sandbox(&named.0));
     }
     Ok(info)
@@ -232,7 +233,10 @@ pub(crate) async fn health(
     Caller(principal): Caller,
     named: SandboxName,
 ) -> Answer<StatusCode> {
-    named.running(&facade.engine, &principal)?;
+    let session = named.running(&facade.engine, &principal)?;
+    if facade.killed.is_gone(&facade.engine, &principal, session) {
+        return Err(Failure::not_running(&named.0).into());
+    }
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -10,9 +10,9 @@ use time::format_description::well_known::Rfc3339;
 
 use crate::caller::Domain;
 
-/// The version of the agent in the sandbox that clients read to see what it can do. Up to this one, what is new in a version is
-/// here; later ones have metadata of files.
-const ENVD_VERSION: &str = "0.5.7";
+/// The version of the agent in the sandbox that clients read to see what it can do: metadata of files (0.6.2), entries in events (0.6.3),
+/// watches on network file systems (0.6.4).
+const ENVD_VERSION: &str = "0.6.4";
 /// Bytes in a mebibyte.
 const MIB: u64 = 1 << 20;
 /// The end of a sandbox that has none: the field is not optional.

@@ -50,7 +50,12 @@ impl WorkDir {
         match self.find(path) {
             Some((root, relative)) => ClientPath {
                 root: root.unwrap_or_else(|| self.shown_root()).to_owned(),
-                path: relative.trim_matches('/').to_owned(),
+                path: if relative == "." {
+                    ""
+                } else {
+                    relative.trim_matches('/')
+                }
+                .to_owned(),
             },
             None => ClientPath {
                 root: String::new(),
@@ -135,7 +140,7 @@ impl ClientPath {
 
     /// True for the directory that relative paths begin in, and for the root of the sandbox.
     pub(super) fn is_root(&self) -> bool {
-        matches!(self.path.as_str(), "" | "." | "/")
+        matches!(self.path.as_str(), "" | "/")
     }
 }
 
@@ -171,6 +176,7 @@ mod tests {
             ("./a", "a", "/home/user/a"),
             ("", "", "/home/user"),
             ("~", "", "/home/user"),
+            (".", "", "/home/user"),
             ("~/a/", "a", "/home/user/a"),
             ("/session", "", "/session"),
             ("/session/a/b", "a/b", "/session/a/b"),

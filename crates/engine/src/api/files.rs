@@ -1,5 +1,6 @@
 //! The files of a session.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use himalia_model::{Action, EngineError, FileError, KernelId, Object, Principal};
@@ -37,10 +38,15 @@ impl Commands {
         principal: &Principal,
         kernel: KernelId,
         path: &str,
+        metadata: BTreeMap<String, String>,
     ) -> Result<FileUpload, EngineError> {
         let path = path.to_owned();
-        self.upload(principal, kernel, |max_bytes| FileTask::Put { path, max_bytes })
-            .await
+        self.upload(principal, kernel, |max_bytes| FileTask::Put {
+            path,
+            max_bytes,
+            metadata,
+        })
+        .await
     }
 
     pub(crate) async fn list_files(

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
+use std::collections::BTreeMap;
+
 use crate::common;
 
 use std::time::Duration;
@@ -53,7 +55,11 @@ async fn commands(engine: &Engine, id: KernelId) -> Vec<EngineError> {
         engine.execute(&op, id, code("print x")).await.unwrap_err(),
         engine.variables(&op, id, 0, 100).await.unwrap_err(),
         engine.read_file(&op, id, "a", None).await.map(drop).unwrap_err(),
-        engine.write_file(&op, id, "a").await.map(drop).unwrap_err(),
+        engine
+            .write_file(&op, id, "a", BTreeMap::new())
+            .await
+            .map(drop)
+            .unwrap_err(),
         engine
             .session_usage(&op, SessionId::of_first_kernel(id))
             .await

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
+use std::collections::BTreeMap;
+
 use crate::common;
 
 use std::sync::Arc;
@@ -81,7 +83,7 @@ async fn every_command_that_needs_the_engine_says_the_same_while_it_is_away() {
         .session_usage(&op(), SessionId::of_first_kernel(id))
         .await
         .unwrap();
-    drop(engine.write_file(&op(), id, "x").await.unwrap());
+    drop(engine.write_file(&op(), id, "x", BTreeMap::new()).await.unwrap());
 
     away.store(true, Ordering::Release);
     let refused = [
@@ -89,7 +91,11 @@ async fn every_command_that_needs_the_engine_says_the_same_while_it_is_away() {
             .session_usage(&op(), SessionId::of_first_kernel(id))
             .await
             .unwrap_err(),
-        engine.write_file(&op(), id, "x").await.err().unwrap(),
+        engine
+            .write_file(&op(), id, "x", BTreeMap::new())
+            .await
+            .err()
+            .unwrap(),
         engine.write_archive(&op(), id, "").await.err().unwrap(),
         engine
             .start_kernel(&op(), StartSession::default())

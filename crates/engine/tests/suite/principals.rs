@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
+use std::collections::BTreeMap;
+
 use crate::common;
 
 use std::time::Duration;
@@ -108,7 +110,7 @@ async fn answers(engine: &Engine, who: &Principal, id: KernelId, execution: Exec
         said(engine.complete(who, id, "x", None).await),
         said(engine.inspect(who, id, "x", None, 0).await),
         said(engine.read_file(who, id, "x", None).await),
-        said(engine.write_file(who, id, "x").await),
+        said(engine.write_file(who, id, "x", BTreeMap::new()).await),
         said(engine.list_files(who, id, "", 1, 1, None).await),
         said(engine.delete_file(who, id, "x", false).await),
         said(engine.read_archive(who, id, "").await),

@@ -1,6 +1,8 @@
 //! `/v1/sessions/{id}/files`, `upload` and `archive`: the files of a session, as they are, and never as a part of the
 //! gateway's own pages.
 
+use std::collections::BTreeMap;
+
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::HeaderMap;
@@ -209,7 +211,10 @@ pub(crate) async fn put(
     File(body): File,
 ) -> Result<EitherResponse<JsonWithStatus<201, WrittenFile>, Json<WrittenFile>>, ApiError> {
     let kernel = first_kernel(&app, &principal, &id)?;
-    let upload = app.engine().write_file(&principal, kernel, &path).await;
+    let upload = app
+        .engine()
+        .write_file(&principal, kernel, &path, BTreeMap::new())
+        .await;
     let upload = upload.map_err(|error| of_session(error, &id))?;
     let written = receive(&app, body, upload).await?;
     let bytes = written.bytes;

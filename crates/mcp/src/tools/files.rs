@@ -1,5 +1,7 @@
 //! `files`: lists, reads, writes and removes files of a session.
 
+use std::collections::BTreeMap;
+
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use himalia_engine::{ByteRange, EngineError, FileDownload, FileError, KernelId, ListedFile};
@@ -354,7 +356,10 @@ async fn write(call: &Call, session: KernelId, wanted: Arguments) -> Answer {
         }
         Some(Encoding::Utf8) | None => text.into_bytes(),
     };
-    let mut upload = call.engine.write_file(&call.principal, session, &path).await?;
+    let mut upload = call
+        .engine
+        .write_file(&call.principal, session, &path, BTreeMap::new())
+        .await?;
     upload.send(bytes.into()).await?;
     let written = upload.finish().await?;
     let body = json!({"path": path, "bytes": written.bytes, "created": written.created});

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
@@ -188,7 +188,10 @@ async fn call_all(runs: &Runs, who: &Principal) {
                 .err(),
             engine.artifacts(who, kernel).await.err(),
             engine.read_file(who, kernel, "canary.txt", None).await.err(),
-            engine.write_file(who, kernel, "canary.txt").await.err(),
+            engine
+                .write_file(who, kernel, "canary.txt", BTreeMap::new())
+                .await
+                .err(),
             engine.list_files(who, kernel, "canary", 1, 1, None).await.err(),
             engine.delete_file(who, kernel, "canary.txt", false).await.err(),
             engine.stat_file(who, kernel, "canary.txt").await.err(),

@@ -81,6 +81,7 @@ async fn write(kernel: &SessionKernel, path: &str, content: Bytes) -> Result<(),
     let task = FileTask::Put {
         path: path.to_owned(),
         max_bytes: u64::try_from(content.len()).unwrap_or(u64::MAX),
+        metadata: BTreeMap::new(),
     };
     let open = Open {
         stream: expected.name().to_owned(),

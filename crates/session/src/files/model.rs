@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+
 use himalia_model::{EngineError, FileError, from_micros};
 use himalia_shim_protocol::{FileEntry, FileHead, FileKind, StreamDone, StreamFailed, StreamFailure};
 use time::OffsetDateTime;
@@ -46,6 +48,8 @@ pub struct ListedFile {
     pub mode: Option<u32>,
     /// Target of a symbolic link that was not followed.
     pub target: Option<String>,
+    /// Metadata that was given with the file.
+    pub metadata: BTreeMap<String, String>,
 }
 
 /// Result of an upload.
@@ -95,6 +99,7 @@ impl From<FileEntry> for ListedFile {
             modified: from_millis(entry.modified_ms),
             mode: entry.mode,
             target: entry.target,
+            metadata: entry.metadata,
         }
     }
 }

@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use himalia_shim_protocol::{FileEntry, FileKind, LIST_MAX, StreamDone, StreamFailure, WALK_MAX};
@@ -7,6 +8,7 @@ use super::beneath::{Root, is_of_a_process};
 use super::connection::Connection;
 use super::failure::{Failure, Result};
 use super::get::modified_ms;
+use super::metadata;
 use super::path::{DEPTH_MAX, Relative};
 use super::staging::{PREFIX, open_dir};
 use crate::work_dir::BRANCHES;
@@ -31,18 +33,24 @@ pub(super) fn run(
 /// Sends what one thing is, a link as a link.
 pub(super) fn stat(root: &Root, path: &Relative, connection: &mut Connection) -> Result<StreamDone> {
     let failed = |error| Failure::of(&path.text(), error);
-    let (found, target) = if path.names().is_empty() {
-        (fstat(&root.get(path, OFlags::PATH)?).map_err(failed)?, None)
+    let (found, target, metadata) = if path.names().is_empty() {
+        let dir = root.get(path, OFlags::PATH)?;
+        (fstat(&dir).map_err(failed)?, None, BTreeMap::new())
     } else {
         let (dir, name) = root.parent(path)?;
         let found = statat(&dir, name, AtFlags::SYMLINK_NOFOLLOW).map_err(failed)?;
         let is_link = FileType::from_raw_mode(found.st_mode) == FileType::Symlink;
         let target = is_link.then(|| readlinkat(&dir, name, Vec::new()));
         let target = target.transpose().map_err(failed)?;
-        (found, target.map(|target| target.to_string_lossy().into_owned()))
+        let target = target.map(|target| target.to_string_lossy().into_owned());
+        (found, target, metadata::get(dir.as_fd(), name.as_bytes()))
     };
     let mut entry = entry(path.text(), &found);
     entry.target = target;
+    if entry.kind == FileKind::Directory {
+        entry.bytes = u64::try_from(found.st_size).unwrap_or(0);
+    }
+    entry.metadata = metadata;
     let body = serde_json::to_vec(&[entry])
         .map_err(|error| Failure::new(StreamFailure::Failed, error.to_string()))?;
     connection.send_bytes(&body)?;
@@ -81,7 +89,7 @@ pub(super) fn list(
     let stat = fstat(&fd).map_err(failed)?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
         if after.is_none() {
-            listing.add(path.text(), &stat);
+            listing.add(path.text(), &stat, BTreeMap::new);
         }
         return Ok(listing);
     }
@@ -121,7 +129,7 @@ impl Listing {
             let path = format!("{prefix}{text}");
             let is_dir = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
             if !skipped {
-                self.add(path.clone(), &stat);
+                self.add(path.clone(), &stat, || metadata::get(dir, &name));
             }
             if is_dir && depth < self.depth {
                 match open_dir(dir, &name[..]) {
@@ -135,15 +143,22 @@ impl Listing {
         Ok(())
     }
 
-    fn add(&mut self, path: String, stat: &Stat) {
-        let entry = entry(path, stat);
+    /// Counts an entry, and shows it if there is room. Only a shown entry needs its metadata.
+    fn add(&mut self, path: String, stat: &Stat, metadata: impl FnOnce() -> BTreeMap<String, String>) {
+        let mut entry = entry(path, stat);
         self.done.entries += 1;
         self.done.bytes = self.done.bytes.saturating_add(entry.bytes);
         if self.entries.len() >= self.limit || self.paths_bytes + entry.path.len() > PATHS_BYTES {
             self.done.truncated = true;
             return;
         }
+        entry.metadata = metadata();
         self.paths_bytes += entry.path.len();
+        self.paths_bytes += entry
+            .metadata
+            .iter()
+            .map(|(name, value)| name.len() + value.len())
+            .sum::<usize>();
         self.entries.push(entry);
     }
 }
@@ -165,6 +180,7 @@ fn entry(path: String, stat: &Stat) -> FileEntry {
         modified_ms: modified_ms(stat),
         mode: Some(stat.st_mode & 0o7777),
         target: None,
+        metadata: BTreeMap::new(),
     }
 }
 

@@ -11,6 +11,7 @@ mod failure;
 mod get;
 mod list;
 mod merge;
+mod metadata;
 mod pack;
 mod path;
 mod put;
@@ -130,9 +131,13 @@ fn carry_out(
             let (root, path) = find(path)?;
             get::run(&root, &path, *range, connection)
         }
-        FileTask::Put { path, max_bytes } => {
+        FileTask::Put {
+            path,
+            max_bytes,
+            metadata,
+        } => {
             let (root, path) = find(path)?;
-            put::run(&root, &path, *max_bytes, connection)
+            put::run(&root, &path, (*max_bytes, metadata), connection)
         }
         FileTask::List {
             path,

@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -8,6 +9,7 @@ use rustix::io::Errno;
 use super::beneath::Root;
 use super::connection::Connection;
 use super::failure::{Failure, Result};
+use super::metadata;
 use super::path::Relative;
 use super::staging::{FILE_MODE, StagedFile};
 use super::tick;
@@ -16,7 +18,7 @@ use super::tick;
 pub(super) fn run(
     root: &Root,
     path: &Relative,
-    max_bytes: u64,
+    (max_bytes, metadata): (u64, &BTreeMap<String, String>),
     connection: &mut Connection,
 ) -> Result<StreamDone> {
     let what = path.text();
@@ -24,6 +26,7 @@ pub(super) fn run(
     let dir = root.make_dir(parent, &what)?;
     let created = !is_taken(dir.as_fd(), name, &what)?;
     let mut staged = StagedFile::new(dir.as_fd())?;
+    metadata::set(&staged.file, metadata, &what)?;
     let mut bytes = 0_u64;
     while let Some(chunk) = connection.receive()? {
         bytes = bytes.saturating_add(chunk.len() as u64);

@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -114,6 +115,7 @@ fn put(work: &Path, path: &str, bytes: &[u8]) -> Said {
     let task = FileTask::Put {
         path: path.into(),
         max_bytes: 100_000,
+        metadata: BTreeMap::new(),
     };
     transfer(work, task, bytes, true)
 }
@@ -137,6 +139,7 @@ fn absolute_paths_are_those_of_the_sandbox_and_none_of_a_process() {
         FileTask::Put {
             path: path.clone(),
             max_bytes: 100,
+            metadata: BTreeMap::new(),
         },
         b"1",
     );
@@ -169,8 +172,73 @@ fn absolute_paths_are_those_of_the_sandbox_and_none_of_a_process() {
     ] {
         assert_eq!(read(&process).code(), StreamFailure::Permission, "{process}");
     }
-    // Without leave they are refused.
+    // Neither does a list enter them.
+    let (done, below) = at(
+        FileTask::List {
+            path: "/proc".to_owned(),
+            depth: 2,
+            limit: 10_000,
+            after: None,
+        },
+        b"",
+    )
+    .done();
+    let below: Vec<FileEntry> = serde_json::from_slice(&below).unwrap();
+    assert!(done.skipped > 0 && below.iter().any(|entry| entry.path == "/proc/sys/kernel"));
+    let of_a_process = |entry: &FileEntry| entry.path.starts_with(&format!("/proc/{own}/"));
+    assert!(!below.iter().any(of_a_process));
+    // Without leave they are refused, and archives are of the work directory in any case.
     assert_eq!(get(&dirs.work, &path, None).code(), StreamFailure::BadPath);
+    let (path, max_bytes) = ("/proc".to_owned(), 1 << 20);
+    assert_eq!(
+        at(FileTask::Pack { path, max_bytes }, b"").code(),
+        StreamFailure::BadPath
+    );
+}
+
+#[test]
+fn metadata_comes_back_and_goes_with_the_next_upload() {
+    let dirs = dirs();
+    let write = |metadata: &[(&str, &str)]| {
+        let task = FileTask::Put {
+            path: "dir/f".into(),
+            max_bytes: 100,
+            metadata: metadata
+                .iter()
+                .map(|(name, value)| ((*name).into(), (*value).into()))
+                .collect(),
+        };
+        transfer(&dirs.work, task, b"1", true)
+    };
+    let read = || {
+        let entries = |task| {
+            let (_, body) = transfer(&dirs.work, task, b"", true).done();
+            serde_json::from_slice::<Vec<FileEntry>>(&body).unwrap()
+        };
+        let listed = entries(FileTask::List {
+            path: "dir".into(),
+            depth: 1,
+            limit: 10,
+            after: None,
+        });
+        let found = entries(FileTask::Stat { path: "dir/f".into() });
+        assert_eq!(listed, found);
+        found[0].metadata.clone()
+    };
+    let pairs = [("author", "mish"), ("purpose", "")];
+    write(&pairs).done();
+    // Others' attributes are none.
+    rustix::fs::setxattr(
+        dirs.work.join("dir/f"),
+        "user.other",
+        b"1",
+        rustix::fs::XattrFlags::empty(),
+    )
+    .unwrap();
+    let expected = pairs.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    assert_eq!(read(), BTreeMap::from(expected));
+    write(&[]).done();
+    assert_eq!(read(), BTreeMap::new());
 }
 
 fn unpack(work: &Path, archive: &[u8]) -> Said {
@@ -292,6 +360,7 @@ fn an_upload_that_breaks_off_or_is_too_large_leaves_the_file_as_it_was() {
     let task = FileTask::Put {
         path: "f".into(),
         max_bytes: 100_000,
+        metadata: BTreeMap::new(),
     };
     let broken = transfer(&dirs.work, task, b"half of what", false);
     assert_eq!(broken.code(), StreamFailure::Failed);

@@ -4,6 +4,8 @@ pub(super) mod content;
 pub(super) mod service;
 pub(super) mod watch;
 
+use std::collections::BTreeMap;
+
 use himalia_engine::{Engine, EngineError, FileKind, KernelId, ListedFile, Principal, SessionId};
 use serde::Serialize;
 use time::OffsetDateTime;
@@ -48,6 +50,8 @@ struct Entry {
     modified_time: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     symlink_target: Option<String>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    metadata: BTreeMap<String, String>,
 }
 
 impl Entry {
@@ -56,11 +60,7 @@ impl Entry {
         let mode = file.mode.unwrap_or(0);
         Self {
             name: name(&path),
-            r#type: match file.kind {
-                FileKind::Directory => "FILE_TYPE_DIRECTORY",
-                FileKind::Symlink => "FILE_TYPE_SYMLINK",
-                FileKind::File | FileKind::Other => "FILE_TYPE_FILE",
-            },
+            r#type: kind(file.kind),
             path,
             size: file.bytes.to_string(),
             mode,
@@ -69,7 +69,16 @@ impl Entry {
             group: "user",
             modified_time: text(file.modified),
             symlink_target: file.target.clone(),
+            metadata: file.metadata.clone(),
         }
+    }
+}
+
+fn kind(kind: FileKind) -> &'static str {
+    match kind {
+        FileKind::Directory => "FILE_TYPE_DIRECTORY",
+        FileKind::Symlink => "FILE_TYPE_SYMLINK",
+        FileKind::File | FileKind::Other => "FILE_TYPE_FILE",
     }
 }
 

@@ -5,12 +5,12 @@ use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
-use himalia_engine::{EngineError, FileError, FileKind, MAX_LISTED, Principal};
+use himalia_engine::{EngineError, FileError, FileKind, ListedFile, MAX_LISTED, Principal};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::watch::{self, Watch};
-use super::{Entry, Files};
+use super::{Entry, Files, kind};
 use crate::caller::{Caller, SandboxName, message};
 use crate::connect::{Code, RpcFailure, deadline, failed, first, streamed};
 use crate::envd::user::check_header;
@@ -18,13 +18,14 @@ use crate::facade::Facade;
 
 /// Members that all calls have.
 #[derive(Debug, Default, Deserialize)]
-#[serde(default)]
+#[serde(default, rename_all = "camelCase")]
 struct FileCall {
     path: String,
     depth: u32,
     source: String,
     destination: String,
     recursive: bool,
+    include_entry: bool,
     #[serde(rename = "watcherId")]
     watcher: String,
 }
@@ -89,8 +90,33 @@ impl FileCall {
         Watch {
             path: self.path.clone(),
             recursive: self.recursive,
+            has_entries: self.include_entry,
         }
     }
+}
+
+/// Links that are followed, one after the other.
+const LINKS: usize = 8;
+
+/// The target of a link at this absolute path, by the texts of both.
+fn beside(link: &str, target: &str) -> String {
+    let mut names: Vec<&str> = match target.starts_with('/') {
+        true => Vec::new(),
+        false => link
+            .rsplit_once('/')
+            .map_or("", |(above, _)| above)
+            .split('/')
+            .collect(),
+    };
+    for name in target.split('/') {
+        match name {
+            "" | "." => {}
+            ".." => drop(names.pop()),
+            name => names.push(name),
+        }
+    }
+    names.retain(|name| !name.is_empty());
+    format!("/{}", names.join("/"))
 }
 
 impl Files<'_> {
@@ -100,7 +126,32 @@ impl Files<'_> {
             .engine
             .stat_file(self.principal, self.kernel, named.path())
             .await?;
-        Ok(json!({ "entry": Entry::new(&file, &named) }))
+        let mut entry = Entry::new(&file, &named);
+        if file.kind == FileKind::Symlink {
+            self.follow(&mut entry, file).await;
+        }
+        Ok(json!({ "entry": entry }))
+    }
+
+    /// Gives the entry of a link the type of its target, and the target as an absolute path. The entry of a link that leads nowhere stays
+    /// as it is.
+    async fn follow(&self, entry: &mut Entry, link: ListedFile) {
+        let (mut path, mut found) = (entry.path.clone(), link);
+        for _ in 0..LINKS {
+            let Some(target) = &found.target else { break };
+            path = beside(&path, target);
+            let named = self.dir.client_path(&path);
+            let next = self
+                .engine
+                .stat_file(self.principal, self.kernel, named.path())
+                .await;
+            let Ok(next) = next else { return };
+            found = next;
+        }
+        if found.kind != FileKind::Symlink {
+            entry.r#type = kind(found.kind);
+            entry.symlink_target = Some(path);
+        }
     }
 
     async fn list(&self, path: &str, depth: u32) -> Result<Value, RpcFailure> {
@@ -171,6 +222,24 @@ impl Files<'_> {
                 ..
             }) => Ok(json!({})),
             Err(error) => Err(error.into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_target_of_a_link_is_found_by_its_text() {
+        for (link, target, expected) in [
+            ("/home/user/dir/link", "file", "/home/user/dir/file"),
+            ("/home/user/dir/link", "../file", "/home/user/file"),
+            ("/home/user/dir/link", "./a//b/", "/home/user/dir/a/b"),
+            ("/home/user/link", "/tmp/x", "/tmp/x"),
+            ("/link", "../../x", "/x"),
+        ] {
+            assert_eq!(beside(link, target), expected, "{link} {target}");
         }
     }
 }

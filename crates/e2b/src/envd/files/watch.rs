@@ -10,12 +10,11 @@ use futures_util::{Stream, stream};
 use himalia_engine::{Engine, FileKind, ListedFile, MAX_LISTED, Principal, SessionId};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use time::OffsetDateTime;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::Files;
+use super::{Entry, Files};
 use crate::connect::{Code, RpcFailure};
 use crate::limits::{LOOK, SILENCE, WATCH_DEPTH, WATCH_UNUSED, WATCHERS_PER_OWNER, WATCHERS_PER_SANDBOX};
 
@@ -24,18 +23,12 @@ use crate::limits::{LOOK, SILENCE, WATCH_DEPTH, WATCH_UNUSED, WATCHERS_PER_OWNER
 pub(super) struct Watch {
     pub(super) path: String,
     pub(super) recursive: bool,
+    /// Events have the entries of their files.
+    pub(super) has_entries: bool,
 }
 
-/// State of a file in a snapshot. The file has changed if its state has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct FileState {
-    kind: FileKind,
-    bytes: u64,
-    modified: OffsetDateTime,
-    mode: Option<u32>,
-}
-
-type Snapshot = BTreeMap<String, FileState>;
+/// The files of a directory by their paths below it.
+type Snapshot = BTreeMap<String, ListedFile>;
 
 /// Changes between two snapshots, in the order in which a directory would report them.
 fn changes(before: &Snapshot, after: &Snapshot) -> Vec<(String, &'static str)> {
@@ -51,16 +44,19 @@ fn changes(before: &Snapshot, after: &Snapshot) -> Vec<(String, &'static str)> {
         if old.is_none() {
             events.push((name.clone(), "EVENT_TYPE_CREATE"));
         }
-        let has_content = |old: Option<&FileState>| match old {
+        let has_content = match old {
             Some(old) => (old.bytes, old.modified) != (new.bytes, new.modified),
             None => new.bytes > 0,
         };
         // The time of a directory changes with what is in it, which has events of its own.
-        if is_file && has_content(old) {
-            events.push((name.clone(), "EVENT_TYPE_WRITE"));
-        }
-        if old.is_some_and(|old| old.mode != new.mode) {
+        let is_written = is_file && has_content;
+        // An upload sets the permissions of a new file before it writes.
+        let has_new_mode = old.map_or(is_written, |old| old.mode != new.mode);
+        if has_new_mode {
             events.push((name.clone(), "EVENT_TYPE_CHMOD"));
+        }
+        if is_written {
+            events.push((name.clone(), "EVENT_TYPE_WRITE"));
         }
     }
     events
@@ -92,13 +88,7 @@ impl Files<'_> {
             let below = file.path.strip_prefix(relative).unwrap_or(&file.path);
             below.trim_start_matches('/').to_owned()
         };
-        let seen = |file: &ListedFile| FileState {
-            kind: file.kind,
-            bytes: file.bytes,
-            modified: file.modified,
-            mode: file.mode,
-        };
-        let snapshot = listed.entries.iter().map(|file| (name(file), seen(file)));
+        let snapshot = listed.entries.into_iter().map(|file| (name(&file), file));
         Ok(snapshot.collect())
     }
 
@@ -107,7 +97,16 @@ impl Files<'_> {
         let after = self.look(watch).await?;
         let events = changes(before, &after);
         *before = after;
-        let shown = |(name, kind)| json!({ "name": name, "type": kind });
+        let named = self.dir.client_path(&watch.path);
+        let shown = |(name, kind): (String, &str)| {
+            let file = before
+                .get(&name)
+                .filter(|_| watch.has_entries && kind != "EVENT_TYPE_REMOVE");
+            match file {
+                None => json!({ "name": name, "type": kind }),
+                Some(file) => json!({ "name": name, "type": kind, "entry": Entry::new(file, &named) }),
+            }
+        };
         Ok(events.into_iter().map(shown).collect())
     }
 }
@@ -278,24 +277,29 @@ impl WatchStream {
 
 #[cfg(test)]
 mod tests {
+    use time::OffsetDateTime;
+
     use super::*;
 
-    fn seen(kind: FileKind, bytes: u64, at: i64, mode: u32) -> FileState {
-        FileState {
+    fn seen(kind: FileKind, bytes: u64, at: i64, mode: u32) -> ListedFile {
+        ListedFile {
+            path: String::new(),
             kind,
             bytes,
             modified: OffsetDateTime::from_unix_timestamp(at).unwrap(),
             mode: Some(mode),
+            target: None,
+            metadata: BTreeMap::new(),
         }
     }
 
     #[test]
     fn two_lists_differ_by_events() {
         use FileKind::{Directory, File};
-        let list = |files: &[(&str, FileState)]| -> Snapshot {
+        let list = |files: &[(&str, ListedFile)]| -> Snapshot {
             files
                 .iter()
-                .map(|(name, seen)| ((*name).to_owned(), *seen))
+                .map(|(name, seen)| ((*name).to_owned(), seen.clone()))
                 .collect()
         };
         let before = list(&[
@@ -324,6 +328,7 @@ mod tests {
                 ("turned", "EVENT_TYPE_REMOVE"),
                 ("empty", "EVENT_TYPE_CREATE"),
                 ("full", "EVENT_TYPE_CREATE"),
+                ("full", "EVENT_TYPE_CHMOD"),
                 ("full", "EVENT_TYPE_WRITE"),
                 ("longer", "EVENT_TYPE_WRITE"),
                 ("mode", "EVENT_TYPE_CHMOD"),

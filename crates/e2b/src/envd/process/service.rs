@@ -1,7 +1,6 @@
 //! The calls of the service.
 
 use std::collections::BTreeMap;
-use std::io;
 use std::time::Duration;
 
 use axum::Json;
@@ -18,7 +17,7 @@ use tokio::time::{Instant, timeout_at};
 use super::login;
 use super::messages::{CommandCall, Event, Start, StreamInput, signal};
 use crate::caller::{Caller, SandboxName, message};
-use crate::connect::{Code, Frames, RpcFailure, breakable, deadline, failed, first, streamed};
+use crate::connect::{Code, Frames, RpcFailure, deadline, failed, first, streamed};
 use crate::control::variables;
 use crate::envd::path::WorkDir;
 use crate::envd::user::check_header;
@@ -102,25 +101,27 @@ impl Call {
                     | Next::Event(Event::Ended(
                         ProcessExit { signal: Some(_), .. } | ProcessExit { code: None, .. },
                     )) if !shutdown.is_cancelled() && is_gone() => {
-                        Some((Err(io::Error::other("the sandbox was killed")), None))
+                        // Clients look for these words.
+                        let killed = "the sandbox was killed or reached its end of life";
+                        Some((Err(RpcFailure::new(Code::Unavailable, killed)), None))
                     }
                     Next::Event(event) => {
                         let message = event.to_json();
                         let rest = (!matches!(event, Event::Ended(_))).then_some(events);
-                        Some((Ok(Ok(message)), rest))
+                        Some((Ok(message), rest))
                     }
                     Next::Late => {
                         let late = "the timeout of this call has passed";
-                        Some((Ok(Err(RpcFailure::new(Code::DeadlineExceeded, late))), None))
+                        Some((Err(RpcFailure::new(Code::DeadlineExceeded, late)), None))
                     }
                     Next::Lost => {
                         let lost = "the connection to the sandbox ended before the command did";
-                        Some((Ok(Err(RpcFailure::new(Code::Unavailable, lost))), None))
+                        Some((Err(RpcFailure::new(Code::Unavailable, lost)), None))
                     }
                 }
             }
         });
-        Ok(breakable(messages))
+        Ok(streamed(messages))
     }
 
     async fn start(&self, session: SessionId, start: Start) -> Result<mpsc::Receiver<Event>, RpcFailure> {
