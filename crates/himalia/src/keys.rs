@@ -1,10 +1,29 @@
-//! Files with secrets that are given to the gateway.
+//! Files with secrets that are given to the gateway, or that it makes.
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
+
+use crate::config::Config;
+use crate::private_file;
+
+/// Random bytes of a secret that is made here.
+const SECRET_BYTES: usize = 32;
+
+/// A secret behind what clients keep, such as tokens. Replicas that relay to each other use their shared key, since one may get a token of
+/// another; other gateways use the secret of an earlier start, in `file` of the data directory, or create one. `what` names it in errors.
+pub(crate) fn secret(config: &Config, file: &str, what: &str) -> anyhow::Result<String> {
+    if let Some(relay) = &config.replica.relay {
+        return shared_key("--replica-key", &relay.key);
+    }
+    let path = config.data_dir.join(file);
+    if path.exists() {
+        return std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()));
+    }
+    private_file::make(&path, SECRET_BYTES, what)
+}
 
 /// The text of a private key. A group may read it, as in a secret that is mounted into a pod.
 ///

@@ -26,7 +26,7 @@ use crate::signals::{Ending, SignalRequest, Signals};
 use crate::telemetry::Telemetry;
 use crate::tls::Certificate;
 use crate::token::Token;
-use crate::{data_dir, facades, lock, log, notify, oidc, rundir, sandboxes, tenants, tls, viewer};
+use crate::{data_dir, facades, keys, lock, log, notify, oidc, rundir, sandboxes, tenants, tls, viewer};
 
 /// Open files that the gateway asks for, if the hard limit allows it: a kernel needs about six, a client one.
 const OPEN_FILES: u64 = 65_536;
@@ -99,15 +99,15 @@ async fn serve(config: Config, said: GivenSettings) -> anyhow::Result<ExitCode> 
         clients: listener,
         peers,
     };
+    let secret = keys::secret(&config, "mcp-secret", "the secret of MCP's states")?;
+    let mcp = himalia_mcp::service(runs.clone(), secret.as_bytes(), shutdown.clone());
+    let mcp = mcp.map_err(|reason| anyhow::anyhow!("the secret of MCP's states: {reason}"))?;
     let http_config = HttpConfig {
         cluster,
         e2b: facades::e2b(&config, &engine, &shutdown)?,
         azure: facades::azure(&config, &engine)?,
         openai: facades::openai(&config, &engine)?,
-        mcp: Some(MountedService::new(himalia_mcp::service(
-            runs.clone(),
-            shutdown.clone(),
-        ))),
+        mcp: Some(MountedService::new(mcp)),
         viewer: Viewer::new(viewer::FILES),
         oidc,
         sign_in_code: Some(himalia_http::Token::new(&sign_in_code)),

@@ -22,6 +22,8 @@ pub(crate) struct ApiError {
     /// The Jupyter body's `reason`; the status' own phrase if `None`.
     pub(crate) reason: Option<&'static str>,
     pub(crate) retryable: bool,
+    /// The scope of the token is the reason.
+    pub(crate) needs_scope: bool,
     /// A limit is the reason: it is held back.
     pub(crate) is_limit: bool,
     /// Seconds.
@@ -75,6 +77,7 @@ impl ApiError {
             detail: None,
             reason: None,
             retryable: false,
+            needs_scope: false,
             is_limit: false,
             retry_after: None,
             close: false,

@@ -123,7 +123,8 @@ fn write(response: &mut Response, error: &ApiError, dialect: Dialect, id: Option
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     if status == StatusCode::UNAUTHORIZED {
-        headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        let challenge = headers.entry(header::WWW_AUTHENTICATE);
+        challenge.or_insert(HeaderValue::from_static("Bearer"));
     }
     if let Some(seconds) = error.retry_after {
         headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));

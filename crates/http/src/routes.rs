@@ -76,6 +76,8 @@ macro_rules! route {
 pub static ROUTES: &[Route] = &[
     route!(GET "/healthz" Public, Here, "Whether the process lives", get(health::healthz)),
     route!(GET "/readyz" Public, Here, "Whether new work is taken", get(health::readyz)),
+    route!(GET "/.well-known/oauth-protected-resource" Public, Here, "Tokens that MCP wants", get(mcp::metadata)),
+    route!(GET "/.well-known/oauth-protected-resource/mcp" Public, Here, "Tokens that MCP wants", get(mcp::metadata)),
     route!(GET "/metrics" Token, Here, "Metrics of the gateway, for its operator", get(health::metrics)),
     route!(GET "/" Public, Here, "The viewer, a page for people", get(viewer::page)),
     route!(GET "/frame.html" Public, Here, "The viewer's frame for output", get(viewer::frame_page)),
@@ -268,6 +270,7 @@ pub(crate) fn label(path: &MatchedPath) -> Option<RouteLabel> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::auth::METADATA;
 
     #[test]
     fn the_public_list_is_short() {
@@ -277,6 +280,8 @@ mod tests {
             .map(|r| r.path)
             .collect();
         let probes = ["/healthz", "/readyz"];
+        let metadata = [METADATA.to_owned(), format!("{METADATA}/mcp")];
+        let metadata = metadata.each_ref().map(String::as_str);
         let viewer = [
             "/",
             "/frame.html",
@@ -294,6 +299,7 @@ mod tests {
             public,
             [
                 &probes[..],
+                &metadata,
                 &viewer,
                 &[
                     "/api",

@@ -15,6 +15,8 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::failure::Failure;
+use crate::result::for_programs;
+use crate::state::States;
 
 /// Inputs of a tool.
 pub(crate) struct Call {
@@ -26,8 +28,10 @@ pub(crate) struct Call {
     pub(crate) arguments: JsonObject,
     /// Answers of the client's user, in the second round of a call.
     pub(crate) answers: Option<InputResponses>,
-    /// State that the first round left with the client: an execution's id.
+    /// State that the round before left with the client, sealed.
     pub(crate) state: Option<String>,
+    /// Seals states.
+    pub(crate) states: States,
     /// The request and the way back to the client; its token is cancelled when the client has left or does not want the answer.
     pub(crate) context: RequestContext<RoleServer>,
     /// Cancelled when the gateway stops.
@@ -69,6 +73,7 @@ impl Call {
         runs: Runs,
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
+        states: States,
         shutdown: CancellationToken,
     ) -> Result<Self, ErrorData> {
         Ok(Self {
@@ -78,6 +83,7 @@ impl Call {
             arguments: request.arguments.unwrap_or_default(),
             answers: request.input_responses,
             state: request.request_state,
+            states,
             context,
             shutdown,
             subject: Subject::default(),
@@ -113,13 +119,6 @@ impl Call {
         Some(format!("{} {}", told.name, told.version))
     }
 
-    /// The sessions of other replicas, where the code in front of the service has asked for them.
-    pub(crate) fn peer_sessions(&self) -> PeerSessions {
-        let parts = self.context.extensions.get::<http::request::Parts>();
-        let found = parts.and_then(|parts| parts.extensions.get::<PeerSessions>());
-        found.cloned().unwrap_or_default()
-    }
-
     pub(crate) fn take_arguments(&mut self) -> JsonObject {
         std::mem::take(&mut self.arguments)
     }
@@ -134,11 +133,18 @@ pub(crate) fn principal(context: &RequestContext<RoleServer>) -> Result<Principa
         .ok_or_else(|| ErrorData::internal_error("the request was not authenticated", None))
 }
 
+/// The sessions of other replicas, where the code in front of the service has asked for them.
+pub(crate) fn peer_sessions(context: &RequestContext<RoleServer>) -> PeerSessions {
+    let parts = context.extensions.get::<http::request::Parts>();
+    let found = parts.and_then(|parts| parts.extensions.get::<PeerSessions>());
+    found.cloned().unwrap_or_default()
+}
+
 pub(crate) type Answer = Result<CallToolResponse, Failure>;
 
-/// An answer in both forms: for programs, and for the model.
-pub(crate) fn answer(structured: Value, text: String) -> CallToolResult {
+/// An answer in both forms: a text for the model, and JSON for programs.
+pub(crate) fn answer(body: Value, text: String) -> CallToolResult {
     let mut result = CallToolResult::success(vec![ContentBlock::text(text)]);
-    result.structured_content = Some(structured);
+    for_programs(&mut result, body);
     result
 }

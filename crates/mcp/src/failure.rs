@@ -1,14 +1,17 @@
 //! Errors of tools.
 //!
-//! A refusal is a result with `isError`, so that the model reads it: one line of text, and `{code, retryable, detail}` with
+//! A refusal is a result with `isError`, so that the model reads it: one line of text, and for programs `{code, retryable, detail}` with
 //! the words of the native API.
 
 use std::fmt::Write as _;
 
 use himalia_engine::{EngineError, Hazard};
+use rmcp::ErrorData;
 use rmcp::model::{CallToolResult, ContentBlock};
 use serde_json::{Value, json};
 use time::format_description::well_known::Rfc3339;
+
+use crate::result::for_programs;
 
 /// Errors of tools.
 #[derive(Debug)]
@@ -17,6 +20,8 @@ pub(crate) enum Failure {
     Arguments(String),
     /// The engine refused.
     Engine(EngineError),
+    /// The message itself is wrong: the client reads it, and not the model.
+    Protocol(ErrorData),
 }
 
 impl From<EngineError> for Failure {
@@ -29,6 +34,12 @@ impl From<EngineError> for Failure {
     }
 }
 
+impl From<ErrorData> for Failure {
+    fn from(error: ErrorData) -> Self {
+        Self::Protocol(error)
+    }
+}
+
 impl Failure {
     /// An argument that cannot be used, by its name.
     pub(crate) fn argument(name: &str, reason: impl std::fmt::Display) -> Self {
@@ -37,7 +48,7 @@ impl Failure {
 
     fn code(&self) -> &'static str {
         match self {
-            Self::Arguments(_) => "bad_request",
+            Self::Arguments(_) | Self::Protocol(_) => "bad_request",
             Self::Engine(error) => error.code(),
         }
     }
@@ -45,6 +56,7 @@ impl Failure {
     fn detail(&self) -> String {
         match self {
             Self::Arguments(text) => text.clone(),
+            Self::Protocol(error) => error.message.to_string(),
             Self::Engine(error @ EngineError::NotFound { what: "Session", .. }) => {
                 format!(
                     "{error}. Create one with session(op=\"create\", name=…), or list them with session(op=\"list\")"
@@ -57,7 +69,7 @@ impl Failure {
         }
     }
 
-    /// As the structured content shows it.
+    /// As programs find it.
     pub(crate) fn to_json(&self) -> Value {
         let retryable = matches!(self, Self::Engine(error) if error.retryable());
         let mut shown = json!({ "code": self.code(), "retryable": retryable, "detail": self.detail() });
@@ -112,10 +124,15 @@ impl Failure {
         text
     }
 
-    pub(crate) fn into_result(self) -> CallToolResult {
+    /// # Errors
+    /// The error of the protocol, if it is one.
+    pub(crate) fn into_result(self) -> Result<CallToolResult, ErrorData> {
+        if let Self::Protocol(error) = self {
+            return Err(error);
+        }
         let mut result = CallToolResult::error(vec![ContentBlock::text(self.to_text())]);
-        result.structured_content = Some(self.to_json());
-        result
+        for_programs(&mut result, self.to_json());
+        Ok(result)
     }
 }
 
@@ -132,6 +149,7 @@ pub(crate) fn hazard(hazard: &Hazard) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::result::RESULT;
     use himalia_engine::EndedSession;
 
     #[test]
@@ -174,8 +192,9 @@ mod tests {
             "{}",
             unknown.to_text()
         );
-        let result = Failure::argument("op", "is missing").into_result();
+        let result = Failure::argument("op", "is missing").into_result().unwrap();
         assert_eq!(result.is_error, Some(true));
-        assert_eq!(result.structured_content.unwrap()["detail"], "op: is missing");
+        assert_eq!(result.structured_content, None);
+        assert_eq!(result.meta.unwrap()[RESULT]["detail"], "op: is missing");
     }
 }

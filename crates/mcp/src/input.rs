@@ -2,7 +2,7 @@
 //! answer.
 //!
 //! A client of revision 2026-07-28 that declares elicitation by forms gets an `InputRequiredResult` and calls again with the
-//! answer and the id of what is answered; nothing is kept here meanwhile. Passwords are never asked for in this way, as MCP demands.
+//! answer and a sealed state that names what is answered; nothing is kept here meanwhile. Passwords are never asked for in this way, as MCP demands.
 //! Approvals are asked for where the token of the client may give them.
 
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use himalia_engine::{
-    EngineError, ExecutionId, ExecutionResult, PromptInfo, PromptName, Scope, escape_unseen,
+    EngineError, ExecutionId, ExecutionResult, Principal, PromptInfo, PromptName, Scope, escape_unseen,
 };
 use rmcp::model::{
     ElicitRequest, ElicitRequestParams, ElicitationSchema, EnumSchema, InputRequest, InputRequiredResult,
@@ -21,6 +21,7 @@ use serde_json::Value;
 
 use crate::call::Call;
 use crate::failure::Failure;
+use crate::state::{Binding, States};
 
 /// The only question of a round.
 const QUESTION: &str = "input";
@@ -80,32 +81,45 @@ impl QuestionRef {
 }
 
 /// Rounds of a call.
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Round {
     First,
     /// The user answered this.
     Answered(QuestionRef, String),
     /// The user would not.
     Refused(QuestionRef),
+    /// The answer is missing, or is none to the form: the user is asked again.
+    Unanswered(QuestionRef),
 }
 
 impl Round {
-    pub(crate) fn of(call: &mut Call) -> Result<Self, Failure> {
+    /// The round of a call of this tool for this session, which is empty for a tool without one.
+    pub(crate) fn of(call: &mut Call, tool: &'static str, session: &str) -> Result<Self, Failure> {
         let (answers, state) = (call.answers.take(), call.state.take());
-        let Some(id) = state else {
-            return match answers {
-                None => Ok(Self::First),
-                Some(_) => Err(Failure::Arguments(
-                    "inputResponses came without requestState".into(),
-                )),
-            };
+        // Answers without a state belong to no question of this gateway.
+        let Some(state) = state else {
+            return Ok(Self::First);
         };
-        let id: QuestionRef = id.parse()?;
-        let answer = answers.unwrap_or_default().remove(QUESTION).unwrap_or_default();
+        let binding = Binding {
+            principal: &call.principal,
+            tool,
+            session,
+        };
+        let asked: QuestionRef = call.states.open(&state, binding)?.parse()?;
+        let answer = answers.and_then(|mut answers| answers.remove(QUESTION));
+        Ok(Self::answered(asked, answer.as_ref()))
+    }
+
+    fn answered(asked: QuestionRef, answer: Option<&Value>) -> Self {
+        let Some(answer) = answer else {
+            return Self::Unanswered(asked);
+        };
         let value = answer.pointer("/content/value").and_then(Value::as_str);
-        Ok(match (answer["action"].as_str(), value) {
-            (Some("accept"), Some(value)) => Self::Answered(id, value.to_owned()),
-            _ => Self::Refused(id),
-        })
+        match (answer["action"].as_str(), value) {
+            (Some("accept"), Some(value)) => Self::Answered(asked, value.to_owned()),
+            (Some("decline" | "cancel"), _) => Self::Refused(asked),
+            _ => Self::Unanswered(asked),
+        }
     }
 }
 
@@ -155,24 +169,36 @@ pub(crate) fn question(call: &Call, session: &str, result: &ExecutionResult) -> 
         ),
         _ => return None,
     };
-    form(&asked, message, field)
+    let binding = Binding {
+        principal: &call.principal,
+        tool: "execute",
+        session,
+    };
+    form(&call.states.seal(&asked.to_string(), binding), message, field)
 }
 
 /// The question of a step of a workflow. It says which workflow asks, for the same reason.
-pub(crate) fn step_question(workflow: &str, prompt: &PromptInfo) -> Option<InputRequiredResult> {
+pub(crate) fn step_question(
+    states: &States,
+    principal: &Principal,
+    workflow: &str,
+    prompt: &PromptInfo,
+) -> Option<InputRequiredResult> {
     let step = prompt.step.as_deref().unwrap_or_default();
     let message = with_arguments(
         format!("The workflow {workflow} asks at its step {step}: {}", prompt.text),
         prompt,
     );
-    form(&QuestionRef::Prompt(prompt.id.clone()), message, field(prompt))
+    let asked = QuestionRef::Prompt(prompt.id.clone()).to_string();
+    let binding = Binding {
+        principal,
+        tool: "workflow",
+        session: "",
+    };
+    form(&states.seal(&asked, binding), message, field(prompt))
 }
 
-fn form(
-    asked: &QuestionRef,
-    message: String,
-    field: PrimitiveSchemaDefinition,
-) -> Option<InputRequiredResult> {
+fn form(state: &str, message: String, field: PrimitiveSchemaDefinition) -> Option<InputRequiredResult> {
     let form = ElicitRequestParams::FormElicitationParams {
         meta: None,
         message,
@@ -183,7 +209,7 @@ fn form(
     };
     let question = InputRequest::Elicitation(ElicitRequest::new(form));
     let questions = BTreeMap::from([(QUESTION.to_owned(), question)]);
-    Some(InputRequiredResult::new(Some(questions), Some(asked.to_string())))
+    Some(InputRequiredResult::new(Some(questions), Some(state.to_owned())))
 }
 
 fn message(session: &str, prompt: &PromptInfo) -> String {
@@ -268,9 +294,9 @@ mod tests {
     #[test]
     fn a_step_is_asked_for_with_its_workflow_inputs_and_options() {
         let prompt = sign();
-        let asked = step_question("monthly 1.0.0", &prompt).unwrap();
+        let (states, principal) = (States::new(&[7; 32]).unwrap(), Principal::operator());
+        let asked = step_question(&states, &principal, "monthly 1.0.0", &prompt).unwrap();
         let shown = serde_json::to_value(&asked).unwrap();
-        assert_eq!(shown["requestState"], prompt.id.to_string());
         let question = &shown["inputRequests"][QUESTION];
         assert_eq!(question["method"], "elicitation/create", "{shown}");
         assert_eq!(
@@ -285,10 +311,36 @@ mod tests {
         );
         assert_eq!(schema["required"], json!([FIELD]));
         // What the client sends back names the same step.
-        let state = shown["requestState"].as_str().unwrap();
+        let binding = Binding {
+            principal: &principal,
+            tool: "workflow",
+            session: "",
+        };
+        let state = states.open(shown["requestState"].as_str().unwrap(), binding);
         assert_eq!(
-            state.parse::<QuestionRef>().unwrap(),
+            state.unwrap().parse::<QuestionRef>().unwrap(),
             QuestionRef::Prompt(prompt.id)
         );
+    }
+
+    #[test]
+    fn an_answer_that_is_missing_or_is_none_is_asked_for_again() {
+        let asked = || QuestionRef::Prompt(sign().id);
+        let round = |answer: Value| Round::answered(asked(), Some(&answer));
+        assert_eq!(Round::answered(asked(), None), Round::Unanswered(asked()));
+        for wrong in [
+            json!({"action": "accept"}),
+            json!({"action": "accept", "content": {"other": "x"}}),
+            json!({"action": "accept", "content": {"value": 5}}),
+            json!({"content": {"value": "x"}}),
+            json!(12345),
+        ] {
+            assert_eq!(round(wrong.clone()), Round::Unanswered(asked()), "{wrong}");
+        }
+        let given = json!({"action": "accept", "content": {"value": "x", "more": 1}});
+        assert_eq!(round(given), Round::Answered(asked(), "x".into()));
+        for no in ["decline", "cancel"] {
+            assert_eq!(round(json!({"action": no})), Round::Refused(asked()));
+        }
     }
 }

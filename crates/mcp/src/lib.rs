@@ -26,6 +26,7 @@ mod resources;
 mod result;
 mod server;
 mod sessions;
+mod state;
 mod tools;
 
 pub use server::{Server, Service, service};

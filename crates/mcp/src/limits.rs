@@ -44,3 +44,13 @@ pub(crate) const PROGRESS: Duration = Duration::from_secs(1);
 pub(crate) const SILENCE: Duration = Duration::from_secs(10);
 /// Characters of the line of output in a progress notification.
 pub(crate) const PROGRESS_CHARS: usize = 200;
+/// Time for which a client may keep capabilities and templates, which change with the gateway, in milliseconds.
+pub(crate) const FRESH_DISCOVERY_MS: u64 = 3_600_000;
+/// Time for which a client may keep the list of tools, in milliseconds.
+pub(crate) const FRESH_TOOLS_MS: u64 = 60_000;
+/// Time for which a client may keep the list of sessions, in milliseconds.
+pub(crate) const FRESH_SESSIONS_MS: u64 = 5_000;
+/// Time for which a client may keep an artifact, which never changes, in milliseconds.
+pub(crate) const FRESH_ARTIFACT_MS: u64 = 86_400_000;
+/// Time between two looks whether the list of tools has changed, for a client that listens.
+pub(crate) const LIST_LOOK: Duration = Duration::from_secs(10);

@@ -1,18 +1,44 @@
-//! Artifacts, and files of sessions, as resources.
+//! Sessions, their files, and artifacts, as resources.
+
+use std::borrow::Cow;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use himalia_engine::{Engine, EngineError, KernelId, Principal};
+use himalia_engine::{Engine, EngineError, KernelId, PeerSessions, Principal};
 use rmcp::ErrorData;
-use rmcp::model::{ReadResourceResult, ResourceContents, ResourceTemplate};
+use rmcp::model::{ReadResourceResult, Resource, ResourceContents, ResourceTemplate};
+use serde_json::json;
 
-use crate::file_uri;
 use crate::limits::RESOURCE_BYTES;
+use crate::sessions::SessionSummary;
 use crate::tools::files::take;
+use crate::{file_uri, limits};
 
-/// Templates of resources. The resources themselves are not listed: results name them.
+/// The address of a session, before its id.
+const SESSION: &str = "himalia://sessions/";
+
+/// The sessions that the caller sees, the latest ones. Artifacts and files are not listed: results name them.
+pub(crate) fn sessions(
+    engine: &Engine,
+    principal: &Principal,
+    peers: PeerSessions,
+) -> Result<Vec<Resource>, EngineError> {
+    let found = SessionSummary::all(engine, principal, peers.sessions)?;
+    let latest = found.iter().rev().take(limits::SESSIONS);
+    let shown = latest.map(|session| {
+        let name = session.name.as_deref().unwrap_or(&session.id);
+        Resource::new(format!("{SESSION}{}", session.id), name)
+            .with_description(session.to_line())
+            .with_mime_type("application/json")
+    });
+    Ok(shown.collect())
+}
+
+/// Templates of resources.
 pub(crate) fn templates() -> Vec<ResourceTemplate> {
     vec![
+        ResourceTemplate::new("himalia://sessions/{session}", "session")
+            .with_description("A session as JSON"),
         ResourceTemplate::new("himalia://artifacts/{sha256}", "artifact")
             .with_description("An image or another large value of an execution"),
         ResourceTemplate::new("himalia://sessions/{session}/files/{+path}", "file")
@@ -26,10 +52,32 @@ pub(crate) async fn read(
     principal: &Principal,
     uri: &str,
 ) -> Result<ReadResourceResult, ErrorData> {
-    match file_uri::read(uri) {
-        Some((session, path)) => file(engine, principal, uri, session, &path).await,
-        None => artifact(engine, principal, uri).await,
+    if let Some((session, path)) = file_uri::read(uri) {
+        return file(engine, principal, uri, session, &path).await;
     }
+    if let Some(id) = uri.strip_prefix(SESSION) {
+        return session(engine, principal, uri, id);
+    }
+    artifact(engine, principal, uri).await
+}
+
+fn session(
+    engine: &Engine,
+    principal: &Principal,
+    uri: &str,
+    id: &str,
+) -> Result<ReadResourceResult, ErrorData> {
+    let id = id.parse().map_err(|_| not_found(uri, "no such session"))?;
+    let info = engine.session_info(principal, id);
+    let info = info.map_err(|error| not_found(uri, error.to_string()))?;
+    let shown = SessionSummary::from(&info).to_json().to_string();
+    let contents = ResourceContents::text(shown, uri).with_mime_type("application/json");
+    Ok(ReadResourceResult::new(vec![contents]))
+}
+
+/// The address is in the data too, for programs.
+fn not_found(uri: &str, text: impl Into<Cow<'static, str>>) -> ErrorData {
+    ErrorData::resource_not_found(text, Some(json!({ "uri": uri })))
 }
 
 async fn file(
@@ -51,7 +99,7 @@ async fn file(
     };
     let bytes = match read.await {
         Ok(bytes) => bytes,
-        Err(error) => return Err(refused(engine, principal, error).await),
+        Err(error) => return Err(refused(engine, principal, uri, error).await),
     };
     let Some(bytes) = bytes else {
         let text = format!("larger than {RESOURCE_BYTES} bytes: GET /v1/sessions/{session}/files/{path}");
@@ -70,12 +118,12 @@ async fn artifact(
     principal: &Principal,
     uri: &str,
 ) -> Result<ReadResourceResult, ErrorData> {
-    let unknown = || ErrorData::resource_not_found("no such artifact", None);
+    let unknown = || not_found(uri, "no such artifact");
     let sha256 = uri.strip_prefix("himalia://artifacts/").ok_or_else(unknown)?;
     let artifact = match engine.artifact(principal, sha256).await {
         Ok(artifact) => artifact,
         Err(EngineError::NotFound { .. }) => return Err(unknown()),
-        Err(error) => return Err(refused(engine, principal, error).await),
+        Err(error) => return Err(refused(engine, principal, uri, error).await),
     };
     // Before any of it is read.
     if artifact.size() > RESOURCE_BYTES as u64 {
@@ -90,20 +138,20 @@ async fn artifact(
     match read.await {
         Ok((content, _held)) => {
             let contents = contents(uri, artifact.media_type(), &content);
-            Ok(ReadResourceResult::new(vec![contents]))
+            Ok(ReadResourceResult::new(vec![contents]).with_ttl_ms(limits::FRESH_ARTIFACT_MS))
         }
-        Err(error) => Err(refused(engine, principal, error).await),
+        Err(error) => Err(refused(engine, principal, uri, error).await),
     }
 }
 
 /// Error for a refused request; one that a limit refuses waits for it.
-async fn refused(engine: &Engine, principal: &Principal, error: EngineError) -> ErrorData {
+async fn refused(engine: &Engine, principal: &Principal, uri: &str, error: EngineError) -> ErrorData {
     if error.is_limit() {
         engine.hold_back(principal).await;
     }
     match error {
         error if error.is_absent() || matches!(error, EngineError::Files { .. }) => {
-            ErrorData::resource_not_found(error.to_string(), None)
+            not_found(uri, error.to_string())
         }
         error => ErrorData::internal_error(error.to_string(), None),
     }

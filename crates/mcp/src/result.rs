@@ -1,4 +1,4 @@
-//! The result of an execution as tools return it.
+//! Results as tools return them.
 //!
 //! A model reads the text and sees the images. Programs find the whole result of the native API in `_meta`, which hosts do not show
 //! to models. Hosts differ in what they do with `structuredContent`: some show it in place of text and images, some in addition to

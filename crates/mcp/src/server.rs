@@ -4,22 +4,25 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use futures_util::FutureExt as _;
-use himalia_engine::{Engine, EngineError, panic_text};
+use himalia_engine::{Engine, EngineError, Principal, panic_text};
 use himalia_runs::Runs;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, Implementation, ListResourceTemplatesResult,
-    ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse,
-    ServerCapabilities, ServerConfig, Tool,
+    CallToolRequestParams, CallToolResponse, CallToolResult, DiscoverResult, Implementation,
+    InitializeRequestParams, InitializeResult, ListResourceTemplatesResult, ListResourcesResult,
+    ListToolsResult, PaginatedRequestParams, ProtocolVersion, ReadResourceRequestParams,
+    ReadResourceResponse, ServerCapabilities, ServerConfig, SubscriptionFilter, Tool,
 };
-use rmcp::service::RequestContext;
+use rmcp::service::{RequestContext, SubscriptionContext};
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument as _, Span};
 
-use crate::call::{Call, principal};
+use crate::call::{Call, peer_sessions, principal};
 use crate::failure::Failure;
+use crate::state::States;
 use crate::{limits, resources, tools};
 
 /// Clients may show it to models.
@@ -32,8 +35,11 @@ pub type Service = StreamableHttpService<Server, NeverSessionManager>;
 
 /// The endpoint over an engine and its runs. The request's extensions must hold the [`Principal`](himalia_engine::Principal) on whose
 /// behalf it comes; host and origin must have been checked. Log lines are in the [`Span`] of the extensions. When `shutdown` is cancelled, calls that wait are answered with
-/// what there is.
-pub fn service(runs: Runs, shutdown: CancellationToken) -> Service {
+/// what there is. `secret` seals the states that clients keep between two rounds of a call; gateways that serve each other's clients share it.
+///
+/// # Errors
+/// The secret has fewer than 32 bytes.
+pub fn service(runs: Runs, secret: &[u8], shutdown: CancellationToken) -> Result<Service, String> {
     let config = StreamableHttpServerConfig::default()
         .with_legacy_session_mode(false)
         // The mount has checked them, for names that it knows.
@@ -42,13 +48,14 @@ pub fn service(runs: Runs, shutdown: CancellationToken) -> Service {
     let server = Server {
         engine: runs.engine().clone(),
         runs,
+        states: States::new(secret)?,
         shutdown,
     };
-    StreamableHttpService::new(
+    Ok(StreamableHttpService::new(
         move || Ok(server.clone()),
         Arc::new(NeverSessionManager::default()),
         config,
-    )
+    ))
 }
 
 /// Answers MCP requests.
@@ -56,19 +63,89 @@ pub fn service(runs: Runs, shutdown: CancellationToken) -> Service {
 pub struct Server {
     engine: Engine,
     runs: Runs,
+    states: States,
     shutdown: CancellationToken,
+}
+
+impl Server {
+    /// Features that decide which tools this caller sees.
+    async fn features(
+        &self,
+        principal: &Principal,
+        span: Span,
+    ) -> Result<tools::AvailableFeatures, EngineError> {
+        let found = guarded("the list of tools", span, async {
+            let skills = self.runs.skills(principal, None).await;
+            let workflows = self.runs.workflows(principal).await;
+            tools::AvailableFeatures {
+                skills: skills.is_ok_and(|skills| !skills.is_empty()),
+                workflows: workflows.is_ok_and(|workflows| !workflows.is_empty()),
+                upstream: self.engine.has_tools(),
+            }
+        });
+        found.await
+    }
 }
 
 impl ServerHandler for Server {
     fn get_info(&self) -> ServerConfig {
         let capabilities = ServerCapabilities::builder()
             .enable_tools()
+            .enable_tool_list_changed()
             .enable_resources()
             .build();
         let identity = Implementation::new("himalia", env!("CARGO_PKG_VERSION")).with_title("Himalia");
         ServerConfig::new(capabilities)
             .with_server_info(identity)
             .with_instructions(INSTRUCTIONS)
+    }
+
+    /// Clients that begin with `initialize` are notified of nothing: they have no stream.
+    fn negotiate_initialize(&self, request: &InitializeRequestParams) -> Result<InitializeResult, ErrorData> {
+        let mut info = self.get_info();
+        if let Some(tools) = &mut info.capabilities.tools {
+            tools.list_changed = None;
+        }
+        let asked = &request.protocol_version;
+        let is_known = ProtocolVersion::KNOWN_VERSIONS.contains(asked) && asked.has_initialize();
+        info.protocol_version = if is_known {
+            asked.clone()
+        } else {
+            ProtocolVersion::LATEST_WITH_INITIALIZE
+        };
+        Ok(info)
+    }
+
+    async fn discover(&self, _: RequestContext<RoleServer>) -> Result<DiscoverResult, ErrorData> {
+        let versions = self.supported_protocol_versions().into_owned();
+        let found = DiscoverResult::from_server_info(versions, self.get_info());
+        Ok(found.with_ttl_ms(limits::FRESH_DISCOVERY_MS))
+    }
+
+    fn accepted_subscription_filter(&self, _: &SubscriptionFilter) -> Option<SubscriptionFilter> {
+        Some(SubscriptionFilter::builder().tools_list_changed().build())
+    }
+
+    /// Sends a notification when the caller's list of tools is another one, which skills and workflows decide. Any replica may have published
+    /// them, so the database is asked.
+    async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
+        let request = context.request_context();
+        let (principal, span) = (principal(request)?, span_of(request));
+        let mut last = self.features(&principal, span.clone()).await.ok();
+        loop {
+            tokio::select! {
+                () = context.cancelled() => return Ok(()),
+                () = self.shutdown.cancelled() => return Ok(()),
+                () = sleep(limits::LIST_LOOK) => {}
+            }
+            // After a failure the last list is still the one that the client has.
+            let Ok(now) = self.features(&principal, span.clone()).await else {
+                continue;
+            };
+            if last.replace(now) != Some(now) && context.sink().notify_tool_list_changed().await.is_err() {
+                return Ok(());
+            }
+        }
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
@@ -82,17 +159,9 @@ impl ServerHandler for Server {
     ) -> Result<ListToolsResult, ErrorData> {
         // A model does not read of a tool that has nothing to give.
         let principal = principal(&context)?;
-        let there = guarded("the list of tools", span_of(&context), async {
-            let skills = self.runs.skills(&principal, None).await;
-            let workflows = self.runs.workflows(&principal).await;
-            tools::AvailableFeatures {
-                skills: skills.is_ok_and(|skills| !skills.is_empty()),
-                workflows: workflows.is_ok_and(|workflows| !workflows.is_empty()),
-                upstream: self.engine.has_tools(),
-            }
-        });
-        let there = there.await.map_err(|error| internal(&error))?;
-        Ok(ListToolsResult::with_all_items(tools::all(there)))
+        let there = self.features(&principal, span_of(&context)).await;
+        let there = there.map_err(|error| internal(&error))?;
+        Ok(ListToolsResult::with_all_items(tools::all(there)).with_ttl_ms(limits::FRESH_TOOLS_MS))
     }
 
     async fn call_tool(
@@ -104,7 +173,13 @@ impl ServerHandler for Server {
             let name: String = request.name.chars().take(64).collect();
             return Err(ErrorData::invalid_params(format!("no such tool: {name}"), None));
         };
-        let mut call = Call::new(self.runs.clone(), request, context, self.shutdown.clone())?;
+        let mut call = Call::new(
+            self.runs.clone(),
+            request,
+            context,
+            self.states.clone(),
+            self.shutdown.clone(),
+        )?;
         let span = call.trace(tool.name);
         let principal = call.principal.clone();
         let subject = call.subject.clone();
@@ -131,7 +206,10 @@ impl ServerHandler for Server {
         {
             self.engine.hold_back(&principal).await;
         }
-        let response = answer.unwrap_or_else(|failure| failure.into_result().into());
+        let response = match answer {
+            Ok(response) => response,
+            Err(failure) => failure.into_result()?.into(),
+        };
         if is_counted && let CallToolResponse::Complete(result) = &response {
             self.engine
                 .returned(&principal, subject.about(), chars(result))
@@ -140,12 +218,26 @@ impl ServerHandler for Server {
         Ok(response)
     }
 
+    async fn list_resources(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        let principal = principal(&context)?;
+        let all = resources::sessions(&self.engine, &principal, peer_sessions(&context));
+        let all = all.map_err(|error| internal(&error))?;
+        Ok(ListResourcesResult::with_all_items(all).with_ttl_ms(limits::FRESH_SESSIONS_MS))
+    }
+
     async fn list_resource_templates(
         &self,
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
-        Ok(ListResourceTemplatesResult::with_all_items(resources::templates()))
+        Ok(
+            ListResourceTemplatesResult::with_all_items(resources::templates())
+                .with_ttl_ms(limits::FRESH_DISCOVERY_MS),
+        )
     }
 
     async fn read_resource(

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use himalia_engine::{Engine, KernelId, Principal, SessionId, SessionInfo};
+use himalia_engine::{Engine, EngineError, KernelId, Principal, SessionId, SessionInfo};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use time::OffsetDateTime;
@@ -54,7 +54,7 @@ pub(crate) fn kernel(call: &Call, session: &str, kernel: Option<&str>) -> Result
 #[derive(Debug, Deserialize)]
 pub(crate) struct SessionSummary {
     pub(crate) id: String,
-    name: Option<String>,
+    pub(crate) name: Option<String>,
     state: String,
     reason: Option<String>,
     unresponsive: Option<NotAnswering>,
@@ -100,7 +100,30 @@ fn text(time: OffsetDateTime) -> String {
 }
 
 impl SessionSummary {
-    pub(crate) fn created(&self) -> Option<OffsetDateTime> {
+    /// The sessions that a caller sees, the oldest first: those of this replica, and those that the others have listed.
+    ///
+    /// # Errors
+    /// As [`Engine::session_infos`].
+    pub(crate) fn all(
+        engine: &Engine,
+        principal: &Principal,
+        peers: Vec<Value>,
+    ) -> Result<Vec<Self>, EngineError> {
+        let own = engine.session_infos(principal)?;
+        let mut all: Vec<Self> = own.iter().map(Self::from).collect();
+        for session in peers {
+            // A session that has just moved is at two replicas.
+            if let Ok(shown) = serde_json::from_value::<Self>(session)
+                && all.iter().all(|known| known.id != shown.id)
+            {
+                all.push(shown);
+            }
+        }
+        all.sort_by_cached_key(Self::created);
+        Ok(all)
+    }
+
+    fn created(&self) -> Option<OffsetDateTime> {
         OffsetDateTime::parse(&self.created, &Rfc3339).ok()
     }
 

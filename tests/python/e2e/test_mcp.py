@@ -286,6 +286,14 @@ def test_text_and_images_are_there_once_and_structured_content_is_on_request(sha
                 part = await client.call_tool("get_output", {"execution_id": whole(result)["id"], "cursor": 0})
                 assert [one.structured_content for one in (result, again, part)] == [None] * 3
                 assert whole(result)["status"] in text(result) and "usage" in whole(result)
+            for tool, arguments in [
+                ("session", {"op": "list"}),
+                ("files", {"op": "list", "session": session}),
+                ("inspect_variables", {"session": session}),
+                ("execute", {"session": session, "code": 1}),
+            ]:
+                result = await client.call_tool(tool, arguments)
+                assert result.structured_content is None and whole(result) and text(result), result
             asked = await client.call_tool("execute", {"session": session, "code": FRAME, "structured": True})
             short, native = asked.structured_content, whole(asked)
             assert text(asked).startswith("   a\n0  1\n1  2\n") and short["id"] == native["id"]
@@ -296,6 +304,24 @@ def test_text_and_images_are_there_once_and_structured_content_is_on_request(sha
             assert page.structured_content["bytes_total"] == 0
 
     run(results)
+
+
+def shown(result):
+    """Characters that a host gives to a model, without the picture."""
+    return sum(len(block.text) for block in result.content if block.type == "text") + len(str(result.structured_content or ""))
+
+
+def test_a_model_reads_little(shared, session):
+    async def sizes():
+        async with agent(shared) as client:
+            listed = (await client.list_tools()).tools
+            own = [tool for tool in listed if tool.name not in ("skill", "workflow")]
+            size = len(json.dumps([tool.model_dump(by_alias=True, exclude_none=True) for tool in own], separators=(",", ":")))
+            assert size <= 5000, size
+            plot = await client.call_tool("execute", {"session": session, "code": PLOT})
+            assert kinds(plot) == ["text", "image"] and shown(plot) <= 1500, text(plot)
+
+    run(sizes)
 
 
 SHOWN = {
@@ -561,6 +587,92 @@ def test_input_is_asked_of_the_clients_user(shared, asking, transport):
     run(ask)
     says = f"The code in session {asking} asks: "
     assert asked == [f"{says}First?", f"{says}Second?"]
+
+
+META = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientCapabilities": {"elicitation": {}},
+}
+
+
+def message(gateway, method, token=None, **params):
+    """The answer to one message of revision 2026-07-28."""
+    body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {"_meta": META, **params}}
+    headers = {
+        "Accept": "application/json, text/event-stream",
+        "Authorization": f"Bearer {token or gateway.token}",
+        "MCP-Protocol-Version": "2026-07-28",
+        "Mcp-Method": method,
+    }
+    if name := params.get("name") or params.get("uri"):
+        headers["Mcp-Name"] = name
+    reply = httpx.post(f"{gateway.url}mcp", json=body, headers=headers, timeout=60, trust_env=False)
+    data = [line[5:] for line in reply.text.splitlines() if line.startswith("data:") and line[5:].strip()]
+    return json.loads(data[-1] if data else reply.text)
+
+
+def test_a_state_is_good_for_its_own_question_and_a_missing_answer_is_asked_for_again(shared, asking):
+    other = shared.start_session()
+    token = shared.http.post("v1/tokens", json={"caller": "other", "scope": "execute"}).json()["token"]
+    arguments = {"session": asking, "code": "input('Name? ')", "allow_stdin": True}
+
+    def call(arguments=arguments, token=None, **more):
+        return message(shared, "tools/call", token, name="execute", arguments=arguments, **more)
+
+    try:
+        first = call()["result"]
+        assert first["resultType"] == "input_required", first
+        state = first["requestState"]
+        given = {"input": {"action": "accept", "content": {"value": "Ada"}}}
+        for wrong in (
+            {"requestState": f"{state}-TAMPERED"},
+            {"requestState": "exe_1"},
+            {"requestState": state, "token": token},
+            {"requestState": state, "arguments": {**arguments, "session": other}},
+        ):
+            refused = call(inputResponses=given, **wrong)
+            assert refused["error"]["code"] == -32602 and "requestState" in refused["error"]["message"], refused
+        for missing in ({}, {"inputResponses": {}}, {"inputResponses": {"x": given["input"]}}, {"inputResponses": {"input": {"action": "accept"}}}):
+            again = call(requestState=state, **missing)["result"]
+            assert again["resultType"] == "input_required" and again["inputRequests"] == first["inputRequests"], again
+            state = again["requestState"]
+        done = call(requestState=state, inputResponses=given)["result"]
+        assert "'Ada'" in done["content"][0]["text"], done
+    finally:
+        shared.delete_session(other)
+
+
+def test_lists_say_how_long_they_are_good_and_sessions_are_resources(shared, session):
+    for method, least in [("server/discover", 3_600_000), ("tools/list", 60_000), ("resources/templates/list", 3_600_000)]:
+        found = message(shared, method)["result"]
+        assert (found["ttlMs"], found["cacheScope"]) == (least, "private"), found
+    listed = message(shared, "resources/list")["result"]
+    uri = f"himalia://sessions/{session}"
+    assert uri in [one["uri"] for one in listed["resources"]] and listed["ttlMs"] == 5000
+    read = message(shared, "resources/read", uri=uri)["result"]["contents"][0]
+    assert json.loads(read["text"])["id"] == session and read["uri"] == uri
+    for unknown in ("himalia://sessions/x", f"{uri}/files/no-such", "himalia://artifacts/ab", "test://x"):
+        error = message(shared, "resources/read", uri=unknown)["error"]
+        assert (error["code"], error["data"]) == (-32602, {"uri": unknown}), error
+
+
+def test_a_client_that_listens_hears_that_its_tools_are_others(gateway):
+    skill = {"name": "heard", "version": "1.0.0", "description": "To be heard.", "kind": "instructions"}
+    body = {"jsonrpc": "2.0", "id": "s", "method": "subscriptions/listen"}
+    body["params"] = {"_meta": META, "notifications": {"toolsListChanged": True, "promptsListChanged": True}}
+    headers = {"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "subscriptions/listen", "Accept": "application/json, text/event-stream"}
+    with gateway.http.stream("POST", "mcp", json=body, headers=headers, timeout=60) as reply:
+        assert reply.status_code == 200
+        told = (json.loads(line[5:]) for line in reply.iter_lines() if line.startswith("data:") and line[5:].strip())
+        first = next(told)
+        assert first["method"] == "notifications/subscriptions/acknowledged"
+        assert first["params"]["notifications"] == {"toolsListChanged": True}, first
+        files = {"SKILL.md": {"text": "---\nname: heard\ndescription: To be heard.\n---\nHear."}}
+        made = gateway.http.post("v1/skills", json={"manifest": skill, "files": files})
+        assert made.status_code == 201, made.text
+        second = next(told)
+        assert second["method"] == "notifications/tools/list_changed"
+        assert second["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"] == "s", second
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])

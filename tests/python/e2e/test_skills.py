@@ -4,7 +4,7 @@ import json
 import subprocess
 
 import pytest
-from agents import agent, text
+from agents import agent, text, whole
 from agents import run as run_agent
 from terminal import command
 from waiting import eventually
@@ -287,7 +287,7 @@ def test_an_agent_finds_reads_and_runs_skills(shared, skill):
             helper = await client.call_tool("skill", {"op": "show", "name": "reconcile", "file": "helper.py"})
             assert text(helper) == HELPER
             done = await client.call_tool("skill", {"op": "run", "name": "reconcile", "inputs": {"month": "x"}})
-            assert (text(done), done.structured_content["outputs"]) == ('{"total":3}', {"total": 3})
+            assert (text(done), whole(done)["outputs"]) == ('{"total":3}', {"total": 3})
             failed = await client.call_tool("skill", {"op": "run", "name": "reconcile", "inputs": {"month": "bad"}})
             assert failed.is_error and "ValueError: no such month" in text(failed)
             wrong = await client.call_tool("skill", {"op": "run", "name": "reconcile", "inputs": {}})

@@ -6,7 +6,7 @@ import threading
 import time
 
 import pytest
-from agents import agent, run, text
+from agents import agent, run, text, whole
 from mcp.types import ElicitResult
 from replicas import Replicas
 from servers import Himalia, client_with
@@ -600,12 +600,12 @@ def test_a_client_of_mcp_asks_its_user_for_an_approval(signed):
             assert not done.is_error and json.loads(text(done)) == {"answer": "pay"}, text(done)
             # Who declines decides nothing: the run waits for who decides, and is asked for again by who waits for it.
             waits = await client.call_tool("workflow", START)
-            assert not waits.is_error and waits.structured_content["status"] == "running"
-            [prompt] = waits.structured_content["prompts"]
+            assert not waits.is_error and whole(waits)["status"] == "running"
+            [prompt] = whole(waits)["prompts"]
             assert (prompt["step"], prompt["options"]) == ("sign", ["pay", "stop"]) and prompt["id"] in text(waits)
-            again = {"op": "look", "run": waits.structured_content["run"]}
+            again = {"op": "look", "run": whole(waits)["run"]}
             plain = await client.call_tool("workflow", again)
-            assert plain.structured_content["status"] == "running" and len(asked) == 2
+            assert whole(plain)["status"] == "running" and len(asked) == 2
             done = await client.call_tool("workflow", {**again, "wait_s": 60})
             assert json.loads(text(done)) == {"answer": "pay"}
 
@@ -625,7 +625,7 @@ def test_an_answer_of_another_person_comes_before_that_of_the_user(signed):
     async def works():
         async with agent(signed, elicitation_callback=user) as client:
             done = await client.call_tool("workflow", START)
-            assert not done.is_error and done.structured_content["outputs"] == {"answer": "pay"}
+            assert not done.is_error and whole(done)["outputs"] == {"answer": "pay"}
             assert "[the answer was not accepted: the step sign does not wait for an answer" in text(done)
 
     run(works)
@@ -644,14 +644,14 @@ def test_a_client_that_cannot_ask_learns_how_to_answer(signed, scope):
         more = {"elicitation_callback": user} if scope == "execute" else {}
         async with agent(signed, token=made["token"], **more) as client:
             waits = await client.call_tool("workflow", START)
-            assert not waits.is_error and waits.structured_content["steps"] == {"sign": "waiting"}
-            [prompt] = waits.structured_content["prompts"]
+            assert not waits.is_error and whole(waits)["steps"] == {"sign": "waiting"}
+            [prompt] = whole(waits)["prompts"]
             assert f"[sign waits for a person: `himalia prompts answer {prompt['id']}`" in text(waits), text(waits)
-            look = {"op": "look", "run": waits.structured_content["run"]}
+            look = {"op": "look", "run": whole(waits)["run"]}
             # Who cannot answer waits for who can, and does not ask in a loop.
             begun = time.monotonic()
             waits = await client.call_tool("workflow", {**look, "wait_s": 1})
-            assert waits.structured_content["status"] == "running" and time.monotonic() - begun >= 1
+            assert whole(waits)["status"] == "running" and time.monotonic() - begun >= 1
             assert signed.http.post(f"v1/prompts/{prompt['id']}/answer", json={"value": "pay"}).status_code == 200
             done = await client.call_tool("workflow", {**look, "wait_s": 60})
             assert json.loads(text(done)) == {"answer": "pay"}, text(done)
@@ -739,14 +739,14 @@ def test_an_agent_finds_runs_and_looks_at_a_workflow(skilled):
             done = await call(op="run", name="monthly", inputs={"month": "2026-10"}, wait_s=90)
             assert not done.is_error and json.loads(text(done)) == {"total": 112, "month": "2026-10"}
             asks = await call(op="run", name="signed", inputs={"month": "2026-10"}, wait_s=0)
-            asked = asks.structured_content["run"]
+            asked = whole(asks)["run"]
             eventually(lambda: step_of(shown_run(asked), "sign")["status"] == "waiting", lambda: shown_run(asked), 30)
             waits = await call(op="look", run=asked)
-            assert not waits.is_error and waits.structured_content["steps"] == {"sign": "waiting"}
+            assert not waits.is_error and whole(waits)["steps"] == {"sign": "waiting"}
             assert 'for a person: Pay these? [pay, stop] {"month":"2026-10"}' in text(waits), text(waits)
             assert answer(skilled.http, {"id": asked}, "sign", "stop").status_code == 200
             failed = await call(op="look", run=asked, wait_s=30)
-            assert failed.is_error and "step sign" in text(failed) and failed.structured_content["status"] == "failed"
+            assert failed.is_error and "step sign" in text(failed) and whole(failed)["status"] == "failed"
             for wrong, code in [
                 ({"op": "run", "name": "monthly", "inputs": {}}, "bad_request"),
                 ({"op": "show", "name": "nobodys"}, "workflow_not_found"),
@@ -754,7 +754,7 @@ def test_an_agent_finds_runs_and_looks_at_a_workflow(skilled):
                 ({"op": "look", "run": "run_1"}, "run_not_found"),
             ]:
                 refused = await call(**wrong)
-                assert refused.is_error and refused.structured_content["code"] == code, refused
+                assert refused.is_error and whole(refused)["code"] == code, refused
 
     def shown_run(one):
         return shown(skilled.http, {"id": one})

@@ -52,6 +52,5 @@ def kinds(result):
 
 
 def whole(result):
-    """A result as JSON: of executions in `_meta`, which hosts do not show to models, of other tools the structured content."""
-    kept = (result.meta or {}).get("himalia/result")
-    return result.structured_content if kept is None else kept
+    """A result as JSON: in `_meta`, which hosts do not show to models."""
+    return result.meta["himalia/result"]

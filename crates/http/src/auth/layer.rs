@@ -12,6 +12,7 @@ use super::authenticator::{Authenticator, Identity, UnknownCaller};
 use super::bearer::BearerTokens;
 use super::browser::BrowserSignIns;
 use super::caller::Caller;
+use super::challenge::Challenge;
 use super::origin::{Origin, judge};
 use super::sandbox::SandboxCredentials;
 use super::tokens::ShownCredential;
@@ -50,7 +51,14 @@ pub(crate) async fn authenticate(State(app): State<App>, mut request: Request, n
     if let Some(route) = route {
         request.extensions_mut().insert(route);
     }
+    let challenge = path
+        .as_ref()
+        .is_some_and(|path| path.as_str() == "/mcp")
+        .then(|| Challenge::of(&app, request.headers()));
     let mut response = judged(app, route, request, next).await;
+    if let Some(challenge) = challenge {
+        challenge.add(&mut response);
+    }
     if let Some(label) = label {
         response.extensions_mut().insert(label);
     }
@@ -253,7 +261,8 @@ fn in_scope(
     if !principal.is_read_only() || (reads && !writes) {
         return Ok(());
     }
-    Err(ApiError::forbidden(
-        "the scope of this token is read: GET, HEAD and streams of events",
-    ))
+    Err(ApiError {
+        needs_scope: true,
+        ..ApiError::forbidden("the scope of this token is read: GET, HEAD and streams of events")
+    })
 }

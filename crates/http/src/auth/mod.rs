@@ -6,6 +6,7 @@ mod backoff;
 mod bearer;
 mod browser;
 mod caller;
+mod challenge;
 pub(crate) mod cookie;
 mod cors;
 mod credential;
@@ -21,6 +22,9 @@ mod valid_tokens;
 pub(crate) use audit::SignedIn;
 pub(crate) use backoff::Backoff;
 pub(crate) use caller::{Caller, signature_check, wrong_token};
+#[cfg(test)]
+pub(crate) use challenge::METADATA;
+pub(crate) use challenge::{SCOPE, address};
 pub(crate) use cors::cors;
 pub(crate) use credential::PathToken;
 pub(crate) use layer::authenticate;

@@ -1,16 +1,31 @@
 //! The route of a mounted service ([`MountedService`]).
 
+use axum::Json;
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http;
+use axum::http::{self, HeaderMap};
 use axum::response::Response;
+use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
 use crate::app::App;
-use crate::auth::{Caller, may_be_rebound};
+use crate::auth::{Caller, SCOPE, address, may_be_rebound};
 use crate::body;
 use crate::error::ApiError;
 use crate::mounted::{MountedService, OwnBody};
+
+/// `GET /.well-known/oauth-protected-resource` and the same with `/mcp`: which tokens `/mcp` wants (RFC 9728). The gateway has no
+/// authorization server: its tokens are those of its configuration, and those that it issues to callers.
+pub(crate) async fn metadata(State(app): State<App>, request: HeaderMap) -> Result<Json<Value>, ApiError> {
+    let resource = app.config().mcp.as_ref().and(address(&app, &request, "/mcp"));
+    let resource = resource.ok_or_else(|| ApiError::not_found("Not Found"))?;
+    Ok(Json(json!({
+        "resource": resource,
+        "resource_name": "Himalia",
+        "scopes_supported": [SCOPE],
+        "bearer_methods_supported": ["header"],
+    })))
+}
 
 /// `POST /mcp`; 404 where nothing is mounted. MCP demands that a page at a name which was made to mean this machine is refused
 /// whatever it shows.

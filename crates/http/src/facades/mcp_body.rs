@@ -13,6 +13,7 @@ pub(crate) const BODY: BodyReader = BodyReader {
 
 #[derive(Deserialize)]
 struct Call {
+    method: Option<String>,
     params: Option<Params>,
 }
 
@@ -41,8 +42,14 @@ struct Arguments {
 
 /// A call of a tool, or of a resource, is served at the owner of its session or execution.
 fn read(bytes: &[u8]) -> BodyObjects {
-    let Ok(Call { params: Some(params) }) = serde_json::from_slice(bytes) else {
+    let Ok(Call { method, params }) = serde_json::from_slice(bytes) else {
         return BodyObjects::default();
+    };
+    let Some(params) = params.filter(|_| method.as_deref() != Some("resources/list")) else {
+        return BodyObjects {
+            lists: method.as_deref() == Some("resources/list"),
+            ..BodyObjects::default()
+        };
     };
     let (mut start, mut lists, mut key) = (None, false, None);
     let mut all = Vec::new();
@@ -123,6 +130,12 @@ mod tests {
             read(body.as_bytes()).lists
         };
         assert!(lists(r#"{"op": "list"}"#));
+        for body in [
+            r#"{"method": "resources/list"}"#,
+            r#"{"method": "resources/list", "params": {"_meta": {}}}"#,
+        ] {
+            assert!(read(body.as_bytes()).lists, "{body}");
+        }
         // The executions of one.
         assert!(!lists(r#"{"op": "list", "session": "eda"}"#));
         let body = br#"{"params": {"name": "session", "arguments": {"op": "create", "template": "warm"}}}"#;

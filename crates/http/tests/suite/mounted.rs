@@ -83,3 +83,40 @@ async fn without_a_service_there_is_nothing() {
     let gateway = Gateway::start().await;
     assert_eq!(gateway.call("POST", "/mcp", &[], "{}").await.status, 404);
 }
+
+#[tokio::test]
+async fn a_refusal_says_which_token_is_wanted_and_where_that_is_described() {
+    let gateway = Gateway::with(|config| {
+        config.mcp = Some(MountedService::new(service_fn(echo)));
+    })
+    .await;
+    let described = gateway
+        .bare("GET", "/.well-known/oauth-protected-resource/mcp", &[], "")
+        .await;
+    assert_eq!(described.status, 200);
+    let resource = described.json()["resource"].as_str().unwrap().to_owned();
+    let address = resource.replace("/mcp", "/.well-known/oauth-protected-resource/mcp");
+    let challenge = |reply: &Reply| reply.header("www-authenticate").map(str::to_owned);
+    let none = gateway.bare("POST", "/mcp", &[], "hello").await;
+    let wanted = format!("Bearer resource_metadata=\"{address}\", scope=\"execute\"");
+    assert_eq!((none.status, challenge(&none)), (401, Some(wanted.clone())));
+    let wrong = gateway
+        .bare("POST", "/mcp", &["Authorization: Bearer wrong"], "hello")
+        .await;
+    let wanted = wanted.replace("Bearer ", "Bearer error=\"invalid_token\", ");
+    assert_eq!((wrong.status, challenge(&wrong)), (401, Some(wanted.clone())));
+    let new = r#"{"caller": "ci", "scope": "read"}"#;
+    let made = gateway
+        .call("POST", "/v1/tokens", &["Content-Type: application/json"], new)
+        .await;
+    let token = format!("Authorization: Bearer {}", made.json()["token"].as_str().unwrap());
+    let narrow = gateway.bare("POST", "/mcp", &[&token], "hello").await;
+    let wanted = wanted.replace("invalid_token", "insufficient_scope");
+    assert_eq!((narrow.status, challenge(&narrow)), (403, Some(wanted)));
+    // Elsewhere nothing of MCP is named.
+    let other = gateway.bare("GET", "/api/kernels", &[], "").await;
+    assert_eq!(
+        (other.status, challenge(&other).as_deref()),
+        (401, Some("Bearer"))
+    );
+}

@@ -37,7 +37,9 @@ async fn nothing_answers_without_the_token_but_the_public_list() {
                 .any(|below| route.path.starts_with(below));
         // Its messages are signed.
         let signed = route.path.starts_with("/hooks/");
-        let public = probe || viewer || signed;
+        // The token that MCP wants, and of what.
+        let described = route.path.starts_with("/.well-known/");
+        let public = probe || viewer || signed || described;
         assert_eq!(public, route.access != Access::Token, "{method} {path}");
         let reply = gateway.bare(method, &path, &headers, "").await;
         if signed {
@@ -53,8 +55,8 @@ async fn nothing_answers_without_the_token_but_the_public_list() {
             "/viewer/sign-in" => 200,
             "/viewer/sign-out" => 204,
             "/viewer/grant" => 303,
-            // This gateway was given no files of the viewer.
-            _ if viewer && route.path != "/" => 404,
+            // This gateway was given no files of the viewer, and no MCP.
+            _ if (viewer && route.path != "/") || described => 404,
             _ if public => 200,
             _ => 401,
         };

@@ -34,27 +34,26 @@ fn describe(name: &'static str) -> Tool {
             "code": {"type": "string"},
             "kernel": {"type": "string", "description": "id of an additional one"},
             "language": {"type": "string", "description": "bash: a shell script"},
-            "timeout_s": {"type": "number", "description": "run time limit"},
+            "timeout_s": {"type": "number"},
             "on_timeout": {"enum": ["interrupt", "detach", "restart", "kill"], "description": "detach: let it continue"},
-            "wait_s": {"type": "number", "description": "return then; the code continues (default 50, at most 600)"},
-            "background": {"type": "boolean", "description": "return immediately"},
-            "text_chars": {"type": "integer", "description": "budget of text (default 8000)"},
-            "image_bytes": {"type": "integer", "description": "budget of images (default 262144)"},
-            "structured": {"type": "boolean", "description": "add structured content"},
+            "wait_s": {"type": "number", "description": "return then; code continues (50)"},
+            "background": {"type": "boolean"},
+            "text_chars": {"type": "integer", "description": "default 8000"},
+            "image_bytes": {"type": "integer", "description": "default 262144"},
+            "structured": {"type": "boolean"},
             "env": {"type": "object"},
             "cwd": {"type": "string"},
             "metadata": {"type": "object"},
             "allow_stdin": {"type": "boolean", "description": "let input() ask; else it raises"},
-            "input_for": {"type": "string", "description": "an execution in input(), or a prompt: code is the answer"},
+            "input_for": {"type": "string", "description": "execution in input(), or prompt: code is the answer"},
             "expect_incarnation": {"type": "integer", "description": "refuse another kernel process"},
             "max_failures": {"type": "integer", "description": "refuse after so many failures in a row"},
-            "idempotency_key": {"type": "string", "description": "the same call again runs once"}
+            "idempotency_key": {"type": "string"}
         },
-        "required": ["session", "code"],
-        "additionalProperties": false
+        "required": ["session", "code"]
     });
-    let description = "Run code in a live session; variables stay for later calls. Long output is cut in the middle: get_output \
-                       has the rest, and waits for code that continues.";
+    let description = "Run code in a live session; variables stay. get_output has the rest of long output, and waits for code that \
+                       continues.";
     tool(name, "Run code", description, schema, &Effects::ANY)
 }
 
@@ -104,7 +103,7 @@ async fn run(mut call: Call) -> Answer {
         (None, limit) => Some(limit.map_or(wait, |limit| limit.saturating_add(STOP_TIME))),
     };
     let patience = Patience { wait, queued };
-    let found = match Round::of(&mut call)? {
+    let found = match Round::of(&mut call, TOOL.name, &session)? {
         Round::First => match &wanted.input_for {
             None => start(&call, wanted, patience).await?,
             Some(id) => {
@@ -114,10 +113,9 @@ async fn run(mut call: Call) -> Answer {
             }
         },
         Round::Answered(asked, value) => answer(&call, asked, value, patience).await?,
+        Round::Unanswered(asked) => current(&call, &asked).await?,
         Round::Refused(asked) => {
-            let id = asked.execution(&call).await?;
-            let found = call.engine.execution(&call.principal, id).await?;
-            call.subject.is_execution(id);
+            let found = current(&call, &asked).await?;
             return Ok(result::of(&call, &found, image_bytes, structured).await);
         }
     };
@@ -130,6 +128,13 @@ async fn run(mut call: Call) -> Answer {
 fn timeout(seconds: Option<f64>) -> Result<Option<Duration>, Failure> {
     let read = |timeout| arguments::seconds("timeout_s", timeout, TIMEOUT_MOST);
     seconds.map(read).transpose()
+}
+
+/// The execution that asked, as it is now.
+async fn current(call: &Call, asked: &QuestionRef) -> Result<ExecutionResult, Failure> {
+    let id = asked.execution(call).await?;
+    call.subject.is_execution(id);
+    Ok(call.engine.execution(&call.principal, id).await?)
 }
 
 /// Submits the code, and waits for it.

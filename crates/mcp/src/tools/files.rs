@@ -40,14 +40,13 @@ fn describe(name: &'static str) -> Tool {
             "op": {"enum": ["list", "read", "write", "delete"]},
             "session": {"type": "string"},
             "path": {"type": "string", "description": "relative to the work directory"},
-            "text": {"type": "string", "description": "write: the complete content"},
-            "encoding": {"enum": ["utf-8", "base64"], "description": "of text, for read and write"},
-            "cursor": {"type": ["integer", "string"], "description": "read: first byte; list: next of the page before"},
-            "limit": {"type": "integer", "description": "read: bytes (default 8192); list: entries (default 100)"},
-            "recursive": {"type": "boolean", "description": "list, delete: include subdirectories"}
+            "text": {"type": "string", "description": "write"},
+            "encoding": {"enum": ["utf-8", "base64"], "description": "of text"},
+            "cursor": {"type": ["integer", "string"], "description": "read: first byte; list: next"},
+            "limit": {"type": "integer", "description": "read: bytes (8192); list: entries (100)"},
+            "recursive": {"type": "boolean", "description": "list, delete"}
         },
-        "required": ["op", "session"],
-        "additionalProperties": false
+        "required": ["op", "session"]
     });
     let description = "Files of a session. read gives text, an image, or a link to what is large or neither.";
     tool(name, "Files", description, schema, &effects)

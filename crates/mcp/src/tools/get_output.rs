@@ -24,14 +24,13 @@ fn describe(name: &'static str) -> Tool {
         "type": "object",
         "properties": {
             "execution_id": {"type": "string"},
-            "wait_s": {"type": "number", "description": "wait for its end (default 0, at most 600)"},
-            "cursor": {"type": "integer", "description": "first byte of the text"},
+            "wait_s": {"type": "number", "description": "default 0"},
+            "cursor": {"type": "integer", "description": "first byte"},
             "limit": {"type": "integer", "description": "bytes (default 8192)"},
-            "image_bytes": {"type": "integer", "description": "as in execute"},
-            "structured": {"type": "boolean", "description": "as in execute"}
+            "image_bytes": {"type": "integer"},
+            "structured": {"type": "boolean"}
         },
-        "required": ["execution_id"],
-        "additionalProperties": false
+        "required": ["execution_id"]
     });
     let description = "The result of an execution as it is now; with cursor or limit, that part of its text.";
     tool(name, "Read a result", description, schema, &Effects::READS)

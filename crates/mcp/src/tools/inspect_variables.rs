@@ -22,18 +22,18 @@ fn describe(name: &'static str) -> Tool {
         "properties": {
             "session": {"type": "string"},
             "kernel": {"type": "string"},
-            "name": {"type": "string", "description": "one variable; default: a list of all"},
-            "offset": {"type": "integer", "description": "first row"},
-            "limit": {"type": "integer", "description": "rows (default 20, at most 200)"},
-            "sort": {"type": "string", "description": "a column"},
+            "name": {"type": "string", "description": "one variable; default: all"},
+            "offset": {"type": "integer"},
+            "limit": {"type": "integer", "description": "rows (20)"},
+            "sort": {"type": "string"},
             "descending": {"type": "boolean"},
             "filter": {"type": "array", "items": {"type": "object"},
-                       "description": "conditions {column, op, value}; op: == != < <= > >= contains is_null not_null"}
+                       "description": "{column, op, value}; op: == != < <= > >= contains is_null not_null"}
         },
-        "required": ["session"],
-        "additionalProperties": false
+        "required": ["session"]
     });
-    let description = "Variables with type, shape, size and preview, or rows of one table, without running code. Works while code runs.";
+    let description =
+        "Variables with type, shape, size and preview, or rows of one table, even while code runs.";
     tool(name, "Variables", description, schema, &Effects::READS)
 }
 

@@ -26,11 +26,10 @@ fn describe(name: &'static str) -> Tool {
         "type": "object",
         "properties": {
             "session": {"type": "string", "description": "the code that runs in it"},
-            "execution_id": {"type": "string", "description": "this execution, also while it waits"}
-        },
-        "additionalProperties": false
+            "execution_id": {"type": "string"}
+        }
     });
-    let description = "Interrupt running code. Give one of the two. The variables stay.";
+    let description = "Interrupt running code: give one of the two. Variables stay.";
     tool(name, "Interrupt", description, schema, &effects)
 }
 

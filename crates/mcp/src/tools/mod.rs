@@ -37,7 +37,7 @@ const UPSTREAM: &[ToolEntry] = upstream::TOOLS;
 const TEXT_CHARS: usize = 16_000;
 
 /// Features of the gateway that decide which tools exist.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct AvailableFeatures {
     /// The caller's tenant has skills.
     pub(crate) skills: bool,
@@ -82,14 +82,13 @@ fn cut(text: &str, most: usize) -> String {
 mod tests {
     use super::*;
 
-    /// Four characters a token are what English and JSON come to, roughly; tokenisers differ.
     #[test]
     fn all_descriptions_together_are_small() {
         for (skills, workflows, upstream, most) in [
-            (false, false, false, 1500),
-            (true, false, false, 1650),
-            (true, true, false, 1800),
-            (false, false, true, 2000),
+            (false, false, false, 5000),
+            (true, false, false, 5600),
+            (true, true, false, 6200),
+            (false, false, true, 7000),
         ] {
             let there = AvailableFeatures {
                 skills,
@@ -97,8 +96,8 @@ mod tests {
                 upstream,
             };
             let listed = serde_json::to_string(&all(there)).unwrap();
-            let tokens = listed.chars().count() / 4;
-            assert!(tokens < most, "{tokens} tokens: {listed}");
+            let chars = listed.chars().count();
+            assert!(chars <= most, "{chars} characters: {listed}");
         }
     }
 
@@ -128,7 +127,6 @@ mod tests {
             let hints = tool.annotations.unwrap();
             assert!(hints.read_only_hint.is_some() && hints.open_world_hint.is_some());
             assert_eq!(tool.input_schema["type"], "object", "{}", tool.name);
-            assert_eq!(tool.input_schema["additionalProperties"], false, "{}", tool.name);
         }
     }
 }

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::entry::{Effects, ToolEntry, tool};
-use crate::call::{Answer, Call, answer};
+use crate::call::{Answer, Call, answer, peer_sessions};
 use crate::failure::{Failure, hazard};
 use crate::sessions::{self, SessionSummary};
 use crate::{arguments, limits};
@@ -34,24 +34,22 @@ fn describe(name: &'static str) -> Tool {
         "properties": {
             "op": {"enum": ["list", "templates", "create", "fork", "add_kernel", "restart", "close"]},
             "session": {"type": "string", "description": "id or name; list: its latest executions"},
-            "name": {"type": "string", "description": "create: a-z, 0-9, - and _, at most 63"},
+            "name": {"type": "string", "description": "create: a-z, 0-9, - and _"},
             "attach": {"type": "boolean", "description": "create: or use the one of this name"},
-            "template": {"type": "string", "description": "create: one of templates"},
+            "template": {"type": "string", "description": "create"},
             "kernel": {"type": "string", "description": "list, restart, close"},
             "kernelspec": {"type": "string", "description": "add_kernel"},
             "limits": {"type": "object", "description": "create: such as memory_bytes"},
             "labels": {"type": "object", "description": "create, fork, list"},
-            "idempotency_key": {"type": "string", "description": "create: a repeat is the same session"},
+            "idempotency_key": {"type": "string", "description": "create"},
             "env": {"type": "object", "description": "create, fork, add_kernel"},
-            "count": {"type": "integer", "description": "fork: branches (default 1, at most 16)"},
-            "policy": {"enum": ["strict", "report"], "description": "fork: refuse what it may break, or report it"},
+            "count": {"type": "integer", "description": "fork: branches"},
+            "policy": {"enum": ["strict", "report"], "description": "fork: refuse or report risks"},
             "files": {"enum": ["copy", "share"], "description": "fork: default copy"}
         },
-        "required": ["op"],
-        "additionalProperties": false
+        "required": ["op"]
     });
-    let description = "Live kernels in sandboxes. fork makes branches that have all variables; add_kernel starts another kernel in \
-                       the sandbox; restart loses the variables and keeps the files; close loses both.";
+    let description = "Live kernels in sandboxes. fork copies all variables; restart loses the variables, close the files too.";
     tool(name, "Sessions", description, schema, &effects)
 }
 
@@ -158,24 +156,14 @@ async fn run(mut call: Call) -> Answer {
 
 fn list(call: &Call, wanted: &Arguments) -> Answer {
     wanted.only(&["labels"])?;
-    let own = call.engine.session_infos(&call.principal)?;
-    let mut all: Vec<SessionSummary> = own.iter().map(SessionSummary::from).collect();
-    let peers = call.peer_sessions();
-    for session in peers.sessions {
-        // What has just moved is at two replicas.
-        if let Ok(shown) = serde_json::from_value::<SessionSummary>(session)
-            && all.iter().all(|known| known.id != shown.id)
-        {
-            all.push(shown);
-        }
-    }
+    let peers = peer_sessions(&call.context);
+    let mut all = SessionSummary::all(&call.engine, &call.principal, peers.sessions)?;
     let labels = wanted.labels.iter().flatten();
     all.retain(|session| {
         labels
             .clone()
             .all(|(name, value)| session.labels.get(name) == Some(value))
     });
-    all.sort_by_cached_key(SessionSummary::created);
     let omitted = all.len().saturating_sub(limits::SESSIONS);
     let latest = &all[omitted..];
     let mut lines: Vec<String> = latest.iter().map(SessionSummary::to_line).collect();

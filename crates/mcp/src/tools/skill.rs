@@ -35,8 +35,7 @@ fn describe(name: &'static str) -> Tool {
             "inputs": {"type": "object"},
             "template": {"type": "string"}
         },
-        "required": ["op"],
-        "additionalProperties": false
+        "required": ["op"]
     });
     let description =
         "Saved instructions and code: list them, show one (how to use it), run code in a session of its own.";

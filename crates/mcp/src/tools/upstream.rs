@@ -54,8 +54,7 @@ pub(super) const TOOLS: &[ToolEntry] = &[
                     "arguments": {"type": "object"},
                     "approval": {"type": "string", "description": "the approved prompt"}
                 },
-                "required": ["session", "tool"],
-                "additionalProperties": false
+                "required": ["session", "tool"]
             });
             let description = "Calls one. For many calls or large replies, execute code that calls it.";
             tool(name, "Call a tool", description, schema, &Effects::ANY)
@@ -72,7 +71,7 @@ fn looks(
     required: &[&str],
 ) -> Tool {
     let schema = json!({
-        "type": "object", "properties": properties, "required": required, "additionalProperties": false
+        "type": "object", "properties": properties, "required": required
     });
     tool(name, title, description, schema, &Effects::READS)
 }

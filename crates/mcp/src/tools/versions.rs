@@ -6,6 +6,7 @@ use rmcp::model::{CallToolResult, ContentBlock};
 use serde_json::Value;
 
 use super::{TEXT_CHARS, cut};
+use crate::result::for_programs;
 
 /// Characters of a description in a list.
 const DESCRIPTION_CHARS: usize = 200;
@@ -46,7 +47,7 @@ pub(super) fn listed(all: impl Iterator<Item = Version>, none: &str) -> (String,
     (text, body)
 }
 
-/// Outputs that are short enough for the structured content.
+/// Outputs that are short enough for a result.
 pub(super) fn small(outputs: Option<&Value>) -> Option<&Value> {
     outputs.filter(|outputs| outputs.to_string().len() <= TEXT_CHARS)
 }
@@ -59,6 +60,6 @@ pub(super) fn told(text: String, failed: bool, shown: Value) -> CallToolResult {
     } else {
         CallToolResult::success(content)
     };
-    told.structured_content = Some(shown);
+    for_programs(&mut told, shown);
     told
 }

@@ -37,8 +37,7 @@ fn describe(name: &'static str) -> Tool {
             "run": {"type": "string", "description": "look: this run"},
             "wait_s": {"type": "number"}
         },
-        "required": ["op"],
-        "additionalProperties": false
+        "required": ["op"]
     });
     let description =
         "Saved chains of code skills: list, show one, run it. A run survives restarts; look at it by its id.";
@@ -97,13 +96,14 @@ async fn run(mut call: Call) -> Answer {
 async fn followed(mut call: Call, wanted: &Arguments) -> Answer {
     let starts = wanted.op == Op::Run;
     let wait = arguments::wait(wanted.wait_s, if starts { limits::WAIT } else { Duration::ZERO })?;
-    let (id, note) = match Round::of(&mut call)? {
+    let (id, note) = match Round::of(&mut call, TOOL.name, "")? {
         Round::First => (named(&call, wanted).await?, None),
         Round::Answered(asked, value) => {
             let step = step_of(asked)?;
             let note = answered(&call, &step, value).await?;
             (step.run, note)
         }
+        Round::Unanswered(asked) => (step_of(asked)?.run, None),
         Round::Refused(asked) => {
             let run = look(&call, &step_of(asked)?.run, Duration::ZERO, RunUntil::Ended).await?;
             return Ok(told(&run, None).into());
@@ -185,7 +185,7 @@ async fn question(call: &Call, run: &RunView) -> Result<Option<InputRequiredResu
         if prompt.state == PromptState::Open {
             let version = run.info.version.as_deref().unwrap_or_default();
             let workflow = format!("{} {version}", run.info.name);
-            return Ok(step_question(&workflow, &prompt));
+            return Ok(step_question(&call.states, &call.principal, &workflow, &prompt));
         }
     }
     Ok(None)
