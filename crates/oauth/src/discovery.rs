@@ -19,6 +19,7 @@ const SCOPE_BYTES: usize = 4096;
 
 /// An authorization server. It is kept with the tokens that it gave: they are refreshed there.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts of one server")]
 pub struct Server {
     /// Issuer that the server publishes. `None`: it publishes nothing.
     pub issuer: Option<String>,

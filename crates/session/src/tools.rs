@@ -14,6 +14,7 @@ mod begun;
 mod call;
 mod door;
 mod find;
+mod person;
 mod policy;
 mod shown;
 mod whole;

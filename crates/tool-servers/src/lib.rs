@@ -19,6 +19,7 @@ mod call;
 mod listing;
 mod mcp;
 mod openapi;
+mod person;
 mod programs;
 mod servers;
 mod state;
@@ -29,6 +30,7 @@ mod turns;
 mod upstream;
 
 pub use call::{Blob, CallError, Limits, Reply};
+pub use person::{Person, Question};
 pub use programs::{Program, ProgramEvent, ProgramInput, Programs};
 pub use servers::{Caller, MAX_CALLS, MAX_CALLS_OF_SESSION, MAX_CALLS_OF_TENANT, MAX_WAITING, ToolServers};
 pub use state::{OwnedTools, ServerState, ServerStatus};

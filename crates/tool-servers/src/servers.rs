@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use himalia_credentials::CredentialSource;
-use himalia_model::{Clock, OPERATOR, ToolServerConfig};
+use himalia_model::{Clock, OPERATOR, ToolServerConfig, TraceContext};
 use himalia_upstream::Http;
 use serde_json::{Map, Value};
 use tokio::sync::{Semaphore, watch};
@@ -13,6 +13,7 @@ use tokio::time::{Instant, timeout_at};
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::call::{CallError, Limits, Reply};
+use crate::person::Person;
 use crate::programs::Programs;
 use crate::state::{OwnedTools, ServerState, ServerStatus, View};
 use crate::task::{Task, Timing};
@@ -39,6 +40,10 @@ pub struct Caller<'a> {
     /// A tenant, or `operator`.
     pub owner: &'a str,
     pub session: &'a str,
+    /// The span of the call, where it is traced. An MCP server gets it with the call.
+    pub trace: Option<TraceContext>,
+    /// The person who answers questions of the server. Without one they are declined.
+    pub person: Option<&'a dyn Person>,
 }
 
 /// The configured servers of tools. Connections end when this is dropped.
@@ -200,7 +205,7 @@ impl ToolServers {
                 _ => format!("{server} cannot be called now: it is being connected"),
             }));
         };
-        upstream.call(tool, arguments, limits, deadline).await
+        upstream.call(tool, arguments, limits, deadline, caller).await
     }
 }
 

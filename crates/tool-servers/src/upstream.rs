@@ -12,6 +12,7 @@ use crate::listing::Listing;
 use crate::mcp::{Mcp, Signals};
 use crate::openapi::OpenApi;
 use crate::programs::Programs;
+use crate::servers::Caller;
 
 /// A server that was reached. A connection to it ends when this is dropped.
 #[derive(Debug)]
@@ -96,9 +97,10 @@ impl Upstream {
         arguments: Map<String, Value>,
         limits: Limits,
         deadline: Instant,
+        caller: Caller<'_>,
     ) -> Result<Reply, CallError> {
         match self {
-            Self::Mcp(mcp) => mcp.call(tool, arguments, limits, deadline).await,
+            Self::Mcp(mcp) => mcp.call(tool, arguments, limits, deadline, caller).await,
             Self::OpenApi(openapi) => openapi.call(tool, &arguments, limits, deadline).await,
         }
     }

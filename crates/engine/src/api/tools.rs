@@ -70,6 +70,10 @@ impl Commands {
         call: CallTool,
     ) -> Result<ToolReply, EngineError> {
         let kernel = self.kernel_with_tools(principal, Action::Execute, kernel)?;
-        self.inner.tools.call(&kernel, ToolCaller::Model, call).await
+        let trace = principal.trace();
+        self.inner
+            .tools
+            .call(&kernel, ToolCaller::Model, call, trace)
+            .await
     }
 }

@@ -11,7 +11,7 @@ use himalia_journal::may_block;
 use himalia_kernel::{Answer, Callee, Command, ToolCallBegin, ToolLimit, ToolOutcome};
 use himalia_model::{
     ArgumentViolation, CallTool, EngineError, Principal, Session, ToolCaller, ToolError, ToolErrorCode,
-    ToolFile, ToolReply,
+    ToolFile, ToolReply, TraceContext,
 };
 use himalia_tool_servers::{CallError, Caller, Limits, Reply};
 use himalia_tools::{Tool, ToolId, Violation};
@@ -20,6 +20,7 @@ use serde_json::Value;
 use super::Tools;
 use super::approval::{ApprovalRequest, approved, definition_of};
 use super::begun::{BegunCall, Reason};
+use super::person::Prompts;
 use super::policy::{Decision, decide};
 use super::shown::{cut, mask, shown};
 use crate::SessionKernel;
@@ -90,12 +91,13 @@ impl OpenCall {
 }
 
 impl Tools {
-    /// Calls a tool for a session, once. Everything that becomes of it is in the session's log.
+    /// Calls a tool for a session, once. Everything that becomes of it is in the session's log. `trace` is the span above it.
     pub async fn call(
         &self,
         kernel: &SessionKernel,
         caller: ToolCaller,
         call: CallTool,
+        trace: Option<TraceContext>,
     ) -> Result<ToolReply, EngineError> {
         let session = kernel.session();
         let CallTool {
@@ -183,9 +185,12 @@ impl Tools {
         let begun = self.begin(kernel, what).await?;
         let id = found.id();
         let of = kernel.session_id().to_string();
+        let person = Prompts { kernel, tool: &tool };
         let caller = Caller {
             owner: &session.owner,
             session: &of,
+            trace,
+            person: Some(&person),
         };
         let reply = self.servers.call(
             caller,

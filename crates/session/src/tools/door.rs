@@ -182,7 +182,7 @@ impl SessionApi for SandboxTools {
     fn call_tool(&self, call: CallTool) -> BoxFuture<'_, Result<ToolReply, EngineError>> {
         Box::pin(async move {
             let kernel = self.kernel()?;
-            self.tools.call(&kernel, ToolCaller::Code, call).await
+            self.tools.call(&kernel, ToolCaller::Code, call, None).await
         })
     }
 

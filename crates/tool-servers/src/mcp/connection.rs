@@ -1,6 +1,6 @@
 //! One connection to a server: how it begins, lists, calls, and whether it is still there.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -8,13 +8,14 @@ use std::time::Duration;
 use himalia_backoff::Backoff;
 use himalia_model::{HttpUrl, ProgramConfig, ToolServerConfig};
 use himalia_tools::{Effect, MAX_TOOLS, ToolDefinition};
-use himalia_upstream::{Http, json};
+use himalia_upstream::{Http, json as bounded};
 use http::{HeaderName, HeaderValue};
 use rmcp::ClientHandler;
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, ClientCapabilities, ClientConfig, ClientRequest,
-    GetExtensions as _, Implementation, JsonObject, ListToolsRequest, PaginatedRequestParams, PingRequest,
-    ProtocolVersion, SubscriptionFilter,
+    ElicitationCapability, FormElicitationCapability, GetExtensions as _, Implementation, InputResponses,
+    JsonObject, ListToolsRequest, PaginatedRequestParams, PingRequest, ProtocolVersion, RequestMetaObject,
+    SubscriptionFilter,
 };
 use rmcp::service::{
     ClientLifecycleMode, ClientServiceExt as _, Peer, PeerRequestOptions, RoleClient, RunningService,
@@ -23,8 +24,8 @@ use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::common::client_side_sse::ExponentialBackoff;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use serde::Deserialize;
-use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 use tokio::sync::{Notify, Semaphore};
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::task::AbortOnDropHandle;
@@ -37,7 +38,9 @@ use super::transport::Transport;
 use crate::MAX_CALLS;
 use crate::call::{CallError, Limits, Reply};
 use crate::listing::{Listing, MAX_LIST_BYTES};
+use crate::person::{Form, Person};
 use crate::programs::Program;
+use crate::servers::Caller;
 
 /// Longest wait for all pages of a list.
 const LIST_TIME: Duration = Duration::from_mins(1);
@@ -108,6 +111,8 @@ pub(crate) struct Mcp {
     is_sessionless: bool,
     /// Headers of calls by tool, for the tools that have some.
     headers: Mutex<HashMap<String, ParamHeaders>>,
+    /// The turn of a call that lists the tools again.
+    list_again: tokio::sync::Mutex<()>,
     /// Longest wait for the sign that the server is there.
     alive_time: Duration,
     _subscription: Option<AbortOnDropHandle<()>>,
@@ -197,6 +202,7 @@ impl Mcp {
             cancels: Arc::new(Semaphore::new(MAX_CANCELS)),
             is_sessionless,
             headers: Mutex::default(),
+            list_again: tokio::sync::Mutex::default(),
             alive_time,
             _subscription: subscription,
         }
@@ -220,6 +226,7 @@ impl Mcp {
                 (PING_BYTES, Vec::new()),
                 Instant::now() + self.alive_time,
                 self.alive_time,
+                PeerRequestOptions::no_options(),
             )
             .await;
         match answer {
@@ -249,12 +256,13 @@ impl Mcp {
                     (MAX_LIST_BYTES.saturating_sub(bytes), Vec::new()),
                     deadline,
                     time,
+                    PeerRequestOptions::no_options(),
                 )
                 .await;
             let answer = answer.map_err(|error| format!("its list of tools: {error}"))?;
             bytes += answer.bytes;
             let page: Page =
-                json::parse(&answer.result).map_err(|reason| format!("its list of tools {reason}"))?;
+                bounded::parse(&answer.result).map_err(|reason| format!("its list of tools {reason}"))?;
             listing.is_fresh_for(page.ttl_ms.map(Duration::from_millis));
             for tool in page.tools {
                 count += 1;
@@ -280,47 +288,79 @@ impl Mcp {
         Err(format!("its list of tools has more than {MAX_PAGES} pages"))
     }
 
-    /// Calls a tool, once.
+    /// Calls a tool, once. A server that wants other headers has done nothing: its tools are listed again, and the call is sent with the new ones.
     pub(crate) async fn call(
         &self,
         tool: &str,
         arguments: JsonObject,
         limits: Limits,
         deadline: Instant,
+        caller: Caller<'_>,
     ) -> Result<Reply, CallError> {
-        let headers = {
-            let headers = self.headers.lock().unwrap_or_else(PoisonError::into_inner);
-            headers
-                .get(tool)
-                .map_or_else(Vec::new, |headers| headers.values(&arguments))
-        };
-        let mut params = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
+        let mut headers = self.headers_of(tool, &arguments);
+        let mut is_listed_again = false;
+        let mut params = CallToolRequestParams::new(tool.to_owned());
+        let meta = self.meta_of(caller);
+        params.arguments = Some(arguments);
         for _ in 0..=MAX_ROUNDS {
-            let request = ClientRequest::CallToolRequest(CallToolRequest::new(params.clone()));
-            let answer = self
-                .ask(
-                    request,
-                    (limits.reply_bytes, headers.clone()),
-                    deadline,
-                    limits.time,
-                )
-                .await;
-            if let Err(CallError::Refused { code, .. }) = &answer
-                && *code == HEADER_MISMATCH
-            {
-                // Its schema is another one than that of its last list.
+            let answer = loop {
+                let request = ClientRequest::CallToolRequest(CallToolRequest::new(params.clone()));
+                let bounds = (limits.reply_bytes, headers.clone());
+                let options = PeerRequestOptions::no_options().with_meta(meta.clone());
+                let answer = self.ask(request, bounds, deadline, limits.time, options).await;
+                let is_mismatch =
+                    matches!(&answer, Err(CallError::Refused { code, .. }) if *code == HEADER_MISMATCH);
+                if !is_mismatch || is_listed_again || !self.is_sessionless {
+                    break answer;
+                }
+                is_listed_again = true;
+                let arguments = params.arguments.as_ref();
+                let known = |of: &Self| arguments.map_or_else(Vec::new, |own| of.headers_of(tool, own));
+                let turn = self.list_again.lock().await;
+                // Another call may have listed them meanwhile.
+                if known(self) == headers && timeout_at(deadline, self.list()).await.is_err() {
+                    break answer;
+                }
+                drop(turn);
+                headers = known(self);
+                // The task of the server publishes the list.
                 self.signals.list_changed();
-            }
+            };
             match outcome(&answer?)? {
                 Outcome::Complete(reply) => return Ok(reply),
-                Outcome::InputRequired { responses, state } => {
-                    (params.input_responses, params.request_state) = (responses, state);
+                Outcome::InputRequired { requests, state } => {
+                    let responses = answers(requests, caller.person, deadline).await;
+                    params.input_responses = Some(responses).filter(|responses| !responses.is_empty());
+                    params.request_state = state;
                 }
             }
         }
         Err(CallError::failed(format_args!(
             "the tool wanted an input more than {MAX_ROUNDS} times"
         )))
+    }
+
+    /// The `_meta` of a call: its span, and the capability of forms if there is a person.
+    fn meta_of(&self, caller: Caller<'_>) -> RequestMetaObject {
+        let mut meta = RequestMetaObject::default();
+        if let Some(trace) = caller.trace {
+            meta.insert("traceparent".to_owned(), trace.to_string().into());
+        }
+        if caller.person.is_some() && self.is_sessionless {
+            let form = ElicitationCapability::new().with_form(FormElicitationCapability::default());
+            let mut capabilities = ClientCapabilities::default();
+            capabilities.elicitation = Some(form);
+            meta.set_client_capabilities(capabilities);
+        }
+        meta
+    }
+
+    /// The headers of a call with these arguments, by the last list.
+    fn headers_of(&self, tool: &str, arguments: &JsonObject) -> Vec<(HeaderName, HeaderValue)> {
+        let headers = self.headers.lock().unwrap_or_else(PoisonError::into_inner);
+        headers
+            .get(tool)
+            .map_or_else(Vec::new, |headers| headers.values(arguments))
     }
 
     /// `most`: bytes of the answer. `headers`: in addition to those of `rmcp`.
@@ -330,13 +370,11 @@ impl Mcp {
         (most, headers): (usize, Vec<(HeaderName, HeaderValue)>),
         deadline: Instant,
         time: Duration,
+        options: PeerRequestOptions,
     ) -> Result<Answer, CallError> {
         let (ticket, _guard) = Ticket::new(most, headers);
         request.extensions_mut().insert(ticket.clone());
-        let queued = self
-            .service
-            .peer()
-            .send_request_with_option(request, PeerRequestOptions::no_options());
+        let queued = self.service.peer().send_request_with_option(request, options);
         let mut handle = match timeout_at(deadline, queued).await {
             Ok(Ok(handle)) => handle,
             Ok(Err(_)) => return Err(self.closed()),
@@ -367,6 +405,27 @@ impl Mcp {
         self.signals.suspect();
         CallError::unavailable("the connection to the server has ended")
     }
+}
+
+/// The answers to the questions of a server: by a person, where there is one and the question is one that can be asked. All others are
+/// declined, and the tool decides what that means.
+async fn answers(
+    requests: BTreeMap<String, Option<Form>>,
+    person: Option<&dyn Person>,
+    deadline: Instant,
+) -> InputResponses {
+    let mut responses = InputResponses::new();
+    for (key, form) in requests {
+        let response = match (form, person) {
+            (Some(form), Some(person)) => {
+                let left = deadline.saturating_duration_since(Instant::now());
+                form.response(person.ask(form.question.clone(), left).await)
+            }
+            _ => json!({"action": "decline"}),
+        };
+        responses.insert(key, response);
+    }
+    responses
 }
 
 fn lifecycle(only_initialize: bool) -> ClientLifecycleMode {
@@ -504,7 +563,7 @@ mod tests {
             {"name": "b"}, 5,
             {"name": "c", "description": "C", "inputSchema": {}, "extra": [1]}
         ], "nextCursor": null}"#;
-        let page: Page = json::parse(page.as_bytes()).unwrap();
+        let page: Page = bounded::parse(page.as_bytes()).unwrap();
         for (number, tool) in page.tools.iter().enumerate() {
             add(&mut listing, tool, number + 1, true);
         }

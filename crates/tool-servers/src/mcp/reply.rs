@@ -6,19 +6,18 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use himalia_upstream::json;
 use serde::Deserialize;
-use serde_json::{Value, json};
-
-use rmcp::model::InputResponses;
+use serde_json::Value;
 
 use super::ticket::Answer;
 use crate::call::{Blob, CallError, Reply};
+use crate::person::Form;
 
 /// Results of a request.
 pub(super) enum Outcome {
     Complete(Reply),
-    /// The call is sent again with these.
+    /// The call is sent again with the state and with an answer to each of these; `None`: a question that is not asked here.
     InputRequired {
-        responses: Option<InputResponses>,
+        requests: BTreeMap<String, Option<Form>>,
         state: Option<String>,
     },
 }
@@ -51,6 +50,8 @@ struct CallResult {
 #[derive(Deserialize)]
 struct InputRequest {
     method: String,
+    #[serde(default)]
+    params: Value,
 }
 
 /// A block of content. Which members it has follows from its type.
@@ -103,8 +104,7 @@ pub(super) fn outcome(answer: &Answer) -> Result<Outcome, CallError> {
     }))
 }
 
-/// The answers to what a server wants to know. No person is asked here: a question to one is declined, and the tool decides what that means. A
-/// state without a question goes back as it is.
+/// The questions of a server. A state without a question goes back as it is.
 fn input(result: CallResult) -> Result<Outcome, CallError> {
     let requests = result.input_requests.unwrap_or_default();
     let state = result.request_state;
@@ -118,7 +118,7 @@ fn input(result: CallResult) -> Result<Outcome, CallError> {
             "the tool wants more than {MAX_INPUTS} inputs, or its requestState has more than {STATE_BYTES} bytes"
         )));
     }
-    let mut responses = InputResponses::new();
+    let mut forms = BTreeMap::new();
     for (key, request) in requests {
         if request.method != "elicitation/create" {
             let method: String = request.method.chars().take(64).collect();
@@ -126,10 +126,10 @@ fn input(result: CallResult) -> Result<Outcome, CallError> {
                 "the tool wants {method:?} of the gateway, which is not offered"
             )));
         }
-        responses.insert(key, json!({"action": "decline"}));
+        forms.insert(key, Form::of(&request.params));
     }
     Ok(Outcome::InputRequired {
-        responses: Some(responses).filter(|responses| !responses.is_empty()),
+        requests: forms,
         state,
     })
 }
@@ -208,17 +208,23 @@ mod tests {
     }
 
     #[test]
-    fn questions_to_a_person_are_declined_and_the_state_goes_back() {
-        let question = json!({"method": "elicitation/create", "params": {"message": "Sure?"}});
+    fn questions_and_the_state_are_read() {
+        let field = json!({"properties": {"x": {"type": "string"}}});
+        let one =
+            json!({"method": "elicitation/create", "params": {"message": "Sure?", "requestedSchema": field}});
+        let other = json!({"method": "elicitation/create"});
         let read = |result: Value| match read_outcome(&result).unwrap() {
-            Outcome::InputRequired { responses, state } => (responses.map(|all| json!(all)), state),
+            Outcome::InputRequired { requests, state } => {
+                let shown = |(key, form): (String, Option<Form>)| (key, form.map(|form| form.question.text));
+                (requests.into_iter().map(shown).collect::<Vec<_>>(), state)
+            }
             Outcome::Complete(_) => panic!("{result}"),
         };
-        let both = json!({"resultType": "input_required", "inputRequests": {"a": question}, "requestState": " s\u{1}"});
-        let declined = json!({"a": {"action": "decline"}});
-        assert_eq!(read(both), (Some(declined), Some(" s\u{1}".to_owned())));
+        let both = json!({"resultType": "input_required", "inputRequests": {"a": one, "b": other}, "requestState": " s\u{1}"});
+        let questions = vec![("a".to_owned(), Some("Sure?".to_owned())), ("b".to_owned(), None)];
+        assert_eq!(read(both), (questions, Some(" s\u{1}".to_owned())));
         let alone = json!({"resultType": "input_required", "requestState": "s"});
-        assert_eq!(read(alone), (None, Some("s".to_owned())));
+        assert_eq!(read(alone), (vec![], Some("s".to_owned())));
     }
 
     #[test]

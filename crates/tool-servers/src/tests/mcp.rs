@@ -156,7 +156,7 @@ async fn a_real_server_with_sessions_says_that_its_list_has_changed() {
         2
     );
     let deadline = tokio::time::Instant::now() + LONG;
-    mcp.call("more", arguments(json!({})), LIMITS, deadline)
+    mcp.call("more", arguments(json!({})), LIMITS, deadline, ME)
         .await
         .unwrap();
     tokio::time::timeout(LONG, signals.changed.notified())

@@ -2,12 +2,16 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
 
 use super::support::*;
 use crate::call::CallError;
+use crate::person::{Person, Question};
+use crate::servers::Caller;
 
 /// Answers what is not a call. `list` is the result of `tools/list` without its type.
 async fn answered(request: Request, mut stream: TcpStream, list: &Value) -> Option<(Request, TcpStream)> {
@@ -108,4 +112,133 @@ async fn a_list_is_read_again_when_its_server_says_that_it_is_old() {
     .await;
     let servers = ready(&[("a", &server.url)]).await;
     until(&servers, |_| lists.load(Ordering::SeqCst) >= 3).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_wants_other_headers_is_listed_again_and_called_again_once() {
+    let (lists, calls) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (listed, called) = (Arc::clone(&lists), Arc::clone(&calls));
+    let server = Raw::start(move |request, stream| {
+        let (listed, called) = (Arc::clone(&listed), Arc::clone(&called));
+        Box::pin(async move {
+            let is_list = request.json()["method"] == "tools/list";
+            let is_first = is_list && listed.fetch_add(1, Ordering::SeqCst) == 0;
+            let header = if is_first { "Region" } else { "Zone" };
+            let schema =
+                json!({"type": "object", "properties": {"at": {"type": "string", "x-mcp-header": header}}});
+            let list = json!({"tools": [{"name": "x", "inputSchema": schema}, {"name": "never", "inputSchema": schema}]});
+            if let Some((request, mut stream)) = answered(request, stream, &list).await {
+                called.fetch_add(1, Ordering::SeqCst);
+                let zone = request.headers.get("mcp-param-zone").cloned();
+                let id = &request.json()["id"];
+                if let Some(zone) = zone.filter(|_| request.tool().unwrap() == "x") {
+                    respond_json(&mut stream, &result(&request, &text(&zone))).await;
+                    return;
+                }
+                let error =
+                    json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32020, "message": "headers"}});
+                let header = "content-type: application/json\r\n";
+                let error = error.to_string();
+                respond(&mut stream, "400 Bad Request", header, error.as_bytes()).await;
+            }
+        })
+    })
+    .await;
+    let servers = ready(&[("a", &server.url)]).await;
+    let call = servers.call(ME, "a", "x", arguments(json!({"at": "eu"})), LIMITS);
+    assert_eq!(call.await.unwrap().content, json!("eu"));
+    assert_eq!(calls.load(Ordering::SeqCst), 2);
+    let call = servers.call(ME, "a", "never", arguments(json!({"at": "eu"})), LIMITS);
+    let error = call.await.unwrap_err();
+    assert!(
+        matches!(error, CallError::Refused { code: -32020, .. }),
+        "{error}"
+    );
+    assert_eq!(calls.load(Ordering::SeqCst), 4, "once more, and not again");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_span_of_a_call_goes_with_it() {
+    let list = json!({"tools": tools(&["x"])});
+    let server = Raw::start(move |request, stream| {
+        let list = list.clone();
+        Box::pin(async move {
+            if let Some((request, mut stream)) = answered(request, stream, &list).await {
+                let meta = request.json()["params"]["_meta"].clone();
+                assert!(
+                    meta["io.modelcontextprotocol/protocolVersion"].is_string(),
+                    "{meta}"
+                );
+                let named = meta["traceparent"].as_str().unwrap_or("none").to_owned();
+                respond_json(&mut stream, &result(&request, &text(&named))).await;
+            }
+        })
+    })
+    .await;
+    let servers = ready(&[("a", &server.url)]).await;
+    let span = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    for (trace, told) in [(None, "none"), (span.parse().ok(), span)] {
+        let caller = Caller { trace, ..ME };
+        let call = servers.call(caller, "a", "x", arguments(json!({})), LIMITS);
+        assert_eq!(call.await.unwrap().content, json!(told));
+    }
+}
+
+#[derive(Debug)]
+struct Chooser(Mutex<Vec<Question>>);
+
+impl Person for Chooser {
+    fn ask(&self, question: Question, time: Duration) -> BoxFuture<'_, Option<String>> {
+        assert!(!time.is_zero() && time <= LIMITS.time);
+        let last = question.options.last().cloned();
+        self.0.lock().unwrap().push(question);
+        Box::pin(async move { last })
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_person_answers_a_form_with_one_field() {
+    let list = json!({"tools": tools(&["x"])});
+    let server = Raw::start(move |request, stream| {
+        let list = list.clone();
+        Box::pin(async move {
+            if let Some((request, mut stream)) = answered(request, stream, &list).await {
+                let params = request.json()["params"].clone();
+                let can = &params["_meta"]["io.modelcontextprotocol/clientCapabilities"]["elicitation"]["form"];
+                let own = match params.get("inputResponses") {
+                    Some(responses) => text(&responses.to_string()),
+                    None if can.is_object() => {
+                        let form = |field: Value| {
+                            let schema = json!({"type": "object", "properties": field});
+                            json!({"method": "elicitation/create", "params": {"message": "Where?", "requestedSchema": schema}})
+                        };
+                        let choice = form(json!({"at": {"type": "string", "enum": ["eu", "us"]}}));
+                        let two = form(json!({"a": {"type": "string"}, "b": {"type": "string"}}));
+                        json!({"resultType": "input_required", "inputRequests": {"one": choice, "two": two}})
+                    }
+                    None => text("no person"),
+                };
+                respond_json(&mut stream, &result(&request, &own)).await;
+            }
+        })
+    })
+    .await;
+    let servers = ready(&[("a", &server.url)]).await;
+    assert_eq!(
+        call(&servers, "a", "x").await.unwrap().content,
+        json!("no person")
+    );
+    let person = Chooser(Mutex::default());
+    let caller = Caller {
+        person: Some(&person),
+        ..ME
+    };
+    let reply = servers.call(caller, "a", "x", arguments(json!({})), LIMITS).await;
+    let told = json!({"one": {"action": "accept", "content": {"at": "us"}}, "two": {"action": "decline"}});
+    assert_eq!(reply.unwrap().content, told);
+    let asked = Question {
+        text: "Where?".to_owned(),
+        options: vec!["eu".to_owned(), "us".to_owned()],
+    };
+    assert_eq!(*person.0.lock().unwrap(), [asked]);
 }

@@ -250,7 +250,24 @@ async fn a_grant_wakes_its_server() {
     };
     let servers = start_timed(vec![config("a", fields)], Arc::clone(&source), timing);
     until(&servers, |servers| failure(servers, "a").is_some()).await;
-    *source.all.lock().unwrap() = vec![granted];
+    *source.all.lock().unwrap() = vec![granted.clone()];
+    until(&servers, |servers| is_ready(&servers.states()[0].state)).await;
+    // The grant is taken back. A call says that it was not made, whenever it comes.
+    let mut taken = granted.clone();
+    taken.value.value = SecretText::default();
+    taken.unusable = Some(Unusable::NoGrant("it was revoked".to_owned()));
+    *source.all.lock().unwrap() = vec![taken];
+    for _ in 0..2 {
+        let error = call(&servers, "a", "reply").await.unwrap_err();
+        assert!(
+            matches!(&error, CallError::Unavailable(reason) if reason.contains("revoked")),
+            "{error}"
+        );
+        until(&servers, |servers| failure(servers, "a").is_some()).await;
+    }
+    let mut again = granted;
+    again.value.value = SecretText::new("another".to_owned());
+    *source.all.lock().unwrap() = vec![again];
     until(&servers, |servers| is_ready(&servers.states()[0].state)).await;
 }
 

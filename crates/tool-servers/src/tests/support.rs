@@ -389,6 +389,8 @@ pub(super) const LIMITS: Limits = Limits {
 pub(super) const ME: Caller<'_> = Caller {
     owner: "acme",
     session: "1",
+    trace: None,
+    person: None,
 };
 
 /// A call of this session.
@@ -403,6 +405,8 @@ pub(super) async fn call_of(
     let caller = Caller {
         owner: &owner,
         session: &session,
+        trace: None,
+        person: None,
     };
     servers.call(caller, server, tool, Map::new(), LIMITS).await
 }
