@@ -5,6 +5,8 @@
 //! revision that `initialize` agreed on.
 
 use anyhow::Context as _;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use parking_lot::Mutex;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::Value;
@@ -55,19 +57,32 @@ impl Version {
         if let Some(host) = agreed.host {
             headers.insert(CALLER, host);
         }
+        let named = ["name", "uri", "taskId"].map(|member| params[member].as_str());
         let values = [
-            (VERSION, own.or(agreed.version.as_deref())),
-            (METHOD, method),
-            (NAME, params["name"].as_str().or(params["uri"].as_str())),
+            (VERSION, own.or(agreed.version.as_deref()).map(ToOwned::to_owned)),
+            (METHOD, method.map(ToOwned::to_owned)),
+            (NAME, named.into_iter().find_map(|name| name).map(encoded)),
         ];
         for (name, value) in values {
             if let Some(value) = value {
-                let value = HeaderValue::from_str(value)
+                let value = HeaderValue::from_str(&value)
                     .with_context(|| format!("{name} cannot stand in a header"))?;
                 headers.insert(name, value);
             }
         }
         Ok(headers)
+    }
+}
+
+/// A text that a header cannot have as it is goes as base64.
+fn encoded(text: &str) -> String {
+    let is_plain = text.bytes().all(|byte| (b' '..=b'~').contains(&byte))
+        && text.trim_matches(' ') == text
+        && !text.starts_with("=?base64?");
+    if is_plain {
+        text.to_owned()
+    } else {
+        format!("=?base64?{}?=", STANDARD.encode(text))
     }
 }
 
@@ -134,5 +149,13 @@ mod tests {
             ]
         );
         assert!(version.headers(&json!({"method": "a\nb"})).is_err());
+        for (params, name) in [
+            (json!({"uri": "test://ü"}), "=?base64?dGVzdDovL8O8?="),
+            (json!({"name": "a\r\nX-Evil: 1"}), "=?base64?YQ0KWC1FdmlsOiAx?="),
+            (json!({"taskId": "t1"}), "t1"),
+        ] {
+            let headers = shown(&version, &json!({ "params": params }));
+            assert!(headers.contains(&format!("mcp-name={name}")), "{headers:?}");
+        }
     }
 }

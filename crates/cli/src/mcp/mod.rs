@@ -47,7 +47,8 @@ const GRACE: Duration = Duration::from_secs(2);
 const REPEATS: u32 = 10;
 /// JSON-RPC: the message cannot be used, and cannot be answered.
 const INVALID: i32 = -32600;
-const FAILED: i32 = -32000;
+/// JSON-RPC: an internal error. The protocol reserves -32000 to -32019 for others.
+const FAILED: i32 = -32603;
 
 /// No answer came.
 #[derive(Debug, thiserror::Error)]
