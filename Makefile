@@ -214,7 +214,7 @@ $(MCP_SUITE)/ready: | node
 	touch $@
 
 .PHONY: test-mcp-conformance
-test-mcp-conformance: test-programs $(TEST_ENV)/ready $(MCP_SUITE)/ready ## the conformance suite of MCP against the client of tool servers, scenario after scenario; WRITE=1 adds what passes and writes the page
+test-mcp-conformance: test-programs $(TEST_ENV)/ready $(MCP_SUITE)/ready ## the conformance suite of MCP against /mcp and against the client of tool servers, scenario after scenario; WRITE=1 adds scenarios that pass and writes the page
 	HIMALIA_BIN=$(TEST_HIMALIA) $(TEST_ENV)/bin/python tests/conformance/mcp/run.py --suite $(MCP_SUITE) \
 	  --node "$$(echo $(MCP_SUITE)/node_modules/node-linux-*/bin/node)" --out $(TARGET)/mcp-conformance/out $(if $(WRITE),--write) $(SCENARIOS)
 

@@ -1,7 +1,7 @@
 """The client that the conformance suite of MCP drives: a gateway whose only server of tools is the suite's server.
 
 The suite starts it once for each scenario, with the URL of its server as the last argument. It does what a person and a session do: it
-starts a gateway, grants the credential where the server wants one, and calls each tool that the session sees.
+starts a gateway, grants the credential where the server wants one, calls each tool that the session sees, and answers what a tool asks.
 """
 
 import json
@@ -9,6 +9,7 @@ import os
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from urllib.parse import parse_qs, urljoin, urlsplit
 
@@ -20,7 +21,7 @@ from servers import Himalia  # noqa: E402
 # Address of client metadata that the suite's authorization servers know. A deployment sets one of its own.
 DOCUMENT = "https://conformance-test.local/client-metadata.json"
 REDIRECT = "http://127.0.0.1:7777/callback"
-PATIENCE = 20
+PATIENCE = 45
 # Seconds after which a person who sees that the server does not work grants again.
 GRANT_AGAIN = 4
 # Grants of one scenario. A server that wants more and more scopes gets no more.
@@ -119,9 +120,21 @@ class Client:
 
     def call(self, tool, arguments):
         """Calls a tool once; true: it replied."""
-        reply = self.http.post(f"{self.session}/tools/calls", json={"tool": tool, "arguments": arguments})
+        body = {"tool": tool, "arguments": arguments}
+        with ThreadPoolExecutor(1) as pool:
+            called = pool.submit(self.http.post, f"{self.session}/tools/calls", json=body)
+            while not called.done():
+                self.answer_prompts()
+                wait([called], timeout=0.1)
+        reply = called.result()
         print(tool, reply.status_code, reply.text[:300], file=sys.stderr)
         return reply.status_code == 200
+
+    def answer_prompts(self):
+        """What a person does who is asked something by a tool."""
+        for prompt in self.http.get("v1/prompts").json()["prompts"]:
+            value = next(iter(prompt["options"]), "conformance")
+            self.http.post(f"v1/prompts/{prompt['id']}/answer", json={"value": value})
 
     def calls(self, context):
         """Calls each tool that the session sees, with the arguments that the suite wants or the example of its schema."""
