@@ -55,8 +55,8 @@ SUITE = {
 INTRODUCTION = f"""# E2B's own tests
 
 `make test-e2b` runs the tests of E2B's clients, unmodified, against a gateway at the level `namespaces`: `python-sdk` of
-[E2B]({E2B[0]}) at commit `{E2B[1][:12]}`, and `python` of
-[code-interpreter]({INTERPRETER[0]}) at commit `{INTERPRETER[1][:12]}`. A test that passes is in a list in
+[E2B]({E2B[0]}) at revision `{E2B[1][:12]}`, and `python` of
+[code-interpreter]({INTERPRETER[0]}) at revision `{INTERPRETER[1][:12]}`. A test that passes is in a list in
 `tests/e2b/passing`, and must pass from then on. `make test-e2b WRITE=1` adds to these lists and writes this page. Many tests need no server.
 The others that fail need a feature that [clients of E2B](../how-to/e2b.md) do not have here: pauses, snapshots, ports, builds of templates,
 the internet, or a kernel of another language.

@@ -260,7 +260,9 @@ impl Turns {
         let Some(owner) = state.owners.get_mut(name).filter(|owner| !owner.is_timed) else {
             return;
         };
-        if let (true, Some(until)) = (owner.rests() && owner.waiting > 0, owner.rests_until) {
+        // Also for the last moment of a rest: it may have been too long just now.
+        let rest = owner.rests_until.filter(|until| Instant::now() < *until);
+        if let (true, Some(until)) = (owner.waiting > 0, rest) {
             owner.is_timed = true;
             let (turns, name) = (Arc::clone(self), name.to_owned());
             tokio::spawn(async move {

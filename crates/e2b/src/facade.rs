@@ -7,7 +7,7 @@ use himalia_engine::{Engine, KernelId, Principal};
 use tokio_util::sync::CancellationToken;
 
 use crate::envd::{Processes, Watchers};
-use crate::killed::Killed;
+use crate::killed::KilledSandboxes;
 
 /// Issues the token with which the caller reaches a sandbox, by its id. `None` where the caller has no credential.
 pub type Issuer = Arc<dyn Fn(&Principal, &str) -> Option<String> + Send + Sync>;
@@ -27,7 +27,7 @@ pub(crate) struct Facade {
     pub(crate) processes: Processes,
     /// The directories that clients ask about.
     pub(crate) watchers: Watchers,
-    pub(crate) killed: Killed,
+    pub(crate) killed: KilledSandboxes,
 }
 
 impl fmt::Debug for Facade {

@@ -8,13 +8,13 @@ use parking_lot::Mutex;
 
 /// Sandboxes that clients are killing now, with the number of calls. Clones name the same table.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Killed(Arc<Mutex<HashMap<SessionId, u32>>>);
+pub(crate) struct KilledSandboxes(Arc<Mutex<HashMap<SessionId, u32>>>);
 
-impl Killed {
+impl KilledSandboxes {
     /// A call that kills a sandbox, for as long as the guard lives.
-    pub(crate) fn enter(&self, session: SessionId) -> Killing {
+    pub(crate) fn enter(&self, session: SessionId) -> KillCall {
         *self.0.lock().entry(session).or_default() += 1;
-        Killing {
+        KillCall {
             all: self.clone(),
             session,
         }
@@ -29,12 +29,12 @@ impl Killed {
 
 /// One call that kills.
 #[derive(Debug)]
-pub(crate) struct Killing {
-    all: Killed,
+pub(crate) struct KillCall {
+    all: KilledSandboxes,
     session: SessionId,
 }
 
-impl Drop for Killing {
+impl Drop for KillCall {
     fn drop(&mut self) {
         let mut all = self.all.0.lock();
         if let Some(calls) = all.get_mut(&self.session) {
@@ -52,7 +52,7 @@ mod tests {
 
     #[test]
     fn a_sandbox_is_killed_while_a_call_lasts() {
-        let killed = Killed::default();
+        let killed = KilledSandboxes::default();
         let session = SessionId(uuid::Uuid::nil());
         let first = killed.enter(session);
         let second = killed.enter(session);

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use crate::envd::{Processes, Watchers};
 use crate::facade::{Facade, Issuer, OfKey};
 use crate::failure::{ControlFailure, Failure};
-use crate::killed::Killed;
+use crate::killed::KilledSandboxes;
 use crate::{control, envd, interpreter};
 
 /// The facade over an engine. The request's extensions must hold the [`Principal`](himalia_engine::Principal) on whose behalf it comes. When `shutdown` is
@@ -23,7 +23,7 @@ pub fn service(engine: Engine, issue: Issuer, of_key: OfKey, shutdown: Cancellat
         shutdown,
         processes: Processes::default(),
         watchers: Watchers::default(),
-        killed: Killed::default(),
+        killed: KilledSandboxes::default(),
     };
     Router::new()
         .merge(control::routes())

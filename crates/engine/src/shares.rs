@@ -72,6 +72,11 @@ impl Engine {
         self.commands.inner.budget.memory(principal, bytes)
     }
 
+    /// A place among the clients of events of the principal's owner. [`EngineError::OverBudget`].
+    pub fn hold_stream(&self, principal: &Principal) -> Result<HeldShare, EngineError> {
+        self.commands.inner.budget.stream(principal)
+    }
+
     /// Makes an answer of about so many bytes; one that is large is made in a turn of the principal's. Waits for that at most
     /// 30 s: [`EngineError::Busy`]. [`EngineError::OverBudget`] where too much of the same tenant waits already.
     pub async fn answer_in_turn<T>(

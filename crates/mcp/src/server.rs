@@ -131,6 +131,8 @@ impl ServerHandler for Server {
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
         let request = context.request_context();
         let (principal, span) = (principal(request)?, span_of(request));
+        let held = self.engine.hold_stream(&principal);
+        let _place = held.map_err(|error| internal(&error))?;
         let mut last = self.features(&principal, span.clone()).await.ok();
         loop {
             tokio::select! {

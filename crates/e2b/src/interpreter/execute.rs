@@ -24,7 +24,7 @@ use crate::caller::{Caller, SandboxName, message};
 use crate::control::{text, variables};
 use crate::facade::Facade;
 use crate::failure::{Failure, TextFailure};
-use crate::killed::Killed;
+use crate::killed::KilledSandboxes;
 use crate::limits::SILENCE;
 
 #[derive(Debug, Deserialize)]
@@ -159,7 +159,7 @@ struct Stream {
     feed: ExecutionFeed,
     running: RunningExecution,
     session: SessionId,
-    killed: Killed,
+    killed: KilledSandboxes,
     shutdown: CancellationToken,
     /// Lines to be sent.
     lines: VecDeque<Line>,

@@ -1,7 +1,7 @@
 //! Back-off for wrong tokens.
 //!
 //! Each peer (IPv4 address, or IPv6 /64) may present [`TRIES`] wrong tokens per [`WINDOW`]. The next wrong tokens
-//! receive 429, and their connection is closed. A right token is always accepted, so that a client that shares an
+//! receive 429 after a pause, and their connection is closed. A right token is always accepted, so that a client that shares an
 //! address with a guesser (a proxy, this machine) is not locked out. The length of the token makes guessing hopeless;
 //! the back-off limits what guessers cost.
 
@@ -16,6 +16,10 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 pub(crate) const TRIES: u32 = 10;
 /// The window.
 pub(crate) const WINDOW: Duration = Duration::from_mins(1);
+/// Time that a refusal of a peer which has to stay away is held back, and the number of refusals that are held back at once: others are
+/// answered immediately.
+const PAUSE: Duration = Duration::from_millis(200);
+const PAUSED: usize = 256;
 /// Peers remembered at once; beyond it the oldest is forgotten.
 const PEERS: usize = 4096;
 
@@ -25,6 +29,7 @@ pub(crate) struct Backoff {
     peers: Mutex<HashMap<IpAddr, Counter>>,
     /// For checks of signatures that peers ask for which have to stay away: one at a time for all of them.
     checks: Semaphore,
+    pauses: Semaphore,
 }
 
 impl Default for Backoff {
@@ -32,6 +37,7 @@ impl Default for Backoff {
         Self {
             peers: Mutex::default(),
             checks: Semaphore::new(1),
+            pauses: Semaphore::new(PAUSED),
         }
     }
 }
@@ -56,6 +62,13 @@ impl Backoff {
         }
         counter.wrong = counter.wrong.saturating_add(1);
         (counter.wrong > TRIES).then(|| WINDOW.saturating_sub(now.duration_since(counter.since)))
+    }
+
+    /// Waits with a refusal of a peer that has to stay away, so that it cannot ask often.
+    pub(crate) async fn hold_back(&self) {
+        if let Ok(_permit) = self.pauses.try_acquire() {
+            tokio::time::sleep(PAUSE).await;
+        }
     }
 
     /// The time for which this peer has to stay away: the next wrong token is one too many.
@@ -129,6 +142,21 @@ mod tests {
         assert_eq!(backoff.wrong(peer, start + WINDOW / 2), Some(WINDOW / 2));
         assert_eq!(backoff.wrong("10.0.0.2".parse().unwrap(), start), None);
         assert_eq!(backoff.wrong(peer, start + WINDOW), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn refusals_are_held_back_but_only_so_many_at_a_time() {
+        let backoff = Backoff::default();
+        let begun = tokio::time::Instant::now();
+        let held = futures_util::future::join_all((0..PAUSED).map(|_| backoff.hold_back()));
+        tokio::select! {
+            biased;
+            _ = held => panic!("held back for no time"),
+            () = backoff.hold_back() => {}
+        }
+        assert_eq!(begun.elapsed(), Duration::ZERO, "one more is answered at once");
+        backoff.hold_back().await;
+        assert_eq!(begun.elapsed(), PAUSE);
     }
 
     #[test]

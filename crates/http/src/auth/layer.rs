@@ -1,7 +1,7 @@
 //! The layer that every request passes before any handler: origin, then token or cookie.
 
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::{Method, header};
+use axum::http::{Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use himalia_cluster::RelayedPrincipal;
@@ -108,6 +108,9 @@ async fn judged(app: App, route: Option<&'static Route>, mut request: Request, n
             Err(error) => {
                 let asked = AuditedRequest::new(&method, pattern, via);
                 asked.refused(app.engine(), None, error.status);
+                if error.status == StatusCode::TOO_MANY_REQUESTS {
+                    app.backoff().hold_back().await;
+                }
                 return error.into_response();
             }
         };

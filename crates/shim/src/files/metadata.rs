@@ -12,7 +12,7 @@ use super::failure::{Failure, Result};
 
 /// Beginning of the names of the attributes.
 const NAMESPACE: &str = "user.e2b.";
-/// Bytes that the names of all attributes of a file seldom exceed.
+/// Bytes of the first buffer for the names of all attributes of a file.
 const USUAL_BYTES: usize = 1 << 10;
 /// Most bytes of these names: the system's own bound.
 const NAMES_BYTES: usize = 64 << 10;

@@ -17,7 +17,7 @@ pub(super) const MIGRATIONS: &[&str] = &[V1];
 /// The bytes of columns of a row: `NEW.`, `OLD.`, or nothing.
 macro_rules! bytes {
     ($row:literal: $($column:literal)*) => {
-        concat!("(0" $(, " + coalesce(octet_length(", $row, $column, "), 0)")*, ")")
+        concat!("(0" $(, " + coalesce(length(CAST(", $row, $column, " AS BLOB)), 0)")*, ")")
     };
 }
 
