@@ -388,7 +388,8 @@ def test_the_command_line_has_all_of_it(gateway, tmp_path):
     assert made.returncode == 0 and "nightly" in made.stdout, made
     ran = himalia("run", "nightly", "--wait", "--json")
     assert ran.returncode == 0 and json.loads(ran.stdout)["outputs"] == {"path": str(path)}, ran
-    assert "succeeded" in himalia("show", "nightly").stdout
+    # The row of the list follows the end of the run.
+    eventually(lambda: "succeeded" in himalia("show", "nightly").stdout, "the list shows the end of the run", 30)
     assert "paused" in himalia("pause", "nightly").stdout
     assert "Europe/Berlin" in himalia("ls").stdout
     assert json.loads(himalia("resume", "nightly", "--json").stdout)["enabled"] is True

@@ -134,7 +134,7 @@ impl Listing {
             if is_dir && depth < self.depth {
                 match open_dir(dir, &name[..]) {
                     Ok(dir) if !is_of_a_process(dir.as_fd()).unwrap_or(true) => {
-                        self.walk(dir.as_fd(), &format!("{path}/"), depth + 1, below)?
+                        self.walk(dir.as_fd(), &format!("{path}/"), depth + 1, below)?;
                     }
                     _ => self.done.skipped += 1,
                 }

@@ -100,13 +100,11 @@ const LINKS: usize = 8;
 
 /// The target of a link at this absolute path, by the texts of both.
 fn beside(link: &str, target: &str) -> String {
-    let mut names: Vec<&str> = match target.starts_with('/') {
-        true => Vec::new(),
-        false => link
-            .rsplit_once('/')
-            .map_or("", |(above, _)| above)
-            .split('/')
-            .collect(),
+    let mut names: Vec<&str> = if target.starts_with('/') {
+        Vec::new()
+    } else {
+        let above = link.rsplit_once('/').map_or("", |(above, _)| above);
+        above.split('/').collect()
     };
     for name in target.split('/') {
         match name {
