@@ -316,7 +316,7 @@ test-upgrade: test-programs $(TEST_ENV)/ready ## sandboxes, sessions and logs of
 # Of the other Pythons the newest is enough: `make test` has the oldest, and `test-pythons` has all.
 test-long: check-test test-programs ## what takes too long for `test`; CI runs it as well
 	# These wait more than they compute, as those of `test` do.
-	$(MAKE) --no-print-directory -j2 --output-sync=target PYTHONS=3.14 test-pythons test-python-long test-mcp-conformance bench-context simulate-replicas
+	$(MAKE) --no-print-directory -j2 --output-sync=target PYTHONS=3.14 test-pythons test-python-long bench-context simulate-replicas
 
 .PHONY: simulate-replicas
 simulate-replicas: check-rust
