@@ -34,7 +34,11 @@ def glibc(program):
     return max(versions, default=(2, 17))
 
 
-def metadata(project):
+# Installs the packages of kernels in a fifth of pip's time.
+WITH_PROGRAMS = ("uv>=0.8",)
+
+
+def metadata(project, programs=()):
     """The METADATA of the wheel."""
     lines = [
         "Metadata-Version: 2.3",
@@ -44,7 +48,7 @@ def metadata(project):
         f"License: {project['license']}",
         f"Requires-Python: {project['requires-python']}",
         "Description-Content-Type: text/markdown",
-        *(f"Requires-Dist: {name}" for name in project["dependencies"]),
+        *(f"Requires-Dist: {name}" for name in (*project["dependencies"], *(WITH_PROGRAMS if programs else ()))),
     ]
     for extra, names in project["optional-dependencies"].items():
         lines += [f"Provides-Extra: {extra}", *(f'Requires-Dist: {name}; extra == "{extra}"' for name in names)]
@@ -102,7 +106,7 @@ def wheel(project, directory, machine, out):
     entries = {path: (content, 0o644) for path, content in package().items()}
     entries |= {f"{name}.data/scripts/{program}": (path.read_bytes(), 0o755) for program, path in programs.items()}
     entries |= {
-        f"{info}/METADATA": (metadata(project).encode(), 0o644),
+        f"{info}/METADATA": (metadata(project, programs).encode(), 0o644),
         f"{info}/WHEEL": (wheel.encode(), 0o644),
         f"{info}/licenses/LICENSE": ((HERE.parents[1] / "LICENSE").read_bytes(), 0o644),
     }

@@ -70,7 +70,7 @@ pub use himalia_model::{
     UsualSizes, from_micros, panic_text, usual_shm,
 };
 pub use himalia_model::{ERROR_CODES, MountTemplate, explain_code};
-pub use himalia_sandbox::inside::{DATA_DIR, WORK_DIR};
+pub use himalia_provisioner::inside::{DATA_DIR, WORK_DIR};
 pub use himalia_session::{
     ByteRange, CredentialValue, FileDownload, FileInfo, FileKind, FileListing, FileUpload, GivenSecrets,
     GrantAnswer, ListedFile, MAX_LISTED, MAX_NAME_CHARS, MAX_PROCESSES, MAX_SESSION_KERNELS,
@@ -100,4 +100,6 @@ pub use himalia_outcome::{
     ArtifactFile, ArtifactReference, IMAGE_KINDS, MAX_PROMPT_CHARS, OmittedArtifact, OmittedArtifacts,
     Output, Sight, escape_unseen, exceeds, image_of, is_unseen,
 };
-pub use himalia_sandbox::{Enforcement, Isolation, LimitReport, MAX_LABEL_BYTES, MAX_LABELS, Network, Usage};
+pub use himalia_provisioner::{
+    Enforcement, Isolation, LimitReport, MAX_LABEL_BYTES, MAX_LABELS, Network, Usage,
+};

@@ -45,57 +45,30 @@ impl Answer {
 
 impl From<&EngineError> for Answer {
     fn from(error: &EngineError) -> Self {
-        let (status, retry_after) = status(error);
         Self {
-            status,
-            retry_after,
+            status: status(error),
+            retry_after: error.retry_after_s(),
             is_limit: error.is_limit(),
         }
     }
 }
 
-fn status(error: &EngineError) -> (StatusCode, Option<u64>) {
-    let status = match error {
-        EngineError::NotFound { .. }
-        | EngineError::NameEnded { .. }
-        | EngineError::SessionEnded(_)
-        | EngineError::Removed { .. }
-        | EngineError::NoSuchKernelspec { .. }
-        | EngineError::NoSuchTemplate { .. } => StatusCode::NOT_FOUND,
-        EngineError::BadRequest { .. }
-        | EngineError::LanguageNotSupported { .. }
-        | EngineError::NotOffered { .. } => StatusCode::BAD_REQUEST,
-        EngineError::Forbidden { .. } => StatusCode::FORBIDDEN,
-        EngineError::Conflict { .. } | EngineError::KernelDead { .. } | EngineError::Fork { .. } => {
-            StatusCode::CONFLICT
-        }
-        EngineError::KernelLimit { .. } | EngineError::QueueFull { .. } => {
-            return (StatusCode::TOO_MANY_REQUESTS, Some(1));
-        }
-        EngineError::OverBudget { retry_after, .. } | EngineError::QuotaExceeded { retry_after, .. } => {
-            return (StatusCode::TOO_MANY_REQUESTS, Some(*retry_after));
-        }
-        EngineError::Unavailable { .. } | EngineError::Busy { .. } => {
-            return (StatusCode::SERVICE_UNAVAILABLE, Some(1));
-        }
-        EngineError::DiskFull { .. } => StatusCode::INSUFFICIENT_STORAGE,
-        EngineError::Timeout { .. } => StatusCode::GATEWAY_TIMEOUT,
-        EngineError::Unsupported { .. } => StatusCode::NOT_IMPLEMENTED,
-        EngineError::Files { code, .. } => of_files(*code),
-        _ => StatusCode::INTERNAL_SERVER_ERROR,
-    };
-    (status, None)
-}
-
-fn of_files(code: FileError) -> StatusCode {
-    match code {
-        FileError::NotFound => StatusCode::NOT_FOUND,
-        FileError::Permission => StatusCode::FORBIDDEN,
-        FileError::TooMany => StatusCode::TOO_MANY_REQUESTS,
-        FileError::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
-        FileError::NoSpace | FileError::Quota => StatusCode::INSUFFICIENT_STORAGE,
-        FileError::Failed => StatusCode::INTERNAL_SERVER_ERROR,
-        _ => StatusCode::BAD_REQUEST,
+fn status(error: &EngineError) -> StatusCode {
+    match error {
+        // A session that has ended is none for these clients, and they know few statuses.
+        EngineError::SessionEnded(_) | EngineError::Removed { .. } => StatusCode::NOT_FOUND,
+        EngineError::NotOffered { .. } => StatusCode::BAD_REQUEST,
+        EngineError::Files {
+            code:
+                FileError::IsADirectory
+                | FileError::NotADirectory
+                | FileError::NotAFile
+                | FileError::NotEmpty
+                | FileError::Range
+                | FileError::BadArchive,
+            ..
+        } => StatusCode::BAD_REQUEST,
+        other => StatusCode::from_u16(other.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
     }
 }
 
@@ -112,6 +85,10 @@ mod tests {
         assert_eq!(response.headers()[header::RETRY_AFTER], "1");
         assert_eq!(response.headers()[header::CACHE_CONTROL], "no-store");
         assert!(response.extensions().get::<IsLimit>().is_some());
+        assert_eq!(
+            Answer::from(&EngineError::KeyReused).status,
+            StatusCode::UNPROCESSABLE_ENTITY
+        );
         let response = Answer::new(StatusCode::BAD_REQUEST).finish("bad".into_response());
         assert!(response.extensions().get::<IsLimit>().is_none());
         assert!(!response.headers().contains_key(header::RETRY_AFTER));

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 
-use himalia_sandbox::Isolation;
+use himalia_provisioner::Isolation;
 
 use crate::settings::OnStop;
 use crate::token::{Origin, Token};

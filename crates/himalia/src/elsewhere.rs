@@ -8,9 +8,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use himalia_engine::RemoteSandboxes;
-use himalia_sandbox::{
-    BoxFuture, LocalConfig, LocalProvisioner, NamespacesProvisioner, Provisioner, SandboxError,
-};
+use himalia_provisioner::{BoxFuture, Provisioner, SandboxError};
+use himalia_sandbox::{LocalConfig, LocalProvisioner, NamespacesProvisioner};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Mutex;
 

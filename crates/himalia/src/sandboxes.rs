@@ -11,9 +11,10 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use himalia_engine::Provisioners;
+use himalia_provisioner::{Isolation, Provisioner};
 use himalia_sandbox::{
-    CgroupRoot, Isolation, LocalConfig, LocalProvisioner, NamespacesConfig, NamespacesProvisioner,
-    Provisioner, TryOutFailure, try_out,
+    CgroupRoot, LocalConfig, LocalProvisioner, NamespacesConfig, NamespacesProvisioner, TryOutFailure,
+    try_out,
 };
 
 use crate::config::Config;

@@ -20,9 +20,16 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("himalia-shim-protocol", &[]),
     ("himalia-link", &["himalia-tls", "himalia-shim-protocol"]),
     ("himalia-jail", &[]),
+    ("himalia-provisioner", &["himalia-link"]),
     (
         "himalia-sandbox",
-        &["himalia-backoff", "himalia-jail", "himalia-link", "himalia-proc"],
+        &[
+            "himalia-backoff",
+            "himalia-jail",
+            "himalia-link",
+            "himalia-proc",
+            "himalia-provisioner",
+        ],
     ),
     (
         "himalia-kubernetes",
@@ -30,7 +37,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "himalia-backoff",
             "himalia-authority",
             "himalia-link",
-            "himalia-sandbox",
+            "himalia-provisioner",
         ],
     ),
     ("himalia-metrics", &["himalia-proc"]),
@@ -54,7 +61,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     ("himalia-outcome", &["himalia-wire"]),
-    ("himalia-model", &["himalia-wire", "himalia-sandbox"]),
+    ("himalia-model", &["himalia-wire", "himalia-provisioner"]),
     (
         "himalia-executions",
         &[
@@ -130,7 +137,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "himalia-journal",
             "himalia-link",
             "himalia-outcome",
-            "himalia-sandbox",
+            "himalia-provisioner",
             "himalia-shim-protocol",
             "himalia-wire",
             "himalia-traces",
@@ -165,7 +172,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "himalia-llm",
             "himalia-outcome",
             "himalia-packages",
-            "himalia-sandbox",
+            "himalia-provisioner",
             "himalia-sandbox-api",
             "himalia-shared-log",
             "himalia-shim-protocol",
@@ -187,7 +194,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "himalia-session",
             "himalia-journal",
             "himalia-outcome",
-            "himalia-sandbox",
+            "himalia-provisioner",
             "himalia-shim-protocol",
             "himalia-store",
             "himalia-wire",
@@ -208,7 +215,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "himalia-skills",
             "himalia-journal",
             "himalia-outcome",
-            "himalia-sandbox",
+            "himalia-provisioner",
             "himalia-store",
             "himalia-wire",
             "himalia-workflows",
@@ -253,6 +260,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "himalia-openai",
             "himalia-otlp",
             "himalia-relay",
+            "himalia-provisioner",
             "himalia-sandbox",
             "himalia-runs",
         ],
@@ -274,6 +282,10 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
     ),
     ("himalia-link", &["himalia-wire", "axum", "hyper", "rusqlite"]),
     ("himalia-jail", &["tokio", "axum", "hyper", "himalia-wire"]),
+    (
+        "himalia-provisioner",
+        &["axum", "hyper", "rusqlite", "himalia-jail", "himalia-wire"],
+    ),
     ("himalia-sandbox", &["axum", "hyper", "rusqlite"]),
     ("himalia-kubernetes", &["axum", "rusqlite", "himalia-wire"]),
     ("himalia-metrics", &["tokio", "axum", "hyper", "himalia-model"]),
@@ -324,11 +336,11 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
     ),
     (
         "himalia-session",
-        &["axum", "hyper", "zeromq", "tokio-tungstenite"],
+        &["axum", "hyper", "zeromq", "tokio-tungstenite", "himalia-sandbox"],
     ),
     (
         "himalia-engine",
-        &["axum", "hyper", "zeromq", "tokio-tungstenite"],
+        &["axum", "hyper", "zeromq", "tokio-tungstenite", "himalia-sandbox"],
     ),
     (
         "himalia-http",
@@ -452,7 +464,7 @@ fn each_source(dir: &Path, look: &mut dyn FnMut(&Path, &str)) {
     }
 }
 
-/// What a provisioner can do is asked of [`himalia_sandbox::Capabilities`]; its name is for records and messages. Only
+/// What a provisioner can do is asked of [`himalia_provisioner::Capabilities`]; its name is for records and messages. Only
 /// the crate that has the provisioners, and the binary, which is configured with them, name one.
 #[test]
 fn no_other_crate_asks_which_provisioner_it_is() {
@@ -460,7 +472,7 @@ fn no_other_crate_asks_which_provisioner_it_is() {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(crates).unwrap().flatten() {
         let src = entry.path().join("src");
-        if ["sandbox", "kubernetes", "himalia", "testkit"]
+        if ["provisioner", "sandbox", "kubernetes", "himalia", "testkit"]
             .iter()
             .any(|name| entry.file_name() == *name)
             || !src.is_dir()

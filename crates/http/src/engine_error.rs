@@ -35,149 +35,79 @@
 //! with every error that is retryable.
 
 use axum::http::StatusCode;
-use himalia_engine::{EngineError, FileError, ForkError};
+use himalia_engine::EngineError;
 use himalia_wire::build::timestamp;
 
 use crate::error::{ApiError, Detail, Quota};
 
 impl From<EngineError> for ApiError {
     fn from(error: EngineError) -> Self {
-        let message = error.to_string();
-        let (code, retryable, is_limit) = (error.code(), error.retryable(), error.is_limit());
+        let native = StatusCode::from_u16(error.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let retry_after = error.retry_after_s();
-        let retry_after = retry_after.map(|seconds| u32::try_from(seconds).unwrap_or(u32::MAX));
-        let made = match error {
-            EngineError::NotFound { .. } => Self::new(StatusCode::NOT_FOUND, code, message),
-            EngineError::NameEnded { last, .. } => Self {
-                detail: Some(Box::new(Detail::Ended(last))),
-                ..Self::new(StatusCode::NOT_FOUND, code, message)
-            },
-            // A Jupyter client takes a kernel that is not found for one that has ended.
-            EngineError::SessionEnded(ended) => Self {
-                native_status: StatusCode::GONE,
-                detail: Some(Box::new(Detail::Ended(ended))),
-                ..Self::new(StatusCode::NOT_FOUND, code, message)
-            },
-            EngineError::BadRequest { field, .. } => Self::bad_request(message).at(field),
-            EngineError::NoSuchTemplate { .. } => Self {
-                native_status: StatusCode::NOT_FOUND,
-                ..Self::new(StatusCode::BAD_REQUEST, code, message).at("template")
-            },
-            EngineError::NotOffered { field, .. } => Self {
-                native_status: StatusCode::UNPROCESSABLE_ENTITY,
-                ..Self::new(StatusCode::BAD_REQUEST, code, message).at(field)
-            },
-            EngineError::Fork {
-                code: why, hazards, ..
-            } => Self {
-                detail: Some(Box::new(Detail::Hazards(hazards))),
-                ..Self::new(fork_status(why), code, message)
-            },
-            EngineError::NoSuchKernelspec { .. } => Self {
-                native_status: StatusCode::NOT_FOUND,
-                ..Self::new(StatusCode::BAD_REQUEST, code, message)
-            },
-            EngineError::Forbidden { .. } => Self::forbidden(&message),
-            EngineError::KernelLimit { .. } => Self {
-                native_status: StatusCode::TOO_MANY_REQUESTS,
-                reason: Some("Resource Limit"),
-                ..Self::new(StatusCode::FORBIDDEN, code, message)
-            },
-            EngineError::Conflict { .. }
-            | EngineError::KernelDead { .. }
-            | EngineError::FailureLimit { .. } => Self::new(StatusCode::CONFLICT, code, message),
-            EngineError::Gone { .. } => Self::new(StatusCode::GONE, code, message),
-            EngineError::Removed { .. } => Self {
-                native_status: StatusCode::GONE,
-                ..Self::new(StatusCode::NOT_FOUND, code, message)
-            },
-            EngineError::Unavailable { .. } | EngineError::Busy { .. } => {
-                Self::new(StatusCode::SERVICE_UNAVAILABLE, code, message)
-            }
-            EngineError::Timeout { .. } => Self::new(StatusCode::GATEWAY_TIMEOUT, code, message),
-            EngineError::KernelStart { stderr_tail, .. } => Self {
-                stderr: (!stderr_tail.is_empty()).then_some(stderr_tail),
-                ..Self::new(StatusCode::INTERNAL_SERVER_ERROR, code, message)
-            },
-            EngineError::OverBudget { .. } | EngineError::QueueFull { .. } => {
-                Self::new(StatusCode::TOO_MANY_REQUESTS, code, message)
-            }
-            EngineError::QuotaExceeded {
-                quota,
-                limit,
-                used,
-                unit,
-                until,
-                ..
-            } => Self {
-                detail: Some(Box::new(Detail::Quota(Quota {
-                    name: quota,
-                    limit,
-                    used,
-                    unit,
-                    resets: until.map(timestamp),
-                }))),
-                ..Self::new(StatusCode::TOO_MANY_REQUESTS, code, message)
-            },
-            EngineError::DiskFull { .. } => Self::new(StatusCode::INSUFFICIENT_STORAGE, code, message),
-            EngineError::IncarnationMismatch { incarnation, .. } => Self {
-                detail: Some(Box::new(Detail::Incarnation(incarnation))),
-                ..Self::new(StatusCode::CONFLICT, code, message)
-            },
-            EngineError::Unsupported { .. } => Self::new(StatusCode::NOT_IMPLEMENTED, code, message),
-            EngineError::LanguageNotSupported { .. } => {
-                Self::new(StatusCode::BAD_REQUEST, code, message).at("language")
-            }
-            EngineError::Files { code: why, .. } => Self::new(file_status(why), code, message),
-            EngineError::Tool(error) => {
-                let status = StatusCode::from_u16(error.code.status());
-                Self {
-                    detail: error
-                        .server_status
-                        .map(|status| Box::new(Detail::ServerStatus(status))),
-                    ..Self::new(status.unwrap_or(StatusCode::BAD_GATEWAY), code, message)
-                }
-            }
-            EngineError::KeyReused => {
-                Self::new(StatusCode::UNPROCESSABLE_ENTITY, code, message).at("idempotency_key")
-            }
-            EngineError::Internal { .. } => Self::new(StatusCode::INTERNAL_SERVER_ERROR, code, message),
-            other => {
-                tracing::error!(error = %other, "an engine error without a status code");
-                Self::internal("unexpected")
-            }
+        let mut made = Self {
+            native_status: native,
+            retryable: error.retryable(),
+            is_limit: error.is_limit(),
+            retry_after: retry_after.map(|seconds| u32::try_from(seconds).unwrap_or(u32::MAX)),
+            ..Self::new(
+                jupyter_status(&error).unwrap_or(native),
+                error.code(),
+                error.to_string(),
+            )
         };
-        Self {
-            retryable,
-            is_limit,
-            retry_after,
-            ..made
+        if let EngineError::KernelLimit { .. } = error {
+            made.reason = Some("Resource Limit");
         }
+        if let EngineError::KernelStart { stderr_tail, .. } = &error
+            && !stderr_tail.is_empty()
+        {
+            made.stderr = Some(stderr_tail.clone());
+        }
+        made.detail = detail(error).map(Box::new);
+        made
     }
 }
 
-fn fork_status(code: ForkError) -> StatusCode {
-    match code {
-        ForkError::Busy | ForkError::Hazard | ForkError::Undone => StatusCode::CONFLICT,
-        ForkError::Unsupported => StatusCode::NOT_IMPLEMENTED,
-        ForkError::FilesTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
-        _ => StatusCode::INTERNAL_SERVER_ERROR,
+/// Status in the Jupyter API, where it differs.
+fn jupyter_status(error: &EngineError) -> Option<StatusCode> {
+    match error {
+        // A Jupyter client takes a kernel that is not found for one that has ended.
+        EngineError::SessionEnded(_) | EngineError::Removed { .. } => Some(StatusCode::NOT_FOUND),
+        EngineError::NoSuchTemplate { .. }
+        | EngineError::NoSuchKernelspec { .. }
+        | EngineError::NotOffered { .. } => Some(StatusCode::BAD_REQUEST),
+        EngineError::KernelLimit { .. } => Some(StatusCode::FORBIDDEN),
+        _ => None,
     }
 }
 
-fn file_status(code: FileError) -> StatusCode {
-    match code {
-        FileError::NotFound => StatusCode::NOT_FOUND,
-        FileError::BadPath | FileError::Outside => StatusCode::BAD_REQUEST,
-        FileError::Permission => StatusCode::FORBIDDEN,
-        FileError::IsADirectory | FileError::NotADirectory | FileError::NotAFile | FileError::NotEmpty => {
-            StatusCode::CONFLICT
+fn detail(error: EngineError) -> Option<Detail> {
+    let field = |name: &str| Some(Detail::Field(name.to_owned()));
+    match error {
+        EngineError::BadRequest { field: name, .. } | EngineError::NotOffered { field: name, .. } => {
+            field(name)
         }
-        FileError::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
-        FileError::Range => StatusCode::RANGE_NOT_SATISFIABLE,
-        FileError::BadArchive => StatusCode::UNPROCESSABLE_ENTITY,
-        FileError::TooMany => StatusCode::TOO_MANY_REQUESTS,
-        FileError::NoSpace | FileError::Quota => StatusCode::INSUFFICIENT_STORAGE,
-        _ => StatusCode::INTERNAL_SERVER_ERROR,
+        EngineError::NoSuchTemplate { .. } => field("template"),
+        EngineError::LanguageNotSupported { .. } => field("language"),
+        EngineError::KeyReused => field("idempotency_key"),
+        EngineError::NameEnded { last, .. } | EngineError::SessionEnded(last) => Some(Detail::Ended(last)),
+        EngineError::Fork { hazards, .. } => Some(Detail::Hazards(hazards)),
+        EngineError::IncarnationMismatch { incarnation, .. } => Some(Detail::Incarnation(incarnation)),
+        EngineError::Tool(error) => error.server_status.map(Detail::ServerStatus),
+        EngineError::QuotaExceeded {
+            quota,
+            limit,
+            used,
+            unit,
+            until,
+            ..
+        } => Some(Detail::Quota(Quota {
+            name: quota,
+            limit,
+            used,
+            unit,
+            resets: until.map(timestamp),
+        })),
+        _ => None,
     }
 }

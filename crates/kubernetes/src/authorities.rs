@@ -4,7 +4,7 @@ use std::io;
 
 use himalia_authority::{Authority, KeyPairPem};
 use himalia_link::TlsClient;
-use himalia_sandbox::SandboxError;
+use himalia_provisioner::SandboxError;
 use k8s_openapi::api::core::v1::Pod;
 
 use crate::names::AUTHORITY;

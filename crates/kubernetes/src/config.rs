@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use himalia_sandbox::{Isolation, SandboxError};
+use himalia_provisioner::{Isolation, SandboxError};
 
 /// The port on which shims listen.
 pub const PORT: u16 = 7007;

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use himalia_sandbox::SandboxError;
+use himalia_provisioner::SandboxError;
 use kube::Client;
 use kube::config::{Config, KubeConfigOptions, Kubeconfig};
 

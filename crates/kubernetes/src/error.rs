@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use himalia_backoff::Backoff;
-use himalia_sandbox::SandboxError;
+use himalia_provisioner::SandboxError;
 use tokio::time::{Instant, sleep};
 
 /// The first pause after a refusal that passes.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::SystemTime;
 
-use himalia_sandbox::{Limits, MountSource, SandboxError, SharedMount};
+use himalia_provisioner::{Limits, MountSource, SandboxError, SharedMount};
 use k8s_openapi::api::core::v1::{
     PersistentVolumeClaim, PersistentVolumeClaimSpec, VolumeResourceRequirements,
 };

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use himalia_authority::Authority;
 use himalia_link::{Endpoint, TlsEndpoint};
-use himalia_sandbox::inside::{KERNEL_DIR, RUNTIME_DIR, WORK_DIR};
-use himalia_sandbox::{Enforcement, LimitReport, SandboxError, SandboxExit, SandboxHandle, SandboxId};
+use himalia_provisioner::inside::{KERNEL_DIR, RUNTIME_DIR, WORK_DIR};
+use himalia_provisioner::{Enforcement, LimitReport, SandboxError, SandboxExit, SandboxHandle, SandboxId};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Secret};
 use kube::api::DeleteParams;
 use kube::{Api, Client};
@@ -149,7 +149,7 @@ impl Inner {
         }
         let (inner, member) = (Arc::clone(self), Arc::clone(member));
         tokio::spawn(async move {
-            if end.cause == himalia_sandbox::ExitCause::OutOfMemory {
+            if end.cause == himalia_provisioner::ExitCause::OutOfMemory {
                 member.count_oom();
             }
             // The node of an abandoned pod does not confirm its end.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use himalia_sandbox::{Isolation, SandboxExit, SandboxId};
+use himalia_provisioner::{Isolation, SandboxExit, SandboxId};
 use k8s_openapi::api::core::v1::Pod;
 use parking_lot::Mutex;
 use tokio::sync::watch;

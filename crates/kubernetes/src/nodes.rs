@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use himalia_sandbox::{SandboxError, SandboxId};
+use himalia_provisioner::{SandboxError, SandboxId};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::Api;
 

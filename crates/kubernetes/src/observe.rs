@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use himalia_sandbox::ExitCause;
+use himalia_provisioner::ExitCause;
 use k8s_openapi::api::core::v1::{ContainerState, ContainerStateTerminated, Pod, PodCondition, PodStatus};
 
 use crate::pod::{AGENT, CONTAINER};

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use himalia_authority::KeyPairPem;
 use himalia_link::{CA_FILE, CERT_FILE, CERT_KEY_FILE, KEY_FILE};
-use himalia_sandbox::inside::{DATA_DIR, GATEWAY_DIR, HOSTNAME, KERNEL_DIR, RUNTIME_DIR, SHIM, WORK_DIR};
-use himalia_sandbox::{
+use himalia_provisioner::inside::{DATA_DIR, GATEWAY_DIR, HOSTNAME, KERNEL_DIR, RUNTIME_DIR, SHIM, WORK_DIR};
+use himalia_provisioner::{
     Isolation, Limits, MountSource, Network, SandboxError, SandboxId, SandboxSpec, SharedMount, shows_data,
 };
 use k8s_openapi::ByteString;

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use himalia_sandbox::{SandboxKey, SandboxSpec};
+use himalia_provisioner::{SandboxKey, SandboxSpec};
 use serde_json::{Value, json};
 
 use super::*;

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
 use himalia_authority::Authority;
-use himalia_sandbox::{
+use himalia_provisioner::{
     BoxFuture, Capabilities, Isolation, LimitReport, MeasuredBy, OrphanSandbox, Provisioner, ProvisionerKind,
     RootFiles, SandboxError, SandboxExit, SandboxHandle, SandboxId, SandboxInfo, SandboxSpec, SharedMount,
     check_kinds,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use himalia_sandbox::{
+use himalia_provisioner::{
     Files, MountKind, Network, SandboxError, SandboxHandle, SandboxId, SandboxSpec, check_mounts,
 };
 use k8s_openapi::api::core::v1::{Pod, Secret};

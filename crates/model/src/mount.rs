@@ -2,7 +2,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use himalia_sandbox::{MountSource, SharedMount};
+use himalia_provisioner::{MountSource, SharedMount};
 
 use crate::Session;
 

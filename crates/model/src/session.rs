@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use himalia_sandbox::{Isolation, LimitReport, Network};
+use himalia_provisioner::{Isolation, LimitReport, Network};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};

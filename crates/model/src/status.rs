@@ -1,6 +1,6 @@
 //! Pools and provisioners as status pages show them.
 
-use himalia_sandbox::{Isolation, LimitReport};
+use himalia_provisioner::{Isolation, LimitReport};
 
 /// A pool, as it is now.
 #[derive(Clone, Debug, PartialEq, Eq)]

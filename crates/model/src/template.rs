@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use himalia_sandbox::{Isolation, Network, ProvisionerKind, SandboxError};
+use himalia_provisioner::{Isolation, Network, ProvisionerKind, SandboxError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

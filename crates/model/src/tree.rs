@@ -1,6 +1,6 @@
 //! Trees of sessions: code in a session starts other sessions, whose code may start others. At the top is a session of a client.
 
-use himalia_sandbox::{Isolation, Network};
+use himalia_provisioner::{Isolation, Network};
 use serde::{Deserialize, Serialize};
 
 use crate::network::AllowList;

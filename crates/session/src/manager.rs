@@ -10,7 +10,7 @@ use himalia_kernel::{Rules, Settings, Timestamp};
 use himalia_kernelspecs::Catalog;
 use himalia_metrics::Metrics;
 use himalia_model::{Clock, EngineConfig, EngineError, KernelId, Origin, SandboxConfig};
-use himalia_sandbox::Enforcement;
+use himalia_provisioner::Enforcement;
 use himalia_store::Store;
 use himalia_traces::Traces;
 use time::OffsetDateTime;

@@ -5,7 +5,7 @@ use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use std::time::Duration;
 
-use himalia_sandbox::{MeasuredBy, Provisioner, SandboxId};
+use himalia_provisioner::{MeasuredBy, Provisioner, SandboxId};
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
@@ -122,7 +122,7 @@ impl MemoryGauge {
 
 #[cfg(test)]
 mod tests {
-    use himalia_sandbox::Isolation;
+    use himalia_provisioner::Isolation;
 
     use super::*;
     use crate::testing::StubProvisioner;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use himalia_model::ModelUse;
-use himalia_sandbox::SandboxId;
+use himalia_provisioner::SandboxId;
 use himalia_store::UsageRecord;
 use parking_lot::Mutex;
 

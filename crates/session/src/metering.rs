@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use himalia_budget::{DailyQuantity, DayAmounts};
 use himalia_model::{EngineError, ExecutionState, Principal};
-use himalia_sandbox::{MeasuredBy, Provisioner, SandboxId};
+use himalia_provisioner::{MeasuredBy, Provisioner, SandboxId};
 use himalia_store::{UsageRecord, UsageStore};
 use tokio::time::timeout;
 

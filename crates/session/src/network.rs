@@ -9,7 +9,7 @@ use himalia_egress::MAX_CONNECTIONS;
 use himalia_link::Streams;
 use himalia_model::network::AllowList;
 use himalia_model::{EngineError, NotOffered, Session};
-use himalia_sandbox::Network;
+use himalia_provisioner::Network;
 use tokio::sync::Semaphore;
 
 pub(crate) use notes::{Notes, write};

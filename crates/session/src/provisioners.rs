@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use himalia_model::ProvisionerInfo;
-use himalia_sandbox::{BoxFuture, Isolation, Provisioner, ProvisionerKind, SandboxError, SandboxId};
+use himalia_provisioner::{BoxFuture, Isolation, Provisioner, ProvisionerKind, SandboxError, SandboxId};
 
 /// Every provisioner of a gateway, the preferred one of each kind first. Several of one kind differ in their level: the
 /// later ones are there so that sandboxes of an earlier configuration are taken over.

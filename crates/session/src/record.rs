@@ -67,7 +67,7 @@ mod tests {
     use std::time::Duration;
 
     use himalia_model::{Origin, Role, SandboxConfig, SessionId, SessionLimits, StartPath};
-    use himalia_sandbox::{Isolation, Network};
+    use himalia_provisioner::{Isolation, Network};
 
     use super::*;
 

@@ -1,7 +1,7 @@
 //! Translates errors of provisioners for callers. Their text may name paths of the host, so most of it goes to the log.
 
 use himalia_model::{EngineError, KernelId, NotOffered};
-use himalia_sandbox::{SandboxError, SandboxId};
+use himalia_provisioner::{SandboxError, SandboxId};
 
 /// Causes of a start that fails while the cluster is full.
 const NO_ROOM: &str = "unschedulable";

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use himalia_kernel::MEMORY_WAIT;
 use himalia_model::KernelId;
-use himalia_sandbox::{MeasuredBy, Provisioner, SandboxError, SandboxHandle, SandboxId, Usage};
+use himalia_provisioner::{MeasuredBy, Provisioner, SandboxError, SandboxHandle, SandboxId, Usage};
 use himalia_shim_protocol::Stats;
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
@@ -256,7 +256,7 @@ impl Drop for Share {
 
 #[cfg(test)]
 mod tests {
-    use himalia_sandbox::Isolation;
+    use himalia_provisioner::Isolation;
 
     use super::*;
     use crate::MemoryGauge;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use himalia_sandbox::{
+use himalia_provisioner::{
     BoxFuture, Capabilities, Isolation, LimitReport, MeasuredBy, Provisioner, ProvisionerKind, RootFiles,
     SandboxError, SandboxExit, SandboxHandle, SandboxId, SandboxInfo, SandboxSpec,
 };

@@ -4,20 +4,24 @@
 
 use std::borrow::Cow;
 
+use memchr::memchr;
+
 /// Length of `\u` and four digits.
 const ESCAPE: usize = 6;
 const PAIR: usize = 12;
 
 /// The repaired text. `None`: it needs no repair.
 pub(crate) fn repaired(json: &[u8]) -> Option<Vec<u8>> {
-    match (String::from_utf8_lossy(json), lone_surrogates(json)) {
-        (Cow::Borrowed(_), lone) if lone.is_empty() => None,
-        (Cow::Borrowed(text), lone) => Some(replaced(text.as_bytes(), &lone)),
-        (Cow::Owned(text), lone) if lone.is_empty() => Some(text.into_bytes()),
-        (Cow::Owned(text), _) => {
-            let lone = lone_surrogates(text.as_bytes());
-            Some(replaced(text.as_bytes(), &lone))
-        }
+    // Faster by far than the lossy conversion, and almost every text passes.
+    let text = match str::from_utf8(json) {
+        Ok(text) => Cow::Borrowed(text),
+        Err(_) => String::from_utf8_lossy(json),
+    };
+    let lone = lone_surrogates(text.as_bytes());
+    match text {
+        Cow::Borrowed(_) if lone.is_empty() => None,
+        Cow::Owned(text) if lone.is_empty() => Some(text.into_bytes()),
+        text => Some(replaced(text.as_bytes(), &lone)),
     }
 }
 
@@ -25,10 +29,7 @@ pub(crate) fn repaired(json: &[u8]) -> Option<Vec<u8>> {
 fn lone_surrogates(json: &[u8]) -> Vec<usize> {
     let mut lone = Vec::new();
     let mut at = 0;
-    while let Some(next) = json
-        .get(at..)
-        .and_then(|rest| rest.iter().position(|byte| *byte == b'\\'))
-    {
+    while let Some(next) = json.get(at..).and_then(|rest| memchr(b'\\', rest)) {
         at = at.saturating_add(next);
         let length = match (escaped(json, at), escaped(json, at.saturating_add(ESCAPE))) {
             (Some(0xD800..=0xDBFF), Some(0xDC00..=0xDFFF)) => PAIR,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use himalia_model::{Action, EngineError, FileError, KernelId, Object, Principal};
-use himalia_sandbox::Enforcement;
+use himalia_provisioner::Enforcement;
 use himalia_session::{
     ByteRange, FileDownload, FileListing, FileUpload, ListedFile, MAX_TRANSFER_BYTES, Process, RemovedFiles,
     Transfer, not_done,

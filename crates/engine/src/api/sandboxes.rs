@@ -9,7 +9,7 @@ use himalia_model::{
     Action, Branch, EngineError, ForkKernel, KernelId, Object, PoolStatus, Principal, ProvisionerInfo, Role,
     SessionChange, SessionId, SessionInfo, StartSession, TemplateInfo,
 };
-use himalia_sandbox::{MeasuredBy, SandboxError, Usage};
+use himalia_provisioner::{MeasuredBy, SandboxError, Usage};
 use himalia_session::{Pool, SessionKernel, ended_info, ended_session, not_done, over};
 use tokio::time::timeout;
 

@@ -11,10 +11,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use common::{TestEngine, op, start, stop, until_state};
 use himalia_engine::{Engine, EngineError, SessionId, StartSession};
-use himalia_sandbox::{
-    BoxFuture, DiskUse, Enforcement, LocalProvisioner, Provisioner, SandboxError, SandboxHandle, SandboxId,
-    SandboxInfo, SandboxSpec,
+use himalia_provisioner::{
+    BoxFuture, DiskUse, Enforcement, Provisioner, SandboxError, SandboxHandle, SandboxId, SandboxInfo,
+    SandboxSpec,
 };
+use himalia_sandbox::LocalProvisioner;
 
 /// Plain processes, behind an engine that can be away.
 #[derive(Debug)]

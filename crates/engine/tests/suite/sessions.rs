@@ -11,7 +11,7 @@ use himalia_engine::{
     Drain, EngineError, HistoryStatus, NotOffered, Origin, Provisioners, SessionChange, SessionId,
     SessionLimits, StartSession, Starter, Template, TimeChange, TreeLimits, TreePlace,
 };
-use himalia_sandbox::Isolation;
+use himalia_provisioner::Isolation;
 use himalia_testkit::assert_eventually;
 
 fn of_v1() -> StartSession {

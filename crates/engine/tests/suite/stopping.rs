@@ -8,10 +8,10 @@ use std::sync::Arc;
 
 use common::{TestEngine, op};
 use himalia_engine::{Drain, Engine, EngineError, StartSession};
-use himalia_sandbox::{
-    BoxFuture, LocalProvisioner, Provisioner, SandboxError, SandboxHandle, SandboxId, SandboxInfo,
-    SandboxSpec,
+use himalia_provisioner::{
+    BoxFuture, Provisioner, SandboxError, SandboxHandle, SandboxId, SandboxInfo, SandboxSpec,
 };
+use himalia_sandbox::LocalProvisioner;
 use himalia_testkit::assert_eventually;
 use himalia_testkit::patience::within;
 use tokio::sync::Semaphore;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use himalia_kubernetes::{DEFAULT_KIND, KubernetesConfig, PodKind};
-use himalia_sandbox::{Isolation, SandboxError};
+use himalia_provisioner::{Isolation, SandboxError};
 
 use super::ConfigError;
 use super::sandboxes::Docker;

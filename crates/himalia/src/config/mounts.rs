@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use himalia_engine::MountTemplate;
-use himalia_sandbox::{FileOwner, MountSource, SharedMount, check_target};
+use himalia_provisioner::{FileOwner, MountSource, SharedMount, check_target};
 
 use super::ConfigError;
 use crate::settings::MountTable;

@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use himalia_engine::{PoolConfig, ProvisionerChoice, Template};
-use himalia_sandbox::{Isolation, Network, ProvisionerKind};
+use himalia_provisioner::{Isolation, Network, ProvisionerKind};
 
 use super::ConfigError;
 use super::kubernetes::Kubernetes;

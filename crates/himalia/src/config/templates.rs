@@ -6,7 +6,7 @@ use himalia_engine::{
     AllowList, FilesMode, LlmLimitFields, LlmLimits, LlmPolicy, ProvisionerChoice, SessionLimits, Template,
     ToolCallLimits, ToolPolicy, TreeLimits, UsualSizes, usual_shm,
 };
-use himalia_sandbox::{Isolation, Network, ProvisionerKind};
+use himalia_provisioner::{Isolation, Network, ProvisionerKind};
 
 use super::ConfigError;
 use super::sandboxes::{Docker, pool, weakest};

@@ -1,5 +1,5 @@
 use himalia_engine::{FilesMode, Template};
-use himalia_sandbox::{Isolation, Network};
+use himalia_provisioner::{Isolation, Network};
 
 use super::*;
 use crate::settings::IsolationSetting;

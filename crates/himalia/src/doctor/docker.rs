@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use himalia_sandbox::{EngineReport, Isolation};
+use himalia_provisioner::Isolation;
+use himalia_sandbox::EngineReport;
 
 use super::finding::{Finding, Level};
 use super::sandboxes::limits;
@@ -89,7 +90,7 @@ fn engine(report: &EngineReport, wanted: bool) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use himalia_sandbox::{Enforcement, LimitReport};
+    use himalia_provisioner::{Enforcement, LimitReport};
     use std::collections::BTreeMap;
 
     #[test]

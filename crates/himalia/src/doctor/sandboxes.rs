@@ -4,7 +4,8 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::Context as _;
-use himalia_sandbox::{Enforcement, Isolation, LimitReport, try_out};
+use himalia_provisioner::{Enforcement, Isolation, LimitReport};
+use himalia_sandbox::try_out;
 
 use super::docker;
 use super::finding::{Finding, Level};

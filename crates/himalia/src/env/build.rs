@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use anyhow::{Context as _, bail, ensure};
 
-use super::{PythonEnv, embedded};
+use super::{PythonEnv, embedded, packages};
 use crate::cli::BuildArgs;
 use crate::{lock, paths};
 
@@ -90,20 +90,7 @@ fn make(env: &PythonEnv, python: &Path, version: &str) -> anyhow::Result<()> {
     fs::create_dir_all(&own)
         .and_then(|()| fs::write(&lock, embedded::LOCK))
         .with_context(|| format!("cannot write {}", lock.display()))?;
-    // pip's own configuration (index, proxy, certificates) is the user's.
-    let pip = [
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--no-input",
-        "--disable-pip-version-check",
-        "--no-compile",
-    ];
-    run(Command::new(env.python())
-        .args(pip)
-        .args(["--require-hashes", "--requirement"])
-        .arg(&lock))?;
+    packages::install(env, &lock)?;
     compile(env)?;
     env.refresh()?;
     let content = format!("python {version}\n");
@@ -126,7 +113,7 @@ fn compile(env: &PythonEnv) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn run(command: &mut Command) -> anyhow::Result<()> {
+pub(super) fn run(command: &mut Command) -> anyhow::Result<()> {
     let shown = command.get_program().to_string_lossy().into_owned();
     let what: Vec<_> = command.get_args().take(3).map(OsStr::to_string_lossy).collect();
     let what = what.join(" ");

@@ -11,6 +11,7 @@ mod build;
 mod embedded;
 mod image;
 mod install;
+mod packages;
 
 use std::path::{Path, PathBuf};
 

@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use himalia_sandbox::{DockerConfig, DockerProvisioner, Provisioner};
+use himalia_provisioner::Provisioner;
+use himalia_sandbox::{DockerConfig, DockerProvisioner};
 
 use super::DOCKER_DIR;
 use crate::config::Config;

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::bail;
-use himalia_sandbox::Provisioner;
+use himalia_provisioner::Provisioner;
 
 use crate::config::Config;
 use crate::host_uids::HostUids;

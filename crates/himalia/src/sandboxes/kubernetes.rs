@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use himalia_authority::Authority;
 use himalia_engine::Provisioners;
 use himalia_kubernetes::{Client, KubernetesConfig, KubernetesProvisioner};
-use himalia_sandbox::Provisioner as _;
+use himalia_provisioner::Provisioner as _;
 
 use super::SandboxSetup;
 use crate::config::{Config, Kubernetes};

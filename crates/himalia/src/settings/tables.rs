@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use himalia_cli::values::Seconds;
-use himalia_sandbox::Isolation;
+use himalia_provisioner::Isolation;
 use serde::Deserialize;
 
 use super::values::DockerHost;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use himalia_cli::values::Seconds;
 use himalia_engine::{AllowList, FilesMode, Intercept, ProvisionerChoice, TemplateCredential, ToolPattern};
-use himalia_sandbox::Isolation;
+use himalia_provisioner::Isolation;
 use serde::Deserialize;
 
 use super::values::{ByteSize, Processors};

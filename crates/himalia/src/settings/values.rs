@@ -10,7 +10,7 @@ use std::str::FromStr;
 
 use clap::ValueEnum;
 use himalia_cli::values::text_or_number;
-use himalia_sandbox::Isolation;
+use himalia_provisioner::Isolation;
 use serde::{Deserialize, Deserializer, de};
 
 /// Effect of the gateway's stop on kernels.

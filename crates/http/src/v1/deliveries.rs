@@ -4,11 +4,11 @@ use axum::Json;
 use axum::extract::{Path, State};
 use himalia_runs::{DeliveriesOf, DeliveryAttempt, DeliveryInfo, DeliveryState};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::answers::JsonWithStatus;
 use super::dates::date;
-use super::input::{Cursor, Limit, PAGE_MOST, Parameters, limit, page};
+use super::input::{ListQuery, Parameters};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::error::ApiError;
@@ -76,24 +76,14 @@ pub(crate) struct DeliveryPage {
     next: Option<String>,
 }
 
-/// A query for deliveries.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct ListDeliveriesQuery {
-    /// The `next` of the page before.
-    cursor: Option<Cursor<LIST>>,
-    /// Deliveries of a page; default 1,000.
-    limit: Option<Limit>,
-}
-
 /// The letter of its cursors.
-const LIST: char = 'i';
+pub(crate) const DELIVERIES: char = 'i';
 
 /// A page of deliveries, the latest first.
-pub(crate) fn delivery_page(mut all: Vec<DeliveryInfo>, wanted: &ListDeliveriesQuery) -> DeliveryPage {
+pub(crate) fn delivery_page(mut all: Vec<DeliveryInfo>, wanted: &ListQuery<DELIVERIES>) -> DeliveryPage {
     let key = |one: &DeliveryInfo| format!("{:020} {}", i64::MAX - one.created_micros, one.id);
     all.sort_by_cached_key(key);
-    let (found, next) = page(all, wanted.cursor.as_ref(), limit(wanted.limit, PAGE_MOST), key);
+    let (found, next) = wanted.page(all, key);
     DeliveryPage {
         deliveries: found.into_iter().map(Delivery::from).collect(),
         next,
@@ -105,7 +95,7 @@ pub(crate) async fn of_run(
     State(app): State<App>,
     Caller(principal): Caller,
     Path(run): Path<String>,
-    Parameters(wanted): Parameters<ListDeliveriesQuery>,
+    Parameters(wanted): Parameters<ListQuery<DELIVERIES>>,
 ) -> Result<Json<DeliveryPage>, ApiError> {
     let all = app.runs().deliveries(&principal, DeliveriesOf::Run, &run).await?;
     Ok(Json(delivery_page(all, &wanted)))

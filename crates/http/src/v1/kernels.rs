@@ -13,7 +13,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::answers::{CreatedResponse, Empty, TaggedJson};
-use super::input::{Cursor, Limit, Members, PAGE_MOST, Parameters, Text, limit, or_empty, page};
+use super::input::{ListQuery, Members, Parameters, Text, or_empty};
 use super::models::UnresponsiveKernel;
 use super::sessions::{of_session, session_id};
 use crate::app::App;
@@ -108,16 +108,6 @@ pub(crate) struct KernelQuery {
     pub(super) kernel: Option<String>,
 }
 
-/// A page of the list.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct ListKernelsQuery {
-    /// The `next` of the page before.
-    cursor: Option<Cursor<LIST>>,
-    /// Kernels of a page; default 1,000.
-    limit: Option<Limit>,
-}
-
 /// The letter of its cursors.
 const LIST: char = 'k';
 
@@ -126,19 +116,14 @@ pub(crate) async fn list(
     State(app): State<App>,
     Caller(principal): Caller,
     Path(id): Path<String>,
-    Parameters(wanted): Parameters<ListKernelsQuery>,
+    Parameters(wanted): Parameters<ListQuery<LIST>>,
     headers: HeaderMap,
 ) -> Result<TaggedJson<KernelPage>, ApiError> {
     let mut kernels = all(&app, &principal, &id)?;
     let key =
         |kernel: &SessionKernel| format!("{} {} {}", u8::from(!kernel.first), kernel.created, kernel.id);
     kernels.sort_by_cached_key(key);
-    let (kernels, next) = page(
-        kernels,
-        wanted.cursor.as_ref(),
-        limit(wanted.limit, PAGE_MOST),
-        key,
-    );
+    let (kernels, next) = wanted.page(kernels, key);
     TaggedJson::json(&headers, &KernelPage { kernels, next })
 }
 

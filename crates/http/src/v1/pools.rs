@@ -4,10 +4,10 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use himalia_engine::PoolStatus;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::answers::TaggedJson;
-use super::input::{Cursor, Limit, PAGE_MOST, Parameters, limit, page};
+use super::input::{ListQuery, Parameters};
 use super::models::Pool;
 use crate::app::App;
 use crate::auth::Caller;
@@ -21,16 +21,6 @@ pub(crate) struct PoolPage {
     next: Option<String>,
 }
 
-/// A page of the list.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct ListPoolsQuery {
-    /// The `next` of the page before.
-    cursor: Option<Cursor<LIST>>,
-    /// Pools of a page; default 1,000.
-    limit: Option<Limit>,
-}
-
 /// The letter of its cursors.
 const LIST: char = 'p';
 
@@ -38,13 +28,13 @@ const LIST: char = 'p';
 pub(crate) async fn list(
     State(app): State<App>,
     Caller(principal): Caller,
-    Parameters(wanted): Parameters<ListPoolsQuery>,
+    Parameters(wanted): Parameters<ListQuery<LIST>>,
     headers: HeaderMap,
 ) -> Result<TaggedJson<PoolPage>, ApiError> {
     let mut pools = app.engine().pools(&principal)?;
     pools.sort_by(|one, other| one.template.cmp(&other.template));
     let key = |pool: &PoolStatus| pool.template.clone();
-    let (pools, next) = page(pools, wanted.cursor.as_ref(), limit(wanted.limit, PAGE_MOST), key);
+    let (pools, next) = wanted.page(pools, key);
     let pools = pools.into_iter().map(Pool::from).collect();
     TaggedJson::json(&headers, &PoolPage { pools, next })
 }

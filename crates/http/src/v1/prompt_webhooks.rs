@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 use super::answers::{JsonWithStatus, ShownOnce};
 use super::dates::date;
-use super::input::{Cursor, Limit, Members, Parameters, Text};
+use super::input::{ListQuery, Members, Parameters, Text};
 use super::triggers::{TriggerView, message_head, trigger_page};
 use crate::app::App;
 use crate::auth::{Caller, signature_check, wrong_token};
@@ -113,16 +113,6 @@ pub(crate) struct PromptWebhookPage {
     next: Option<String>,
 }
 
-/// A query for webhooks of prompts.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct ListPromptWebhooksQuery {
-    /// The `next` of the page before.
-    cursor: Option<Cursor<LIST>>,
-    /// Webhooks of a page; default 1,000.
-    limit: Option<Limit>,
-}
-
 /// The letter of its cursors.
 const LIST: char = 'n';
 
@@ -130,9 +120,9 @@ const LIST: char = 'n';
 pub(crate) async fn list(
     State(app): State<App>,
     Caller(principal): Caller,
-    Parameters(wanted): Parameters<ListPromptWebhooksQuery>,
+    Parameters(wanted): Parameters<ListQuery<LIST>>,
 ) -> Result<Json<PromptWebhookPage>, ApiError> {
-    let (webhooks, next) = trigger_page(&app, &principal, wanted.cursor.as_ref(), wanted.limit).await?;
+    let (webhooks, next) = trigger_page(&app, &principal, &wanted).await?;
     Ok(Json(PromptWebhookPage { webhooks, next }))
 }
 

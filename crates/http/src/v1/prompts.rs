@@ -16,7 +16,7 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 use super::answers::{JsonWithStatus, SerializedJson};
-use super::input::{Cursor, Limit, Members, PAGE_MOST, Parameters, Text, Wait, limit, parameters};
+use super::input::{Cursor, ListQuery, Members, Parameters, Text, Wait, parameters};
 use super::kernels::kernel_id;
 use super::sessions::of_session;
 use crate::app::App;
@@ -64,17 +64,6 @@ fn is_zero(turn: &u32) -> bool {
     *turn == 0
 }
 
-/// A query for prompts.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "WantedPrompts")]
-pub(crate) struct ListOpenPromptsQuery {
-    /// The `next` of the page before.
-    cursor: Option<Cursor<LIST>>,
-    /// Prompts of a page; default 1,000.
-    limit: Option<Limit>,
-}
-
 /// The cursors of that list.
 const LIST: char = 'q';
 
@@ -95,8 +84,8 @@ pub(crate) fn key_of(next: &str) -> Option<String> {
 
 /// The number of prompts that a query of the list wants.
 pub(crate) fn page_size(uri: &Uri) -> usize {
-    let wanted = parameters::<ListOpenPromptsQuery>(uri).ok();
-    limit(wanted.and_then(|wanted| wanted.limit), PAGE_MOST)
+    let wanted = parameters::<ListQuery<LIST>>(uri).ok();
+    wanted.unwrap_or_default().most()
 }
 
 /// The place that [`page_key`] was made of.
@@ -113,13 +102,13 @@ fn place(key: &str) -> Option<PromptPlace> {
 pub(crate) async fn open(
     State(app): State<App>,
     Caller(principal): Caller,
-    Parameters(wanted): Parameters<ListOpenPromptsQuery>,
+    Parameters(wanted): Parameters<ListQuery<LIST>>,
 ) -> Result<SerializedJson<OpenPromptPage>, ApiError> {
+    let most = wanted.most();
     let after = wanted.cursor.map(|Cursor(key)| {
         let place = place(&key);
         place.ok_or_else(|| ApiError::bad_field("cursor", "is not the `next` of a page of this list"))
     });
-    let most = limit(wanted.limit, PAGE_MOST);
     let page = app
         .engine()
         .open_prompts(&principal, after.transpose()?, most)

@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 
 use super::answers::{CreatedResponse, ShownOnce};
 use super::dates::date;
-use super::input::{Cursor, Limit, Members, Parameters, Text, Whole};
+use super::input::{ListQuery, Members, Parameters, Text, Whole};
 use super::runs::ListedRun;
 use super::runs::start::TIMEOUT_MOST;
 use super::triggers::{TriggerView, target_of, trigger_page};
@@ -209,16 +209,6 @@ pub(crate) struct SchedulePage {
     next: Option<String>,
 }
 
-/// A query for schedules.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct ListSchedulesQuery {
-    /// The `next` of the page before.
-    cursor: Option<Cursor<LIST>>,
-    /// Schedules of a page; default 1,000.
-    limit: Option<Limit>,
-}
-
 /// The letter of its cursors.
 const LIST: char = 'd';
 
@@ -226,8 +216,8 @@ const LIST: char = 'd';
 pub(crate) async fn list(
     State(app): State<App>,
     Caller(principal): Caller,
-    Parameters(wanted): Parameters<ListSchedulesQuery>,
+    Parameters(wanted): Parameters<ListQuery<LIST>>,
 ) -> Result<Json<SchedulePage>, ApiError> {
-    let (schedules, next) = trigger_page(&app, &principal, wanted.cursor.as_ref(), wanted.limit).await?;
+    let (schedules, next) = trigger_page(&app, &principal, &wanted).await?;
     Ok(Json(SchedulePage { schedules, next }))
 }

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::answers::{CreatedResponse, EitherResponse, Empty};
 use super::dates::date;
-use super::input::{Cursor, Limit, Members, PAGE_MOST, Parameters, limit, page};
+use super::input::{ListQuery, Members, Parameters};
 use super::kernels::kernel_id;
 use super::sessions::of_session;
 use crate::app::App;
@@ -159,16 +159,6 @@ pub(crate) struct SkillPage {
     next: Option<String>,
 }
 
-/// A query for skills.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct ListSkillsQuery {
-    /// The `next` of the page before.
-    cursor: Option<Cursor<LIST>>,
-    /// Skills of a page; default 1,000.
-    limit: Option<Limit>,
-}
-
 /// The letter of its cursors.
 const LIST: char = 'l';
 
@@ -176,7 +166,7 @@ const LIST: char = 'l';
 pub(crate) async fn list(
     State(app): State<App>,
     Caller(principal): Caller,
-    Parameters(wanted): Parameters<ListSkillsQuery>,
+    Parameters(wanted): Parameters<ListQuery<LIST>>,
 ) -> Result<Json<SkillPage>, ApiError> {
     let mut all: Vec<ListedSkill> = Vec::new();
     for info in app.runs().skills(&principal, None).await? {
@@ -199,7 +189,7 @@ pub(crate) async fn list(
         }
     }
     let key = |one: &ListedSkill| one.name.clone();
-    let (skills, next) = page(all, wanted.cursor.as_ref(), limit(wanted.limit, PAGE_MOST), key);
+    let (skills, next) = wanted.page(all, key);
     Ok(Json(SkillPage { skills, next }))
 }
 

@@ -7,10 +7,10 @@ use himalia_engine::{
     TemplateInfo,
 };
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::answers::TaggedJson;
-use super::input::{Cursor, Limit, PAGE_MOST, Parameters, limit, page};
+use super::input::{ListQuery, Parameters};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::error::ApiError;
@@ -173,16 +173,6 @@ impl Template {
     }
 }
 
-/// A page of the list.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct ListTemplatesQuery {
-    /// The `next` of the page before.
-    cursor: Option<Cursor<LIST>>,
-    /// Templates of a page; default 1,000.
-    limit: Option<Limit>,
-}
-
 /// The letter of its cursors.
 const LIST: char = 'm';
 
@@ -190,18 +180,13 @@ const LIST: char = 'm';
 pub(crate) async fn list(
     State(app): State<App>,
     Caller(principal): Caller,
-    Parameters(wanted): Parameters<ListTemplatesQuery>,
+    Parameters(wanted): Parameters<ListQuery<LIST>>,
     headers: HeaderMap,
 ) -> Result<TaggedJson<TemplatePage>, ApiError> {
     let (mut templates, specs) = all(&app, &principal).await?;
     templates.sort_by(|one, other| one.name.cmp(&other.name));
     let key = |template: &Template| template.name.clone();
-    let (templates, next) = page(
-        templates,
-        wanted.cursor.as_ref(),
-        limit(wanted.limit, PAGE_MOST),
-        key,
-    );
+    let (templates, next) = wanted.page(templates, key);
     let default = Some(specs.default).filter(|name| !name.is_empty());
     TaggedJson::json(
         &headers,

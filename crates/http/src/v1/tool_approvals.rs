@@ -4,11 +4,11 @@ use axum::Json;
 use axum::extract::{Path, State};
 use himalia_engine::ToolApproval;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::answers::Empty;
 use super::dates::date;
-use super::input::{Cursor, Limit, PAGE_MOST, Parameters, by_id, limit, page};
+use super::input::{ListQuery, Parameters, by_id};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::error::ApiError;
@@ -56,16 +56,6 @@ pub(crate) struct ToolApprovalPage {
     next: Option<String>,
 }
 
-/// A query for approvals.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct ListToolApprovalsQuery {
-    /// The `next` of the page before.
-    cursor: Option<Cursor<LIST>>,
-    /// Approvals of a page; default 1,000.
-    limit: Option<Limit>,
-}
-
 /// The letter of its cursors.
 const LIST: char = 'j';
 
@@ -73,13 +63,13 @@ const LIST: char = 'j';
 pub(crate) async fn list(
     State(app): State<App>,
     Caller(principal): Caller,
-    Parameters(wanted): Parameters<ListToolApprovalsQuery>,
+    Parameters(wanted): Parameters<ListQuery<LIST>>,
 ) -> Result<Json<ToolApprovalPage>, ApiError> {
     let all = app.engine().tool_approvals(&principal).await?;
     let key = |one: &ToolApprovalView| format!("{}/{} {} {}", one.owner, one.caller, one.template, one.tool);
     let mut all: Vec<ToolApprovalView> = all.into_iter().map(ToolApprovalView::from).collect();
     all.sort_by_cached_key(key);
-    let (approvals, next) = page(all, wanted.cursor.as_ref(), limit(wanted.limit, PAGE_MOST), key);
+    let (approvals, next) = wanted.page(all, key);
     Ok(Json(ToolApprovalPage { approvals, next }))
 }
 

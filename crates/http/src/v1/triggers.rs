@@ -7,8 +7,8 @@ use himalia_engine::{EngineError, Principal};
 use himalia_runs::{DeliveriesOf, RunTarget, TriggerChange, TriggerInfo, TriggerKind, WebhookMessage};
 
 use super::answers::Empty;
-use super::deliveries::{DeliveryPage, ListDeliveriesQuery, delivery_page};
-use super::input::{Cursor, Limit, Members, PAGE_MOST, Parameters, limit, page};
+use super::deliveries::{DELIVERIES, DeliveryPage, delivery_page};
+use super::input::{ListQuery, Members, Parameters};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::error::ApiError;
@@ -24,13 +24,12 @@ pub(crate) trait TriggerView: Sized {
 pub(crate) async fn trigger_page<T: TriggerView, const LIST: char>(
     app: &App,
     principal: &Principal,
-    cursor: Option<&Cursor<LIST>>,
-    most: Option<Limit>,
+    wanted: &ListQuery<LIST>,
 ) -> Result<(Vec<T>, Option<String>), ApiError> {
     let key = |one: &TriggerInfo| format!("{} {}", one.owner, one.name);
     let mut all = app.runs().triggers(principal, T::KIND).await?;
     all.sort_by_cached_key(key);
-    let (all, next) = page(all, cursor, limit(most, PAGE_MOST), key);
+    let (all, next) = wanted.page(all, key);
     let shown = all.into_iter().map(|info| T::of(app, info));
     Ok((shown.collect::<Result<_, _>>()?, next))
 }
@@ -74,7 +73,7 @@ pub(crate) async fn deliveries<T: TriggerView>(
     State(app): State<App>,
     Caller(principal): Caller,
     Path(text): Path<String>,
-    Parameters(wanted): Parameters<ListDeliveriesQuery>,
+    Parameters(wanted): Parameters<ListQuery<DELIVERIES>>,
 ) -> Result<Json<DeliveryPage>, ApiError> {
     let of = DeliveriesOf::Trigger(T::KIND);
     let all = app.runs().deliveries(&principal, of, &text).await?;

@@ -17,7 +17,7 @@ use uuid::Uuid;
 
 use super::answers::{JsonWithStatus, ShownOnce};
 use super::dates::date;
-use super::input::{Cursor, Limit, Members, Parameters, Text, Whole};
+use super::input::{ListQuery, Members, Parameters, Text, Whole};
 use super::runs::ListedRun;
 use super::runs::start::TIMEOUT_MOST;
 use super::triggers::{TriggerView, message_head, target_of, trigger_page};
@@ -174,16 +174,6 @@ pub(crate) struct WebhookPage {
     next: Option<String>,
 }
 
-/// A query for webhooks.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct ListWebhooksQuery {
-    /// The `next` of the page before.
-    cursor: Option<Cursor<LIST>>,
-    /// Webhooks of a page; default 1,000.
-    limit: Option<Limit>,
-}
-
 /// The letter of its cursors.
 const LIST: char = 'b';
 
@@ -191,9 +181,9 @@ const LIST: char = 'b';
 pub(crate) async fn list(
     State(app): State<App>,
     Caller(principal): Caller,
-    Parameters(wanted): Parameters<ListWebhooksQuery>,
+    Parameters(wanted): Parameters<ListQuery<LIST>>,
 ) -> Result<Json<WebhookPage>, ApiError> {
-    let (webhooks, next) = trigger_page(&app, &principal, wanted.cursor.as_ref(), wanted.limit).await?;
+    let (webhooks, next) = trigger_page(&app, &principal, &wanted).await?;
     Ok(Json(WebhookPage { webhooks, next }))
 }
 

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::answers::{CreatedResponse, EitherResponse, Empty};
 use super::dates::date;
-use super::input::{Cursor, Limit, Members, PAGE_MOST, Parameters, limit, page};
+use super::input::{ListQuery, Members, Parameters};
 use super::skills::{DeleteVersionsQuery, VersionQuery};
 use crate::app::App;
 use crate::auth::Caller;
@@ -94,16 +94,6 @@ pub(crate) struct WorkflowPage {
     next: Option<String>,
 }
 
-/// A query for workflows.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct ListWorkflowsQuery {
-    /// The `next` of the page before.
-    cursor: Option<Cursor<LIST>>,
-    /// Workflows of a page; default 1,000.
-    limit: Option<Limit>,
-}
-
 /// The letter of its cursors.
 const LIST: char = 'w';
 
@@ -111,7 +101,7 @@ const LIST: char = 'w';
 pub(crate) async fn list(
     State(app): State<App>,
     Caller(principal): Caller,
-    Parameters(wanted): Parameters<ListWorkflowsQuery>,
+    Parameters(wanted): Parameters<ListQuery<LIST>>,
 ) -> Result<Json<WorkflowPage>, ApiError> {
     let mut all: Vec<ListedWorkflow> = Vec::new();
     for info in app.runs().workflows(&principal).await? {
@@ -129,7 +119,7 @@ pub(crate) async fn list(
         }
     }
     let key = |one: &ListedWorkflow| one.name.clone();
-    let (workflows, next) = page(all, wanted.cursor.as_ref(), limit(wanted.limit, PAGE_MOST), key);
+    let (workflows, next) = wanted.page(all, key);
     Ok(Json(WorkflowPage { workflows, next }))
 }
 

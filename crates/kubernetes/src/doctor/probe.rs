@@ -6,7 +6,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use himalia_sandbox::{Isolation, SandboxError, SandboxId, SandboxKey, SandboxSpec};
+use himalia_provisioner::{Isolation, SandboxError, SandboxId, SandboxKey, SandboxSpec};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, PostParams};
 use kube::{Api, Client};

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use himalia_sandbox::{ExitCause, Provisioner, SandboxError};
+use himalia_provisioner::{ExitCause, Provisioner, SandboxError};
 use himalia_testkit::assert_eventually;
 
 use crate::common::{World, spec, within};
 
-fn pod(handle: &himalia_sandbox::SandboxHandle) -> String {
+fn pod(handle: &himalia_provisioner::SandboxHandle) -> String {
     format!("himalia-{}", handle.id)
 }
 
@@ -57,7 +57,10 @@ async fn a_pod_that_is_deleted_from_outside_is_told() {
     assert!(exit.cause.to_string().starts_with("deleted"), "{}", exit.cause);
 }
 
-async fn refused(world: &World, change: impl FnOnce(&mut himalia_sandbox::SandboxSpec)) -> (String, String) {
+async fn refused(
+    world: &World,
+    change: impl FnOnce(&mut himalia_provisioner::SandboxSpec),
+) -> (String, String) {
     let provisioner = world.provisioner().await;
     let mut wanted = spec();
     change(&mut wanted);

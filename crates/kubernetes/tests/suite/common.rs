@@ -7,7 +7,7 @@ use std::time::Duration;
 use himalia_authority::Authority;
 use himalia_kubernetes::{KubernetesConfig, KubernetesProvisioner, connect};
 use himalia_link::{Arrival, Endpoint, FIRST_LINK, Gate, UnprovenBudget};
-use himalia_sandbox::{Provisioner, SandboxHandle, SandboxKey, SandboxSpec};
+use himalia_provisioner::{Provisioner, SandboxHandle, SandboxKey, SandboxSpec};
 use himalia_testkit::cluster::{Cluster, Image};
 use himalia_testkit::{binaries, patience};
 use sha2::{Digest, Sha256};

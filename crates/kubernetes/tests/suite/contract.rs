@@ -1,6 +1,6 @@
 //! What an API server may do to its clients.
 
-use himalia_sandbox::{Provisioner, SandboxError};
+use himalia_provisioner::{Provisioner, SandboxError};
 use himalia_testkit::assert_eventually;
 use himalia_testkit::cluster::Refusals;
 

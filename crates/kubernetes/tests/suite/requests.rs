@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use himalia_authority::Authority;
 use himalia_kubernetes::{KubernetesConfig, KubernetesProvisioner, examine};
-use himalia_sandbox::{Files, Provisioner, SandboxError};
+use himalia_provisioner::{Files, Provisioner, SandboxError};
 use http::{Request, Response, StatusCode};
 use kube::Client;
 use kube::client::Body;

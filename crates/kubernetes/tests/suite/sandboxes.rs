@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use himalia_authority::Authority;
-use himalia_sandbox::{ExitCause, Files, Network, OrphanSandbox, Provisioner, SandboxError};
+use himalia_provisioner::{ExitCause, Files, Network, OrphanSandbox, Provisioner, SandboxError};
 use himalia_testkit::assert_eventually;
 
 use crate::common::{World, end, listen, spec, within};
@@ -217,7 +217,7 @@ async fn what_a_pod_cannot_have_is_refused_before_a_call() {
     let mut unknown = spec();
     unknown.runtime = Some("gpu".to_owned());
     let mut strict = spec();
-    strict.minimum = himalia_sandbox::Isolation::Microvm;
+    strict.minimum = himalia_provisioner::Isolation::Microvm;
     for (spec, words) in [
         (networked, "network"),
         (imaged, "image"),

@@ -2,7 +2,7 @@
 
 use himalia_model::network::AllowList;
 use himalia_model::{EngineError, Session, SkillAccess, Template};
-use himalia_sandbox::Network;
+use himalia_provisioner::Network;
 use himalia_skills::Manifest;
 
 /// The network of a run: the hosts that both the template and the skill have.

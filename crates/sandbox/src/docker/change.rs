@@ -8,7 +8,7 @@ use super::client::Facts;
 use super::inner::Inner;
 use super::member::Member;
 use super::usage;
-use crate::change::ChangedLimit;
+use crate::ChangedLimit;
 use crate::inside::WORK_DIR;
 use crate::{Enforcement, FixedLimit, Isolation, LimitChange, LimitReport, Limits, SandboxError};
 

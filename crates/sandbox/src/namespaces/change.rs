@@ -8,7 +8,7 @@ use super::inner::Inner;
 use super::member::Member;
 use super::root::Memory;
 use super::start::{report, wanted};
-use crate::change::ChangedLimit;
+use crate::ChangedLimit;
 use crate::host::log::open_log;
 use crate::host::proc::{Process, family};
 use crate::{FixedLimit, LimitChange, LimitReport, SandboxError};

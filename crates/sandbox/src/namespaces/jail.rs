@@ -184,7 +184,7 @@ impl Jail {
     fn read<T: DeserializeOwned>(&self, text: &[u8]) -> Result<T, SandboxError> {
         match serde_json::from_slice(text) {
             Ok(Answer::Done(answer)) => Ok(answer),
-            Ok(Answer::Failed(failure)) => Err(SandboxError::Jail(failure)),
+            Ok(Answer::Failed(failure)) => Err(SandboxError::Jail(failure.to_string())),
             Err(error) => Err(self.failed(format!("unreadable reply from himalia-jail: {error}"))),
         }
     }

@@ -1,9 +1,8 @@
 use std::process::Command;
 use std::time::Duration;
 
-use himalia_sandbox::{
-    DockerProvisioner, ExitCause, Isolation, Network, Provisioner as _, SandboxError, SandboxSpec,
-};
+use himalia_provisioner::{ExitCause, Isolation, Network, Provisioner as _, SandboxError, SandboxSpec};
+use himalia_sandbox::DockerProvisioner;
 
 use crate::fixture::{Fixture, engine, spec, until};
 use crate::proxy::Proxy;

@@ -1,4 +1,4 @@
-use himalia_sandbox::{Files, Provisioner as _, SandboxError};
+use himalia_provisioner::{Files, Provisioner as _, SandboxError};
 
 use crate::fixture::{Fixture, spec};
 

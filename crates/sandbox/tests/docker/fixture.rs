@@ -14,10 +14,10 @@ use bollard::query_parameters::{
 };
 use futures_util::StreamExt as _;
 use himalia_link::{Endpoint, FIRST_LINK};
-use himalia_sandbox::{
-    DockerConfig, DockerProvisioner, Limits, Provisioner as _, SandboxExit, SandboxHandle, SandboxId,
-    SandboxKey, SandboxSpec,
+use himalia_provisioner::{
+    Limits, Provisioner as _, SandboxExit, SandboxHandle, SandboxId, SandboxKey, SandboxSpec,
 };
+use himalia_sandbox::{DockerConfig, DockerProvisioner};
 
 /// Generous: the machine may be busy.
 pub(crate) const LONG: Duration = Duration::from_mins(1);

@@ -1,4 +1,4 @@
-use himalia_sandbox::{ExitCause, Isolation, Provisioner as _, SandboxSpec};
+use himalia_provisioner::{ExitCause, Isolation, Provisioner as _, SandboxSpec};
 
 use crate::fixture::{Fixture, LONG, dialled, spec};
 use crate::hardening;

@@ -1,4 +1,4 @@
-use himalia_sandbox::{Files, Provisioner as _};
+use himalia_provisioner::{Files, Provisioner as _};
 use serde_json::Value;
 
 use crate::fixture::{Fixture, dialled, spec};
@@ -7,7 +7,7 @@ use crate::uids::of_containers;
 pub(crate) const PROBE: &str = include_str!("probe.py");
 
 /// What the probe found in a sandbox of this fixture.
-pub(crate) async fn probe(fixture: &Fixture, id: himalia_sandbox::SandboxId) -> Value {
+pub(crate) async fn probe(fixture: &Fixture, id: himalia_provisioner::SandboxId) -> Value {
     let (status, text) = fixture.python(id, PROBE).await;
     assert_eq!(status, 0, "{text}");
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use himalia_sandbox::{ExitCause, Isolation, Provisioner as _, SandboxError};
+use himalia_provisioner::{ExitCause, Isolation, Provisioner as _, SandboxError};
 
 use crate::fixture::{Fixture, LONG, dialled, spec, until};
 

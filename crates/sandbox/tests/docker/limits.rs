@@ -1,4 +1,4 @@
-use himalia_sandbox::{ExitCause, LimitChange, Limits, Provisioner as _};
+use himalia_provisioner::{ExitCause, LimitChange, Limits, Provisioner as _};
 
 use crate::fixture::{Fixture, MIB, spec, until};
 
@@ -180,7 +180,7 @@ async fn the_log_is_bounded() {
     .await;
     assert!(size("") + size(".1") < MIB, "{} {}", size(""), size(".1"));
     let exit = fixture.stop(handle.id).await;
-    assert!(exit.log_tail.len() <= himalia_sandbox::LOG_TAIL_BYTES);
+    assert!(exit.log_tail.len() <= himalia_provisioner::LOG_TAIL_BYTES);
     assert!(exit.log_tail.ends_with("6789\nend\n"), "{}", exit.log_tail);
     fixture.nothing_left().await;
 }

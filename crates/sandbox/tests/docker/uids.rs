@@ -1,6 +1,5 @@
-use himalia_sandbox::{
-    DEFAULT_HOST_UIDS, Files, Provisioner as _, SandboxHandle, SandboxSpec, host_uid_parts,
-};
+use himalia_provisioner::{Files, Provisioner as _, SandboxHandle, SandboxSpec};
+use himalia_sandbox::{DEFAULT_HOST_UIDS, host_uid_parts};
 
 use crate::fixture::{Fixture, spec};
 

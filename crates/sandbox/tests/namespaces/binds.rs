@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::time::Duration;
 
-use himalia_sandbox::Provisioner as _;
+use himalia_provisioner::Provisioner as _;
 
 use crate::fixture::{Fixture, spec, start};
 

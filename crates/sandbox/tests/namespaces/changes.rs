@@ -4,9 +4,8 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use himalia_sandbox::{
-    CgroupRoot, Enforcement, LimitChange, Limits, NamespacesProvisioner, Provisioner as _, SandboxHandle,
-};
+use himalia_provisioner::{Enforcement, LimitChange, Limits, Provisioner as _, SandboxHandle};
+use himalia_sandbox::{CgroupRoot, NamespacesProvisioner};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::fixture::{FILL, Fixture, eventually, groups, spec, start};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use himalia_sandbox::{ExitCause, Limits, Provisioner as _, SandboxError};
+use himalia_provisioner::{ExitCause, Limits, Provisioner as _, SandboxError};
 
 use crate::fixture::{Fixture, QUIET, eventually, family, groups, lives, spec, start};
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use himalia_sandbox::{Enforcement, Files, Limits, Provisioner as _, SandboxSpec};
+use himalia_provisioner::{Enforcement, Files, Limits, Provisioner as _, SandboxSpec};
 
 use crate::fixture::{Fixture, spec, start};
 

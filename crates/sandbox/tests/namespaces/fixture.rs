@@ -6,10 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Once;
 use std::time::{Duration, Instant};
 
-use himalia_sandbox::{
-    CgroupRoot, Enforcement, NamespacesConfig, NamespacesProvisioner, Provisioner as _, SandboxHandle,
-    SandboxKey, SandboxSpec,
-};
+use himalia_provisioner::{Enforcement, Provisioner as _, SandboxHandle, SandboxKey, SandboxSpec};
+use himalia_sandbox::{CgroupRoot, NamespacesConfig, NamespacesProvisioner};
 use tempfile::TempDir;
 
 /// How long a condition may take on a machine that is busy.

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use himalia_sandbox::{DEFAULT_HOST_UIDS, Isolation, Provisioner as _};
+use himalia_provisioner::{Isolation, Provisioner as _};
+use himalia_sandbox::DEFAULT_HOST_UIDS;
 
 use crate::fixture::{Fixture, is_root, spec, start};
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use himalia_sandbox::{ExitCause, Limits, Provisioner as _, SandboxError, SandboxHandle};
+use himalia_provisioner::{ExitCause, Limits, Provisioner as _, SandboxError, SandboxHandle};
 
 use crate::fixture::{Fixture, QUIET, eventually, groups, lives, spec, start};
 

@@ -3,9 +3,8 @@
 use std::fs;
 use std::time::Duration;
 
-use himalia_sandbox::{
-    CgroupRoot, Enforcement, ExitCause, Limits, NamespacesProvisioner, Provisioner as _, SandboxHandle,
-};
+use himalia_provisioner::{Enforcement, ExitCause, Limits, Provisioner as _, SandboxHandle};
+use himalia_sandbox::{CgroupRoot, NamespacesProvisioner};
 
 use crate::fixture::{FILL, Fixture, eventually, groups, spec, start};
 

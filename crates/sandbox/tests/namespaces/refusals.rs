@@ -1,9 +1,7 @@
 //! What is not possible is refused with its reason, and leaves nothing.
 
-use himalia_sandbox::{
-    CgroupRoot, Enforcement, Isolation, NamespacesProvisioner, Network, Provisioner as _, SandboxError,
-    try_out,
-};
+use himalia_provisioner::{Enforcement, Isolation, Network, Provisioner as _, SandboxError};
+use himalia_sandbox::{CgroupRoot, NamespacesProvisioner, try_out};
 
 use crate::fixture::{Fixture, QUIET, binary, spec};
 

@@ -4,10 +4,10 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use himalia_sandbox::{
-    ExitCause, Limits, NamespacesProvisioner, Provisioner as _, SandboxHandle, SandboxKey, SandboxSpec,
-    ZygoteSpec,
+use himalia_provisioner::{
+    ExitCause, Limits, Provisioner as _, SandboxHandle, SandboxKey, SandboxSpec, ZygoteSpec,
 };
+use himalia_sandbox::NamespacesProvisioner;
 
 use crate::fixture::{Fixture, QUIET, eventually, groups, lives, spec, start};
 

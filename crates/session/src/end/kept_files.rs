@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use himalia_model::{FilesMode, KernelId, SandboxConfig};
-use himalia_sandbox::Provisioner;
+use himalia_provisioner::Provisioner;
 use himalia_store::KernelRecord;
 
 use crate::templates::Plan;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use himalia_model::EngineError;
-use himalia_sandbox::{OrphanSandbox, SandboxId};
+use himalia_provisioner::{OrphanSandbox, SandboxId};
 use himalia_store::{KernelRecord, Scope};
 use tokio::time::Instant;
 

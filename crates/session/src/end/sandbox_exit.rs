@@ -1,7 +1,7 @@
 //! Handles the end of a sandbox for the kernels in it.
 
 use himalia_model::KernelId;
-use himalia_sandbox::{ExitCause, SandboxHandle};
+use himalia_provisioner::{ExitCause, SandboxHandle};
 use tokio::sync::oneshot;
 use tokio_util::sync::DropGuard;
 

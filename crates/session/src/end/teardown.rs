@@ -7,7 +7,7 @@ use himalia_journal::may_block;
 use himalia_kernel::{Command, HostFuture, KernelHost};
 use himalia_link::FIRST_LINK;
 use himalia_model::{Session, SessionId, StartPath};
-use himalia_sandbox::DiskUse;
+use himalia_provisioner::DiskUse;
 use himalia_shim_protocol::{StartPath as ShimStartPath, Stats};
 use himalia_store::{KernelLife, Store};
 use serde_json::Map;

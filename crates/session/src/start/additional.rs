@@ -9,7 +9,7 @@ use std::time::Duration;
 use himalia_kernel::{Command, CommandError};
 use himalia_kernelspecs::{Launch, check_variables};
 use himalia_model::{EngineError, KernelId, NewKernel, Origin, Principal, Role, Session, StartPath};
-use himalia_sandbox::Isolation;
+use himalia_provisioner::Isolation;
 use himalia_shim_protocol::KernelSpec as ShimKernelSpec;
 use tokio::time::{Instant, timeout};
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use himalia_kernel::{Core, record};
 use himalia_lease::GIVEN_UP;
 use himalia_model::{EngineError, KernelId};
-use himalia_sandbox::{SandboxError, SandboxId};
+use himalia_provisioner::{SandboxError, SandboxId};
 use himalia_store::KernelLife;
 use tokio::task::JoinSet;
 use tokio::time::Instant;

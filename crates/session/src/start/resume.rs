@@ -13,7 +13,7 @@ use himalia_model::{
     EngineError, FilesMode, KernelId, MAX_LOST_NAMES, Principal, Role, Secrets, Session, StartPath,
     StartSession,
 };
-use himalia_sandbox::SandboxError;
+use himalia_provisioner::SandboxError;
 use himalia_shim_protocol::KernelSpec as ShimKernelSpec;
 use himalia_store::{PLACE, RuntimePaths};
 use serde_json::{Map, Value};
@@ -337,7 +337,7 @@ impl SessionManager {
 
 /// True if the sandbox had files of its own.
 fn sandbox_has_files(session: &Session) -> bool {
-    session.sandbox.isolation > himalia_sandbox::Isolation::None
+    session.sandbox.isolation > himalia_provisioner::Isolation::None
 }
 
 /// Ends a sandbox, with every kernel in it. When this returns nothing in it runs.

@@ -7,7 +7,7 @@ use himalia_kernel::Link;
 use himalia_kernelspecs::{HostEnvironment, Launch};
 use himalia_link::{FIRST_LINK, Streams};
 use himalia_model::{EngineError, InterruptMode, KernelId, PackageIndex, SandboxConfig, Session};
-use himalia_sandbox::{RootFiles, SandboxHandle, SandboxKey};
+use himalia_provisioner::{RootFiles, SandboxHandle, SandboxKey};
 use himalia_shim_protocol::{
     InterruptMode as ShimInterruptMode, KernelSpec as ShimKernelSpec, ResourceLimits,
 };

@@ -8,7 +8,7 @@ use himalia_model::{
     EngineConfig, EngineError, FilesMode, LlmConfig, LlmPolicy, MAX_LLMS_OF_TEMPLATE, MAX_TOOL_PATTERNS,
     OPERATOR, ProvisionerChoice, SessionLimits, Spend, Template, TenantLimits, ToolServerKind,
 };
-use himalia_sandbox::Network;
+use himalia_provisioner::Network;
 
 use super::grants::check_lists;
 use super::mounts;
@@ -272,7 +272,7 @@ mod tests {
     use std::time::Duration;
 
     use himalia_model::{LlmFields, PoolConfig};
-    use himalia_sandbox::{Isolation, ProvisionerKind};
+    use himalia_provisioner::{Isolation, ProvisionerKind};
 
     use super::*;
     use crate::testing::StubProvisioner;

@@ -2,7 +2,7 @@
 //! that the tenant is granted.
 
 use himalia_model::{EngineConfig, EngineError, NotOffered, StartSession, Template};
-use himalia_sandbox::Network;
+use himalia_provisioner::Network;
 
 /// Grants for one start.
 #[derive(Clone, Copy, Debug)]

@@ -1,7 +1,7 @@
 //! Limits: what a template gives, what a caller asks for, what the sandbox gets.
 
 use himalia_model::{EngineError, FilesMode, NotOffered, SessionLimits, Template, usual_shm};
-use himalia_sandbox::Limits;
+use himalia_provisioner::Limits;
 
 /// A size that shrinks is a multiple of this, and not less.
 const MIB: u64 = 1 << 20;

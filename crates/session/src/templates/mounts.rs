@@ -1,7 +1,7 @@
 //! Mounts of templates: checked once, and asked of the provisioners that would make them.
 
 use himalia_model::{EngineConfig, EngineError, Template};
-use himalia_sandbox::{MAX_MOUNTS, SandboxError, overlapping};
+use himalia_provisioner::{MAX_MOUNTS, SandboxError, overlapping};
 
 use crate::Provisioners;
 
@@ -80,7 +80,7 @@ mod tests {
     use std::sync::Arc;
 
     use himalia_model::{MountTemplate, PoolConfig};
-    use himalia_sandbox::{Isolation, MountSource, SharedMount};
+    use himalia_provisioner::{Isolation, MountSource, SharedMount};
 
     use super::*;
     use crate::testing::StubProvisioner;

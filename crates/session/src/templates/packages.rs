@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use himalia_sandbox::Network;
+use himalia_provisioner::Network;
 
 /// Directory of the packages, in the work directory. Our launcher appends it to `sys.path`.
 const DIRECTORY: &str = ".packages";

@@ -11,7 +11,7 @@ use himalia_model::{
     ProvisionerChoice, SandboxConfig, Session, SessionLimits, SkillAccess, StartSession, Starter, Template,
     ToolPolicy,
 };
-use himalia_sandbox::{
+use himalia_provisioner::{
     Capabilities, Isolation, LimitChange, MAX_LABEL_BYTES, MAX_LABELS, MountKind, Network, Provisioner,
     RootFiles,
 };

@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use himalia_sandbox::inside;
+use himalia_provisioner::inside;
 use himalia_shim_protocol::KernelSpec;
 
 use super::binds;

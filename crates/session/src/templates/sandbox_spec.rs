@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use himalia_kernelspecs::{HostEnvironment, Launch, is_ours};
 use himalia_model::{EngineError, KernelId};
-use himalia_sandbox::{Files, Network, RootFiles, SandboxKey, SandboxSpec, ZygoteSpec};
+use himalia_provisioner::{Files, Network, RootFiles, SandboxKey, SandboxSpec, ZygoteSpec};
 
 use super::plan::Plan;
 use super::{binds, limits, programs};

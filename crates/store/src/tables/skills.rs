@@ -1,6 +1,6 @@
 //! Skills: each version of each name once.
 
-use super::versions::refused;
+use super::versions::{self, refused, versions};
 use crate::failure::Failure;
 use crate::part::part;
 use crate::sql::{Record as _, Sql, changed, count, params, record};
@@ -76,23 +76,10 @@ const DIGEST: &str = "SELECT digest FROM himalia.skills WHERE owner = $1 AND nam
 
 const ONE: &str = "SELECT * FROM himalia.skills WHERE owner = $1 AND name = $2 AND version = $3";
 
-/// Versions of an owner, under one more condition.
-macro_rules! versions {
-    ($($condition:literal)?) => {
-        concat!(
-            "
-SELECT owner, name, version, kind, description, digest, bytes, published_by, published_micros
-FROM himalia.skills WHERE owner = $1",
-            $($condition,)?
-            " ORDER BY name, version"
-        )
-    };
-}
-
-const LIST: &str = versions!();
-
-/// A condition of its own, so that the index finds the name: an owner can have many other versions.
-pub(crate) const NAMED: &str = versions!(" AND name = $2");
+pub(crate) const LISTS: [&str; 2] = versions!(
+    "skills",
+    "owner, name, version, kind, description, digest, bytes, published_by, published_micros"
+);
 
 const DELETE: &str = "
 DELETE FROM himalia.skills WHERE owner = $1 AND name = $2 AND (version = $3 OR $3 IS NULL) AND {member}";
@@ -121,10 +108,7 @@ async fn skill(
 }
 
 async fn skills(sql: &impl Sql, owner: String, name: Option<String>) -> Result<Vec<SkillBrief>, Failure> {
-    match name {
-        Some(name) => sql.list(NAMED, params![owner, name]).await,
-        None => sql.list(LIST, params![owner]).await,
-    }
+    versions::list(sql, LISTS, owner, name).await
 }
 
 async fn delete_skill(

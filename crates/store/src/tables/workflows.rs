@@ -1,6 +1,6 @@
 //! Workflows, each version of each name once. A definition is stored once for its versions and their runs, by its address.
 
-use super::versions::refused;
+use super::versions::{self, refused, versions};
 use crate::failure::Failure;
 use crate::part::part;
 use crate::sql::{Record as _, Sql, changed, count, params, record};
@@ -79,23 +79,10 @@ const ONE: &str = "
 SELECT * FROM himalia.workflows JOIN himalia.workflow_definitions USING (owner, digest)
 WHERE owner = $1 AND name = $2 AND version = $3";
 
-/// Versions of an owner, under one more condition.
-macro_rules! versions {
-    ($($condition:literal)?) => {
-        concat!(
-            "
-SELECT owner, name, version, description, digest, bytes, published_by, published_micros
-FROM himalia.workflows WHERE owner = $1",
-            $($condition,)?
-            " ORDER BY name, version"
-        )
-    };
-}
-
-const LIST: &str = versions!();
-
-/// A condition of its own, so that the index finds the name: an owner can have many other versions.
-pub(crate) const NAMED: &str = versions!(" AND name = $2");
+pub(crate) const LISTS: [&str; 2] = versions!(
+    "workflows",
+    "owner, name, version, description, digest, bytes, published_by, published_micros"
+);
 
 const DELETE: &str = "
 DELETE FROM himalia.workflows WHERE owner = $1 AND name = $2 AND (version = $3 OR $3 IS NULL) AND {member}";
@@ -138,10 +125,7 @@ async fn workflows(
     owner: String,
     name: Option<String>,
 ) -> Result<Vec<WorkflowBrief>, Failure> {
-    match name {
-        Some(name) => sql.list(NAMED, params![owner, name]).await,
-        None => sql.list(LIST, params![owner]).await,
-    }
+    versions::list(sql, LISTS, owner, name).await
 }
 
 async fn delete_workflow(

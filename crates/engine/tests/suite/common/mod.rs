@@ -28,47 +28,53 @@ use tempfile::TempDir;
 /// The methods of a provisioner of a test that are those of another one, its field of this name.
 macro_rules! passed_on {
     ($inner:ident) => {
-        fn kind(&self) -> himalia_sandbox::ProvisionerKind {
+        fn kind(&self) -> himalia_provisioner::ProvisionerKind {
             self.$inner.kind()
         }
 
-        fn capabilities(&self) -> himalia_sandbox::Capabilities {
+        fn capabilities(&self) -> himalia_provisioner::Capabilities {
             self.$inner.capabilities()
         }
 
-        fn limits(&self) -> himalia_sandbox::LimitReport {
+        fn limits(&self) -> himalia_provisioner::LimitReport {
             self.$inner.limits()
         }
 
         fn stop(
             &self,
-            id: himalia_sandbox::SandboxId,
+            id: himalia_provisioner::SandboxId,
             grace: std::time::Duration,
-        ) -> himalia_sandbox::BoxFuture<'_, Result<himalia_sandbox::SandboxExit, himalia_sandbox::SandboxError>>
-        {
+        ) -> himalia_provisioner::BoxFuture<
+            '_,
+            Result<himalia_provisioner::SandboxExit, himalia_provisioner::SandboxError>,
+        > {
             self.$inner.stop(id, grace)
         }
 
         fn list(
             &self,
-        ) -> himalia_sandbox::BoxFuture<'_, Result<Vec<himalia_sandbox::SandboxInfo>, himalia_sandbox::SandboxError>>
-        {
+        ) -> himalia_provisioner::BoxFuture<
+            '_,
+            Result<Vec<himalia_provisioner::SandboxInfo>, himalia_provisioner::SandboxError>,
+        > {
             self.$inner.list()
         }
 
         fn note_process(
             &self,
-            id: himalia_sandbox::SandboxId,
+            id: himalia_provisioner::SandboxId,
             pid: u32,
-        ) -> himalia_sandbox::BoxFuture<'_, Result<bool, himalia_sandbox::SandboxError>> {
+        ) -> himalia_provisioner::BoxFuture<'_, Result<bool, himalia_provisioner::SandboxError>> {
             self.$inner.note_process(id, pid)
         }
 
         fn sweep(
             &self,
-            keep: Vec<himalia_sandbox::SandboxId>,
-        ) -> himalia_sandbox::BoxFuture<'_, Result<Vec<himalia_sandbox::SandboxId>, himalia_sandbox::SandboxError>>
-        {
+            keep: Vec<himalia_provisioner::SandboxId>,
+        ) -> himalia_provisioner::BoxFuture<
+            '_,
+            Result<Vec<himalia_provisioner::SandboxId>, himalia_provisioner::SandboxError>,
+        > {
             self.$inner.sweep(keep)
         }
     };

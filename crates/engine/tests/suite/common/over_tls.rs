@@ -7,10 +7,11 @@ use std::path::Path;
 
 use himalia_authority::Authority;
 use himalia_link::{CA_FILE, CERT_FILE, CERT_KEY_FILE, Endpoint, TlsClient, TlsEndpoint};
-use himalia_sandbox::{
-    BoxFuture, DiskUse, FixedLimit, Isolation, LimitChange, LimitReport, LocalProvisioner, Provisioner,
-    SandboxError, SandboxHandle, SandboxId, SandboxInfo, SandboxSpec,
+use himalia_provisioner::{
+    BoxFuture, DiskUse, FixedLimit, Isolation, LimitChange, LimitReport, Provisioner, SandboxError,
+    SandboxHandle, SandboxId, SandboxInfo, SandboxSpec,
 };
+use himalia_sandbox::LocalProvisioner;
 
 /// The variable that runs the whole suite over TLS.
 pub const VARIABLE: &str = "HIMALIA_TEST_TRANSPORT";

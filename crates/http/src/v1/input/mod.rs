@@ -15,7 +15,7 @@ pub(crate) use ids::by_id;
 #[cfg(test)]
 pub(crate) use members::parse as members;
 pub(crate) use members::{Members, or_empty};
-pub(crate) use paging::{Cursor, Limit, PAGE_MOST, limit, page};
+pub(crate) use paging::{Cursor, Limit, ListQuery, PAGE_MOST, limit, page};
 pub(crate) use parameters::parse as parameters;
 pub(crate) use parameters::{NoParameters, Parameters};
 pub(crate) use raw::{Archive, File};

@@ -8,7 +8,8 @@ use std::borrow::Cow;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::de::{Deserialize, Deserializer, Error};
+use serde::Deserialize;
+use serde::de::{Deserializer, Error};
 
 use super::Whole;
 
@@ -57,6 +58,32 @@ impl<const LIST: char> JsonSchema for Cursor<LIST> {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({ "type": "string" })
+    }
+}
+
+/// Parameters of a list that has no others.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ListQuery<const LIST: char> {
+    /// The `next` of the page before.
+    pub(in crate::v1) cursor: Option<Cursor<LIST>>,
+    /// Entries of a page; default 1,000.
+    limit: Option<Limit>,
+}
+
+impl<const LIST: char> ListQuery<LIST> {
+    /// Entries of the page, at most.
+    pub(in crate::v1) fn most(&self) -> usize {
+        limit(self.limit, PAGE_MOST)
+    }
+
+    /// The page of a list that is in memory, and the cursor of the next one, as [`page`].
+    pub(in crate::v1) fn page<T>(
+        &self,
+        all: impl IntoIterator<Item = T>,
+        key: impl Fn(&T) -> String,
+    ) -> (Vec<T>, Option<String>) {
+        page(all, self.cursor.as_ref(), self.most(), key)
     }
 }
 

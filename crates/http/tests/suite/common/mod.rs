@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use himalia_engine::{Engine, EngineConfig};
 use himalia_http::{HttpConfig, serve};
-use himalia_sandbox::{
+use himalia_provisioner::{
     BoxFuture, Capabilities, Enforcement, Isolation, LimitReport, MeasuredBy, Provisioner, ProvisionerKind,
     RootFiles, SandboxError, SandboxExit, SandboxHandle, SandboxId, SandboxInfo, SandboxSpec,
 };

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use himalia_kernel::{Claim, Command};
 use himalia_model::{SandboxConfig, Session, StartPath};
-use himalia_sandbox::{LimitReport, SandboxError};
+use himalia_provisioner::{LimitReport, SandboxError};
 use himalia_store::KernelLife;
 use tokio::time::timeout;
 

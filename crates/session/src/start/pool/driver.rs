@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use himalia_model::{PoolConfig, PoolStatus};
-use himalia_sandbox::SandboxId;
+use himalia_provisioner::SandboxId;
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};

@@ -1,5 +1,5 @@
 use himalia_model::{SessionId, TreeLimits};
-use himalia_sandbox::ProvisionerKind;
+use himalia_provisioner::ProvisionerKind;
 
 use super::*;
 use crate::testing::StubProvisioner;

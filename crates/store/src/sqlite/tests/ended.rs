@@ -94,10 +94,10 @@ async fn versions_of_a_name_and_unfinished_runs_are_found_by_an_index() {
     let connection = raw(&place.path());
     for (sql, index) in [
         (
-            skills::NAMED,
+            skills::LISTS[1],
             "INDEX sqlite_autoindex_skills_1 (owner=? AND name=?)",
         ),
-        (workflows::NAMED, "PRIMARY KEY (owner=? AND name=?)"),
+        (workflows::LISTS[1], "PRIMARY KEY (owner=? AND name=?)"),
         (workflow_runs::MINE, "INDEX workflow_runs_running (epoch=?)"),
     ] {
         let statement = &expand(sql, Dialect::Sqlite).steps[0];

@@ -82,7 +82,7 @@ pub enum SandboxError {
     },
     /// `himalia-jail` could not make the sandbox.
     #[error("the sandbox cannot be made: {0}")]
-    Jail(himalia_jail::Failure),
+    Jail(String),
     /// The zygote did not make the sandbox's first process.
     #[error("zygote: {0}")]
     Zygote(String),
@@ -109,7 +109,7 @@ pub enum SandboxError {
 }
 
 impl SandboxError {
-    pub(crate) fn io(path: &Path, source: impl Into<io::Error>) -> Self {
+    pub fn io(path: &Path, source: impl Into<io::Error>) -> Self {
         Self::Io {
             path: path.to_owned(),
             source: source.into(),

@@ -23,12 +23,12 @@ pub struct FixedLimit {
 
 /// A limit that is to be another one.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct ChangedLimit {
-    pub(crate) field: &'static str,
+pub struct ChangedLimit {
+    pub field: &'static str,
     /// There is none yet.
-    pub(crate) is_new: bool,
+    pub is_new: bool,
     /// There is to be none any more.
-    pub(crate) is_dropped: bool,
+    pub is_dropped: bool,
 }
 
 impl LimitChange {
@@ -37,7 +37,7 @@ impl LimitChange {
         self.from == self.to
     }
 
-    pub(crate) fn changed(&self) -> Vec<ChangedLimit> {
+    pub fn changed(&self) -> Vec<ChangedLimit> {
         let (from, to) = (&self.from, &self.to);
         [
             changed("memory_bytes", from.memory_bytes, to.memory_bytes),
@@ -54,10 +54,7 @@ impl LimitChange {
     }
 
     /// The first change that `why` has a reason against.
-    pub(crate) fn first_fixed(
-        &self,
-        why: impl Fn(&ChangedLimit) -> Option<&'static str>,
-    ) -> Option<FixedLimit> {
+    pub fn first_fixed(&self, why: impl Fn(&ChangedLimit) -> Option<&'static str>) -> Option<FixedLimit> {
         self.changed().iter().find_map(|changed| {
             why(changed).map(|reason| FixedLimit {
                 field: changed.field,
@@ -68,7 +65,7 @@ impl LimitChange {
 }
 
 impl FixedLimit {
-    pub(crate) fn into_error(self) -> SandboxError {
+    pub fn into_error(self) -> SandboxError {
         SandboxError::BadSpec {
             field: self.field,
             reason: self.reason.to_owned(),
