@@ -3551,7 +3551,7 @@ export interface Operations {
       query?: {
         /** The `next` of the page before. */
         cursor?: string | undefined;
-        /** Pools of a page; default 1,000. */
+        /** Entries of a page; default 1,000. */
         limit?: number | undefined;
       };
     };
@@ -3563,7 +3563,7 @@ export interface Operations {
       query?: {
         /** The `next` of the page before. */
         cursor?: string | undefined;
-        /** Webhooks of a page; default 1,000. */
+        /** Entries of a page; default 1,000. */
         limit?: number | undefined;
       };
     };
@@ -3596,7 +3596,7 @@ export interface Operations {
       query?: {
         /** The `next` of the page before. */
         cursor?: string | undefined;
-        /** Deliveries of a page; default 1,000. */
+        /** Entries of a page; default 1,000. */
         limit?: number | undefined;
       };
     };
@@ -3608,7 +3608,7 @@ export interface Operations {
       query?: {
         /** The `next` of the page before. */
         cursor?: string | undefined;
-        /** Prompts of a page; default 1,000. */
+        /** Entries of a page; default 1,000. */
         limit?: number | undefined;
       };
     };
@@ -3701,7 +3701,7 @@ export interface Operations {
       query?: {
         /** The `next` of the page before. */
         cursor?: string | undefined;
-        /** Deliveries of a page; default 1,000. */
+        /** Entries of a page; default 1,000. */
         limit?: number | undefined;
       };
     };
@@ -3752,7 +3752,7 @@ export interface Operations {
       query?: {
         /** The `next` of the page before. */
         cursor?: string | undefined;
-        /** Schedules of a page; default 1,000. */
+        /** Entries of a page; default 1,000. */
         limit?: number | undefined;
       };
     };
@@ -3806,7 +3806,7 @@ export interface Operations {
       query?: {
         /** The `next` of the page before. */
         cursor?: string | undefined;
-        /** Deliveries of a page; default 1,000. */
+        /** Entries of a page; default 1,000. */
         limit?: number | undefined;
       };
     };
@@ -4130,7 +4130,7 @@ export interface Operations {
       query?: {
         /** The `next` of the page before. */
         cursor?: string | undefined;
-        /** Kernels of a page; default 1,000. */
+        /** Entries of a page; default 1,000. */
         limit?: number | undefined;
       };
     };
@@ -4395,7 +4395,7 @@ export interface Operations {
       query?: {
         /** The `next` of the page before. */
         cursor?: string | undefined;
-        /** Skills of a page; default 1,000. */
+        /** Entries of a page; default 1,000. */
         limit?: number | undefined;
       };
     };
@@ -4450,7 +4450,7 @@ export interface Operations {
       query?: {
         /** The `next` of the page before. */
         cursor?: string | undefined;
-        /** Templates of a page; default 1,000. */
+        /** Entries of a page; default 1,000. */
         limit?: number | undefined;
       };
     };
@@ -4493,7 +4493,7 @@ export interface Operations {
       query?: {
         /** The `next` of the page before. */
         cursor?: string | undefined;
-        /** Approvals of a page; default 1,000. */
+        /** Entries of a page; default 1,000. */
         limit?: number | undefined;
       };
     };
@@ -4525,7 +4525,7 @@ export interface Operations {
       query?: {
         /** The `next` of the page before. */
         cursor?: string | undefined;
-        /** Webhooks of a page; default 1,000. */
+        /** Entries of a page; default 1,000. */
         limit?: number | undefined;
       };
     };
@@ -4579,7 +4579,7 @@ export interface Operations {
       query?: {
         /** The `next` of the page before. */
         cursor?: string | undefined;
-        /** Deliveries of a page; default 1,000. */
+        /** Entries of a page; default 1,000. */
         limit?: number | undefined;
       };
     };
@@ -4591,7 +4591,7 @@ export interface Operations {
       query?: {
         /** The `next` of the page before. */
         cursor?: string | undefined;
-        /** Workflows of a page; default 1,000. */
+        /** Entries of a page; default 1,000. */
         limit?: number | undefined;
       };
     };
