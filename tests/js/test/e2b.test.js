@@ -116,8 +116,8 @@ test('files', () => inSandbox(async sandbox => {
   const events = [];
   const watched = await sandbox.files.watchDir('a', event => events.push([event.name, event.type]));
   await sandbox.files.write('a/new', 'x');
-  await until('both events were heard', async () => events.length === 2);
-  assert.deepEqual(events, [['new', 'create'], ['new', 'write']]);
+  await until('all events were heard', async () => events.length === 3);
+  assert.deepEqual(events, [['new', 'create'], ['new', 'chmod'], ['new', 'write']]);
   await watched.stop();
   const url = await sandbox.downloadUrl('a/b.txt', { useSignatureExpiration: 60 });
   assert.equal(await (await fetch(url)).text(), 'ä');
