@@ -132,9 +132,9 @@ kernelspec_not_found No "No kernelspec has this name."
 template_not_found No "No template or kernelspec has this name."
     "A mistyped name, or a template that was removed from the configuration."
     "Use one of the names in `detail`.";
-isolation_unavailable No "The gateway cannot give the requested isolation level."
-    "The machine or the provisioner lacks it, or the level is above the level of the template's provisioner."
-    "`himalia doctor` reports the levels of the machine. Ask for a lower level, or use a template with another provisioner.";
+isolation_unavailable No "The gateway cannot give the requested isolation level, which is the lowest that the request accepts."
+    "The machine has only lower levels, or the template's provisioner gives a lower one."
+    "`himalia doctor` reports the levels of the machine, `GET /v1/templates` those of templates. Ask for a lower level, or use a template with another provisioner.";
 network_unsupported No "The sandbox cannot have the requested network."
     "The template has no list of hosts, the list lacks a host, or the isolation level cannot enforce a list."
     "Request hosts of the template's list only, or use a template with `network = \"allow\"` at a level that enforces it.";
@@ -167,7 +167,7 @@ session_ended No "The session has ended. Its log can still be read."
 kernel_not_found No "The session has no kernel with this id or name."
     "A mistyped id, or an additional kernel that has ended."
     "`GET /v1/sessions/{session}/kernels` lists the kernels.";
-kernel_dead No "The kernel has no process, and the session gets no other one."
+kernel_dead No "The kernel has no process, and gets no other one by itself."
     "The process ended: the memory limit (`oom`), a crash, or the loss of its node or replica. Variables are lost."
     "Restart the session (`POST /v1/sessions/{session}/restart`) or start another one, and run the code again.";
 kernel_restarted No "The kernel has another process than `expect_incarnation`. Nothing was run."

@@ -219,9 +219,12 @@ impl GivenSettings {
             &mut self.jail,
             &mut self.otlp_headers,
             &mut self.credentials_key_file,
+            &mut self.replica_key,
         ];
         let credentials = self.credentials.iter_mut().flat_map(BTreeMap::values_mut);
         let credentials = credentials.flat_map(CredentialTable::files);
+        let kubernetes = self.kubernetes.iter_mut();
+        let kubernetes = kubernetes.flat_map(|table| table.kubeconfig.iter_mut().chain(&mut table.authority_keys));
         let oidc = self.oidc.iter_mut().flat_map(OidcTable::files);
         // A description that is not at a URL is a file.
         let servers = self.tool_servers.iter_mut().flat_map(BTreeMap::values_mut);
@@ -249,6 +252,7 @@ impl GivenSettings {
             .chain(tokens)
             .chain(oidc)
             .chain(credentials)
+            .chain(kubernetes)
         {
             *path = base.join(&path);
         }
@@ -288,13 +292,18 @@ mod tests {
     #[test]
     fn paths_of_a_file_start_at_its_directory() {
         let mut file: GivenSettings = toml::from_str(
-            "data_dir = \"d\"\nshim = \"/s\"\nkernelspec_dirs = [\"k\"]\n[tenants.a]\ntokens.b.file = \"t\"",
+            "data_dir = \"d\"\nshim = \"/s\"\nkernelspec_dirs = [\"k\"]\nreplica_key = \"r\"\n[tenants.a]\ntokens.b.file = \"t\"\n\
+             [kubernetes]\nkubeconfig = \"c\"\nauthority_keys = [\"a1\", \"/a2\"]",
         )
         .unwrap();
         file.anchor(Path::new("/etc/himalia"));
         assert_eq!(file.data_dir.as_deref(), Some(Path::new("/etc/himalia/d")));
         assert_eq!(file.shim.as_deref(), Some(Path::new("/s")));
         assert_eq!(file.kernelspec_dirs, Some(vec![PathBuf::from("/etc/himalia/k")]));
+        assert_eq!(file.replica_key.as_deref(), Some(Path::new("/etc/himalia/r")));
+        let kubernetes = file.kubernetes.unwrap();
+        assert_eq!(kubernetes.kubeconfig.as_deref(), Some(Path::new("/etc/himalia/c")));
+        assert_eq!(kubernetes.authority_keys, ["/etc/himalia/a1", "/a2"].map(PathBuf::from));
         let token = &file.tenants.unwrap()["a"].tokens["b"];
         assert!(matches!(token, TokenSetting::File(path) if path == Path::new("/etc/himalia/t")));
     }

@@ -1,6 +1,7 @@
 //! A source of identity: tokens, cookies of browsers, credentials of sandboxes.
 //!
-//! A new one has a file with its [`Authenticator`], an entry in the list of `layer`, and a kind of [`ShownCredential`].
+//! A new one has a file with its [`Authenticator`], an entry in the list of `layer`, and a kind of [`ShownCredential`] with its arms in
+//! `valid_tokens`.
 
 use axum::extract::Request;
 use futures_util::future::BoxFuture;

@@ -69,7 +69,9 @@ fn tag_of(path: &str) -> &'static str {
 }
 
 /// The parameters that stand in paths.
-const IN_PATHS: [(&str, &str); 17] = [
+const IN_PATHS: &[(&str, &str)] = &[
+    ("skill", "The skill's name."),
+    ("tool", "The tool's id, `server.tool`."),
     ("workflow", "The workflow's name."),
     ("run_id", "The run's id, `run_…`."),
     ("step", "The step's id in its workflow."),

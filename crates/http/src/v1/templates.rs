@@ -41,7 +41,7 @@ struct Template {
     problem: Option<String>,
     /// The minimum level of isolation. A session may ask for more.
     isolation: Isolation,
-    /// `docker`, `namespaces`, `local`, `kubernetes`; or `auto`: the one that suits the session.
+    /// `local` (also for the level `namespaces`), `docker`, `kubernetes`; or `auto`: the one that suits the session.
     provisioner: String,
     /// The image of its sandboxes, if it names one.
     image: Option<String>,

@@ -318,3 +318,18 @@ async fn it_is_served_below_the_base_url() {
     assert_eq!(reply.status, 200);
     assert_eq!(reply.json(), openapi("/hub"));
 }
+
+#[test]
+fn every_parameter_has_a_description() {
+    let all = openapi("");
+    let operations = all["paths"].as_object().unwrap().values();
+    let operations = operations.flat_map(|path| path.as_object().unwrap().values());
+    let parameters: Vec<&Value> = operations
+        .filter_map(|operation| operation["parameters"].as_array())
+        .flatten()
+        .collect();
+    assert!(parameters.len() > 100, "{}", parameters.len());
+    for parameter in parameters {
+        assert!(parameter["description"].is_string(), "{parameter}");
+    }
+}
