@@ -2846,7 +2846,7 @@ export interface Template {
   preload: string[];
   /** One line if it is known that it cannot be started. */
   problem: string | null;
-  /** `docker`, `namespaces`, `local`, `kubernetes`; or `auto`: the one that suits the session. */
+  /** `local` (also for the level `namespaces`), `docker`, `kubernetes`; or `auto`: the one that suits the session. */
   provisioner: string;
   /** Tools that its sessions may use: servers, and patterns of their tools. */
   tools: string[];
@@ -4316,6 +4316,7 @@ export interface Operations {
       path: {
         /** The session's id or name. */
         session_id: string;
+        /** The tool's id, `server.tool`. */
         tool: string;
       };
     };
@@ -4381,7 +4382,9 @@ export interface Operations {
         format?: "json" | "arrow" | undefined;
         /** A kernel of the session; default: the first one. */
         kernel?: string | undefined;
+        /** Rows of the page, at most. Without it, the kernel decides, and the answer has its `limit`. */
         limit?: number | undefined;
+        /** Rows before the page; default 0. */
         offset?: number | undefined;
         /** The label of a column. */
         sort?: string | undefined;
@@ -4412,6 +4415,7 @@ export interface Operations {
   get_skill: {
     input: {
       path: {
+        /** The skill's name. */
         skill: string;
       };
       query?: {
@@ -4425,6 +4429,7 @@ export interface Operations {
   delete_skill: {
     input: {
       path: {
+        /** The skill's name. */
         skill: string;
       };
       query?: {
@@ -4438,6 +4443,7 @@ export interface Operations {
   run_skill: {
     input: {
       path: {
+        /** The skill's name. */
         skill: string;
       };
       body?: NewSkillRun;

@@ -224,7 +224,8 @@ impl GivenSettings {
         let credentials = self.credentials.iter_mut().flat_map(BTreeMap::values_mut);
         let credentials = credentials.flat_map(CredentialTable::files);
         let kubernetes = self.kubernetes.iter_mut();
-        let kubernetes = kubernetes.flat_map(|table| table.kubeconfig.iter_mut().chain(&mut table.authority_keys));
+        let kubernetes =
+            kubernetes.flat_map(|table| table.kubeconfig.iter_mut().chain(&mut table.authority_keys));
         let oidc = self.oidc.iter_mut().flat_map(OidcTable::files);
         // A description that is not at a URL is a file.
         let servers = self.tool_servers.iter_mut().flat_map(BTreeMap::values_mut);
@@ -302,8 +303,14 @@ mod tests {
         assert_eq!(file.kernelspec_dirs, Some(vec![PathBuf::from("/etc/himalia/k")]));
         assert_eq!(file.replica_key.as_deref(), Some(Path::new("/etc/himalia/r")));
         let kubernetes = file.kubernetes.unwrap();
-        assert_eq!(kubernetes.kubeconfig.as_deref(), Some(Path::new("/etc/himalia/c")));
-        assert_eq!(kubernetes.authority_keys, ["/etc/himalia/a1", "/a2"].map(PathBuf::from));
+        assert_eq!(
+            kubernetes.kubeconfig.as_deref(),
+            Some(Path::new("/etc/himalia/c"))
+        );
+        assert_eq!(
+            kubernetes.authority_keys,
+            ["/etc/himalia/a1", "/a2"].map(PathBuf::from)
+        );
         let token = &file.tenants.unwrap()["a"].tokens["b"];
         assert!(matches!(token, TokenSetting::File(path) if path == Path::new("/etc/himalia/t")));
     }

@@ -82,7 +82,9 @@ impl JsonSchema for OneVariable {
 pub(crate) struct GetVariableQuery {
     /// A kernel of the session; default: the first one.
     kernel: Option<String>,
+    /// Rows before the page; default 0.
     offset: Option<u64>,
+    /// Rows of the page, at most. Without it, the kernel decides, and the answer has its `limit`.
     limit: Option<u64>,
     /// The label of a column.
     sort: Option<String>,
