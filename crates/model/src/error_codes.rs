@@ -132,9 +132,9 @@ kernelspec_not_found No "No kernelspec has this name."
 template_not_found No "No template or kernelspec has this name."
     "A mistyped name, or a template that was removed from the configuration."
     "Use one of the names in `detail`.";
-isolation_unavailable No "The gateway cannot give the requested isolation level, which is the lowest that the request accepts."
+isolation_unavailable No "The gateway cannot give the requested isolation level, which is a minimum."
     "The machine has only lower levels, or the template's provisioner gives a lower one."
-    "`himalia doctor` reports the levels of the machine, `GET /v1/templates` those of templates. Ask for a lower level, or use a template with another provisioner.";
+    "`himalia doctor` reports the levels of the machine, and `GET /v1/templates` the levels of templates. Ask for a lower level, or use a template with another provisioner.";
 network_unsupported No "The sandbox cannot have the requested network."
     "The template has no list of hosts, the list lacks a host, or the isolation level cannot enforce a list."
     "Request hosts of the template's list only, or use a template with `network = \"allow\"` at a level that enforces it.";
