@@ -57,8 +57,8 @@ fn status(error: &EngineError) -> StatusCode {
     match error {
         // A session that has ended is none for these clients, and they know few statuses.
         EngineError::SessionEnded(_) | EngineError::Removed { .. } => StatusCode::NOT_FOUND,
-        EngineError::NotOffered { .. } => StatusCode::BAD_REQUEST,
-        EngineError::Files {
+        EngineError::NotOffered { .. }
+        | EngineError::Files {
             code:
                 FileError::IsADirectory
                 | FileError::NotADirectory
