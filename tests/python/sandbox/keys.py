@@ -16,11 +16,10 @@ PLACEHOLDER = "himalia-credential-{}-placeholder"
 # Where the directories of World.mounts are.
 MOUNTED = "/mnt/{}"
 
-# A search reads all files and all memory: under gVisor the files that it has read count as memory, 350 MB of them.
 TEMPLATES = """
 [templates.keys]
 kernelspec = "python3"
-{place}memory = "1GiB"
+{place}memory = "512MiB"
 pids = 200
 network = "allow"
 allow = [{{ host = "api.test", ports = [{port}], methods = ["GET", "POST"] }}, "other.test:{port}", "user.test:{port}", "aws.test:{port}"]

@@ -164,21 +164,40 @@ def memory_has(pid, needles):
     found = set()
     with open(f"/proc/{pid}/maps") as maps, open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
         for line in maps:
-            area, rights, *_, name = [*line.split()[:5], line.split()[-1]]
+            area, rights, offset, *_, name = [*line.split()[:5], line.split()[-1]]
             if not rights.startswith("r") or name.startswith("[v"):
                 continue
             start, end = (int(part, 16) for part in area.split("-"))
             try:
-                while start < end:
-                    memory.seek(start)
-                    content = memory.read(min(end - start, 1 << 24))
-                    if not content:
-                        break
+                pieces = shared(pid, start, end, int(offset, 16)) if rights.endswith("s") else private(memory, start, end)
+                for content in pieces:
                     found |= {needle for needle in needles if needle in content}
-                    start += len(content)
             except OSError:
                 continue
     return found
+
+
+def private(memory, start, end):
+    while start < end:
+        memory.seek(start)
+        content = memory.read(min(end - start, 1 << 24))
+        if not content:
+            return
+        yield content
+        start += len(content)
+
+
+def shared(pid, start, end, offset):
+    """Shared memory, from its file without the holes: who reads these as memory fills them, and the sandbox would pay for it."""
+    with open(f"/proc/{pid}/map_files/{start:x}-{end:x}", "rb", buffering=0) as file:
+        at, last = offset, offset + end - start
+        while at < last:
+            # Fails behind the last data.
+            at = os.lseek(file.fileno(), at, os.SEEK_DATA)
+            hole = min(last, os.lseek(file.fileno(), at, os.SEEK_HOLE))
+            while at < hole and (content := os.pread(file.fileno(), min(hole - at, 1 << 24), at)):
+                yield content
+                at += len(content)
 
 
 def processes_of(world, session, client):
