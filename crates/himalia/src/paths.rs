@@ -38,10 +38,14 @@ pub(crate) fn make_private(dir: &Path) -> anyhow::Result<()> {
     made.with_context(|| format!("cannot make the directory {}", dir.display()))
 }
 
-/// The first regular executable file called `name` on `PATH`.
-pub(crate) fn on_path(name: impl AsRef<OsStr>) -> Option<PathBuf> {
-    let path = env::var_os("PATH")?;
-    env::split_paths(&path)
+/// The first regular executable file called `name`: beside this program, or on `PATH`.
+pub(crate) fn program(name: impl AsRef<OsStr>) -> Option<PathBuf> {
+    let own = env::current_exe().ok();
+    let beside = own.as_deref().and_then(Path::parent).map(Path::to_owned);
+    let path = env::var_os("PATH").unwrap_or_default();
+    beside
+        .into_iter()
+        .chain(env::split_paths(&path))
         .map(|dir| dir.join(name.as_ref()))
         .find(|file| is_executable(file))
 }

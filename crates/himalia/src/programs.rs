@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, ensure};
 
 use crate::paths;
 
@@ -39,15 +39,11 @@ impl Program {
             );
             return Ok(path);
         }
-        let own = std::env::current_exe().ok();
-        let beside = own.as_deref().and_then(Path::parent).map(|dir| dir.join(name));
-        if let Some(beside) = beside.filter(|file| paths::is_executable(file)) {
-            return Ok(beside);
-        }
-        if let Some(found) = paths::on_path(name) {
-            return Ok(found);
-        }
-        bail!("{name} is neither beside this program nor on PATH; say where it is with --{setting} FILE");
+        paths::program(name).with_context(|| {
+            format!(
+                "{name} is neither beside this program nor on PATH; say where it is with --{setting} FILE"
+            )
+        })
     }
 }
 

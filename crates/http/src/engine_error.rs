@@ -24,15 +24,13 @@ impl From<EngineError> for ApiError {
                 error.to_string(),
             )
         };
-        if let EngineError::KernelLimit { .. } = error {
-            made.reason = Some("Resource Limit");
+        match error {
+            EngineError::KernelLimit { .. } => made.reason = Some("Resource Limit"),
+            EngineError::KernelStart { stderr_tail, .. } => {
+                made.stderr = Some(stderr_tail).filter(|tail| !tail.is_empty());
+            }
+            other => made.detail = detail(other).map(Box::new),
         }
-        if let EngineError::KernelStart { stderr_tail, .. } = &error
-            && !stderr_tail.is_empty()
-        {
-            made.stderr = Some(stderr_tail.clone());
-        }
-        made.detail = detail(error).map(Box::new);
         made
     }
 }

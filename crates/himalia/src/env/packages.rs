@@ -1,15 +1,17 @@
 //! Installs the locked packages of an environment: with `uv` where it is installed and understands the settings of pip, or else with pip.
 
 use std::env;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use super::PythonEnv;
 use super::build::run;
+use crate::paths;
 
 /// Installs what the lock file names, and nothing else.
 pub(super) fn install(env: &PythonEnv, lock: &Path) -> anyhow::Result<()> {
-    if let Some(uv) = uv()
+    // A wheel puts it beside this program.
+    if let Some(uv) = paths::program("uv")
         && let Some(settings) = settings_for_uv(&pip_settings(env))
     {
         let mut command = Command::new(uv);
@@ -41,17 +43,6 @@ pub(super) fn install(env: &PythonEnv, lock: &Path) -> anyhow::Result<()> {
         "--requirement",
     ];
     run(Command::new(env.python()).args(pip).arg(lock))
-}
-
-/// `uv` beside this program, where a wheel puts it, or on the path.
-fn uv() -> Option<PathBuf> {
-    let beside = env::current_exe().ok()?.parent()?.to_owned();
-    let path = env::var_os("PATH").unwrap_or_default();
-    let mut directories = std::iter::once(beside).chain(env::split_paths(&path));
-    directories.find_map(|directory| {
-        let program = directory.join("uv");
-        program.is_file().then_some(program)
-    })
 }
 
 /// The lines of `pip config list`: files and variables of the user (index, proxy, certificates).
