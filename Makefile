@@ -35,7 +35,7 @@ RERUNS ?= 0
 export NEXTEST_TEST_THREADS ?= $(shell echo $$((2 * $$(nproc))))
 # Python tests that run at the same time; 0: one after the other. Those of sandboxes fill memory and process tables: one at a time.
 PYTEST_WORKERS ?= 2
-PYTEST = HIMALIA_BIN=$(TEST_HIMALIA) HIMALIA_CHART_PYTHON=$(CHART_ENV)/bin/python HIMALIA_OTHER_KERNELS=$(OTHER_KERNELS) HIMALIA_TEST_LIBRARIES=$(TEST_LIBRARIES) \
+PYTEST = HIMALIA_BIN=$(TEST_HIMALIA) HIMALIA_TEST_HELM=$(CHART_ENV)/bin/helm HIMALIA_OTHER_KERNELS=$(OTHER_KERNELS) HIMALIA_TEST_LIBRARIES=$(TEST_LIBRARIES) \
   $(TEST_ENV)/bin/python -m pytest -q --reruns $(RERUNS)
 PYTEST_NEEDS = test-programs $(TEST_ENV)/ready $(CHART_ENV)/ready clients/javascript/dist/index.js $(OTHER_KERNELS)/ready $(TEST_LIBRARIES)/ready tests/js/node_modules/.package-lock.json
 
@@ -232,7 +232,7 @@ test-docker: test-programs $(TEST_ENV)/ready $(TEST_LIBRARIES)/ready ## sandboxe
 
 .PHONY: test-kubernetes
 test-kubernetes: test-programs $(TEST_ENV)/ready $(CHART_ENV)/ready s3 check-kubernetes check-rust-tests ## sandboxes as pods of a real cluster: that of KUBECONFIG, or one built from Debian's archive
-	HIMALIA_BIN=$(TEST_HIMALIA) TEST_PYTHON=$(TEST_ENV)/bin/python HIMALIA_CHART_PYTHON=$(CHART_ENV)/bin/python HIMALIA_TEST_SHIM=$(TEST_PROGRAMS)/himalia-shim tests/kubernetes/run.sh
+	HIMALIA_BIN=$(TEST_HIMALIA) TEST_PYTHON=$(TEST_ENV)/bin/python HIMALIA_TEST_HELM=$(CHART_ENV)/bin/helm HIMALIA_TEST_SHIM=$(TEST_PROGRAMS)/himalia-shim tests/kubernetes/run.sh
 
 .PHONY: cluster-demo
 cluster-demo: test-programs $(TEST_ENV)/ready s3 check-kubernetes check-rust-tests ## three replicas as pods of a cluster that is built here, with Postgres and S3, a staged analysis, and kill -9 of the owner while a cell runs

@@ -26,7 +26,7 @@ else
   export HIMALIA_TEST_HOST
   HIMALIA_TEST_API_SERVER=$(addr cp):6443
   export HIMALIA_TEST_API_SERVER
-  suites+=("$root/tests/python/kubernetes/test_replica_pods.py" "$root/tests/python/kubernetes/test_outages.py")
+  suites+=("$root/tests/python/kubernetes/test_replica_pods.py" "$root/tests/python/kubernetes/test_chart.py" "$root/tests/python/kubernetes/test_outages.py")
 fi
 export HIMALIA_TEST_KUBECTL=$kubectl
 for part in namespaces rbac networkpolicy quota; do "$kubectl" apply -f "$root/docker/kubernetes/base/$part.yaml" >&2; done

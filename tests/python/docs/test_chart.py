@@ -1,7 +1,7 @@
 """The Helm chart makes the same objects as the Kustomize base, except those that only one of the two tools needs."""
 
-import json
 import os
+import platform
 import subprocess
 from pathlib import Path
 
@@ -11,8 +11,11 @@ import yaml
 ROOT = Path(__file__).resolve().parents[3]
 KUSTOMIZE = ROOT / "docker" / "kubernetes"
 CHART = ROOT / "packaging" / "chart" / "himalia"
+HELM = os.environ.get("HIMALIA_TEST_HELM", ROOT / "target" / "chart-env" / "bin" / "helm")
 # `helm install --create-namespace` makes the namespace of the gateway.
 BY_HELM = {("Namespace", None, "himalia")}
+# The package of Helm has no program for other machines.
+pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="tests/chart/requirements.in has no Helm for this machine")
 
 
 def key(thing):
@@ -47,12 +50,10 @@ def kustomized(store):
 
 
 def rendered(store):
-    """The objects of the chart by their keys."""
-    python = os.environ.get("HIMALIA_CHART_PYTHON", ROOT / "target" / "chart-env" / "bin" / "python")
-    command = [python, ROOT / "tests" / "chart" / "render.py", CHART, store]
-    files = json.loads(subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout)
-    manifests = [text for path, text in files.items() if path.endswith(".yaml")]
-    return {key(thing): thing for text in manifests for thing in yaml.safe_load_all(text) if thing}
+    """The objects of the chart by their keys, as Helm renders them."""
+    command = [HELM, "template", "himalia", CHART, "--namespace", "himalia", "--set", f"store={store}"]
+    made = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
+    return {key(thing): thing for thing in yaml.safe_load_all(made) if thing}
 
 
 def without_comments(thing):
@@ -71,3 +72,14 @@ def test_the_chart_is_the_kustomize_base(store):
     assert expected.keys() - BY_HELM == found.keys()
     for name, thing in found.items():
         assert without_comments(thing) == without_comments(expected[name]), name
+
+
+def test_a_wrong_value_is_refused_by_its_name():
+    command = [HELM, "template", "himalia", CHART, "--set", "store=sqlite", "--set", "kernels.memroy=1GiB"]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1 and "memroy" in done.stderr, done.stderr
+
+
+def test_helm_finds_nothing_to_correct():
+    done = subprocess.run([HELM, "lint", "--strict", CHART], check=False, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -1,4 +1,4 @@
-"""Three replicas of the gateway as pods, from the manifests of docker/kubernetes/postgres-s3."""
+"""Replicas of the gateway as pods, from the manifests of docker/kubernetes/postgres-s3 or from the chart in packaging/chart."""
 
 import json
 import os
@@ -17,17 +17,31 @@ from waiting import eventually
 
 ROOT = Path(__file__).resolve().parents[3]
 OVERLAY = ROOT / "docker" / "kubernetes" / "postgres-s3"
-NAMESPACE = "himalia"
-KERNELS = "himalia-kernels"
+CHART = ROOT / "packaging" / "chart" / "himalia"
+HELM = os.environ.get("HIMALIA_TEST_HELM", "helm")
+RESOURCES = {"requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"memory": "1Gi"}}
 # Settings of the tests, behind those of the manifests' file.
 POOL = '\n[templates.warm]\nkernelspec = "python3"\n[templates.warm.pool]\nsize = 2\nmax = 2\n'
 
 
-def kubectl(*arguments, stdin=None, check=True):
-    """What kubectl prints."""
-    done = subprocess.run([KUBECTL, *arguments], input=stdin, capture_output=True, text=True, timeout=120, check=False)
+def printed(*command, stdin=None, check=True):
+    """What a command prints."""
+    done = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=240, check=False)
     assert not check or done.returncode == 0, done.stderr
     return done.stdout
+
+
+def kubectl(*arguments, **options):
+    """What kubectl prints."""
+    return printed(KUBECTL, *arguments, **options)
+
+
+def api_server():
+    """Variables that lead to the API server: no node has a proxy of services."""
+    if not (server := os.environ.get("HIMALIA_TEST_API_SERVER")):
+        return []
+    host, port = server.split(":")
+    return [{"name": "KUBERNETES_SERVICE_HOST", "value": host}, {"name": "KUBERNETES_SERVICE_PORT", "value": port}]
 
 
 def rendered():
@@ -44,6 +58,10 @@ def private_key():
 class ReplicaPods:
     """Three replicas with a Postgres server and an S3 server of this machine. `stop` removes all of it."""
 
+    namespace = "himalia"
+    kernels = "himalia-kernels"
+    replicas = 3
+
     def __init__(self):
         self.token = secrets.token_hex(16)
         host = os.environ["HIMALIA_TEST_HOST"]
@@ -56,14 +74,18 @@ class ReplicaPods:
             self.secret("himalia-store", {"store": self.url, "object-store": S3.url}),
             self.secret("himalia-object-store", self.s3.environment),
         )
-        served = kubectl("api-versions").split()
         try:
-            # An old cluster has no disruption budgets.
-            self.apply(*(self.fitted(one) for one in rendered() if one["apiVersion"] in served))
-            eventually(lambda: len(self.ready()) == 3, self.said, 120)
+            self.install()
+            eventually(lambda: len(self.ready()) == self.replicas, self.said, 120)
         except BaseException:
             self.stop()
             raise
+
+    def install(self):
+        """`kubectl apply -k`, with what differs on the tests' nodes."""
+        served = kubectl("api-versions").split()
+        # An old cluster has no disruption budgets.
+        self.apply(*(self.fitted(one) for one in rendered() if one["apiVersion"] in served))
 
     @staticmethod
     def config(text):
@@ -86,19 +108,16 @@ class ReplicaPods:
         container = spec["containers"][0]
         container["image"] = os.environ["HIMALIA_TEST_GATEWAY_IMAGE"]
         container["imagePullPolicy"] = os.environ.get("HIMALIA_TEST_PULL_POLICY", "IfNotPresent")
-        container["resources"] = {"requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"memory": "1Gi"}}
-        if server := os.environ.get("HIMALIA_TEST_API_SERVER"):
-            # No node has a proxy of services.
-            host, port = server.split(":")
-            container["env"] += [{"name": "KUBERNETES_SERVICE_HOST", "value": host}, {"name": "KUBERNETES_SERVICE_PORT", "value": port}]
+        container["resources"] = RESOURCES
+        container["env"] += api_server()
         # What ends is to end within the time of a test.
         spec["terminationGracePeriodSeconds"] = 15
         return one
 
-    @staticmethod
-    def secret(name, data):
+    @classmethod
+    def secret(cls, name, data):
         """A secret of the gateway's namespace."""
-        return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": NAMESPACE}, "stringData": data}
+        return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": cls.namespace}, "stringData": data}
 
     @staticmethod
     def apply(*objects):
@@ -107,7 +126,7 @@ class ReplicaPods:
 
     def pods(self):
         """The replicas, by name."""
-        found = json.loads(kubectl("-n", NAMESPACE, "get", "pods", "-l", "app.kubernetes.io/name=himalia", "-o", "json"))
+        found = json.loads(kubectl("-n", self.namespace, "get", "pods", "-l", "app.kubernetes.io/name=himalia", "-o", "json"))
         return {pod["metadata"]["name"]: pod for pod in found["items"]}
 
     def ready(self):
@@ -132,14 +151,14 @@ class ReplicaPods:
 
     def sandboxes(self):
         """The pods of sandboxes, with the replicas that made them."""
-        found = json.loads(kubectl("-n", KERNELS, "get", "pods", "-l", "himalia.internal/gateway=himalia", "-o", "json"))
+        found = json.loads(kubectl("-n", self.kernels, "get", "pods", "-l", "himalia.internal/gateway=himalia", "-o", "json"))
         return {pod["metadata"]["name"]: pod["metadata"]["annotations"]["himalia.internal/replica"] for pod in found["items"]}
 
     def kill(self, name):
         """kill -9 of a replica, and its pod is gone, as after the loss of a machine. If it is to be there, another pod of its name is started."""
         processes = self.processes(name)
         assert processes, f"{name} runs on no node of this machine"
-        kubectl("-n", NAMESPACE, "delete", "pod", name, "--grace-period=0", "--force", "--wait=false")
+        kubectl("-n", self.namespace, "delete", "pod", name, "--grace-period=0", "--force", "--wait=false")
         for process in processes:
             os.kill(process, signal.SIGKILL)
 
@@ -157,19 +176,60 @@ class ReplicaPods:
 
     def scale(self, count):
         """As many replicas from now on."""
-        kubectl("-n", NAMESPACE, "scale", "statefulset/himalia", f"--replicas={count}")
+        kubectl("-n", self.namespace, "scale", "statefulset/himalia", f"--replicas={count}")
 
     def said(self):
         """Why replicas are not ready."""
-        logs = [kubectl("-n", NAMESPACE, "logs", name, "--tail=5", check=False) for name in self.pods()]
-        return "replicas are not ready: " + kubectl("-n", NAMESPACE, "get", "pods", "-o", "wide") + "\n".join(logs)
+        logs = [kubectl("-n", self.namespace, "logs", name, "--tail=5", check=False) for name in self.pods()]
+        return "replicas are not ready: " + kubectl("-n", self.namespace, "get", "pods", "-o", "wide") + "\n".join(logs)
 
     def stop(self):
         """Removes the replicas, and what they have made."""
-        kubectl("-n", NAMESPACE, "delete", "statefulset,secret,configmap,service", "--all", "--wait=false")
+        kubectl("-n", self.namespace, "delete", "statefulset,secret,configmap,service", "--all", "--wait=false")
         eventually(lambda: not self.pods(), "the replicas end", 60)
         for kind in ("pods", "secrets", "pvc"):
-            kubectl("-n", KERNELS, "delete", kind, "-l", "himalia.internal/gateway=himalia", "--wait=false", "--grace-period=1")
+            kubectl("-n", self.kernels, "delete", kind, "-l", "himalia.internal/gateway=himalia", "--wait=false", "--grace-period=1")
+        self.s3.stop()
+        self.postgres.stop()
+
+
+class ChartPods(ReplicaPods):
+    """One replica, installed by Helm beside those of the manifests. `stop` uninstalls it."""
+
+    namespace = "himalia-chart"
+    kernels = "himalia-chart-kernels"
+    replicas = 1
+
+    def __init__(self):
+        kubectl("create", "namespace", self.namespace)
+        super().__init__()
+
+    def install(self):
+        """`helm install`."""
+        self.helm("install", self.values())
+
+    def values(self, **changes):
+        """The values of the release."""
+        images = {name: os.environ[f"HIMALIA_TEST_{name.upper()}_IMAGE"] for name in ("gateway", "kernel", "agent")}
+        return {
+            "store": "postgres-s3",
+            "replicas": self.replicas,
+            "images": images,
+            "kernels": {"namespace": self.kernels, "memory": "200MiB", "cpu": 0.2},
+            "gateway": {"env": api_server(), "resources": RESOURCES},
+            "tables": '[templates.small]\nkernelspec = "python3"\ndisk = "64MiB"\ntmp = "32MiB"\nshm = "16MiB"',
+            **changes,
+        }
+
+    def helm(self, verb, values):
+        """`helm install` or `helm upgrade`, which waits until the replica is ready."""
+        command = (HELM, verb, "himalia", str(CHART), "--namespace", self.namespace, "--values", "-", "--wait", "--timeout", "180s")
+        return printed(*command, stdin=json.dumps(values))
+
+    def stop(self):
+        """`helm uninstall`, and the namespace with the secrets."""
+        printed(HELM, "uninstall", "himalia", "--namespace", self.namespace, "--wait", "--timeout", "120s", check=False)
+        kubectl("delete", "namespace", self.namespace, "--wait=false")
         self.s3.stop()
         self.postgres.stop()
 
