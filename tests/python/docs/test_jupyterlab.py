@@ -136,6 +136,22 @@ def test_a_page_misses_no_line_when_the_gateway_is_killed_during_a_cell(tmp_path
         own.stop()
 
 
+def test_a_widget_without_binary_data_is_moved_and_moves(gateway, tmp_path):
+    lab = Lab(tmp_path / "lab", gateway)
+    try:
+        with Channels(lab, lab.start_kernel(), "legacy") as page:
+            shown = page.run("import ipywidgets\nslider = ipywidgets.IntSlider(value=7)\nslider")
+            models = {opened["content"]["comm_id"]: opened["content"]["data"]["state"] for opened in shown.of("comm_open")}
+            view = shown.of("execute_result")[0]["content"]["data"]["application/vnd.jupyter.widget-view+json"]["model_id"]
+            assert models[view]["value"] == 7
+            page.send("comm_msg", {"comm_id": view, "data": {"method": "update", "state": {"value": 9}, "buffer_paths": []}})
+            assert page.run("print(slider.value)").text() == "9\n"
+            updates = page.run("slider.value = 11").of("comm_msg")
+            assert [message["content"]["data"]["state"] for message in updates if message["content"]["comm_id"] == view] == [{"value": 11}]
+    finally:
+        lab.stop()
+
+
 def test_the_page_names_the_versions_that_are_tested():
     named = re.search(r"<!-- jupyterlab -->(\S+) and jupyter_server (\S+)<!-- end -->", PAGE.read_text())
     assert named.groups() == (importlib.metadata.version("jupyterlab"), importlib.metadata.version("jupyter_server"))
