@@ -87,7 +87,7 @@ pub struct ToolInfo {
     pub description: String,
     /// JSON Schema of its arguments, which are an object.
     pub input_schema: Value,
-    /// JSON Schema of what it returns, if its server says it.
+    /// JSON Schema of its result, if its server publishes one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output_schema: Option<Value>,
     /// Arguments that show the form of a call.
@@ -117,7 +117,7 @@ pub struct ToolSchema {
     pub description: String,
     /// JSON Schema of its arguments, which are an object.
     pub input_schema: Value,
-    /// JSON Schema of what it returns, if its server says it.
+    /// JSON Schema of its result, if its server publishes one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output_schema: Option<Value>,
     /// It only reads.
@@ -171,7 +171,7 @@ pub struct ToolReply {
     pub files: Vec<ToolFile>,
     /// Bytes of the reply of the server.
     pub bytes: usize,
-    /// From the call to the reply.
+    /// Milliseconds from the call to the reply.
     pub duration_ms: u64,
 }
 

@@ -24,7 +24,7 @@ pub struct AuthorizationRequest<'a> {
 /// Parameters of the redirect from the authorization server.
 #[derive(Clone, Debug, Default)]
 pub struct Answer {
-    /// Good once, for tokens.
+    /// The authorization code, which is valid once.
     pub code: Option<String>,
     /// In place of a code.
     pub error: Option<String>,

@@ -68,7 +68,7 @@ pub(crate) struct Session {
     provisioner: String,
     /// `none`, `allow`, or the name of an open network.
     network: String,
-    /// With `allow`: what it may reach.
+    /// With `allow`: the hosts that it may reach.
     allow: AllowList,
     /// Names of the credentials that it may use.
     credentials: Vec<String>,

@@ -82,7 +82,7 @@ pub(crate) struct NewExecution {
     code: Text<0, MAX_CODE_BYTES>,
     /// A kernel of the session; default: the first one.
     kernel: Option<String>,
-    /// The language: that of the kernel, or `bash` if the kernel runs `himalia_kernel`. Default: that of the kernel.
+    /// The language of the kernel (the default), or `bash` if the kernel runs `himalia_kernel`.
     language: Option<String>,
     /// Seconds that the code may run, without its wait in the queue or for input; default: no limit. Without `wait_s`, the response
     /// waits about 10 seconds longer at most.
@@ -113,7 +113,7 @@ pub(crate) struct NewExecution {
     #[serde(default, deserialize_with = "or_empty")]
     #[schemars(with = "Option<BTreeMap<String, String>>", extend("maxProperties" = variables::COUNT))]
     env: BTreeMap<String, String>,
-    /// The working directory while the code runs, absolute or relative to that of the session, as `env`.
+    /// The working directory while the code runs, absolute or relative to the directory of the session.
     cwd: Option<Text<1, MAX_CWD_BYTES>>,
     /// Data of the caller that is returned with the execution; at most 4,096 bytes as JSON.
     #[serde(default, deserialize_with = "or_empty")]
