@@ -134,13 +134,13 @@ export interface Completion {
   cursor_start: number;
   /** Texts for the part between `cursor_start` and `cursor_end`. */
   matches: string[];
-  /** More about the matches, in the kernel's words. */
+  /** Metadata of the matches, as the kernel sends it. */
   metadata: { [name: string]: unknown };
 }
 
 /** A new webhook of prompts. */
 export interface CreatedPromptWebhook {
-  /** With which answers are signed. It is shown once. */
+  /** Secret that signs the answers. It is shown once. */
   answer_secret: string;
   /** As whom answers are given. */
   caller: string;
@@ -159,7 +159,7 @@ export interface CreatedPromptWebhook {
 export interface CreatedSchedule {
   /** The target of results: scheme, host and port. The rest of the URL can be a secret, and is not shown. */
   callback: string | null;
-  /** With which results are signed that are posted to `callback`. It is shown once. */
+  /** Secret that signs results posted to `callback`. It is shown once. */
   callback_secret: string | null;
   /** As whom runs are started. */
   caller: string;
@@ -207,7 +207,7 @@ export interface CreatedToken {
 export interface CreatedWebhook {
   /** The target of results: scheme, host and port. The rest of the URL can be a secret, and is not shown. */
   callback: string | null;
-  /** With which results are signed that are posted to `callback`. It is shown once. */
+  /** Secret that signs results posted to `callback`. It is shown once. */
   callback_secret: string | null;
   /** As whom runs are started. */
   caller: string;
@@ -320,7 +320,7 @@ export interface Delivery {
   attempts: DeliveryAttempt[];
   created: string;
   id: string;
-  /** When it is tried next; null: it has ended. */
+  /** Time of the next attempt. Null: it has ended. */
   next_attempt: string | null;
   /** The run that it tells of, `run_…`. */
   run: string;
@@ -372,7 +372,7 @@ export interface Disk {
   limit: number | null;
   /** Logs and artifacts of living sessions. */
   live: number;
-  /** Rows in the database: skills, workflows, schedules and webhooks, what their runs got and returned, credentials and access tokens. */
+  /** Rows in the database: skills, workflows, schedules, webhooks, inputs and outputs of their runs, credentials and access tokens. */
   rows: number;
 }
 
@@ -654,10 +654,10 @@ export type ExecutionState = "starting" | "idle" | "busy" | "restarting" | "dead
 
 /**
  * Progress of an execution, or its end.
- * - `queued`: It waits for its turn, or for the kernel.
+ * - `queued`: It waits for its turn or for the kernel.
  * - `running`: The kernel works on it.
- * - `ok`: It ran to its end.
- * - `error`: It raised.
+ * - `ok`: The code completed.
+ * - `error`: The code raised an exception.
  * - `timeout`: It was interrupted because it took too long.
  * - `interrupted`: It was interrupted, or taken back before it ran.
  * - `kernel_died`: The kernel's process ended.
@@ -795,7 +795,7 @@ export interface FullNetworkRule {
 
 /** A grant that has begun. */
 export interface Grant {
-  /** Until when it can be finished. */
+  /** Time until which the grant can be finished. */
   expires: string | null;
   /** The page of the authorization server where the person consents. */
   url: string;
@@ -805,7 +805,7 @@ export interface Grant {
 export interface GrantAnswer {
   /** The authorization code, which is valid once. */
   code?: string | null | undefined;
-  /** In place of a code. */
+  /** Error of the authorization server, in place of `code`. */
   error?: string | null | undefined;
   /** The server's words about the error. */
   error_description?: string | null | undefined;
@@ -821,12 +821,12 @@ export interface Hazard {
   detail: string;
   /** `native-thread`, `process-pool`, `cuda` … */
   kind: string;
-  /** For example the name of a thread, a library or a pool. */
+  /** Name of the hazard, for example of a thread, a library or a pool. */
   name: string;
   severity: Severity;
 }
 
-/** Something that was run. */
+/** One entry of the history: code that was run. */
 export interface HistoryEntry {
   /** When it was taken. */
   at: string;
@@ -870,8 +870,8 @@ export interface HistoryPage {
  * Status of an entry.
  * - `queued`: The kernel has not begun with it.
  * - `running`: The kernel works on it.
- * - `ok`: It ran to its end.
- * - `error`: It raised.
+ * - `ok`: The code completed.
+ * - `error`: The code raised an exception.
  * - `timeout`: It was interrupted because its time had expired.
  * - `interrupted`: It was interrupted.
  * - `aborted`: It never ran: an earlier one had failed, and the kernel dropped what was queued by then.
@@ -1148,7 +1148,7 @@ export type LogRecordKind = "message" | "request" | "lifecycle" | "gap" | "execu
 export interface LostVariables {
   /** Names in alphabetical order, at most 500. */
   names: string[];
-  /** There may have been others. */
+  /** If true, more variables may have been lost. */
   truncated: boolean;
 }
 
@@ -1267,7 +1267,7 @@ export interface NewDraft {
 
 /** Code to run. */
 export interface NewExecution {
-  /** If true, the code may ask for input; default false. */
+  /** If true, the code may request input. Default: false. */
   allow_stdin?: boolean | null | undefined;
   /** Respond immediately with JSON, whatever `Accept` says; default false. */
   background?: boolean | null | undefined;
@@ -1600,7 +1600,7 @@ export interface NewWebhook {
   callback?: string | null | undefined;
   /** If true, it starts runs; default true. */
   enabled?: boolean | null | undefined;
-  /** Inputs that each run has, whatever the message says. */
+  /** Inputs of each run, independent of the message. */
   inputs?: { [name: string]: unknown } | undefined;
   /** 1 to 64 lower-case letters, digits and hyphens; one of the tenant. */
   name: string;
@@ -1806,7 +1806,7 @@ export interface OpenPromptPage {
  */
 export type Origin = "jupyter" | "v1";
 
-/** Something that belongs to no session. */
+/** Data that belongs to no session. */
 export interface Orphan {
   /** Size in bytes; `None`: unknown. */
   bytes: number | null;
@@ -1823,7 +1823,7 @@ export interface Orphan {
  */
 export type OrphanKind = "log" | "files";
 
-/** One output, in nbformat's words. */
+/** One output, in the form of nbformat. */
 export interface Output {
   /** By MIME type: text, JSON, or where the content is. */
   data: { [name: string]: OutputContent };
@@ -2558,7 +2558,7 @@ export interface SessionKernel {
   unresponsive: Unresponsive | null;
 }
 
-/** Limits of a session; `None` is no limit, or the template's where a caller asks. */
+/** Limits of a session. Null: no limit. In a request, null is the limit of the template. */
 export interface SessionLimits {
   /** Processors, in thousandths of one. */
   cpu_millis?: number | null | undefined;
@@ -2594,7 +2594,7 @@ export interface SessionPage {
 
 /** The place of a session that code of another session has started. */
 export interface SessionTree {
-  /** Sessions above it, from 1. */
+  /** Number of sessions above it, at least 1. */
   depth: number;
   /** The session whose code has started this one. */
   parent: SessionId;
@@ -2929,7 +2929,7 @@ export interface ToolFile {
   mime_type: string;
 }
 
-/** All about a tool. */
+/** Details of a tool. */
 export interface ToolInfo {
   /** True if a person has to approve each call, or the tool for the session. */
   approval: boolean;
@@ -2937,7 +2937,7 @@ export interface ToolInfo {
   callers: ToolCaller[];
   /** Description, for a model. */
   description: string;
-  /** It may delete or overwrite. */
+  /** True if the tool may delete or overwrite data. */
   destructive: boolean;
   /** Arguments that show the form of a call. */
   example: unknown;
@@ -2951,7 +2951,7 @@ export interface ToolInfo {
   output_schema?: unknown | undefined;
   /** True if the policy of the session allows the tool, possibly after an approval. */
   permitted: boolean;
-  /** It only reads. */
+  /** True if the tool only reads. */
   read_only: boolean;
   /** All of it for a model, within a budget of characters. */
   text: string;
@@ -3141,7 +3141,7 @@ export interface VariableRows {
   rows?: (unknown[])[] | null | undefined;
   /** The part of a text. */
   text?: string | null | undefined;
-  /** All rows. */
+  /** Number of all rows. */
   total?: number | null | undefined;
 }
 
@@ -3194,7 +3194,7 @@ export interface WebhookPage {
 
 /** A version of a workflow. */
 export interface Workflow {
-  /** As it was published; each skill has its exact version and its digest. */
+  /** The published definition. Each skill has its exact version and its digest. */
   definition: WorkflowDefinition;
   /** The address of its content: `sha256:` and 64 hexadecimal digits. It covers the digests of its skills. */
   digest: string;
@@ -4219,7 +4219,7 @@ export interface Operations {
       query?: {
         /** A kernel of the session; default: the first one. */
         kernel?: string | undefined;
-        /** List those only that wait for an answer. */
+        /** List only prompts that wait for an answer. */
         open?: boolean | undefined;
       };
     };

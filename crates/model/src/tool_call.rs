@@ -77,7 +77,7 @@ pub struct FoundTools {
     pub text: String,
 }
 
-/// All about a tool.
+/// Details of a tool.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[expect(clippy::struct_excessive_bools, reason = "independent facts of one tool")]
 pub struct ToolInfo {
@@ -92,9 +92,9 @@ pub struct ToolInfo {
     pub output_schema: Option<Value>,
     /// Arguments that show the form of a call.
     pub example: Value,
-    /// It only reads.
+    /// True if the tool only reads.
     pub read_only: bool,
-    /// It may delete or overwrite.
+    /// True if the tool may delete or overwrite data.
     pub destructive: bool,
     /// A second call with the same arguments changes nothing more.
     pub idempotent: bool,
@@ -120,7 +120,7 @@ pub struct ToolSchema {
     /// JSON Schema of its result, if its server publishes one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output_schema: Option<Value>,
-    /// It only reads.
+    /// True if the tool only reads.
     pub read_only: bool,
 }
 

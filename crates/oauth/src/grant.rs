@@ -26,7 +26,7 @@ pub struct AuthorizationRequest<'a> {
 pub struct Answer {
     /// The authorization code, which is valid once.
     pub code: Option<String>,
-    /// In place of a code.
+    /// Error of the authorization server, in place of `code`.
     pub error: Option<String>,
     /// The server's words about the error.
     pub error_description: Option<String>,

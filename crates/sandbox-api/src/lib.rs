@@ -108,7 +108,7 @@ pub trait SessionApi: Send + Sync {
         limit: usize,
     ) -> BoxFuture<'_, Result<FoundTools, EngineError>>;
 
-    /// All about a tool.
+    /// Details of a tool.
     fn tool_info(&self, id: String) -> BoxFuture<'_, Result<ToolInfo, EngineError>>;
 
     /// Asks a person. The prompt, as `GET /v1/prompts/{id}` of the gateway has it.

@@ -120,13 +120,13 @@ pub struct SubmittedExecution {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ExecutionStatus {
-    /// It waits for its turn, or for the kernel.
+    /// It waits for its turn or for the kernel.
     Queued,
     /// The kernel works on it.
     Running,
-    /// It ran to its end.
+    /// The code completed.
     Ok,
-    /// It raised.
+    /// The code raised an exception.
     Error,
     /// It was interrupted because it took too long.
     Timeout,

@@ -24,7 +24,7 @@ pub struct Completion {
     pub cursor_start: u64,
     /// Characters before the end of the replaced text.
     pub cursor_end: u64,
-    /// More about the matches, in the kernel's words.
+    /// Metadata of the matches, as the kernel sends it.
     pub metadata: Map<String, Value>,
 }
 

@@ -258,7 +258,7 @@ pub(crate) struct BeginGrantRequest {
 pub(crate) struct BegunGrant {
     /// The page of the authorization server where the person consents.
     url: String,
-    /// Until when it can be finished.
+    /// Time until which the grant can be finished.
     #[schemars(extend("format" = "date-time"))]
     expires: Option<String>,
 }
@@ -273,7 +273,7 @@ pub(crate) struct FinishGrantRequest {
     /// The authorization code, which is valid once.
     #[schemars(extend("writeOnly" = true))]
     code: Option<String>,
-    /// In place of a code.
+    /// Error of the authorization server, in place of `code`.
     error: Option<String>,
     /// The server's words about the error.
     error_description: Option<String>,

@@ -139,7 +139,7 @@ pub(crate) async fn open(
 pub(crate) struct ListPromptsQuery {
     /// A kernel of the session; default: the first one.
     kernel: Option<String>,
-    /// List those only that wait for an answer.
+    /// List only prompts that wait for an answer.
     #[serde(default)]
     open: bool,
 }

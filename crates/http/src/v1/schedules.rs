@@ -177,7 +177,7 @@ impl TriggerView for Schedule {
 /// A new schedule.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct CreatedSchedule {
-    /// With which results are signed that are posted to `callback`. It is shown once.
+    /// Secret that signs results posted to `callback`. It is shown once.
     callback_secret: Option<String>,
     #[serde(flatten)]
     shown: Schedule,

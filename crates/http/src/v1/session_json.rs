@@ -24,7 +24,7 @@ struct Tree {
     root_execution: Option<ExecutionId>,
     /// The session whose code has started this one.
     parent: SessionId,
-    /// Sessions above it, from 1.
+    /// Number of sessions above it, at least 1.
     depth: u32,
 }
 

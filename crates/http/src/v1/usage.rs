@@ -56,7 +56,7 @@ struct Disk {
     live: u64,
     /// Logs and artifacts of ended sessions.
     ended: u64,
-    /// Rows in the database: skills, workflows, schedules and webhooks, what their runs got and returned, credentials and access tokens.
+    /// Rows in the database: skills, workflows, schedules, webhooks, inputs and outputs of their runs, credentials and access tokens.
     rows: u64,
     /// The limit for all together. Null: no limit.
     limit: Option<u64>,

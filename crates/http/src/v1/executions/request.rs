@@ -101,7 +101,7 @@ pub(crate) struct NewExecution {
     /// Pixels on a side of these images; of a larger one the response contains the smaller copy (`preview`), if there is one. Default: any
     /// number.
     image_pixels: Option<Whole<1, { images::MOST_PIXELS }>>,
-    /// If true, the code may ask for input; default false.
+    /// If true, the code may request input. Default: false.
     allow_stdin: Option<bool>,
     /// If true, the kernel counts it and stores it in its history; default true.
     store_history: Option<bool>,

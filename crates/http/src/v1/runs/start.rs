@@ -162,7 +162,7 @@ impl Answer for StartedRunResponse {
             operation.header(
                 status,
                 "Idempotency-Replayed",
-                "`true` for a run that was there already.",
+                "`true` for a run that existed before the request.",
             );
         }
     }
