@@ -13,10 +13,7 @@ pub(super) const TAGS: [(&str, &str); 22] = [
     ("sessions", "Live kernels with their sandboxes."),
     ("kernels", "The kernels of a session."),
     ("executions", "Code that runs once, and its results."),
-    (
-        "events",
-        "Streams of the events of a session or an execution.",
-    ),
+    ("events", "Streams of the events of a session or an execution."),
     ("prompts", "Questions to people, and their answers."),
     ("variables", "The variables of a kernel."),
     ("files", "The files of a session."),
