@@ -16,7 +16,7 @@ export interface AccessToken {
   scope: Scope;
 }
 
-/** What a session may reach. */
+/** Hosts that a session may reach. */
 export type AllowList = NetworkRule[];
 
 /** A server of tools, as a session sees it. */
@@ -122,25 +122,25 @@ export interface CollectedSession {
 
 /** A garbage collection. */
 export interface Collection {
-  /** Only report what would be removed; default false. */
+  /** If true, the data is reported and not removed. Default: false. */
   dry_run?: boolean | null | undefined;
 }
 
 /** Completions of a piece of code. */
 export interface Completion {
-  /** Characters before the end of what is replaced. */
+  /** Characters before the end of the replaced text. */
   cursor_end: number;
-  /** Characters before what is replaced. */
+  /** Characters before the replaced text. */
   cursor_start: number;
   /** Texts for the part between `cursor_start` and `cursor_end`. */
   matches: string[];
-  /** More about the matches, in the kernel's words. */
+  /** Metadata of the matches, as the kernel sends it. */
   metadata: { [name: string]: unknown };
 }
 
 /** A new webhook of prompts. */
 export interface CreatedPromptWebhook {
-  /** With which answers are signed. It is shown once. */
+  /** Secret that signs the answers. It is shown once. */
   answer_secret: string;
   /** As whom answers are given. */
   caller: string;
@@ -159,7 +159,7 @@ export interface CreatedPromptWebhook {
 export interface CreatedSchedule {
   /** The target of results: scheme, host and port. The rest of the URL can be a secret, and is not shown. */
   callback: string | null;
-  /** With which results are signed that are posted to `callback`. It is shown once. */
+  /** Secret that signs results posted to `callback`. It is shown once. */
   callback_secret: string | null;
   /** As whom runs are started. */
   caller: string;
@@ -207,7 +207,7 @@ export interface CreatedToken {
 export interface CreatedWebhook {
   /** The target of results: scheme, host and port. The rest of the URL can be a secret, and is not shown. */
   callback: string | null;
-  /** With which results are signed that are posted to `callback`. It is shown once. */
+  /** Secret that signs results posted to `callback`. It is shown once. */
   callback_secret: string | null;
   /** As whom runs are started. */
   caller: string;
@@ -235,7 +235,7 @@ export interface Credential {
   access_key?: string | null | undefined;
   /** For `oauth2`: authorization page, if the authorization server has no metadata. */
   authorization_url?: string | null | undefined;
-  /** The host behind the internal name, one of `hosts`. Default: the first one that is no pattern. */
+  /** The host behind the internal name, one of `hosts`. Default: the first one without a wildcard. */
   base_url?: string | null | undefined;
   /** For `oauth2`: client id of this gateway. If it is missing, `authorization_code` registers the gateway as a client. */
   client_id?: string | null | undefined;
@@ -288,7 +288,7 @@ export interface CredentialPage {
 
 /** The state of the tokens of a credential. No token is shown. */
 export interface CredentialTokens {
-  /** Until when the access token is good. Another one is got before. */
+  /** Expiry of the access token. The gateway fetches the next token before that time. */
   expires: string | null;
   /** When that was. */
   granted: string | null;
@@ -320,7 +320,7 @@ export interface Delivery {
   attempts: DeliveryAttempt[];
   created: string;
   id: string;
-  /** When it is tried next; null: it has ended. */
+  /** Time of the next attempt. Null: it has ended. */
   next_attempt: string | null;
   /** The run that it tells of, `run_…`. */
   run: string;
@@ -372,7 +372,7 @@ export interface Disk {
   limit: number | null;
   /** Logs and artifacts of living sessions. */
   live: number;
-  /** Rows in the database: skills, workflows, schedules and webhooks, what their runs got and returned, credentials and access tokens. */
+  /** Rows in the database: skills, workflows, schedules, webhooks, inputs and outputs of their runs, credentials and access tokens. */
   rows: number;
 }
 
@@ -399,13 +399,13 @@ export interface Execution {
   caller: string;
   /** Name that the client gave itself, if it did. It is not verified. */
   client?: string | null | undefined;
-  /** When it was taken, UTC. */
+  /** Time at which the gateway accepted it, UTC. */
   created: string;
   /** Reason of its end, if it did not end by itself. */
   death?: Death | null | undefined;
   /** True if its timeout had passed, and it continued. */
   detached: boolean;
-  /** From then until its end. */
+  /** Milliseconds from then until its end. */
   duration_ms: number;
   /** Exception that the code raised. */
   error: Failure | null;
@@ -417,7 +417,7 @@ export interface Execution {
   failed_before: number;
   /** Executions of the session in a row that failed, up to this one and whatever their code. */
   failures_in_a_row?: number | undefined;
-  /** Files that were written, from kernels that tell. */
+  /** Files that the code wrote. Null if the kernel does not report files. */
   files: WrittenFiles | null;
   /** Records of it that are missing: dropped by the sandbox, or no longer kept. */
   gaps?: number | undefined;
@@ -440,7 +440,7 @@ export interface Execution {
   /** Open prompts on its behalf. */
   prompts?: Prompt[] | undefined;
   provenance: Provenance;
-  /** From then until the kernel began. */
+  /** Milliseconds from its acceptance until the kernel began with it. */
   queued_ms: number;
   /** Parts that the quota of the session's log has removed. */
   quota?: QuotaLoss | null | undefined;
@@ -457,7 +457,7 @@ export interface Execution {
   session: KernelId;
   /** Progress of the execution. */
   status: ExecutionStatus;
-  /** The execution that ignores interrupts: this one, or the one that it waits for. */
+  /** The execution that ignores interrupts: this one, or the running one that it waits for. */
   stuck?: StuckExecution | null | undefined;
   /** Printed text, as a terminal shows it: head and tail within the budget. */
   text: string;
@@ -465,7 +465,7 @@ export interface Execution {
   truncated: TextTruncated | null;
   /** Resources that the execution took. */
   usage: ExecutionUsage;
-  /** Variables that it touched, from kernels that tell. */
+  /** Variables that it changed. Null if the kernel does not report variables. */
   variables: VariableChanges | null;
 }
 
@@ -475,7 +475,7 @@ export interface ExecutionBrief {
   caller: string;
   /** Name that the client gave itself, if it did. It is not verified. */
   client?: string | null | undefined;
-  /** When it was taken, UTC. */
+  /** Time at which the gateway accepted it, UTC. */
   created: string;
   /** Id of the execution. */
   id: ExecutionId;
@@ -551,7 +551,7 @@ export interface ExecutionInput {
 
 /** The kernel process of an execution. */
 export interface ExecutionKernel {
-  /** Counts processes. Another number than that of the execution before: the variables are gone. */
+  /** Number of the kernel process. If it differs from the number of the previous execution, the variables are gone. */
   incarnation: number;
   /** The process before, and the reason of its end. Only in the first execution in a new process. */
   replaced: ReplacedExecution | null;
@@ -576,13 +576,13 @@ export interface ExecutionResult {
   caller: string;
   /** Name that the client gave itself, if it did. It is not verified. */
   client?: string | null | undefined;
-  /** When it was taken, UTC. */
+  /** Time at which the gateway accepted it, UTC. */
   created: string;
   /** Reason of its end, if it did not end by itself. */
   death?: Death | null | undefined;
   /** True if its timeout had passed, and it continued. */
   detached: boolean;
-  /** From then until its end. */
+  /** Milliseconds from then until its end. */
   duration_ms: number;
   /** Exception that the code raised. */
   error: Failure | null;
@@ -594,7 +594,7 @@ export interface ExecutionResult {
   failed_before: number;
   /** Executions of the session in a row that failed, up to this one and whatever their code. */
   failures_in_a_row?: number | undefined;
-  /** Files that were written, from kernels that tell. */
+  /** Files that the code wrote. Null if the kernel does not report files. */
   files: WrittenFiles | null;
   /** Records of it that are missing: dropped by the sandbox, or no longer kept. */
   gaps?: number | undefined;
@@ -616,7 +616,7 @@ export interface ExecutionResult {
   position?: number | null | undefined;
   /** Open prompts on its behalf. */
   prompts?: Prompt[] | undefined;
-  /** From then until the kernel began. */
+  /** Milliseconds from its acceptance until the kernel began with it. */
   queued_ms: number;
   /** Parts that the quota of the session's log has removed. */
   quota?: QuotaLoss | null | undefined;
@@ -628,7 +628,7 @@ export interface ExecutionResult {
   session: KernelId;
   /** Progress of the execution. */
   status: ExecutionStatus;
-  /** The execution that ignores interrupts: this one, or the one that it waits for. */
+  /** The execution that ignores interrupts: this one, or the running one that it waits for. */
   stuck?: StuckExecution | null | undefined;
   /** Printed text, as a terminal shows it: head and tail within the budget. */
   text: string;
@@ -636,7 +636,7 @@ export interface ExecutionResult {
   truncated: TextTruncated | null;
   /** Resources that the execution took. */
   usage: ExecutionUsage;
-  /** Variables that it touched, from kernels that tell. */
+  /** Variables that it changed. Null if the kernel does not report variables. */
   variables: VariableChanges | null;
 }
 
@@ -654,10 +654,10 @@ export type ExecutionState = "starting" | "idle" | "busy" | "restarting" | "dead
 
 /**
  * Progress of an execution, or its end.
- * - `queued`: It waits for its turn, or for the kernel.
+ * - `queued`: It waits for its turn or for the kernel.
  * - `running`: The kernel works on it.
- * - `ok`: It ran to its end.
- * - `error`: It raised.
+ * - `ok`: The code completed.
+ * - `error`: The code raised an exception.
  * - `timeout`: It was interrupted because it took too long.
  * - `interrupted`: It was interrupted, or taken back before it ran.
  * - `kernel_died`: The kernel's process ended.
@@ -674,7 +674,7 @@ export interface ExecutionUsage {
    * tell, when it has come to its end.
    */
   cpu_ms: number | null;
-  /** Calls of models that its code has made, those that were refused or answered from the cache included. */
+  /** Calls of models by its code, including refused calls and answers from the cache. */
   model_calls: number;
   /** Number of model calls that were answered from the cache. */
   model_calls_cached: number;
@@ -690,13 +690,13 @@ export interface ExecutionUsage {
   model_output_tokens: number;
   /** Cost by the prices of the configuration, in its currency unit. */
   model_spend: number;
-  /** The same of bytes from hosts. */
+  /** Bytes that hosts sent to its network connections. Only ended connections are counted. */
   network_received_bytes: number;
-  /** Bytes that its connections to the network sent to hosts, of those that have ended. */
+  /** Bytes that its network connections sent to hosts. Only ended connections are counted. */
   network_sent_bytes: number;
   /** The most memory of the kernel's process meanwhile, in bytes. From kernels and systems that tell, when it has come to its end. */
   peak_memory_bytes: number | null;
-  /** Calls of tools that its code has made, those that were refused included. */
+  /** Calls of tools by its code, including refused calls. */
   tool_calls: number;
   /** Number of failed tool calls. */
   tool_calls_failed: number;
@@ -795,7 +795,7 @@ export interface FullNetworkRule {
 
 /** A grant that has begun. */
 export interface Grant {
-  /** Until when it can be finished. */
+  /** Time until which the grant can be finished. */
   expires: string | null;
   /** The page of the authorization server where the person consents. */
   url: string;
@@ -803,9 +803,9 @@ export interface Grant {
 
 /** The answer of the authorization server, from the browser. */
 export interface GrantAnswer {
-  /** Good once, for tokens. */
+  /** The authorization code, which is valid once. */
   code?: string | null | undefined;
-  /** In place of a code. */
+  /** Error of the authorization server, in place of `code`. */
   error?: string | null | undefined;
   /** The server's words about the error. */
   error_description?: string | null | undefined;
@@ -821,12 +821,12 @@ export interface Hazard {
   detail: string;
   /** `native-thread`, `process-pool`, `cuda` … */
   kind: string;
-  /** For example the name of a thread, a library or a pool. */
+  /** Name of the hazard, for example of a thread, a library or a pool. */
   name: string;
   severity: Severity;
 }
 
-/** Something that was run. */
+/** One entry of the history: code that was run. */
 export interface HistoryEntry {
   /** When it was taken. */
   at: string;
@@ -870,8 +870,8 @@ export interface HistoryPage {
  * Status of an entry.
  * - `queued`: The kernel has not begun with it.
  * - `running`: The kernel works on it.
- * - `ok`: It ran to its end.
- * - `error`: It raised.
+ * - `ok`: The code completed.
+ * - `error`: The code raised an exception.
  * - `timeout`: It was interrupted because its time had expired.
  * - `interrupted`: It was interrupted.
  * - `aborted`: It never ran: an earlier one had failed, and the kernel dropped what was queued by then.
@@ -922,8 +922,8 @@ export interface KernelPage {
 
 /**
  * Kind of a skill.
- * - `instructions`: Text for a model: `SKILL.md`, with files beside it.
- * - `code`: A function in Python: `main` in `main.py`, with files beside it.
+ * - `instructions`: Text for a model: `SKILL.md` and additional files.
+ * - `code`: A function in Python: `main` in `main.py`, and additional files.
  */
 export type Kind = "instructions" | "code";
 
@@ -1012,7 +1012,7 @@ export interface ListedRun {
 
 /** A session in a list. */
 export interface ListedSession {
-  /** With `allow`: what it may reach. */
+  /** With `allow`: the hosts that it may reach. */
   allow: AllowList;
   connections: number;
   created: string;
@@ -1148,7 +1148,7 @@ export type LogRecordKind = "message" | "request" | "lifecycle" | "gap" | "execu
 export interface LostVariables {
   /** Names in alphabetical order, at most 500. */
   names: string[];
-  /** There may have been others. */
+  /** If true, more variables may have been lost. */
   truncated: boolean;
 }
 
@@ -1172,7 +1172,7 @@ export interface NewBranches {
   env?: { [name: string]: string } | null | undefined;
   /** `copy` unless said. */
   files?: "copy" | "share" | null | undefined;
-  /** Default: that of the parent. */
+  /** Default: the labels of the parent. */
   labels?: { [name: string]: string } | null | undefined;
   /** Larger files are not copied; default 256 MiB. Only for `copy`. */
   max_copy_bytes?: number | null | undefined;
@@ -1200,7 +1200,7 @@ export interface NewCredential {
   access_key?: string | null | undefined;
   /** For `oauth2`: the page where a person consents, if the authorization server publishes no metadata. */
   authorization_url?: string | null | undefined;
-  /** The host behind `http://NAME.credential.internal/`, one of `hosts`. Default: the first one that is no pattern. */
+  /** The host behind `http://NAME.credential.internal/`, one of `hosts`. Default: the first one without a wildcard. */
   base_url?: string | null | undefined;
   /** For `oauth2`: the id of this gateway with the authorization server. Without one, `authorization_code` registers the gateway there. */
   client_id?: string | null | undefined;
@@ -1223,7 +1223,7 @@ export interface NewCredential {
   parameter?: string | null | undefined;
   /** For `header`: the text before the value. */
   prefix?: string | null | undefined;
-  /** For `aws_sigv4`. Default: that of the request's own signature. */
+  /** For `aws_sigv4`. Default: the region in the signature of the request. */
   region?: string | null | undefined;
   /**
    * For `oauth2`: the URL of the resource that the tokens are for, such as an MCP server. Without `issuer`, it names the authorization
@@ -1232,11 +1232,11 @@ export interface NewCredential {
   resource?: string | null | undefined;
   /** For `oauth2`: the requested scopes, separated by spaces. */
   scope?: string | null | undefined;
-  /** For `aws_sigv4`. Default: that of the request's own signature. */
+  /** For `aws_sigv4`. Default: the region in the signature of the request. */
   service?: string | null | undefined;
   /** For `aws_sigv4`: the token of a session. */
   session_token?: string | null | undefined;
-  /** A tenant of the configuration. Default: that of the caller. Only the operator may name another one. */
+  /** A tenant of the configuration. Default: the tenant of the caller. Only the operator may name another tenant. */
   tenant?: string | null | undefined;
   /** For `oauth2`: the token endpoint, if the authorization server publishes no metadata. */
   token_url?: string | null | undefined;
@@ -1267,12 +1267,12 @@ export interface NewDraft {
 
 /** Code to run. */
 export interface NewExecution {
-  /** If true, the code may ask for input; default false. */
+  /** If true, the code may request input. Default: false. */
   allow_stdin?: boolean | null | undefined;
   /** Respond immediately with JSON, whatever `Accept` says; default false. */
   background?: boolean | null | undefined;
   code: string;
-  /** The working directory while the code runs, absolute or relative to that of the session, as `env`. */
+  /** The working directory while the code runs, absolute or relative to the directory of the session. */
   cwd?: string | null | undefined;
   /** Environment variables while the code runs; afterwards they are as before. Only for kernels of `himalia_kernel`. */
   env?: { [name: string]: string } | null | undefined;
@@ -1289,7 +1289,7 @@ export interface NewExecution {
   image_pixels?: number | null | undefined;
   /** A kernel of the session; default: the first one. */
   kernel?: string | null | undefined;
-  /** The language: that of the kernel, or `bash` if the kernel runs `himalia_kernel`. Default: that of the kernel. */
+  /** The language of the kernel (the default), or `bash` if the kernel runs `himalia_kernel`. */
   language?: string | null | undefined;
   /** Refuse it if this many consecutive executions of the session have failed, whatever their code. */
   max_failures?: number | null | undefined;
@@ -1317,17 +1317,17 @@ export interface NewExecution {
 export interface NewGrant {
   /** `https://…/viewer/grant` of this gateway, or an address of the person's own machine, such as `http://127.0.0.1:41000/`. It has no query. */
   redirect_uri: string;
-  /** A tenant of the configuration. Default: that of the caller. Only the operator may name another one. */
+  /** A tenant of the configuration. Default: the tenant of the caller. Only the operator may name another tenant. */
   tenant?: string | null | undefined;
 }
 
 /** An additional kernel; every member is optional. */
 export interface NewKernel {
-  /** The first directory, relative to that of the session or absolute; default: that of the session. */
+  /** The first directory, absolute or relative to the directory of the session. Default: the directory of the session. */
   cwd?: string | null | undefined;
-  /** Environment variables of its processes. Those of the session are not included. */
+  /** Environment variables of its processes. Variables of the session are not included. */
   env?: { [name: string]: string } | null | undefined;
-  /** Default: that of the first kernel. Its program must exist in the session's sandbox. */
+  /** Default: the kernelspec of the first kernel. Its program must exist in the session's sandbox. */
   kernelspec?: string | null | undefined;
   /** Environment variables that are neither shown nor stored. */
   secrets?: { [name: string]: string } | null | undefined;
@@ -1337,9 +1337,9 @@ export interface NewKernel {
 export interface NewPrompt {
   /** A kernel of the session; default: the first one. */
   kernel?: string | null | undefined;
-  /** The same key is the same prompt. */
+  /** A repeated request with the same key returns the same prompt. */
   key?: string | null | undefined;
-  /** The answers of which one is to be chosen; default: none, and the answer is a text. */
+  /** The possible answers. Default: none, and the answer is a text. */
   options?: string[] | undefined;
   /** The text that the person reads. */
   text: string;
@@ -1380,7 +1380,7 @@ export interface NewSchedule {
     /** The name of a workflow, in place of a skill. */
     workflow?: string | null | undefined;
   };
-  /** The template of the sessions of runs of a skill. Default: that of the skill, or the default kernelspec. */
+  /** The template of the sessions of runs of a skill. Default: the template of the skill, or the default kernelspec. */
   template?: string | null | undefined;
   /** The time zone of `cron`, by its name in the IANA database; default `UTC`. */
   time_zone?: string | null | undefined;
@@ -1390,7 +1390,7 @@ export interface NewSchedule {
 
 /** A run of a schedule that is asked for. */
 export interface NewScheduleRun {
-  /** The same key again is the same run, as long as that is listed: 422 if that was another request. */
+  /** A repeated request with the same key returns the same run while it is listed. A different request with the key gets 422. */
   idempotency_key?: string | null | undefined;
   /** The handling of this run while an earlier one is in progress: `skip` is 409. Default: as the schedule has it for due times. */
   overlap?: "skip" | "allow" | null | undefined;
@@ -1398,7 +1398,7 @@ export interface NewScheduleRun {
 
 /** The requested session; every member is optional. */
 export interface NewSessionWithId {
-  /** Names of credentials that it may use: some of those of the template. Default: all of them. */
+  /** Names of credentials that it may use, from the credentials of the template. Default: all of them. */
   credentials?: string[] | null | undefined;
   /** The first directory of its kernel. */
   cwd?: string | null | undefined;
@@ -1417,7 +1417,7 @@ export interface NewSessionWithId {
   labels?: { [name: string]: string } | null | undefined;
   /** Seconds after its start when it is ended. */
   lifetime_s?: number | null | undefined;
-  /** Requested limits; absent ones are those of the template. */
+  /** Requested limits. Absent limits have the value of the template. */
   limits?: {
     cpu_millis?: number | null | undefined;
     disk_bytes?: number | null | undefined;
@@ -1431,9 +1431,9 @@ export interface NewSessionWithId {
   } | null | undefined;
   /** Unique among living sessions of its owner. */
   name?: string | null | undefined;
-  /** `none`, the name of an open network, `allow` for what the template allows, or a part of that. */
+  /** `none`, the name of an open network, `allow` for all hosts that the template allows, or a part of them. */
   network?: string | {
-    /** Part of what the template allows. */
+    /** Some of the hosts that the template allows. */
     allow: (string | {
       /** `example.org`, `*.example.org` for the names below it, or `*` for every name. */
       host: string;
@@ -1447,13 +1447,13 @@ export interface NewSessionWithId {
   secrets?: { [name: string]: string } | null | undefined;
   /** Name of a template or a kernelspec. */
   template?: string | null | undefined;
-  /** Tools that it may use: some of those of the template. Default: all of them. */
+  /** Tools that it may use, from the tools of the template. Default: all of them. */
   tools?: string[] | null | undefined;
 }
 
 /** The requested session; every member is optional. */
 export interface NewSessionWithNoId {
-  /** Names of credentials that it may use: some of those of the template. Default: all of them. */
+  /** Names of credentials that it may use, from the credentials of the template. Default: all of them. */
   credentials?: string[] | null | undefined;
   /** The first directory of its kernel. */
   cwd?: string | null | undefined;
@@ -1472,7 +1472,7 @@ export interface NewSessionWithNoId {
   labels?: { [name: string]: string } | null | undefined;
   /** Seconds after its start when it is ended. */
   lifetime_s?: number | null | undefined;
-  /** Requested limits; absent ones are those of the template. */
+  /** Requested limits. Absent limits have the value of the template. */
   limits?: {
     cpu_millis?: number | null | undefined;
     disk_bytes?: number | null | undefined;
@@ -1486,9 +1486,9 @@ export interface NewSessionWithNoId {
   } | null | undefined;
   /** Unique among living sessions of its owner. */
   name?: string | null | undefined;
-  /** `none`, the name of an open network, `allow` for what the template allows, or a part of that. */
+  /** `none`, the name of an open network, `allow` for all hosts that the template allows, or a part of them. */
   network?: string | {
-    /** Part of what the template allows. */
+    /** Some of the hosts that the template allows. */
     allow: (string | {
       /** `example.org`, `*.example.org` for the names below it, or `*` for every name. */
       host: string;
@@ -1502,7 +1502,7 @@ export interface NewSessionWithNoId {
   secrets?: { [name: string]: string } | null | undefined;
   /** Name of a template or a kernelspec. */
   template?: string | null | undefined;
-  /** Tools that it may use: some of those of the template. Default: all of them. */
+  /** Tools that it may use, from the tools of the template. Default: all of them. */
   tools?: string[] | null | undefined;
 }
 
@@ -1515,7 +1515,7 @@ export interface NewSkill {
     /** UTF-8. */
     text?: string | null | undefined;
   } };
-  /** The manifest. Default: that of the files: `skill.json`, or the front matter of `SKILL.md`. */
+  /** The manifest. Default: `skill.json` among the files, or the front matter of `SKILL.md`. */
   manifest?: {
     /** Purpose and use, for people and models; at most 1,024 characters. */
     description: string;
@@ -1525,7 +1525,7 @@ export interface NewSkill {
     inputs?: unknown | undefined;
     /** Kind of the skill. */
     kind: "instructions" | "code";
-    /** Models that a run may ask, by their names. It has those of them that template and caller have too. */
+    /** Names of models that a run may call. It can use the models that the template and the caller have as well. */
     models?: string[] | undefined;
     /** 1 to 64 lower-case letters, digits and hyphens; it begins with a letter and does not end with a hyphen. */
     name: string;
@@ -1538,15 +1538,15 @@ export interface NewSkill {
       /** Without any: 80 and 443. */
       ports?: number[] | undefined;
     })[] | undefined;
-    /** JSON Schema of what `main` returns. Code has one. */
+    /** JSON Schema of the value that `main` returns. Needed for code. */
     outputs?: unknown | undefined;
     /** Skills that it runs, each with a requirement of its version: `^1.2`. */
     skills?: { [name: string]: string } | undefined;
-    /** The template of the session that it runs in. Default: that of the caller. */
+    /** The template of the session in which it runs. Default: the template that the caller names. */
     template?: string | null | undefined;
     /** Runs with a known result. */
     tests?: ({
-      /** The name of what it raises, in place of outputs: `ValueError`. */
+      /** The name of the expected exception, in place of outputs: `ValueError`. */
       error?: string | null | undefined;
       /** The inputs. */
       inputs?: { [name: string]: unknown } | undefined;
@@ -1557,7 +1557,7 @@ export interface NewSkill {
     })[] | undefined;
     /** Seconds that a run may take. Default: 600. */
     timeout_s?: number | null | undefined;
-    /** Tools that a run may use: `SERVER`, or `SERVER.TOOL` with `*`. It has those of them that template and caller have too. */
+    /** Tools that a run may call: `SERVER`, or `SERVER.TOOL` with `*`. It can use the tools that the template and the caller have as well. */
     tools?: string[] | undefined;
     /** A semantic version: `1.2.0`. */
     version: string;
@@ -1570,7 +1570,7 @@ export interface NewSkillRun {
   callback?: string | null | undefined;
   /** The arguments of `main`, which fit the schema. */
   inputs?: { [name: string]: unknown } | undefined;
-  /** The template of its session. Default: that of the skill, or the default kernelspec. */
+  /** The template of its session. Default: the template of the skill, or the default kernelspec. */
   template?: string | null | undefined;
   /** Seconds that it may take, if that is less than the skill says. */
   timeout_s?: number | null | undefined;
@@ -1590,7 +1590,7 @@ export interface NewToken {
   expires_in_s?: number | null | undefined;
   /** Within the scope of the token that creates it. */
   scope: "read" | "execute" | "admin";
-  /** A tenant of the configuration. Default: that of the token that creates it. Only the operator may name another one. */
+  /** A tenant of the configuration. Default: the tenant of the creating token. Only the operator may name another tenant. */
   tenant?: string | null | undefined;
 }
 
@@ -1600,7 +1600,7 @@ export interface NewWebhook {
   callback?: string | null | undefined;
   /** If true, it starts runs; default true. */
   enabled?: boolean | null | undefined;
-  /** Inputs that each run has, whatever the message says. */
+  /** Inputs of each run, independent of the message. */
   inputs?: { [name: string]: unknown } | undefined;
   /** 1 to 64 lower-case letters, digits and hyphens; one of the tenant. */
   name: string;
@@ -1613,7 +1613,7 @@ export interface NewWebhook {
     /** The name of a workflow, in place of a skill. */
     workflow?: string | null | undefined;
   };
-  /** The template of the sessions of runs of a skill. Default: that of the skill, or the default kernelspec. */
+  /** The template of the sessions of runs of a skill. Default: the template of the skill, or the default kernelspec. */
   template?: string | null | undefined;
   /** Seconds that a run of a skill may take, if that is less than the skill says. */
   timeout_s?: number | null | undefined;
@@ -1691,7 +1691,7 @@ export interface NewWorkflow {
          */
         version?: string | null | undefined;
       } | null | undefined;
-      /** The template of its sessions. Default: that of the skill. */
+      /** The template of its sessions. Default: the template of the skill. */
       template?: string | null | undefined;
       /** Seconds that one attempt may run, if that is less than the skill says. */
       timeout_s?: number | null | undefined;
@@ -1705,7 +1705,7 @@ export interface NewWorkflow {
 export interface NewWorkflowRun {
   /** The URL that its result is posted to. */
   callback?: string | null | undefined;
-  /** The same key again is the same run: 422 if that was another start. */
+  /** A repeated request with the same key returns the same run. A different request with the key gets 422. */
   idempotency_key?: string | null | undefined;
   /** The inputs, which fit the schema of the workflow. */
   inputs?: { [name: string]: unknown } | undefined;
@@ -1748,7 +1748,7 @@ export interface OmittedArtifacts {
 
 /** A prompt that waits for an answer. */
 export interface OpenPrompt {
-  /** The answer, if there is one and it is no secret. */
+  /** The answer, if there is one and it is not secret. */
   answer?: string | null | undefined;
   /** Caller that answered: `operator`, or tenant and caller as `tenant/caller`. Of `input()` it is not known after the end of its gateway. */
   answered_by?: string | null | undefined;
@@ -1756,7 +1756,7 @@ export interface OpenPrompt {
   arguments?: unknown | undefined;
   /** When it was asked, UTC. */
   created: string;
-  /** The execution that waits for it, whose time stands still, if one does. */
+  /** The execution that waits for the answer, if any. Its time limit is paused. */
   execution?: ExecutionId | null | undefined;
   /** Until when it may stay open, UTC. Without it: as long as its code waits. */
   expires?: string | null | undefined;
@@ -1764,7 +1764,7 @@ export interface OpenPrompt {
   id: PromptId;
   /** Reason for the prompt. */
   kind: PromptKind;
-  /** The answers of which one is to be chosen. Without any, the answer is a text. */
+  /** The possible answers. Without any, the answer is a text. */
   options: string[];
   /** The answer is a secret, which is kept nowhere. */
   password?: boolean | undefined;
@@ -1806,7 +1806,7 @@ export interface OpenPromptPage {
  */
 export type Origin = "jupyter" | "v1";
 
-/** Something that belongs to no session. */
+/** Data that belongs to no session. */
 export interface Orphan {
   /** Size in bytes; `None`: unknown. */
   bytes: number | null;
@@ -1823,7 +1823,7 @@ export interface Orphan {
  */
 export type OrphanKind = "log" | "files";
 
-/** One output, in nbformat's words. */
+/** One output, in the form of nbformat. */
 export interface Output {
   /** By MIME type: text, JSON, or where the content is. */
   data: { [name: string]: OutputContent };
@@ -1870,8 +1870,8 @@ export type Overdue = "age" | "space" | "lost";
 
 /**
  * Policy for a due time while an earlier run is in progress.
- * - `skip`: It is left out.
- * - `allow`: It is run beside the other one.
+ * - `skip`: The run is omitted.
+ * - `allow`: The run starts, and both are in progress.
  */
 export type Overlap = "skip" | "allow";
 
@@ -1978,7 +1978,7 @@ export interface Problem {
 
 /** Prompt to a person, and its answer. */
 export interface Prompt {
-  /** The answer, if there is one and it is no secret. */
+  /** The answer, if there is one and it is not secret. */
   answer?: string | null | undefined;
   /** Caller that answered: `operator`, or tenant and caller as `tenant/caller`. Of `input()` it is not known after the end of its gateway. */
   answered_by?: string | null | undefined;
@@ -1986,7 +1986,7 @@ export interface Prompt {
   arguments?: unknown | undefined;
   /** When it was asked, UTC. */
   created: string;
-  /** The execution that waits for it, whose time stands still, if one does. */
+  /** The execution that waits for the answer, if any. Its time limit is paused. */
   execution?: ExecutionId | null | undefined;
   /** Until when it may stay open, UTC. Without it: as long as its code waits. */
   expires?: string | null | undefined;
@@ -1994,7 +1994,7 @@ export interface Prompt {
   id: PromptId;
   /** Reason for the prompt. */
   kind: PromptKind;
-  /** The answers of which one is to be chosen. Without any, the answer is a text. */
+  /** The possible answers. Without any, the answer is a text. */
   options: string[];
   /** The answer is a secret, which is kept nowhere. */
   password?: boolean | undefined;
@@ -2075,7 +2075,7 @@ export interface Provenance {
   isolation: Isolation;
   /** The kernelspec. */
   kernelspec: string;
-  /** The limits of the session; those that are left out have no bound. */
+  /** The limits of the session. Absent limits have no bound. */
   limits: SessionLimits;
   /** The first 16 hexadecimal digits of the SHA-256 of the lock file of the Python environment, if the gateway built that. */
   lock_hash: string | null;
@@ -2102,7 +2102,7 @@ export interface Quota {
 
 /** Losses of an execution since the log of its session had reached its quota (`output_bytes`): the oldest part of a log goes first. */
 export interface QuotaLoss {
-  /** Records of the session's log from the beginning of the execution on that went, those of others among them. */
+  /** Removed records of the session log since the beginning of the execution, including records of other executions. */
   records_removed: number;
 }
 
@@ -2173,7 +2173,7 @@ export interface Run {
 export interface RunError {
   /** A stable name. */
   code: string;
-  /** What happened. */
+  /** Description of the failure. */
   message: string;
   /** The step that failed, of a workflow. */
   step?: string | null | undefined;
@@ -2217,7 +2217,7 @@ export interface RunEvent {
 }
 
 /**
- * What runs.
+ * Kind of the run.
  * - `skill`: A code skill, as an execution in a session that ends with it.
  * - `workflow`: A workflow, whose steps are runs of skills.
  */
@@ -2227,17 +2227,17 @@ export type RunKind = "skill" | "workflow";
 export interface RunOrigin {
   /** Its id; null for a client. */
   id: string | null;
-  /** What it is. */
+  /** Kind of the starter. */
   kind: RunOriginKind;
 }
 
 /**
- * What has started a run, without its id.
+ * Kind of the starter of a run.
  * - `client`: A client of the gateway.
- * - `code`: Code in a session: the id is that of the session.
+ * - `code`: Code in a session. The id is the id of the session.
  * - `schedule`: A schedule, by its id.
  * - `webhook`: A webhook, by its id.
- * - `step`: A step of a run of a workflow: the id is that of the run.
+ * - `step`: A step of a run of a workflow. The id is the id of the run.
  */
 export type RunOriginKind = "client" | "code" | "schedule" | "webhook" | "step";
 
@@ -2290,7 +2290,7 @@ export interface SandboxUsage {
   cpu_ms: number;
   /** Resident memory of all its processes; shared pages count in each process. */
   memory_bytes: number;
-  /** Calls of models, those that were refused or answered from the cache included. */
+  /** Calls of models, including refused calls and answers from the cache. */
   model_calls: number;
   /** Calls that were answered from the cache. */
   model_calls_cached: number;
@@ -2313,7 +2313,7 @@ export interface SandboxUsage {
   processes: number;
   /** Characters that tools of MCP have returned about it. */
   returned_chars: number;
-  /** Calls of tools, those that were refused included. */
+  /** Calls of tools, including refused calls. */
   tool_calls: number;
   tool_calls_failed: number;
   tool_calls_refused: number;
@@ -2367,7 +2367,7 @@ export interface ScheduleChange {
     /** The name of a workflow, in place of a skill. */
     workflow?: string | null | undefined;
   } | null | undefined;
-  /** Empty: that of the skill, or the default kernelspec. */
+  /** Empty: the template of the skill, or the default kernelspec. */
   template?: string | null | undefined;
   time_zone?: string | null | undefined;
   timeout_s?: number | null | undefined;
@@ -2392,15 +2392,15 @@ export interface SchemaViolation {
 
 /**
  * Permission of a token. A scope includes those before it.
- * - `read`: See what there is, and change nothing.
+ * - `read`: Read everything of its owner, and change nothing.
  * - `execute`: Run code, and start, change and end sessions.
- * - `admin`: Manage access tokens; for the operator, also what all tenants share.
+ * - `admin`: Manage access tokens. For the operator, also resources that all tenants share.
  */
 export type Scope = "read" | "execute" | "admin";
 
 /** A session: a kernel and its sandbox. */
 export interface Session {
-  /** With `allow`: what it may reach. */
+  /** With `allow`: the hosts that it may reach. */
   allow: AllowList;
   connections: number;
   created: string;
@@ -2462,7 +2462,7 @@ export interface SessionChange {
   lifetime_s?: number | null | undefined;
   /** The network from now on, a part of the present one: `none`, or rules. Other connections are cut. */
   network?: string | {
-    /** Part of what the template allows. */
+    /** Some of the hosts that the template allows. */
     allow: (string | {
       /** `example.org`, `*.example.org` for the names below it, or `*` for every name. */
       host: string;
@@ -2558,7 +2558,7 @@ export interface SessionKernel {
   unresponsive: Unresponsive | null;
 }
 
-/** Limits of a session; `None` is no limit, or the template's where a caller asks. */
+/** Limits of a session. Null: no limit. In a request, null is the limit of the template. */
 export interface SessionLimits {
   /** Processors, in thousandths of one. */
   cpu_millis?: number | null | undefined;
@@ -2594,7 +2594,7 @@ export interface SessionPage {
 
 /** The place of a session that code of another session has started. */
 export interface SessionTree {
-  /** Sessions above it, from 1. */
+  /** Number of sessions above it, at least 1. */
   depth: number;
   /** The session whose code has started this one. */
   parent: SessionId;
@@ -2644,23 +2644,23 @@ export interface SkillManifest {
   inputs?: unknown | undefined;
   /** Kind of the skill. */
   kind: Kind;
-  /** Models that a run may ask, by their names. It has those of them that template and caller have too. */
+  /** Names of models that a run may call. It can use the models that the template and the caller have as well. */
   models?: string[] | undefined;
   /** 1 to 64 lower-case letters, digits and hyphens; it begins with a letter and does not end with a hyphen. */
   name: string;
   /** Hosts that the skill needs. A run reaches hosts that are both here and in the template. */
   network?: AllowList | undefined;
-  /** JSON Schema of what `main` returns. Code has one. */
+  /** JSON Schema of the value that `main` returns. Needed for code. */
   outputs?: unknown | undefined;
   /** Skills that it runs, each with a requirement of its version: `^1.2`. */
   skills?: { [name: string]: string } | undefined;
-  /** The template of the session that it runs in. Default: that of the caller. */
+  /** The template of the session in which it runs. Default: the template that the caller names. */
   template?: string | null | undefined;
   /** Runs with a known result. */
   tests?: SkillTest[] | undefined;
   /** Seconds that a run may take. Default: 600. */
   timeout_s?: number | null | undefined;
-  /** Tools that a run may use: `SERVER`, or `SERVER.TOOL` with `*`. It has those of them that template and caller have too. */
+  /** Tools that a run may call: `SERVER`, or `SERVER.TOOL` with `*`. It can use the tools that the template and the caller have as well. */
   tools?: string[] | undefined;
   /** A semantic version: `1.2.0`. */
   version: string;
@@ -2675,7 +2675,7 @@ export interface SkillPage {
 
 /** A run with a known result. */
 export interface SkillTest {
-  /** The name of what it raises, in place of outputs: `ValueError`. */
+  /** The name of the expected exception, in place of outputs: `ValueError`. */
   error?: string | null | undefined;
   /** The inputs. */
   inputs: { [name: string]: unknown };
@@ -2836,7 +2836,7 @@ export interface Template {
   /** Directories that are mounted into its sandboxes, in addition to their own files. */
   mounts: TemplateMount[];
   name: string;
-  /** `none`, `allow` (a list of what may be reached), or the name of an open network. */
+  /** `none`, `allow` (a list of hosts), or the name of an open network. */
   network: string;
   /** More networks that the caller may request. `none` is always possible. */
   networks: string[];
@@ -2846,7 +2846,7 @@ export interface Template {
   preload: string[];
   /** One line if it is known that it cannot be started. */
   problem: string | null;
-  /** `local` (also for the level `namespaces`), `docker`, `kubernetes`; or `auto`: the one that suits the session. */
+  /** `local` (also for the level `namespaces`), `docker`, `kubernetes`, or `auto`: chosen for each session. */
   provisioner: string;
   /** Tools that its sessions may use: servers, and patterns of their tools. */
   tools: string[];
@@ -2929,7 +2929,7 @@ export interface ToolFile {
   mime_type: string;
 }
 
-/** All about a tool. */
+/** Details of a tool. */
 export interface ToolInfo {
   /** True if a person has to approve each call, or the tool for the session. */
   approval: boolean;
@@ -2937,7 +2937,7 @@ export interface ToolInfo {
   callers: ToolCaller[];
   /** Description, for a model. */
   description: string;
-  /** It may delete or overwrite. */
+  /** True if the tool may delete or overwrite data. */
   destructive: boolean;
   /** Arguments that show the form of a call. */
   example: unknown;
@@ -2947,11 +2947,11 @@ export interface ToolInfo {
   idempotent: boolean;
   /** JSON Schema of its arguments, which are an object. */
   input_schema: unknown;
-  /** JSON Schema of what it returns, if its server says it. */
+  /** JSON Schema of its result, if its server publishes one. */
   output_schema?: unknown | undefined;
   /** True if the policy of the session allows the tool, possibly after an approval. */
   permitted: boolean;
-  /** It only reads. */
+  /** True if the tool only reads. */
   read_only: boolean;
   /** All of it for a model, within a budget of characters. */
   text: string;
@@ -2965,7 +2965,7 @@ export interface ToolReply {
   call: number;
   /** Structured content; otherwise the text, as JSON if it parses. */
   content: unknown;
-  /** From the call to the reply. */
+  /** Milliseconds from the call to the reply. */
   duration_ms: number;
   /** Images and other files. */
   files?: ToolFile[] | undefined;
@@ -2999,7 +2999,7 @@ export interface Unresponsive {
 export interface Usage {
   /** Large responses in memory. */
   buffered_bytes: Used;
-  /** All callers for the scope `admin` and the operator, otherwise the one that asks. */
+  /** All callers for the scope `admin` and the operator, otherwise the requesting caller. */
   callers: OfCaller[];
   connections: Used;
   /** Processor time of sandboxes today, milliseconds, of all replicas. */
@@ -3031,7 +3031,7 @@ export interface Usage {
   owner: string;
   /** Null: no limit. */
   requests_per_second: number | null;
-  /** When the day ends to which what is counted by the day belongs. */
+  /** End of the day (UTC) to which the daily counts belong. */
   resets: string;
   /** Characters that tools of MCP have returned today, of all replicas. */
   returned_chars: Used;
@@ -3141,7 +3141,7 @@ export interface VariableRows {
   rows?: (unknown[])[] | null | undefined;
   /** The part of a text. */
   text?: string | null | undefined;
-  /** All rows. */
+  /** Number of all rows. */
   total?: number | null | undefined;
 }
 
@@ -3180,7 +3180,7 @@ export interface WebhookChange {
     /** The name of a workflow, in place of a skill. */
     workflow?: string | null | undefined;
   } | null | undefined;
-  /** Empty: that of the skill, or the default kernelspec. */
+  /** Empty: the template of the skill, or the default kernelspec. */
   template?: string | null | undefined;
   timeout_s?: number | null | undefined;
 }
@@ -3194,7 +3194,7 @@ export interface WebhookPage {
 
 /** A version of a workflow. */
 export interface Workflow {
-  /** As it was published; each skill has its exact version and its digest. */
+  /** The published definition. Each skill has its exact version and its digest. */
   definition: WorkflowDefinition;
   /** The address of its content: `sha256:` and 64 hexadecimal digits. It covers the digests of its skills. */
   digest: string;
@@ -3337,7 +3337,7 @@ export interface WorkflowStep {
   retries?: WorkflowRetries | null | undefined;
   /** The code skill that runs. */
   skill?: WorkflowSkill | null | undefined;
-  /** The template of its sessions. Default: that of the skill. */
+  /** The template of its sessions. Default: the template of the skill. */
   template?: string | null | undefined;
   /** Seconds that one attempt may run, if that is less than the skill says. */
   timeout_s?: number | null | undefined;
@@ -3391,7 +3391,7 @@ export interface Operations {
         cursor?: string | undefined;
         /** Credentials of a page; default 1,000. */
         limit?: number | undefined;
-        /** Only those of this tenant, or `operator`. */
+        /** Only objects of this tenant, or `operator`. */
         tenant?: string | undefined;
       };
     };
@@ -3416,7 +3416,7 @@ export interface Operations {
         credential: string;
       };
       query?: {
-        /** A tenant of the configuration. Default: that of the caller. Only the operator may name another one. */
+        /** A tenant of the configuration. Default: the tenant of the caller. Only the operator may name another tenant. */
         tenant?: string | undefined;
       };
     };
@@ -3441,7 +3441,7 @@ export interface Operations {
         credential: string;
       };
       query?: {
-        /** A tenant of the configuration. Default: that of the caller. Only the operator may name another one. */
+        /** A tenant of the configuration. Default: the tenant of the caller. Only the operator may name another tenant. */
         tenant?: string | undefined;
       };
     };
@@ -3645,11 +3645,11 @@ export interface Operations {
       query?: {
         /** The `next` of the page before. */
         cursor?: string | undefined;
-        /** What runs. */
+        /** Kind of the run. */
         kind?: "skill" | "workflow" | undefined;
         /** Runs of a page; default 100. */
         limit?: number | undefined;
-        /** What has started a run, without its id. */
+        /** Kind of the starter of a run. */
         origin?: "client" | "code" | "schedule" | "webhook" | "step" | undefined;
         /** Only runs that this schedule has asked for, by its id or name. */
         schedule?: string | undefined;
@@ -4000,7 +4000,7 @@ export interface Operations {
         session_id: string;
       };
       query?: {
-        /** Continue after this number; 0 for all that is kept. Default: what comes from now on. */
+        /** Continue after this number. 0: all kept events. Default: only new events. */
         after?: number | undefined;
         /** A kernel of the session; default: the first one. */
         kernel?: string | undefined;
@@ -4219,7 +4219,7 @@ export interface Operations {
       query?: {
         /** A kernel of the session; default: the first one. */
         kernel?: string | undefined;
-        /** List those only that wait for an answer. */
+        /** List only prompts that wait for an answer. */
         open?: boolean | undefined;
       };
     };
@@ -4519,7 +4519,7 @@ export interface Operations {
   get_usage: {
     input: {
       query?: {
-        /** A tenant of the configuration, for the operator. Default: that of the token. */
+        /** A tenant of the configuration, for the operator. Default: the tenant of the token. */
         tenant?: string | undefined;
       };
     };

@@ -156,7 +156,7 @@ impl PromptKind {
 pub struct Ask {
     /// Text for the person, 1 to [`MAX_PROMPT_CHARS`] characters. Control characters but line ends are left out.
     pub text: String,
-    /// The answers of which one is to be chosen. Without any, the answer is a text.
+    /// The possible answers. Without any, the answer is a text.
     pub options: Vec<String>,
     /// Time that it may stay open, at most [`MAX_PROMPT_TIME`].
     pub time: Duration,
@@ -239,14 +239,14 @@ pub struct PromptInfo {
     /// The step of that run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub step: Option<String>,
-    /// The execution that waits for it, whose time stands still, if one does.
+    /// The execution that waits for the answer, if any. Its time limit is paused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub execution: Option<ExecutionId>,
     /// Reason for the prompt.
     pub kind: PromptKind,
     /// Text for the person. It comes from the code of the session, a tool or a workflow, and is not the gateway's.
     pub text: String,
-    /// The answers of which one is to be chosen. Without any, the answer is a text.
+    /// The possible answers. Without any, the answer is a text.
     pub options: Vec<String>,
     /// The tool that wants to be called: `server.tool`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -270,7 +270,7 @@ pub struct PromptInfo {
     pub expires: Option<OffsetDateTime>,
     /// State of the prompt.
     pub state: PromptState,
-    /// The answer, if there is one and it is no secret.
+    /// The answer, if there is one and it is not secret.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub answer: Option<String>,
     /// Caller that answered: `operator`, or tenant and caller as `tenant/caller`. Of `input()` it is not known after the end of its gateway.

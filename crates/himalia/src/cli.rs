@@ -44,7 +44,7 @@ Examples:
 Scripts can wait until `GET /healthz` returns 200.
 Stop it with Ctrl-C (kernels end) or SIGTERM (kernels continue and the next gateway adopts them).";
 
-/// A gateway to live Jupyter kernels: JupyterLab, notebooks and agents share kernels that outlive it.
+/// Live Jupyter kernels for agents, notebooks and JupyterLab. Kernels outlive the gateway.
 #[derive(Debug, Parser)]
 #[command(name = "himalia", version, long_version = version::long(), after_help = EXAMPLES, subcommand_required = true, arg_required_else_help = true)]
 #[command(max_term_width = 110)]

@@ -128,7 +128,7 @@ pub(crate) fn problem(error: &ApiError, id: Option<RequestId>) -> Value {
 pub(crate) struct ForkHazard {
     /// `native-thread`, `process-pool`, `cuda` …
     kind: String,
-    /// For example the name of a thread, a library or a pool.
+    /// Name of the hazard, for example of a thread, a library or a pool.
     name: String,
     /// One line for humans.
     detail: String,

@@ -61,7 +61,7 @@ pub enum OrphanKind {
     Files,
 }
 
-/// Something that belongs to no session.
+/// Data that belongs to no session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Orphan {
     /// Kind of the orphan.

@@ -47,7 +47,7 @@ pub enum ForkPolicy {
     /// Any of them refuses the fork.
     #[default]
     Strict,
-    /// Only those that would break the branch refuse it; the others are reported.
+    /// Only hazards that would break the branch refuse the fork. Other hazards are reported.
     Report,
 }
 

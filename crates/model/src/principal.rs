@@ -30,11 +30,11 @@ pub const MAX_PRINCIPAL_CHARS: usize = 64;
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Scope {
-    /// See what there is, and change nothing.
+    /// Read everything of its owner, and change nothing.
     Read,
     /// Run code, and start, change and end sessions.
     Execute,
-    /// Manage access tokens; for the operator, also what all tenants share.
+    /// Manage access tokens. For the operator, also resources that all tenants share.
     Admin,
 }
 

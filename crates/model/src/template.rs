@@ -146,7 +146,7 @@ pub enum FilesMode {
     Session,
 }
 
-/// Limits of a session; `None` is no limit, or the template's where a caller asks.
+/// Limits of a session. Null: no limit. In a request, null is the limit of the template.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SessionLimits {
     /// Memory, in bytes.

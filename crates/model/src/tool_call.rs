@@ -77,7 +77,7 @@ pub struct FoundTools {
     pub text: String,
 }
 
-/// All about a tool.
+/// Details of a tool.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[expect(clippy::struct_excessive_bools, reason = "independent facts of one tool")]
 pub struct ToolInfo {
@@ -87,14 +87,14 @@ pub struct ToolInfo {
     pub description: String,
     /// JSON Schema of its arguments, which are an object.
     pub input_schema: Value,
-    /// JSON Schema of what it returns, if its server says it.
+    /// JSON Schema of its result, if its server publishes one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output_schema: Option<Value>,
     /// Arguments that show the form of a call.
     pub example: Value,
-    /// It only reads.
+    /// True if the tool only reads.
     pub read_only: bool,
-    /// It may delete or overwrite.
+    /// True if the tool may delete or overwrite data.
     pub destructive: bool,
     /// A second call with the same arguments changes nothing more.
     pub idempotent: bool,
@@ -117,10 +117,10 @@ pub struct ToolSchema {
     pub description: String,
     /// JSON Schema of its arguments, which are an object.
     pub input_schema: Value,
-    /// JSON Schema of what it returns, if its server says it.
+    /// JSON Schema of its result, if its server publishes one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output_schema: Option<Value>,
-    /// It only reads.
+    /// True if the tool only reads.
     pub read_only: bool,
 }
 
@@ -171,7 +171,7 @@ pub struct ToolReply {
     pub files: Vec<ToolFile>,
     /// Bytes of the reply of the server.
     pub bytes: usize,
-    /// From the call to the reply.
+    /// Milliseconds from the call to the reply.
     pub duration_ms: u64,
 }
 

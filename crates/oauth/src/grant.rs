@@ -24,9 +24,9 @@ pub struct AuthorizationRequest<'a> {
 /// Parameters of the redirect from the authorization server.
 #[derive(Clone, Debug, Default)]
 pub struct Answer {
-    /// Good once, for tokens.
+    /// The authorization code, which is valid once.
     pub code: Option<String>,
-    /// In place of a code.
+    /// Error of the authorization server, in place of `code`.
     pub error: Option<String>,
     /// The server's words about the error.
     pub error_description: Option<String>,

@@ -58,7 +58,7 @@ pub struct Callback {
     pub code: Option<String>,
     /// As it was sent there.
     pub state: Option<String>,
-    /// In place of a code.
+    /// Error of the authorization server, in place of `code`.
     pub error: Option<String>,
     /// The provider's words about the error.
     pub error_description: Option<String>,

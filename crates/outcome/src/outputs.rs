@@ -14,7 +14,7 @@ use crate::excerpt::Excerpt;
 /// Outputs that are kept: half of them the first ones, half the last ones.
 pub const MAX_OUTPUTS: usize = 64;
 
-/// One output, in nbformat's words.
+/// One output, in the form of nbformat.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Output {
     /// `display_data` or `execute_result`.

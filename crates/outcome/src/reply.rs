@@ -16,7 +16,7 @@ const HASH_CHARS: usize = 64;
 pub enum ReplyStatus {
     /// The code ran to its end.
     Ok,
-    /// It raised.
+    /// The code raised an exception.
     Error,
     /// It never ran: an earlier request failed, and the kernel dropped what had been queued by then.
     Aborted,

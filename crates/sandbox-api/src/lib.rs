@@ -50,12 +50,12 @@ pub const NAME: &str = "himalia.internal";
 #[serde(deny_unknown_fields)]
 pub struct AskPerson {
     pub text: String,
-    /// The answers of which one is to be chosen. Without any, the answer is a text.
+    /// The possible answers. Without any, the answer is a text.
     #[serde(default)]
     pub options: Vec<String>,
     /// Seconds that it may stay open.
     pub timeout_s: Option<f64>,
-    /// The same key is the same prompt.
+    /// A repeated request with the same key returns the same prompt.
     pub key: Option<String>,
 }
 
@@ -108,7 +108,7 @@ pub trait SessionApi: Send + Sync {
         limit: usize,
     ) -> BoxFuture<'_, Result<FoundTools, EngineError>>;
 
-    /// All about a tool.
+    /// Details of a tool.
     fn tool_info(&self, id: String) -> BoxFuture<'_, Result<ToolInfo, EngineError>>;
 
     /// Asks a person. The prompt, as `GET /v1/prompts/{id}` of the gateway has it.

@@ -27,10 +27,10 @@ pub enum MissedPolicy {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Overlap {
-    /// It is left out.
+    /// The run is omitted.
     #[default]
     Skip,
-    /// It is run beside the other one.
+    /// The run starts, and both are in progress.
     Allow,
 }
 

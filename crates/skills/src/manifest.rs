@@ -13,9 +13,9 @@ use serde_json::{Map, Value};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
-    /// Text for a model: `SKILL.md`, with files beside it.
+    /// Text for a model: `SKILL.md` and additional files.
     Instructions,
-    /// A function in Python: `main` in `main.py`, with files beside it.
+    /// A function in Python: `main` in `main.py`, and additional files.
     Code,
 }
 
@@ -46,10 +46,10 @@ pub struct Manifest {
     /// JSON Schema of the inputs, an object: the arguments of `main`. Code has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inputs: Option<Value>,
-    /// JSON Schema of what `main` returns. Code has one.
+    /// JSON Schema of the value that `main` returns. Needed for code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outputs: Option<Value>,
-    /// The template of the session that it runs in. Default: that of the caller.
+    /// The template of the session in which it runs. Default: the template that the caller names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub template: Option<String>,
     /// The digest of the environment that it needs: of the lock file or the image. It does not run in another one.
@@ -58,11 +58,11 @@ pub struct Manifest {
     /// Hosts that the skill needs. A run reaches hosts that are both here and in the template.
     #[serde(default, skip_serializing_if = "AllowList::is_empty")]
     pub network: AllowList,
-    /// Tools that a run may use: `SERVER`, or `SERVER.TOOL` with `*`. It has those of them that template and caller have too.
+    /// Tools that a run may call: `SERVER`, or `SERVER.TOOL` with `*`. It can use the tools that the template and the caller have as well.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Vec<String>")]
     pub tools: Vec<ToolPattern>,
-    /// Models that a run may ask, by their names. It has those of them that template and caller have too.
+    /// Names of models that a run may call. It can use the models that the template and the caller have as well.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub models: Vec<String>,
     /// Skills that it runs, each with a requirement of its version: `^1.2`.
@@ -91,7 +91,7 @@ pub struct TestCase {
     /// The outputs that it has then. Without them, any that fit the schema.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outputs: Option<Value>,
-    /// The name of what it raises, in place of outputs: `ValueError`.
+    /// The name of the expected exception, in place of outputs: `ValueError`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 pub struct Question {
     /// Text for the person.
     pub text: String,
-    /// The answers of which one is to be chosen. Without any, the answer is a text.
+    /// The possible answers. Without any, the answer is a text.
     pub options: Vec<String>,
 }
 

@@ -33,9 +33,9 @@ pub struct ToolDefinition {
 /// the method of an HTTP request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Effect {
-    /// It only reads.
+    /// True if the tool only reads.
     pub read_only: bool,
-    /// It may delete or overwrite.
+    /// True if the tool may delete or overwrite data.
     pub destructive: bool,
     /// A second call with the same arguments changes nothing more.
     pub idempotent: bool,

@@ -57,7 +57,7 @@ pub struct Step {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 86_400))]
     pub timeout_s: Option<u32>,
-    /// The template of its sessions. Default: that of the skill.
+    /// The template of its sessions. Default: the template of the skill.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub template: Option<String>,
     /// Ids of steps that it comes after without a wire.

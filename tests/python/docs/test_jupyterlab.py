@@ -7,11 +7,13 @@ import secrets
 import signal
 import subprocess
 import sys
+from urllib.parse import urlsplit
 
 import pytest
 from channels import Channels
 from pages import ROOT
 from servers import Himalia, Server, _address
+from slow_link import SlowLink
 from waiting import eventually
 
 PAGE = ROOT / "docs" / "how-to" / "jupyterlab.md"
@@ -20,7 +22,7 @@ PAGE = ROOT / "docs" / "how-to" / "jupyterlab.md"
 class Lab(Server):
     """JupyterLab whose kernels are those of a gateway."""
 
-    def __init__(self, directory, gateway):
+    def __init__(self, directory, gateway, url=None):
         directory.mkdir()
         self.token = secrets.token_hex(16)
         runtime = directory / "runtime"
@@ -30,7 +32,7 @@ class Lab(Server):
                 [
                     *(sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--ip=127.0.0.1", "--port=0"),
                     *(f"--IdentityProvider.token={self.token}", f"--ServerApp.root_dir={directory}"),
-                    *(f"--gateway-url={gateway.url}", "--LabApp.news_url=", "--LabApp.extension_manager=readonly"),
+                    *(f"--gateway-url={url or gateway.url}", "--LabApp.news_url=", "--LabApp.extension_manager=readonly"),
                     "--ServerApp.answer_yes=True",
                 ],
                 env={**os.environ, **own, "JUPYTER_GATEWAY_AUTH_TOKEN": gateway.token, "JUPYTER_NO_CONFIG": "1"},
@@ -134,6 +136,43 @@ def test_a_page_misses_no_line_when_the_gateway_is_killed_during_a_cell(tmp_path
     finally:
         lab.stop()
         own.stop()
+
+
+def test_a_page_receives_what_was_printed_while_jupyterlab_had_lost_the_gateway(gateway, tmp_path):
+    link = SlowLink(urlsplit(gateway.url).port)
+    lab = Lab(tmp_path / "lab", gateway, url=f"http://127.0.0.1:{link.port}/")
+    try:
+        kernel, gate = lab.start_kernel(), tmp_path / "gate"
+        with Channels(lab, kernel, "legacy") as page:
+            page.run("import pathlib, time")
+            code = f"print('begun')\nwhile not pathlib.Path({str(gate)!r}).exists(): time.sleep(0.01)\nprint('missed')"
+            request = page.submit(code)
+            page.until(lambda message: message["content"].get("text") == "begun\n")
+            # JupyterLab connects again after a second or more.
+            link.cut()
+            eventually(lambda: gateway.http.get(f"api/kernels/{kernel}").json()["connections"] == 0, "JupyterLab has gone")
+            gate.touch()
+            seen = page.until(lambda m: m["msg_type"] == "execute_reply" and m["parent_header"].get("msg_id") == request)
+            assert "missed\n" in [message["content"].get("text") for message in seen]
+    finally:
+        lab.stop()
+        link.close()
+
+
+def test_a_widget_without_binary_data_is_moved_and_moves(gateway, tmp_path):
+    lab = Lab(tmp_path / "lab", gateway)
+    try:
+        with Channels(lab, lab.start_kernel(), "legacy") as page:
+            shown = page.run("import ipywidgets\nslider = ipywidgets.IntSlider(value=7)\nslider")
+            models = {opened["content"]["comm_id"]: opened["content"]["data"]["state"] for opened in shown.of("comm_open")}
+            view = shown.of("execute_result")[0]["content"]["data"]["application/vnd.jupyter.widget-view+json"]["model_id"]
+            assert models[view]["value"] == 7
+            page.send("comm_msg", {"comm_id": view, "data": {"method": "update", "state": {"value": 9}, "buffer_paths": []}})
+            assert page.run("print(slider.value)").text() == "9\n"
+            updates = page.run("slider.value = 11").of("comm_msg")
+            assert [message["content"]["data"]["state"] for message in updates if message["content"]["comm_id"] == view] == [{"value": 11}]
+    finally:
+        lab.stop()
 
 
 def test_the_page_names_the_versions_that_are_tested():

@@ -51,3 +51,15 @@ def test_the_keys_of_three_replicas_are_made_as_the_tutorial_shows():
     # Without these, a gateway that shares a store keeps no secrets, and starts with no identity provider.
     assert {"credentials_key_file", "replica_key", "kubernetes"} <= tomllib.loads(settings).keys()
     assert "cookie_key_file" in tomllib.loads(tenants)["oidc"]
+
+
+def test_the_ingress_of_the_tutorial_leads_to_the_service():
+    page = (ROOT / "docs" / "tutorials" / "kubernetes.md").read_text()
+    ingress = yaml.safe_load(re.search(r"<!-- ingress -->\n```yaml\n(.*?)^```$", page, re.S | re.M)[1])
+    service = yaml.safe_load((ROOT / "docker" / "kubernetes" / "base" / "service.yaml").read_text())
+    [rule], [tls] = ingress["spec"]["rules"], ingress["spec"]["tls"]
+    assert tls["hosts"] == [rule["host"]] and f"create secret tls {tls['secretName']} " in page
+    [path] = rule["http"]["paths"]
+    backend = path["backend"]["service"]
+    assert (ingress["metadata"]["namespace"], backend["name"]) == (service["metadata"]["namespace"], service["metadata"]["name"])
+    assert backend["port"]["name"] in [port["name"] for port in service["spec"]["ports"]]

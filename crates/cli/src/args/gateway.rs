@@ -9,7 +9,7 @@ use crate::values::Secret;
 /// Address and token of a gateway.
 #[derive(Clone, Debug, Args)]
 pub struct GatewayArgs {
-    /// URL of the gateway [default: that of the gateway on --data-dir]
+    /// URL of the gateway [default: the gateway on --data-dir]
     #[arg(long, value_name = "URL", env = "HIMALIA_URL")]
     pub url: Option<String>,
     /// Token of the gateway; visible in `ps`, so prefer --token-file
@@ -18,7 +18,7 @@ pub struct GatewayArgs {
     /// File whose first line is the token
     #[arg(long, value_name = "FILE", env = "HIMALIA_TOKEN_FILE")]
     pub token_file: Option<PathBuf>,
-    /// File with certificates (PEM) of the CAs to check an https URL against [default: those that the system trusts]
+    /// File with certificates (PEM) of the CAs to check an https URL against [default: CAs of the system]
     #[arg(long, value_name = "FILE", env = "HIMALIA_CA")]
     pub ca: Option<PathBuf>,
     /// The gateway's data directory, which contains its address [default: ~/.local/share/himalia/data]

@@ -26,7 +26,7 @@ pub enum SessionCommand {
         #[command(flatten)]
         gateway: GatewayArgs,
     },
-    /// List them: state, age, time without activity, memory in use
+    /// List sessions: state, age, time without activity, memory in use
     Ls {
         /// Only sessions with this label, or this label and value; may be given several times
         #[arg(long = "label", value_name = "NAME[=VALUE]")]

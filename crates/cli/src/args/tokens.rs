@@ -22,7 +22,7 @@ pub enum TokenCommand {
         /// read: see everything, change nothing; execute: also run code, start and end sessions; admin: also manage tokens
         #[arg(long, value_name = "SCOPE", value_parser = ["read", "execute", "admin"])]
         scope: String,
-        /// Tenant of the configuration [default: that of the token that creates it]
+        /// Tenant of the configuration [default: the tenant of the creating token]
         #[arg(long, value_name = "NAME")]
         tenant: Option<String>,
         /// Purpose, one line for people

@@ -263,7 +263,7 @@ impl<S: Sink + Clone> Follower<S> {
         self.began.is_some() || self.asks() || self.is_notified()
     }
 
-    /// The execution that ignores interrupts: this one, or the one that it waits for.
+    /// The execution that ignores interrupts: this one, or the running one that it waits for.
     fn stuck(&self) -> Option<StuckExecution> {
         let own = self.sent.then_some(self.id.seq);
         let seq = own

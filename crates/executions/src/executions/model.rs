@@ -120,13 +120,13 @@ pub struct SubmittedExecution {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ExecutionStatus {
-    /// It waits for its turn, or for the kernel.
+    /// It waits for its turn or for the kernel.
     Queued,
     /// The kernel works on it.
     Running,
-    /// It ran to its end.
+    /// The code completed.
     Ok,
-    /// It raised.
+    /// The code raised an exception.
     Error,
     /// It was interrupted because it took too long.
     Timeout,
@@ -161,7 +161,7 @@ impl From<End> for ExecutionStatus {
 /// The kernel process of an execution.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ExecutionKernel {
-    /// Counts processes. Another number than that of the execution before: the variables are gone.
+    /// Number of the kernel process. If it differs from the number of the previous execution, the variables are gone.
     pub incarnation: u32,
     /// The process before, and the reason of its end. Only in the first execution in a new process.
     pub replaced: Option<ReplacedExecution>,
@@ -218,7 +218,7 @@ pub struct TextTruncated {
 /// Losses of an execution since the log of its session had reached its quota (`output_bytes`): the oldest part of a log goes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct QuotaLoss {
-    /// Records of the session's log from the beginning of the execution on that went, those of others among them.
+    /// Removed records of the session log since the beginning of the execution, including records of other executions.
     pub records_removed: u64,
 }
 
@@ -232,11 +232,11 @@ pub struct ExecutionUsage {
     pub peak_memory_bytes: Option<u64>,
     /// Bytes of the messages that the kernel sent for it, so far.
     pub bytes_out: u64,
-    /// Bytes that its connections to the network sent to hosts, of those that have ended.
+    /// Bytes that its network connections sent to hosts. Only ended connections are counted.
     pub network_sent_bytes: u64,
-    /// The same of bytes from hosts.
+    /// Bytes that hosts sent to its network connections. Only ended connections are counted.
     pub network_received_bytes: u64,
-    /// Calls of tools that its code has made, those that were refused included.
+    /// Calls of tools by its code, including refused calls.
     pub tool_calls: u64,
     /// Number of refused tool calls, which were not sent.
     pub tool_calls_refused: u64,
@@ -246,7 +246,7 @@ pub struct ExecutionUsage {
     pub tool_calls_unknown: u64,
     /// Bytes that tools have returned.
     pub tool_reply_bytes: u64,
-    /// Calls of models that its code has made, those that were refused or answered from the cache included.
+    /// Calls of models by its code, including refused calls and answers from the cache.
     pub model_calls: u64,
     /// Number of refused model calls, which were not sent.
     pub model_calls_refused: u64,
@@ -290,13 +290,13 @@ pub struct ExecutionResult {
     pub kernel: ExecutionKernel,
     /// The kernel's own count.
     pub execution_count: Option<u64>,
-    /// When it was taken, UTC.
+    /// Time at which the gateway accepted it, UTC.
     #[serde(serialize_with = "as_timestamp")]
     #[schemars(with = "String", extend("format" = "date-time"))]
     pub created: OffsetDateTime,
-    /// From then until the kernel began.
+    /// Milliseconds from its acceptance until the kernel began with it.
     pub queued_ms: u64,
-    /// From then until its end.
+    /// Milliseconds from then until its end.
     pub duration_ms: u64,
     /// Executions that have to end before it, while it waits.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -304,7 +304,7 @@ pub struct ExecutionResult {
     /// The execution that the kernel has, while this one waits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub behind: Option<ExecutionId>,
-    /// The execution that ignores interrupts: this one, or the one that it waits for.
+    /// The execution that ignores interrupts: this one, or the running one that it waits for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stuck: Option<StuckExecution>,
     /// Printed text, as a terminal shows it: head and tail within the budget.
@@ -332,9 +332,9 @@ pub struct ExecutionResult {
     /// Executions of the session in a row that failed, up to this one and whatever their code.
     #[serde(skip_serializing_if = "is_none")]
     pub failures_in_a_row: u32,
-    /// Variables that it touched, from kernels that tell.
+    /// Variables that it changed. Null if the kernel does not report variables.
     pub variables: Option<VariableChanges>,
-    /// Files that were written, from kernels that tell.
+    /// Files that the code wrote. Null if the kernel does not report files.
     pub files: Option<WrittenFiles>,
     /// Resources that the execution took.
     pub usage: ExecutionUsage,
@@ -396,7 +396,7 @@ pub struct ExecutionBrief {
     pub id: ExecutionId,
     /// Progress of the execution.
     pub status: ExecutionStatus,
-    /// When it was taken, UTC.
+    /// Time at which the gateway accepted it, UTC.
     #[serde(serialize_with = "as_timestamp")]
     #[schemars(with = "String", extend("format" = "date-time"))]
     pub created: OffsetDateTime,

@@ -27,7 +27,7 @@ pub struct Provenance {
     /// The first 16 hexadecimal digits of a SHA-256 of the names and versions of the Python packages that the kernel could import when
     /// the execution ended: another one after an installation. From kernels that tell.
     pub packages_hash: Option<String>,
-    /// The limits of the session; those that are left out have no bound.
+    /// The limits of the session. Absent limits have no bound.
     pub limits: SessionLimits,
 }
 

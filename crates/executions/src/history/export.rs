@@ -26,9 +26,9 @@ pub enum HistoryStatus {
     Queued,
     /// The kernel works on it.
     Running,
-    /// It ran to its end.
+    /// The code completed.
     Ok,
-    /// It raised.
+    /// The code raised an exception.
     Error,
     /// It was interrupted because its time had expired.
     Timeout,
@@ -59,7 +59,7 @@ impl HistoryStatus {
     }
 }
 
-/// Something that was run.
+/// One entry of the history: code that was run.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct HistoryEntry {
     /// The native execution that it was; `None` when a Jupyter client ran it.

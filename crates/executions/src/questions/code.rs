@@ -20,11 +20,11 @@ pub const MAX_CURSOR_CODE_BYTES: usize = 1 << 20;
 pub struct Completion {
     /// Texts for the part between `cursor_start` and `cursor_end`.
     pub matches: Vec<String>,
-    /// Characters before what is replaced.
+    /// Characters before the replaced text.
     pub cursor_start: u64,
-    /// Characters before the end of what is replaced.
+    /// Characters before the end of the replaced text.
     pub cursor_end: u64,
-    /// More about the matches, in the kernel's words.
+    /// Metadata of the matches, as the kernel sends it.
     pub metadata: Map<String, Value>,
 }
 

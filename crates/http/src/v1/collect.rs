@@ -15,7 +15,7 @@ use crate::error::ApiError;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Collection {
-    /// Only report what would be removed; default false.
+    /// If true, the data is reported and not removed. Default: false.
     dry_run: Option<bool>,
 }
 

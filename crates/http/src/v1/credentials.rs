@@ -34,7 +34,7 @@ pub(crate) struct SetCredentialRequest {
     /// For `aws_sigv4`: the token of a session.
     #[schemars(with = "Option<String>", extend("writeOnly" = true))]
     session_token: Option<SecretText>,
-    /// The host behind `http://NAME.credential.internal/`, one of `hosts`. Default: the first one that is no pattern.
+    /// The host behind `http://NAME.credential.internal/`, one of `hosts`. Default: the first one without a wildcard.
     base_url: Option<String>,
     /// For `header`: the name of the header.
     header: Option<String>,
@@ -46,9 +46,9 @@ pub(crate) struct SetCredentialRequest {
     user: Option<String>,
     /// For `aws_sigv4`: the id of the key.
     access_key: Option<String>,
-    /// For `aws_sigv4`. Default: that of the request's own signature.
+    /// For `aws_sigv4`. Default: the region in the signature of the request.
     region: Option<String>,
-    /// For `aws_sigv4`. Default: that of the request's own signature.
+    /// For `aws_sigv4`. Default: the region in the signature of the request.
     service: Option<String>,
     /// For `oauth2`: the way to get tokens: `client_credentials`, `authorization_code` (a person grants it) or `refresh_token`.
     grant: Option<String>,
@@ -68,7 +68,7 @@ pub(crate) struct SetCredentialRequest {
     client_secret: Option<SecretText>,
     /// For `oauth2`: the requested scopes, separated by spaces.
     scope: Option<String>,
-    /// A tenant of the configuration. Default: that of the caller. Only the operator may name another one.
+    /// A tenant of the configuration. Default: the tenant of the caller. Only the operator may name another tenant.
     tenant: Option<String>,
 }
 
@@ -102,7 +102,7 @@ pub(crate) struct CredentialTokens {
     /// When that was.
     #[schemars(extend("format" = "date-time"))]
     granted: Option<String>,
-    /// Until when the access token is good. Another one is got before.
+    /// Expiry of the access token. The gateway fetches the next token before that time.
     #[schemars(extend("format" = "date-time"))]
     expires: Option<String>,
     /// The scopes that the authorization server gave, if it said so.
@@ -152,7 +152,7 @@ pub(crate) struct CredentialPage {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ListCredentialsQuery {
-    /// Only those of this tenant, or `operator`.
+    /// Only objects of this tenant, or `operator`.
     tenant: Option<String>,
     /// The `next` of the page before.
     cursor: Option<Cursor<LIST>>,
@@ -167,7 +167,7 @@ const LIST: char = 'c';
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CredentialOwnerQuery {
-    /// A tenant of the configuration. Default: that of the caller. Only the operator may name another one.
+    /// A tenant of the configuration. Default: the tenant of the caller. Only the operator may name another tenant.
     tenant: Option<String>,
 }
 
@@ -248,7 +248,7 @@ pub(crate) async fn delete(
 pub(crate) struct BeginGrantRequest {
     /// `https://…/viewer/grant` of this gateway, or an address of the person's own machine, such as `http://127.0.0.1:41000/`. It has no query.
     redirect_uri: String,
-    /// A tenant of the configuration. Default: that of the caller. Only the operator may name another one.
+    /// A tenant of the configuration. Default: the tenant of the caller. Only the operator may name another tenant.
     tenant: Option<String>,
 }
 
@@ -258,7 +258,7 @@ pub(crate) struct BeginGrantRequest {
 pub(crate) struct BegunGrant {
     /// The page of the authorization server where the person consents.
     url: String,
-    /// Until when it can be finished.
+    /// Time until which the grant can be finished.
     #[schemars(extend("format" = "date-time"))]
     expires: Option<String>,
 }
@@ -270,10 +270,10 @@ pub(crate) struct BegunGrant {
 pub(crate) struct FinishGrantRequest {
     /// As it came.
     state: String,
-    /// Good once, for tokens.
+    /// The authorization code, which is valid once.
     #[schemars(extend("writeOnly" = true))]
     code: Option<String>,
-    /// In place of a code.
+    /// Error of the authorization server, in place of `code`.
     error: Option<String>,
     /// The server's words about the error.
     error_description: Option<String>,

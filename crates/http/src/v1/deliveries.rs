@@ -47,7 +47,7 @@ pub(crate) struct Delivery {
     state: DeliveryState,
     /// The latest 16 attempts, the latest one last.
     attempts: Vec<Attempt>,
-    /// When it is tried next; null: it has ended.
+    /// Time of the next attempt. Null: it has ended.
     #[schemars(extend("format" = "date-time"))]
     next_attempt: Option<String>,
     #[schemars(extend("format" = "date-time"))]

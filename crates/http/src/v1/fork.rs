@@ -35,7 +35,7 @@ pub(crate) struct NewBranches {
     #[serde(default, deserialize_with = "or_empty")]
     #[schemars(with = "Option<BTreeMap<String, String>>", extend("maxProperties" = variables::COUNT))]
     env: BTreeMap<String, String>,
-    /// Default: that of the parent.
+    /// Default: the labels of the parent.
     #[schemars(extend("maxProperties" = MAX_LABELS))]
     labels: Option<BTreeMap<String, String>>,
 }

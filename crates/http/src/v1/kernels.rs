@@ -86,11 +86,11 @@ pub(crate) struct KernelPage {
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "NewKernel")]
 pub(crate) struct CreateKernelRequest {
-    /// Default: that of the first kernel. Its program must exist in the session's sandbox.
+    /// Default: the kernelspec of the first kernel. Its program must exist in the session's sandbox.
     kernelspec: Option<String>,
-    /// The first directory, relative to that of the session or absolute; default: that of the session.
+    /// The first directory, absolute or relative to the directory of the session. Default: the directory of the session.
     cwd: Option<Text<1, CWD_BYTES>>,
-    /// Environment variables of its processes. Those of the session are not included.
+    /// Environment variables of its processes. Variables of the session are not included.
     #[serde(default, deserialize_with = "or_empty")]
     #[schemars(with = "Option<BTreeMap<String, String>>", extend("maxProperties" = variables::COUNT))]
     env: BTreeMap<String, String>,

@@ -117,7 +117,7 @@ pub(crate) struct SandboxUsage {
     network_sent_bytes: u64,
     /// Bytes of these connections from hosts.
     network_received_bytes: u64,
-    /// Calls of tools, those that were refused included.
+    /// Calls of tools, including refused calls.
     tool_calls: u64,
     tool_calls_refused: u64,
     tool_calls_failed: u64,
@@ -125,7 +125,7 @@ pub(crate) struct SandboxUsage {
     tool_calls_unknown: u64,
     /// Bytes that tools have returned.
     tool_reply_bytes: u64,
-    /// Calls of models, those that were refused or answered from the cache included.
+    /// Calls of models, including refused calls and answers from the cache.
     model_calls: u64,
     model_calls_refused: u64,
     model_calls_failed: u64,

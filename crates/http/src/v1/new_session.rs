@@ -50,11 +50,11 @@ pub(crate) struct NewSession<I> {
     /// The minimum level.
     isolation: Option<Isolation>,
     image: Option<String>,
-    /// `none`, the name of an open network, `allow` for what the template allows, or a part of that.
+    /// `none`, the name of an open network, `allow` for all hosts that the template allows, or a part of them.
     network: Option<WantedNetwork>,
-    /// Names of credentials that it may use: some of those of the template. Default: all of them.
+    /// Names of credentials that it may use, from the credentials of the template. Default: all of them.
     credentials: Option<Vec<String>>,
-    /// Tools that it may use: some of those of the template. Default: all of them.
+    /// Tools that it may use, from the tools of the template. Default: all of them.
     #[schemars(with = "Option<Vec<String>>")]
     tools: Option<Vec<ToolPattern>>,
     /// Seconds without activity after which it is ended.
@@ -67,7 +67,7 @@ pub(crate) struct NewSession<I> {
     labels: BTreeMap<String, String>,
 }
 
-/// Requested limits; absent ones are those of the template.
+/// Requested limits. Absent limits have the value of the template.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct WantedLimits {
@@ -97,7 +97,7 @@ pub(crate) enum WantedNetwork {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct NetworkList {
-    /// Part of what the template allows.
+    /// Some of the hosts that the template allows.
     allow: AllowList,
 }
 

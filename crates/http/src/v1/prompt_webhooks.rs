@@ -72,7 +72,7 @@ impl TriggerView for PromptWebhook {
 pub(crate) struct CreatedPromptWebhook {
     /// With which prompts are signed. It is shown once.
     secret: String,
-    /// With which answers are signed. It is shown once.
+    /// Secret that signs the answers. It is shown once.
     answer_secret: String,
     #[serde(flatten)]
     shown: PromptWebhook,

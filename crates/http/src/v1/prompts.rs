@@ -139,7 +139,7 @@ pub(crate) async fn open(
 pub(crate) struct ListPromptsQuery {
     /// A kernel of the session; default: the first one.
     kernel: Option<String>,
-    /// List those only that wait for an answer.
+    /// List only prompts that wait for an answer.
     #[serde(default)]
     open: bool,
 }
@@ -164,14 +164,14 @@ pub(crate) async fn list(
 pub(crate) struct NewPrompt {
     /// The text that the person reads.
     text: Text<1, 16_000>,
-    /// The answers of which one is to be chosen; default: none, and the answer is a text.
+    /// The possible answers. Default: none, and the answer is a text.
     #[serde(default)]
     options: Vec<String>,
     /// A kernel of the session; default: the first one.
     kernel: Option<String>,
     /// Seconds that it may stay open; default: a day.
     timeout_s: Option<Wait<{ MAX_PROMPT_TIME.as_secs() }>>,
-    /// The same key is the same prompt.
+    /// A repeated request with the same key returns the same prompt.
     key: Option<String>,
 }
 

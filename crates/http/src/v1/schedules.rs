@@ -39,7 +39,7 @@ pub(crate) struct CreateScheduleRequest {
     /// The inputs of each run, which fit the schema of the target.
     #[serde(default)]
     inputs: Map<String, Value>,
-    /// The template of the sessions of runs of a skill. Default: that of the skill, or the default kernelspec.
+    /// The template of the sessions of runs of a skill. Default: the template of the skill, or the default kernelspec.
     template: Option<String>,
     /// Seconds that a run of a skill may take, if that is less than the skill says.
     timeout_s: Option<Whole<1, TIMEOUT_MOST>>,
@@ -84,7 +84,7 @@ pub(crate) struct ChangeScheduleRequest {
     time_zone: Option<String>,
     target: Option<RunTarget>,
     inputs: Option<Map<String, Value>>,
-    /// Empty: that of the skill, or the default kernelspec.
+    /// Empty: the template of the skill, or the default kernelspec.
     template: Option<String>,
     timeout_s: Option<Whole<1, TIMEOUT_MOST>>,
     missed: Option<MissedPolicy>,
@@ -177,7 +177,7 @@ impl TriggerView for Schedule {
 /// A new schedule.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct CreatedSchedule {
-    /// With which results are signed that are posted to `callback`. It is shown once.
+    /// Secret that signs results posted to `callback`. It is shown once.
     callback_secret: Option<String>,
     #[serde(flatten)]
     shown: Schedule,

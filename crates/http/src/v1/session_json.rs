@@ -24,7 +24,7 @@ struct Tree {
     root_execution: Option<ExecutionId>,
     /// The session whose code has started this one.
     parent: SessionId,
-    /// Sessions above it, from 1.
+    /// Number of sessions above it, at least 1.
     depth: u32,
 }
 
@@ -68,7 +68,7 @@ pub(crate) struct Session {
     provisioner: String,
     /// `none`, `allow`, or the name of an open network.
     network: String,
-    /// With `allow`: what it may reach.
+    /// With `allow`: the hosts that it may reach.
     allow: AllowList,
     /// Names of the credentials that it may use.
     credentials: Vec<String>,

@@ -60,7 +60,7 @@ impl SkillFile {
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "NewSkill")]
 pub(crate) struct PublishSkillRequest {
-    /// The manifest. Default: that of the files: `skill.json`, or the front matter of `SKILL.md`.
+    /// The manifest. Default: `skill.json` among the files, or the front matter of `SKILL.md`.
     manifest: Option<Manifest>,
     /// The files by their relative paths.
     files: BTreeMap<String, SkillFile>,

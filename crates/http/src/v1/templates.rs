@@ -41,13 +41,13 @@ struct Template {
     problem: Option<String>,
     /// The minimum level of isolation. A session may ask for more.
     isolation: Isolation,
-    /// `local` (also for the level `namespaces`), `docker`, `kubernetes`; or `auto`: the one that suits the session.
+    /// `local` (also for the level `namespaces`), `docker`, `kubernetes`, or `auto`: chosen for each session.
     provisioner: String,
     /// The image of its sandboxes, if it names one.
     image: Option<String>,
     /// More images that the caller may request.
     images: Vec<String>,
-    /// `none`, `allow` (a list of what may be reached), or the name of an open network.
+    /// `none`, `allow` (a list of hosts), or the name of an open network.
     network: String,
     /// Names of credentials that its sessions may use.
     credentials: Vec<String>,

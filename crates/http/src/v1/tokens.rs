@@ -24,7 +24,7 @@ pub(crate) struct CreateTokenRequest {
     caller: String,
     /// Within the scope of the token that creates it.
     scope: Scope,
-    /// A tenant of the configuration. Default: that of the token that creates it. Only the operator may name another one.
+    /// A tenant of the configuration. Default: the tenant of the creating token. Only the operator may name another tenant.
     tenant: Option<String>,
     /// The purpose of the token.
     #[schemars(extend("maxLength" = MAX_DESCRIPTION_CHARS))]

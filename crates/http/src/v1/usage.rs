@@ -16,7 +16,7 @@ use crate::error::ApiError;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct UsageOwnerQuery {
-    /// A tenant of the configuration, for the operator. Default: that of the token.
+    /// A tenant of the configuration, for the operator. Default: the tenant of the token.
     tenant: Option<String>,
 }
 
@@ -56,7 +56,7 @@ struct Disk {
     live: u64,
     /// Logs and artifacts of ended sessions.
     ended: u64,
-    /// Rows in the database: skills, workflows, schedules and webhooks, what their runs got and returned, credentials and access tokens.
+    /// Rows in the database: skills, workflows, schedules, webhooks, inputs and outputs of their runs, credentials and access tokens.
     rows: u64,
     /// The limit for all together. Null: no limit.
     limit: Option<u64>,
@@ -93,7 +93,7 @@ impl From<CallerUsage> for CallerUsageView {
 pub(crate) struct Usage {
     /// The tenant, or `operator`.
     owner: String,
-    /// When the day ends to which what is counted by the day belongs.
+    /// End of the day (UTC) to which the daily counts belong.
     #[schemars(extend("format" = "date-time"))]
     resets: String,
     /// Kernels, of all replicas.
@@ -136,7 +136,7 @@ pub(crate) struct Usage {
     executions: u64,
     /// The duration of the executions.
     execution_ms: u64,
-    /// All callers for the scope `admin` and the operator, otherwise the one that asks.
+    /// All callers for the scope `admin` and the operator, otherwise the requesting caller.
     callers: Vec<CallerUsageView>,
 }
 

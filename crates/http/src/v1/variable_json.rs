@@ -32,7 +32,7 @@ struct Page {
     offset: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     limit: Option<u64>,
-    /// All rows.
+    /// Number of all rows.
     #[serde(skip_serializing_if = "Option::is_none")]
     total: Option<u64>,
     /// Rows that fulfil the conditions, of a table.

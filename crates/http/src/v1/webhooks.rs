@@ -37,10 +37,10 @@ pub(crate) struct CreateWebhookRequest {
     name: String,
     /// A skill or a workflow.
     target: RunTarget,
-    /// Inputs that each run has, whatever the message says.
+    /// Inputs of each run, independent of the message.
     #[serde(default)]
     inputs: Map<String, Value>,
-    /// The template of the sessions of runs of a skill. Default: that of the skill, or the default kernelspec.
+    /// The template of the sessions of runs of a skill. Default: the template of the skill, or the default kernelspec.
     template: Option<String>,
     /// Seconds that a run of a skill may take, if that is less than the skill says.
     timeout_s: Option<Whole<1, TIMEOUT_MOST>>,
@@ -72,7 +72,7 @@ impl From<CreateWebhookRequest> for NewTrigger {
 pub(crate) struct ChangeWebhookRequest {
     target: Option<RunTarget>,
     inputs: Option<Map<String, Value>>,
-    /// Empty: that of the skill, or the default kernelspec.
+    /// Empty: the template of the skill, or the default kernelspec.
     template: Option<String>,
     timeout_s: Option<Whole<1, TIMEOUT_MOST>>,
     enabled: Option<bool>,
@@ -143,7 +143,7 @@ impl TriggerView for Webhook {
 pub(crate) struct CreatedWebhook {
     /// With which senders sign. It is shown once.
     secret: String,
-    /// With which results are signed that are posted to `callback`. It is shown once.
+    /// Secret that signs results posted to `callback`. It is shown once.
     callback_secret: Option<String>,
     #[serde(flatten)]
     shown: Webhook,

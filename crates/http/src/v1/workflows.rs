@@ -53,7 +53,7 @@ pub(crate) struct ShownWorkflow {
     /// When it was published.
     #[schemars(extend("format" = "date-time"))]
     published: String,
-    /// As it was published; each skill has its exact version and its digest.
+    /// The published definition. Each skill has its exact version and its digest.
     definition: WorkflowDefinition,
 }
 

@@ -18,7 +18,7 @@ const NAME_BYTES: usize = 200;
 pub struct LostVariables {
     /// Names in alphabetical order, at most 500.
     pub names: Vec<String>,
-    /// There may have been others.
+    /// If true, more variables may have been lost.
     pub truncated: bool,
 }
 

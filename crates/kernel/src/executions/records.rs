@@ -119,9 +119,9 @@ pub struct Submission {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum End {
-    /// It ran to its end.
+    /// The code completed.
     Ok,
-    /// It raised.
+    /// The code raised an exception.
     Error,
     /// It was interrupted because it took too long.
     Timeout,

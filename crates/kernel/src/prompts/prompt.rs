@@ -13,7 +13,7 @@ pub struct Prompt {
     pub kind: PromptKind,
     /// Text for the person.
     pub text: String,
-    /// The answers of which one is to be chosen. Without any, the answer is a text.
+    /// The possible answers. Without any, the answer is a text.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub options: Vec<String>,
     /// The tool that wants to be called: `server.tool`.

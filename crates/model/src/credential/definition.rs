@@ -81,7 +81,7 @@ pub struct CredentialFields {
     pub kind: String,
     /// Hosts that it is sent to: `api.example.org`, `*.example.org`, `api.example.org:8443`, or `http://…` for plain text.
     pub hosts: Vec<String>,
-    /// The host behind the internal name, one of `hosts`. Default: the first one that is no pattern.
+    /// The host behind the internal name, one of `hosts`. Default: the first one without a wildcard.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base_url: Option<String>,
     /// For `header`: name of the header.

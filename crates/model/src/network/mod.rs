@@ -33,7 +33,7 @@ impl JsonSchema for AllowList {
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let rule = generator.subschema_for::<Rule>();
-        json_schema!({ "type": "array", "items": rule, "maxItems": MAX_RULES, "description": "What a session may reach." })
+        json_schema!({ "type": "array", "items": rule, "maxItems": MAX_RULES, "description": "Hosts that a session may reach." })
     }
 }
 

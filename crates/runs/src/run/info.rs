@@ -15,7 +15,7 @@ use super::super::skills::{LABEL, RUN_LABEL, SkillRun, SkillRunStatus};
 use super::super::triggers::TriggerKind;
 use super::super::workflows::StepView;
 
-/// What runs.
+/// Kind of the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RunKind {
@@ -77,26 +77,26 @@ impl From<RunStatus> for RunState {
     }
 }
 
-/// What has started a run, without its id.
+/// Kind of the starter of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RunOriginKind {
     /// A client of the gateway.
     Client,
-    /// Code in a session: the id is that of the session.
+    /// Code in a session. The id is the id of the session.
     Code,
     /// A schedule, by its id.
     Schedule,
     /// A webhook, by its id.
     Webhook,
-    /// A step of a run of a workflow: the id is that of the run.
+    /// A step of a run of a workflow. The id is the id of the run.
     Step,
 }
 
 /// Starter of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct RunOrigin {
-    /// What it is.
+    /// Kind of the starter.
     pub kind: RunOriginKind,
     /// Its id; null for a client.
     pub id: Option<String>,
@@ -146,7 +146,7 @@ impl RunOrigin {
 pub struct RunError {
     /// A stable name.
     pub code: String,
-    /// What happened.
+    /// Description of the failure.
     pub message: String,
     /// The step that failed, of a workflow.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -145,7 +145,7 @@ impl Tools {
         Ok(ServerToolsPage { tools, next })
     }
 
-    /// All about a tool.
+    /// Details of a tool.
     pub fn info(&self, session: &Arc<Session>, id: &str) -> Result<ToolInfo, EngineError> {
         let catalog = self.catalog(session);
         let found = catalog

@@ -82,7 +82,7 @@ pub(crate) struct NewExecution {
     code: Text<0, MAX_CODE_BYTES>,
     /// A kernel of the session; default: the first one.
     kernel: Option<String>,
-    /// The language: that of the kernel, or `bash` if the kernel runs `himalia_kernel`. Default: that of the kernel.
+    /// The language of the kernel (the default), or `bash` if the kernel runs `himalia_kernel`.
     language: Option<String>,
     /// Seconds that the code may run, without its wait in the queue or for input; default: no limit. Without `wait_s`, the response
     /// waits about 10 seconds longer at most.
@@ -101,7 +101,7 @@ pub(crate) struct NewExecution {
     /// Pixels on a side of these images; of a larger one the response contains the smaller copy (`preview`), if there is one. Default: any
     /// number.
     image_pixels: Option<Whole<1, { images::MOST_PIXELS }>>,
-    /// If true, the code may ask for input; default false.
+    /// If true, the code may request input. Default: false.
     allow_stdin: Option<bool>,
     /// If true, the kernel counts it and stores it in its history; default true.
     store_history: Option<bool>,
@@ -113,7 +113,7 @@ pub(crate) struct NewExecution {
     #[serde(default, deserialize_with = "or_empty")]
     #[schemars(with = "Option<BTreeMap<String, String>>", extend("maxProperties" = variables::COUNT))]
     env: BTreeMap<String, String>,
-    /// The working directory while the code runs, absolute or relative to that of the session, as `env`.
+    /// The working directory while the code runs, absolute or relative to the directory of the session.
     cwd: Option<Text<1, MAX_CWD_BYTES>>,
     /// Data of the caller that is returned with the execution; at most 4,096 bytes as JSON.
     #[serde(default, deserialize_with = "or_empty")]

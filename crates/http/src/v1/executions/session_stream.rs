@@ -29,7 +29,7 @@ use crate::v1::sessions::of_session;
 pub(crate) struct StreamExecutionsQuery {
     /// A kernel of the session; default: the first one.
     kernel: Option<String>,
-    /// Continue after this number; 0 for all that is kept. Default: what comes from now on.
+    /// Continue after this number. 0: all kept events. Default: only new events.
     after: Option<u64>,
 }
 

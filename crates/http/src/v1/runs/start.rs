@@ -35,7 +35,7 @@ pub(crate) const TIMEOUT_MOST: u64 = 86_400;
 pub(crate) struct NewSkillRun {
     /// Default: the latest one.
     version: Option<String>,
-    /// The template of its session. Default: that of the skill, or the default kernelspec.
+    /// The template of its session. Default: the template of the skill, or the default kernelspec.
     template: Option<String>,
     /// The arguments of `main`, which fit the schema.
     #[serde(default)]
@@ -57,7 +57,7 @@ pub(crate) struct NewWorkflowRun {
     /// The inputs, which fit the schema of the workflow.
     #[serde(default)]
     inputs: Map<String, Value>,
-    /// The same key again is the same run: 422 if that was another start.
+    /// A repeated request with the same key returns the same run. A different request with the key gets 422.
     #[schemars(length(min = 1, max = 256))]
     idempotency_key: Option<String>,
     /// Seconds that the response waits for the end; default 0. The run continues afterwards.
@@ -70,7 +70,7 @@ pub(crate) struct NewWorkflowRun {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NewScheduleRun {
-    /// The same key again is the same run, as long as that is listed: 422 if that was another request.
+    /// A repeated request with the same key returns the same run while it is listed. A different request with the key gets 422.
     #[schemars(length(min = 1, max = 256))]
     idempotency_key: Option<String>,
     /// The handling of this run while an earlier one is in progress: `skip` is 409. Default: as the schedule has it for due times.
@@ -162,7 +162,7 @@ impl Answer for StartedRunResponse {
             operation.header(
                 status,
                 "Idempotency-Replayed",
-                "`true` for a run that was there already.",
+                "`true` for a run that existed before the request.",
             );
         }
     }

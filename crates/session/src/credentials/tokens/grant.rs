@@ -45,7 +45,7 @@ pub struct GrantAnswer {
     pub state: String,
     /// For tokens.
     pub code: Option<String>,
-    /// In place of a code.
+    /// Error of the authorization server, in place of `code`.
     pub error: Option<String>,
     /// The server's words about the error.
     pub error_description: Option<String>,
