@@ -45,6 +45,8 @@ class Backend(BaseSandbox):
             return FileDownloadResponse(path=path, content=bytes(self.sandbox.files.read(path, format="bytes")))
         except e2b.NotFoundException:
             return FileDownloadResponse(path=path, error="file_not_found")
+        except e2b.InvalidArgumentException:
+            return FileDownloadResponse(path=path, error="is_directory")
         except e2b.SandboxException:
             return FileDownloadResponse(path=path, error="permission_denied")
 

@@ -34,7 +34,7 @@ def sandbox(served, request, monkeypatch):
         yield sandbox
 
 
-def test_code_files_and_commands_are_of_one_sandbox(sandbox):
+def test_code_files_and_commands_are_of_one_sandbox(sandbox, served):
     written = sandbox.files.write("dir/in.txt", "ä😀")
     # At the level namespaces, the work directory is at /home/user. Elsewhere only calls about files know this path.
     assert written.path in ("/home/user/dir/in.txt", "/session/dir/in.txt")
@@ -53,6 +53,13 @@ def test_code_files_and_commands_are_of_one_sandbox(sandbox):
     assert sandbox.run_code("import os; os.getcwd()", context=other).text == f"{home}/dir"
     sandbox.run_code("x = 1", context=other)
     assert sandbox.run_code("x").error.name == "NameError"
+    # The files of both contexts are those of the sandbox; what is written to be kept is.
+    sandbox.run_code("import os; os.mkdir('../artifacts'); open('../artifacts/of-other', 'w').close()", context=other)
+    assert sandbox.files.read("artifacts/of-other") == ""
+    sandbox.run_code("open('artifacts/kept', 'w').write('1')")
+    runs = served.http.get(f"v1/sessions/{sandbox.sandbox_id}/executions").json()["executions"]
+    results = [served.http.get(f"v1/executions/{run['id']}").json() for run in runs]
+    assert [kept["name"] for result in results for kept in result.get("artifacts") or []] == ["kept"]
 
 
 @pytest.mark.parametrize("sandbox", ["plain"], indirect=True)
