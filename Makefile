@@ -439,9 +439,17 @@ $(E2B_ENV)/ready: tests/e2b/requirements.txt
 	$(E2B_ENV)/bin/pip install --quiet --requirement tests/e2b/requirements.txt
 	touch $@
 
+# The suites in JavaScript find their packages in the directory above them.
+E2B_PACKAGES := $(TARGET)/e2b-suites/node_modules/.package-lock.json
+
+$(E2B_PACKAGES): tests/e2b/package.json | node
+	mkdir -p $(TARGET)/e2b-suites && cp tests/e2b/package.json $(TARGET)/e2b-suites/
+	cd $(TARGET)/e2b-suites && npm install --ignore-scripts --silent --no-audit --no-fund
+	touch $@
+
 # WRITE=1 adds the tests that pass to the lists in tests/e2b/passing; SUITES names some of the suites.
 .PHONY: test-e2b
-test-e2b: test-programs $(TEST_ENV)/ready $(E2B_ENV)/ready ## the tests of E2B's own clients, unmodified, at the level namespaces
+test-e2b: test-programs $(TEST_ENV)/ready $(E2B_ENV)/ready $(E2B_PACKAGES) ## the tests of E2B's own clients, unmodified, at the level namespaces
 	HIMALIA_BIN=$(TEST_HIMALIA) $(TEST_ENV)/bin/python tests/e2b/run.py $(SUITES) $(if $(WRITE),--write)
 
 .PHONY: fuzz

@@ -1,6 +1,6 @@
 """The tests of E2B's own clients, unmodified, against a gateway at the level `namespaces`: `make test-e2b`.
 
-The suites are at pinned commits of their repositories. `tests/e2b/passing/` has one list per suite: the ids of the tests that must
+The suites are at pinned commits of their repositories, or in packages (LangChain's tests of deepagents). `tests/e2b/passing/` has one list per suite: the ids of the tests that must
 pass. A test of a list that fails is an error. A test that passes and is in no list is printed, and `--write` adds it. `--write` never
 removes a line from a list, and writes docs/reference/e2b-tests.md.
 """
@@ -8,6 +8,7 @@ removes a line from a list, and writes docs/reference/e2b-tests.md.
 import argparse
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -29,42 +30,53 @@ LIMIT = 120
 # A test that fails among others is tried again by itself: this often.
 TRIES = 2
 
-# Repository, commit, directory in it, tests. A suite runs in the directory of its repository.
+# Repositories and commits.
 E2B = (
     "https://github.com/e2b-dev/E2B",
     "b8029973aa7da5f741f7bb1a9f833b38a0885438",
-    "packages/python-sdk",
 )
 INTERPRETER = (
     "https://github.com/e2b-dev/code-interpreter",
     "7df1757bfd5baa037f909ce97c2dbe014da973c0",
-    "python",
 )
+# Source, directory in it, and tests. A suite runs in its directory. `None`: a directory beside this file.
 SUITE = {
-    "python-sdk-sync": (E2B, ["tests/sync"]),
-    "python-sdk-async": (E2B, ["tests/async"]),
-    "python-sdk-git": (E2B, ["tests/shared/git"]),
+    "python-sdk-sync": (E2B, "packages/python-sdk", ["tests/sync"]),
+    "python-sdk-async": (E2B, "packages/python-sdk", ["tests/async"]),
+    "python-sdk-git": (E2B, "packages/python-sdk", ["tests/shared/git"]),
     "code-interpreter-sync": (
         INTERPRETER,
+        "python",
         ["tests/sync", "tests/charts", "tests/images"],
     ),
-    "code-interpreter-async": (INTERPRETER, ["tests/async"]),
+    "code-interpreter-async": (INTERPRETER, "python", ["tests/async"]),
+    "js-sdk": (E2B, "packages/js-sdk", []),
+    "code-interpreter-js": (INTERPRETER, "js", []),
+    "deepagents": (None, "deepagents", []),
 }
+# The suites that run with vitest.
+JAVASCRIPT = ("js-sdk", "code-interpreter-js")
 
 
 INTRODUCTION = f"""# E2B's own tests
 
-`make test-e2b` runs the tests of E2B's clients, unmodified, against a gateway at the level `namespaces`: `python-sdk` of
-[E2B]({E2B[0]}) at revision `{E2B[1][:12]}`, and `python` of
-[code-interpreter]({INTERPRETER[0]}) at revision `{INTERPRETER[1][:12]}`. A test that passes is in a list in
+`make test-e2b` runs the tests of E2B's clients, unmodified, against a gateway at the level `namespaces`: `python-sdk` and `js-sdk` of
+[E2B]({E2B[0]}) at revision `{E2B[1][:12]}`, and `python` and `js` of
+[code-interpreter]({INTERPRETER[0]}) at revision `{INTERPRETER[1][:12]}`. The suite `deepagents` has
+LangChain's standard tests for sandboxes of [deepagents](https://github.com/langchain-ai/deepagents), through E2B's client. A test that passes is in a list in
 `tests/e2b/passing`, and must pass from then on. `make test-e2b WRITE=1` adds to these lists and writes this page. Many tests need no server.
+Tests in JavaScript that bring a server of their own are left out.
 The others that fail need a feature that [clients of E2B](../how-to/e2b.md) do not have here: pauses, snapshots, ports, builds of templates,
-the internet, or a kernel of another language.
+the internet, a second user, or a kernel of another language. The test of box plots needs matplotlib before 3.11, which removed the argument
+`labels`.
 """
 
 
-def fetched(repository, commit, directory):
-    """The directory of a repository at a commit, fetched once."""
+def fetched(source, directory):
+    """The directory of a repository at a commit, fetched once; or one beside this file."""
+    if source is None:
+        return HERE / directory
+    repository, commit = source
     place = SUITES / repository.removeprefix("https://github.com/").replace("/", "+")
     if not (place / directory).is_dir():
         place.mkdir(parents=True, exist_ok=True)
@@ -90,23 +102,12 @@ def run(suite, tests, directory, variables, workers):
     """Run tests of a suite; return what each did: `passed`, `skipped`, or the reason of its failure."""
     with tempfile.TemporaryDirectory() as scratch:
         report = Path(scratch) / "report.xml"
-        command = [
-            str(PYTHON),
-            "-m",
-            "pytest",
-            "-q",
-            "-n",
-            str(workers),
-            "-p",
-            "no:cacheprovider",
-            f"--junitxml={report}",
-        ]
-        command += [f"--timeout={LIMIT}", "-o", "junit_family=xunit1", *tests]
+        command = (vitest if suite in JAVASCRIPT else pytest)(tests, report, workers)
         with (TARGET / f"e2b-{suite}.log").open("a") as log:
             subprocess.run(
                 command,
                 cwd=directory,
-                env=os.environ | variables,
+                env=os.environ | variables | {"LIMIT": str(LIMIT)},
                 stdout=log,
                 stderr=log,
                 check=False,
@@ -115,10 +116,44 @@ def run(suite, tests, directory, variables, workers):
         return dict(map(outcome, cases))
 
 
+def pytest(tests, report, workers):
+    """The command for tests in Python."""
+    return [
+        str(PYTHON),
+        *("-m", "pytest", "-q", "-n", str(workers), "-p", "no:cacheprovider"),
+        *(f"--junitxml={report}", f"--timeout={LIMIT}", "-o", "junit_family=xunit1"),
+        *tests,
+    ]
+
+
+def live(directory):
+    """The files of tests in JavaScript that use a server. The others have one of their own, which these variables would lead away from."""
+    files = sorted((directory / "tests").rglob("*.test.ts"))
+    return [
+        str(file.relative_to(directory))
+        for file in files
+        if "msw" not in file.read_text()
+    ]
+
+
+def vitest(tests, report, workers):
+    """The command for tests in JavaScript, of which it runs whole files."""
+    config = shutil.copy(HERE / "vitest.config.mjs", SUITES)
+    return [
+        *("npx", "vitest", "run", "--config", config),
+        *(f"--maxWorkers={max(workers, 1)}", f"--outputFile.junit={report}"),
+        *sorted({test.split("::")[0] for test in tests}),
+    ]
+
+
 def outcome(case):
     """Id of a test and what it did."""
     found = {child.tag: child for child in case}
-    name = f"{case.get('file')}::{case.get('name')}"
+    file = case.get("file")
+    # Those of a package, by the module that runs them.
+    if file.startswith(".."):
+        file = f"{case.get('classname').split('.')[0]}.py"
+    name = f"{file}::{case.get('name')}"
     for tag in ("failure", "error"):
         if tag in found:
             return name, (found[tag].get("message") or tag).strip().splitlines()[0][
@@ -129,8 +164,10 @@ def outcome(case):
 
 def all_of(suite, variables, workers):
     """What each test of a suite did; those that must pass and did not, once more by themselves."""
-    source, tests = SUITE[suite]
-    directory = fetched(*source)
+    source, directory, tests = SUITE[suite]
+    directory = fetched(source, directory)
+    if suite in JAVASCRIPT:
+        tests = live(directory)
     (TARGET / f"e2b-{suite}.log").unlink(missing_ok=True)
     outcomes = run(suite, tests, directory, variables, workers)
     for _ in range(TRIES):

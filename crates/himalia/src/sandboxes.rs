@@ -179,6 +179,8 @@ pub(crate) async fn namespaces_config(
     let cgroups = tokio::task::spawn_blocking(move || CgroupRoot::detect(&detect)).await;
     Ok(NamespacesConfig {
         private_dirs: vec![run_dir.to_owned()],
+        // Programs that were written for E2B name files by this path.
+        in_user_home: config.facades.e2b,
         host_uids: HostUids::shared(config.sandboxes.host_uids.as_ref()).ranges,
         cgroups: cgroups.context("looking for control groups")?,
         ..NamespacesConfig::new(own, &config.data_dir, shim, jail, package)

@@ -11,7 +11,7 @@ import stat
 from himalia_kernel import files
 
 MESSAGE = "himalia_artifact"
-# Where sandboxes have the files of a session. Elsewhere nothing is kept.
+# Where sandboxes have the files of a session, or a link to them. Elsewhere nothing is kept.
 _WORK = "/session"
 _TEMPORARY = "/tmp/artifacts"  # noqa: S108 - the sandbox's own
 # Of one execution: files, bytes of one, bytes of all; and files that are named as left out.
@@ -32,8 +32,8 @@ class Artifacts:
         self._prepared = False
 
     def prepare(self, directory):
-        """Make a place for them, once, for a kernel that begins in `/session`. Its branches, with directories of their own, have it too."""
-        if not self._prepared and directory == _WORK:
+        """Make a place for them, once, for a kernel that begins in the directory of its session. Its branches, with directories of their own, have it too."""
+        if not self._prepared and directory == os.path.realpath(_WORK):
             self._prepared = True
             with contextlib.suppress(OSError):
                 os.makedirs(_TEMPORARY, exist_ok=True)

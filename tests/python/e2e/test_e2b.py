@@ -172,6 +172,10 @@ def test_sandboxes_are_found_changed_and_ended(pointed):
             pages.append([one.sandbox_id for one in paginator.next_items()])
         assert pages == [[one] for one in ids]
     assert Sandbox.list(query=SandboxQuery(state=[SandboxState.PAUSED])).next_items() == []
+    # Names of E2B's templates stand for the default one, as in `create`.
+    for template, count in [("base", 2), ("python3", 2), ("other", 0)]:
+        answer = pointed.http.get("e2b/v2/sandboxes", params={"template": template, "limit": "1"}, headers={"X-API-KEY": pointed.token})
+        assert (len(answer.json()), answer.headers["x-total-running"]) == (min(count, 1), str(count)), template
 
     assert first.is_running() and first.kill() is True
     assert not first.is_running() and first.kill() is False

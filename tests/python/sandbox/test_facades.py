@@ -34,23 +34,32 @@ def sandbox(served, request, monkeypatch):
         yield sandbox
 
 
-def test_code_files_and_commands_are_of_one_sandbox(sandbox):
+def test_code_files_and_commands_are_of_one_sandbox(sandbox, served):
     written = sandbox.files.write("dir/in.txt", "ä😀")
-    # At the level namespaces, /home/user is a link to the work directory. Elsewhere only calls about files know it.
+    # At the level namespaces, the work directory is at /home/user. Elsewhere only calls about files know this path.
     assert written.path in ("/home/user/dir/in.txt", "/session/dir/in.txt")
     assert sandbox.run_code("open('dir/in.txt').read()").text == "ä😀"
     sandbox.run_code("open('/session/out.bin', 'wb').write(bytes(range(256)) * 4096)")
     assert sandbox.files.read("/home/user/out.bin", format="bytes") == bytes(range(256)) * 4096
     assert {one.name for one in sandbox.files.list("/session")} >= {"dir", "out.bin"}
     home = written.path.removesuffix("/dir/in.txt")
-    assert sandbox.commands.run("cat in.txt; pwd; echo ~", cwd="/home/user/dir").stdout == f"ä😀{home}/dir\n/session\n"
+    assert sandbox.commands.run("cat in.txt; pwd; echo ~", cwd="/home/user/dir").stdout == f"ä😀{home}/dir\n{home}\n"
     with pytest.raises(e2b.CommandExitException) as failed:
         sandbox.commands.run("echo $A >&2; exit 3", envs={"A": "b"})
     assert (failed.value.exit_code, failed.value.stderr) == (3, "b\n")
+    inside = sandbox.run_code("import os; print(os.getcwd(), os.environ['HOME'])\n!pwd")
+    assert "".join(inside.logs.stdout).split() == [home] * 3
     other = sandbox.create_code_context(cwd="/session/dir")
-    assert sandbox.run_code("import os; os.getcwd()", context=other).text == "/session/dir"
+    assert sandbox.run_code("import os; os.getcwd()", context=other).text == f"{home}/dir"
     sandbox.run_code("x = 1", context=other)
     assert sandbox.run_code("x").error.name == "NameError"
+    # The files of both contexts are those of the sandbox; what is written to be kept is.
+    sandbox.run_code("import os; os.mkdir('../artifacts'); open('../artifacts/of-other', 'w').close()", context=other)
+    assert sandbox.files.read("artifacts/of-other") == ""
+    sandbox.run_code("open('artifacts/kept', 'w').write('1')")
+    runs = served.http.get(f"v1/sessions/{sandbox.sandbox_id}/executions").json()["executions"]
+    results = [served.http.get(f"v1/executions/{run['id']}").json() for run in runs]
+    assert [kept["name"] for result in results for kept in result.get("artifacts") or []] == ["kept"]
 
 
 @pytest.mark.parametrize("sandbox", ["plain"], indirect=True)

@@ -109,7 +109,11 @@ pub(super) async fn find_template(
 }
 
 /// The gateway's template for a name; `None` is the default one.
-async fn template(engine: &Engine, principal: &Principal, name: &str) -> Result<Option<String>, Failure> {
+pub(super) async fn template(
+    engine: &Engine,
+    principal: &Principal,
+    name: &str,
+) -> Result<Option<String>, Failure> {
     if !name.is_empty() && !DEFAULTS.contains(&name) {
         return Ok(Some(name.to_owned()));
     }

@@ -4,17 +4,21 @@ use std::collections::BTreeMap;
 
 use axum::Json;
 use axum::extract::{Query, State};
-use axum::http::{HeaderMap, HeaderValue};
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use himalia_engine::{Origin, SessionInfo};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 use super::Answer;
+use super::create::template;
 use super::shown::ListedSandbox;
 use crate::caller::{Caller, is_over};
 use crate::facade::Facade;
 use crate::failure::Failure;
 use crate::limits::{LISTED, LISTED_MOST};
+
+/// The number of sandboxes that a list has on all its pages.
+const TOTAL_RUNNING: HeaderName = HeaderName::from_static("x-total-running");
 
 /// Query of a list: filters, and the start of the page.
 #[derive(Debug, Default, PartialEq)]
@@ -36,13 +40,20 @@ pub(super) async fn page(
     Caller(principal): Caller,
     Query(pairs): Query<Vec<(String, String)>>,
 ) -> Answer<(HeaderMap, Json<Vec<ListedSandbox>>)> {
-    let requested = ListRequest::read(pairs)?;
+    let mut requested = ListRequest::read(pairs)?;
+    if let Some(name) = requested.template.take() {
+        requested.template = Some(match template(&facade.engine, &principal, &name).await? {
+            Some(name) => name,
+            None => facade.engine.kernelspecs(&principal).await?.default,
+        });
+    }
     let mut all = facade.engine.session_infos(&principal)?;
     all.retain(|info| requested.has(info));
     all.sort_by_key(position);
     if !requested.is_ascending {
         all.reverse();
     }
+    let mut headers = HeaderMap::from_iter([(TOTAL_RUNNING, HeaderValue::from(all.len()))]);
     let is_before = |info: &SessionInfo| {
         requested.after.as_ref().is_some_and(|after| {
             let position = position(info);
@@ -55,7 +66,6 @@ pub(super) async fn page(
     };
     let mut rest = all.into_iter().skip_while(is_before);
     let page: Vec<SessionInfo> = rest.by_ref().take(requested.limit).collect();
-    let mut headers = HeaderMap::new();
     if let (Some(last), Some(_)) = (page.last(), rest.next()) {
         let (at, id) = position(last);
         if let Ok(token) = HeaderValue::from_str(&format!("{at}-{id}")) {

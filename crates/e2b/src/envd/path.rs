@@ -13,8 +13,8 @@ pub(super) struct WorkDir {
     own: String,
     /// Path of the directory that the files of a fork are a copy of. Paths below it from before the fork mean the fork's own files.
     copied: Option<String>,
-    /// The sandbox has it at [`HOME`] too, and answers name that path.
-    has_home: bool,
+    /// A link to the work directory, which paths may begin with too.
+    link: Option<&'static str>,
 }
 
 impl WorkDir {
@@ -26,30 +26,26 @@ impl WorkDir {
     /// By the directory that the kernel was started in, which may be one below that of a fork.
     fn at(cwd: &str, level: Isolation) -> Self {
         let cwd = cwd.trim_end_matches('/');
+        // The work directory is at this path only where it is no link.
+        let link = (level == Isolation::Namespaces && below(cwd, HOME).is_some()).then_some(WORK_DIR);
         let fork = cwd.split_once(&format!("/{BRANCHES}/")).map(|(copied, rest)| {
             let number = rest.split('/').next().unwrap_or_default();
             (format!("{copied}/{BRANCHES}/{number}"), copied.to_owned())
         });
-        match fork {
-            Some((own, copied)) => Self {
-                own,
-                copied: Some(copied),
-                has_home: false,
-            },
-            None => Self {
-                // Also where the kernel was started below it.
-                own: if level == Isolation::None { cwd } else { WORK_DIR }.to_owned(),
-                copied: None,
-                has_home: level == Isolation::Namespaces,
-            },
-        }
+        let (own, copied) = match (fork, level) {
+            (Some((own, copied)), _) => (own, Some(copied)),
+            (None, Isolation::None) => (cwd.to_owned(), None),
+            // Also where the kernel was started below it.
+            (None, _) => (if link.is_some() { HOME } else { WORK_DIR }.to_owned(), None),
+        };
+        Self { own, copied, link }
     }
 
     /// The file that a client names.
     pub(super) fn client_path(&self, path: &str) -> ClientPath {
         match self.find(path) {
             Some((root, relative)) => ClientPath {
-                root: root.unwrap_or_else(|| self.shown_root()).to_owned(),
+                root: root.to_owned(),
                 path: if relative == "." {
                     ""
                 } else {
@@ -64,48 +60,40 @@ impl WorkDir {
         }
     }
 
-    /// The directory that relative paths begin in, as answers name it.
-    pub(super) fn shown_root(&self) -> &str {
-        if self.has_home { HOME } else { &self.own }
+    /// The directory that relative paths begin in.
+    pub(super) fn root(&self) -> &str {
+        &self.own
     }
 
     /// The directory that a command is to run in, as the sandbox sees it. It may be anywhere.
     pub(super) fn for_command(&self, path: &str) -> String {
         match self.find(path) {
-            Some((Some(root), _)) if root == HOME && self.has_home => path.to_owned(),
-            Some((_, relative)) if path.starts_with(['/', '~']) => {
-                let root = if path.starts_with('~') {
-                    self.shown_root()
-                } else {
-                    &self.own
-                };
-                joined(root, relative)
-            }
+            Some((_, relative)) if path.starts_with(['/', '~']) => joined(&self.own, relative),
             _ => path.to_owned(),
         }
     }
 
-    /// The path below the work directory, and the absolute path by which the client named that directory, if it did.
-    fn find<'a>(&'a self, path: &'a str) -> Option<(Option<&'a str>, &'a str)> {
+    /// The path of the work directory by which answers name the file, and the path below it.
+    fn find<'a>(&'a self, path: &'a str) -> Option<(&'a str, &'a str)> {
         let path = if path == "~" {
             ""
         } else {
             path.strip_prefix("~/").unwrap_or(path)
         };
         if !path.starts_with('/') {
-            return Some((None, path.trim_start_matches("./")));
+            return Some((&self.own, path.trim_start_matches("./")));
         }
-        let roots = [Some(self.own.as_str()), Some(HOME), self.copied.as_deref()];
-        let found = roots
-            .into_iter()
-            .flatten()
-            .find_map(|root| below(path, root).map(|rest| (root, rest)));
-        let (root, rest) = found?;
-        if self.copied.as_deref() == Some(root) {
-            return Some((None, in_fork(rest).unwrap_or(rest)));
+        if let Some(rest) = below(path, &self.own) {
+            return Some((&self.own, rest));
         }
-        let is_shown = root == self.own || self.has_home;
-        Some((is_shown.then_some(root), rest))
+        let of_link = self.link.and_then(|link| below(path, link));
+        let Some(copied) = &self.copied else {
+            let linked = self.link.zip(of_link);
+            return linked.or_else(|| Some((&self.own, below(path, HOME)?)));
+        };
+        let of_parent = below(path, copied).or(of_link);
+        let own = of_parent.map(|rest| in_fork(rest).unwrap_or(rest));
+        Some((&self.own, own.or_else(|| below(path, HOME))?))
     }
 }
 
@@ -170,7 +158,7 @@ mod tests {
 
     #[test]
     fn answers_name_files_as_their_callers_did() {
-        let dir = WorkDir::at("/session/sub", Isolation::Namespaces);
+        let dir = WorkDir::at("/home/user/sub", Isolation::Namespaces);
         for (path, asked, shown) in [
             ("a.txt", "a.txt", "/home/user/a.txt"),
             ("./a", "a", "/home/user/a"),
@@ -199,44 +187,60 @@ mod tests {
         for (path, command) in [
             ("/home/user/a", "/home/user/a"),
             ("~/a", "/home/user/a"),
-            ("/session", "/session"),
+            ("/session/a", "/home/user/a"),
+            ("/tmp", "/tmp"),
         ] {
             assert_eq!(dir.for_command(path), command, "{path}");
         }
-        // Where the sandbox has no such home, answers name the directory that code sees.
-        let plain = WorkDir::at("/session", Isolation::Container);
-        assert_eq!(plain.client_path("/home/user/a").shown(), "/session/a");
-        assert_eq!(plain.for_command("/home/user/a"), "/session/a");
+    }
+
+    #[test]
+    fn answers_name_the_directory_that_code_sees() {
+        // In a container, and where something else is at /home/user.
+        for level in [Isolation::Container, Isolation::Namespaces] {
+            let plain = WorkDir::at("/session", level);
+            assert_eq!(plain.client_path("/home/user/a").shown(), "/session/a");
+            assert_eq!(plain.for_command("/home/user/a"), "/session/a");
+        }
+        // Without a root of its own, where other directories are those of the host.
+        for home in ["/home/ada", "/home/user"] {
+            let host = WorkDir::at(home, Isolation::None);
+            assert_eq!(host.client_path("/home/user/a").shown(), format!("{home}/a"));
+            assert_eq!(host.client_path("/session/a").path(), "/session/a");
+        }
     }
 
     #[test]
     fn a_fork_has_what_its_parent_named() {
-        // The parent had changed its directory.
-        let fork = WorkDir::at("/session/.branches/2/sub", Isolation::Namespaces);
-        for (path, relative) in [
-            ("a", "a"),
-            ("/session/a", "a"),
-            ("/session", ""),
-            ("/home/user/a", "a"),
-            ("/session/.branches/2/sub/a", "sub/a"),
-            // Of the fork that this one is a fork of.
-            ("/session/.branches/1/a", "a"),
-            ("/session/.branches/1", ""),
-        ] {
-            assert_eq!(fork.client_path(path).path(), relative, "{path}");
-        }
-        assert_eq!(fork.client_path("a").shown(), "/session/.branches/2/a");
-        assert_eq!(fork.client_path("/home/user").shown(), "/session/.branches/2");
-        assert_eq!(fork.client_path("/tmp/a").path(), "/tmp/a");
-        for (path, command) in [
-            ("/session/sub", "/session/.branches/2/sub"),
-            ("~/sub", "/session/.branches/2/sub"),
-            ("/home/user", "/session/.branches/2"),
-            ("sub", "sub"),
-            ("/", "/"),
-            ("/tmp", "/tmp"),
-        ] {
-            assert_eq!(fork.for_command(path), command, "{path}");
+        for home in ["/session", "/home/user"] {
+            // The parent had changed its directory.
+            let fork = WorkDir::at(&format!("{home}/.branches/2/sub"), Isolation::Namespaces);
+            for (path, relative) in [
+                ("a", "a"),
+                ("/session/a", "a"),
+                ("/session", ""),
+                ("/home/user/a", "a"),
+                (&format!("{home}/.branches/2/sub/a"), "sub/a"),
+                // Of the fork that this one is a fork of.
+                ("/session/.branches/1/a", "a"),
+                (&format!("{home}/.branches/1"), ""),
+            ] {
+                assert_eq!(fork.client_path(path).path(), relative, "{path}");
+            }
+            let own = format!("{home}/.branches/2");
+            assert_eq!(fork.client_path("a").shown(), format!("{own}/a"));
+            assert_eq!(fork.client_path("/home/user").shown(), own);
+            assert_eq!(fork.client_path("/tmp/a").path(), "/tmp/a");
+            for (path, command) in [
+                ("/session/sub", format!("{own}/sub")),
+                ("~/sub", format!("{own}/sub")),
+                ("/home/user", own),
+                ("sub", "sub".to_owned()),
+                ("/", "/".to_owned()),
+                ("/tmp", "/tmp".to_owned()),
+            ] {
+                assert_eq!(fork.for_command(path), command, "{path}");
+            }
         }
     }
 }

@@ -67,7 +67,12 @@ pub(super) fn apply(
         found.iter().map(|process| process.id.pid).collect()
     };
     record.details.groups.change(&had, (from, to), processes)?;
-    resize(inner, member, &record.mark, after.unlike(before))?;
+    resize(
+        inner,
+        member,
+        &record.mark,
+        after.unlike(before, record.details.work_dir()),
+    )?;
     Ok(record.details.limits)
 }
 

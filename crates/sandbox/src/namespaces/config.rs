@@ -31,6 +31,8 @@ pub struct NamespacesConfig {
     pub cgroups: CgroupRoot,
     /// Sizes of file systems in memory for specs that do not say.
     pub sizes: Sizes,
+    /// True if the work directory is at [`crate::inside::USER_HOME`], in sandboxes where nothing else is there.
+    pub in_user_home: bool,
     /// Memory that a shim may have (`RLIMIT_DATA`) in a sandbox whose memory no control group limits.
     pub shim_memory_bytes: Option<u64>,
 }
@@ -76,6 +78,7 @@ impl NamespacesConfig {
             host_uids_of_files: Vec::new(),
             cgroups: CgroupRoot::default(),
             sizes: Sizes::default(),
+            in_user_home: false,
             shim_memory_bytes: Some(3 << 29),
         }
     }

@@ -172,15 +172,16 @@ impl Inner {
 
     pub(super) fn handle(&self, member: &Member) -> SandboxHandle {
         let details = member.record().details;
+        let work_dir = details.work_dir();
         SandboxHandle {
             id: member.id,
             endpoint: Endpoint::Unix(self.layout.gateway_dir(member.id)),
             runtime_dir: inside::RUNTIME_DIR.into(),
-            work_dir: Some(inside::WORK_DIR.into()),
+            work_dir: Some(work_dir.into()),
             zygote: details.zygote,
             isolation: Isolation::Namespaces,
             limits: details.limits,
-            base_env: base_env(),
+            base_env: base_env(work_dir),
             kernel_env: BTreeMap::new(),
             has_image_env: false,
             image_digest: None,
@@ -259,9 +260,9 @@ pub fn host_uids_in_use(run_dir: &Path, data_dir: &Path) -> BTreeSet<u32> {
 }
 
 /// Environment that a login on this host would set.
-fn base_env() -> BTreeMap<String, String> {
+fn base_env(work_dir: &str) -> BTreeMap<String, String> {
     [
-        ("HOME", inside::WORK_DIR),
+        ("HOME", work_dir),
         ("LANG", "C.UTF-8"),
         ("PATH", "/usr/local/bin:/usr/bin:/bin"),
         ("PYTHONPATH", inside::KERNEL_DIR),

@@ -4,7 +4,7 @@ use himalia_jail::HostIds;
 use serde::{Deserialize, Serialize};
 
 use super::cgroups::Groups;
-use crate::LimitReport;
+use crate::{LimitReport, inside};
 
 /// The record of a sandbox of namespaces. Its mark is also the name of its control groups.
 pub(super) type Record = crate::host::record::Record<Details>;
@@ -15,6 +15,9 @@ pub(super) struct Details {
     pub(super) host_ids: Option<HostIds>,
     /// Control groups of the sandbox.
     pub(super) groups: Groups,
+    /// True if the work directory is at [`crate::inside::USER_HOME`].
+    #[serde(default)]
+    pub(super) in_user_home: bool,
     /// The name of its kept files.
     pub(super) files: Option<String>,
     /// True if the sandbox has a sleeping zygote.
@@ -25,4 +28,20 @@ pub(super) struct Details {
     pub(super) watched_memory: Option<u64>,
     /// Space for its kept files, in bytes.
     pub(super) watched_disk: Option<u64>,
+}
+
+impl Details {
+    /// Path of the work directory.
+    pub(super) fn work_dir(&self) -> &'static str {
+        work_dir(self.in_user_home)
+    }
+}
+
+/// Path of the work directory of a sandbox.
+pub(super) fn work_dir(in_user_home: bool) -> &'static str {
+    if in_user_home {
+        inside::USER_HOME
+    } else {
+        inside::WORK_DIR
+    }
 }

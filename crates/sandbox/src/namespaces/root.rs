@@ -8,6 +8,7 @@ use himalia_jail::{Device, HostIds, Mount, Plan, SANDBOX_ID};
 
 use super::binds::{Binds, read_only};
 use super::config::{NamespacesConfig, Sizes};
+use super::record::work_dir;
 use super::shared::SandboxMount;
 use crate::{Limits, SandboxError, inside};
 
@@ -75,9 +76,9 @@ impl Memory {
     }
 
     /// The places whose size is another one in `other`, with the size here.
-    pub(super) fn unlike(self, other: Self) -> Vec<(&'static str, u64)> {
+    pub(super) fn unlike(self, other: Self, work_dir: &'static str) -> Vec<(&'static str, u64)> {
         [
-            (inside::WORK_DIR, self.session, other.session),
+            (work_dir, self.session, other.session),
             ("/tmp", Some(self.tmp), Some(other.tmp)),
             ("/dev/shm", Some(self.shm), Some(other.shm)),
         ]
@@ -114,8 +115,8 @@ pub(super) struct Root<'a> {
 }
 
 impl Root<'_> {
-    /// The plan for `himalia-jail`.
-    pub(super) fn plan(&self) -> Result<Plan, SandboxError> {
+    /// The plan for `himalia-jail`, and whether the work directory is at [`inside::USER_HOME`].
+    pub(super) fn plan(&self) -> Result<(Plan, bool), SandboxError> {
         let mut mounts = Vec::new();
         let mut covered = host(&SYSTEM, &mut mounts);
         covered.extend(host(&ETC, &mut mounts));
@@ -124,45 +125,43 @@ impl Root<'_> {
         binds.add_all(self.binds)?;
         mounts.extend(binds.into_mounts());
         mounts.extend(self.shared.iter().map(|shared| shared.mount(self.host_ids)));
-        etc(&mut mounts);
+        let in_user_home = self.config.in_user_home && !is_taken(&mounts, inside::USER_HOME);
+        let work_dir = work_dir(in_user_home);
+        etc(&mut mounts, work_dir);
         devices(&mut mounts, self.memory.shm);
-        self.own(&mut mounts);
-        self.data(&mut mounts);
-        Ok(Plan {
+        self.own(&mut mounts, work_dir);
+        self.links(&mut mounts, work_dir);
+        let plan = Plan {
             host_ids: self.host_ids,
             hostname: inside::HOSTNAME.to_owned(),
             mounts,
-        })
+        };
+        Ok((plan, in_user_home))
     }
 
-    /// A host may have a Python environment there.
-    fn data(&self, mounts: &mut Vec<Mount>) {
+    /// The other paths of the work directory.
+    fn links(&self, mounts: &mut Vec<Mount>, work_dir: &str) {
         let data = self.shows_data.then_some(inside::DATA_DIR);
-        for place in data.into_iter().chain(inside::OTHER_HOMES).map(Path::new) {
-            let is_taken = mounts.iter().any(|mount| match mount {
-                Mount::Bind { target, .. } | Mount::Symlink { target, .. } => {
-                    target.starts_with(place) || place.starts_with(target)
-                }
-                _ => false,
-            });
-            if !is_taken {
+        let places = [inside::WORK_DIR].into_iter().chain(inside::OTHER_HOMES);
+        for place in places.chain(data) {
+            if !is_taken(mounts, place) {
                 mounts.push(Mount::Symlink {
-                    target: place.to_owned(),
-                    to: inside::WORK_DIR.into(),
+                    target: place.into(),
+                    to: work_dir.into(),
                 });
             }
         }
     }
 
-    fn own(&self, mounts: &mut Vec<Mount>) {
+    fn own(&self, mounts: &mut Vec<Mount>, work_dir: &str) {
         let bind = |source: &Path, target: &str, read_only: bool| Mount::Bind {
             source: source.to_owned(),
             target: target.into(),
             read_only,
         };
         mounts.push(match (&self.kept_files, self.memory.session) {
-            (Some(dir), _) => bind(dir, inside::WORK_DIR, false),
-            (None, size) => tmpfs(inside::WORK_DIR, size.unwrap_or(0), 0o700),
+            (Some(dir), _) => bind(dir, work_dir, false),
+            (None, size) => tmpfs(work_dir, size.unwrap_or(0), 0o700),
         });
         mounts.push(bind(self.gateway_dir, inside::GATEWAY_DIR, true));
         mounts.push(tmpfs(inside::RUNTIME_DIR, RUNTIME_BYTES, 0o700));
@@ -173,6 +172,18 @@ impl Root<'_> {
             to: to.clone(),
         }));
     }
+}
+
+/// Returns true if something is mounted at, below or above a path. A host may have a Python environment there, and an operator a mount.
+fn is_taken(mounts: &[Mount], place: &str) -> bool {
+    let place = Path::new(place);
+    mounts.iter().any(|mount| match mount {
+        Mount::Bind { target, .. }
+        | Mount::Shared { target, .. }
+        | Mount::Tmpfs { target, .. }
+        | Mount::Symlink { target, .. } => target.starts_with(place) || place.starts_with(target),
+        _ => false,
+    })
 }
 
 /// Refuses paths that no root may have. Looks at the disk.
@@ -200,12 +211,12 @@ fn host(paths: &[&str], mounts: &mut Vec<Mount>) -> Vec<PathBuf> {
 }
 
 /// Files of `/etc` that are not the host's.
-fn etc(mounts: &mut Vec<Mount>) {
+fn etc(mounts: &mut Vec<Mount>, home: &str) {
     let id = SANDBOX_ID;
     let files = [
         (
             "/etc/passwd",
-            format!("kernel:x:{id}:{id}:kernel:{}:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n", inside::WORK_DIR),
+            format!("kernel:x:{id}:{id}:kernel:{home}:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"),
         ),
         ("/etc/group", format!("kernel:x:{id}:\nnogroup:x:65534:\n")),
         (

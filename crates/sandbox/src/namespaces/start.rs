@@ -184,13 +184,15 @@ impl NewSandbox {
             shared: &shared,
             shows_data: shows_data(spec),
         };
+        let (plan, in_user_home) = root.plan()?;
+        self.record.details.in_user_home = in_user_home;
         let shim = Shim {
-            argv: argv(spec, &inner),
+            argv: argv(spec, &inner, self.record.details.work_dir()),
             env: env(&self.record.mark),
             rlimits: rlimits(&spec.limits, &inner),
             cgroups: self.record.details.groups.procs(),
         };
-        Ok((shim, root.plan()?))
+        Ok((shim, plan))
     }
 
     /// Records that the first process runs.
@@ -246,7 +248,7 @@ impl NewSandbox {
             program: Program {
                 argv,
                 env: std::mem::take(&mut shim.env),
-                cwd: inside::WORK_DIR.into(),
+                cwd: self.record.details.work_dir().into(),
                 stdin: None,
                 stdout: Some(LOG_FD),
                 stderr: Some(LOG_FD),
@@ -345,7 +347,7 @@ pub(super) fn report(limits: &Limits, inner: &Inner, is_kept: bool) -> LimitRepo
     }
 }
 
-fn argv(spec: &SandboxSpec, inner: &Inner) -> Vec<String> {
+fn argv(spec: &SandboxSpec, inner: &Inner, work_dir: &str) -> Vec<String> {
     let mut argv: Vec<String> = [
         inside::SHIM,
         "--gateway-dir",
@@ -353,7 +355,7 @@ fn argv(spec: &SandboxSpec, inner: &Inner) -> Vec<String> {
         "--runtime-dir",
         inside::RUNTIME_DIR,
         "--spill-dir",
-        inside::WORK_DIR,
+        work_dir,
     ]
     .map(str::to_owned)
     .into();

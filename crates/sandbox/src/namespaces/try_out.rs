@@ -125,7 +125,7 @@ pub(super) fn sandbox(
             shows_data: false,
         };
         let plan = ExecPlan {
-            place: root.plan()?,
+            place: root.plan()?.0,
             cgroups: Vec::new(),
             rlimits: Vec::new(),
             program: Program {

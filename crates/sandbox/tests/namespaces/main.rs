@@ -12,6 +12,7 @@ mod binds;
 mod changes;
 mod ending;
 mod files;
+mod home;
 mod inside;
 mod leaving;
 mod limits;

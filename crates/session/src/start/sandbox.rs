@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use himalia_executions::lock_hash;
 use himalia_kernel::Link;
-use himalia_kernelspecs::{HostEnvironment, Launch};
+use himalia_kernelspecs::{HostEnvironment, Launch, SANDBOX_WORK_DIR};
 use himalia_link::{FIRST_LINK, Streams};
 use himalia_model::{EngineError, InterruptMode, KernelId, PackageIndex, SandboxConfig, Session};
 use himalia_provisioner::{RootFiles, SandboxHandle, SandboxKey};
@@ -202,6 +202,10 @@ pub(super) fn shim_spec(
         }
     }
     if let Some(work_dir) = &sandbox.work_dir {
+        // The home of a sandbox is its work directory, which is not everywhere at the same path.
+        if let Some(home) = env.get_mut("HOME").filter(|home| *home == SANDBOX_WORK_DIR) {
+            *home = work_dir.to_string_lossy().into_owned();
+        }
         let index = index.is_some_and(|index| index.is_permitted(&config.allow));
         for (name, value) in packages::variables(work_dir, &config.network, config.has_proxy(), index) {
             env.entry(name.to_owned()).or_insert(value);

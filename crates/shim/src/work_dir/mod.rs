@@ -14,13 +14,17 @@ pub(crate) use copy::{CopyError, CopySummary, copy};
 pub(crate) use himalia_shim_protocol::BRANCHES;
 
 /// The work directory of a session whose kernel was started in `started_in`: the copy that its branch has, or the
-/// sandbox's. In a sandbox the spill files are in the work directory; elsewhere it is where the kernel was started.
+/// sandbox's. In a sandbox the spill files are in the work directory, to which links may lead; elsewhere it is where the kernel was started.
 pub(crate) fn root(options: &Options, copy: Option<&WorkCopy>, started_in: &Path) -> PathBuf {
     match (copy, &options.spill_dir) {
         (Some(copy), _) => copy.path().to_owned(),
-        (None, Some(dir)) if started_in.starts_with(dir) => dir.clone(),
+        (None, Some(dir)) if started_in.starts_with(dir) || is_below(started_in, dir) => dir.clone(),
         _ => started_in.to_owned(),
     }
+}
+
+fn is_below(started_in: &Path, dir: &Path) -> bool {
+    started_in.canonicalize().is_ok_and(|real| real.starts_with(dir))
 }
 
 /// The files of a branch. Removed with their last user.
@@ -82,4 +86,33 @@ fn remove(path: &Path, base: &Path) {
     }
     // Fails while there are others.
     let _ = fs::remove_dir(base);
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+
+    #[test]
+    fn a_link_to_the_work_directory_leads_to_it() {
+        let place = tempfile::tempdir().unwrap();
+        let place = place.path().canonicalize().unwrap();
+        let (dir, link) = (place.join("home"), place.join("link"));
+        fs::create_dir_all(dir.join("sub")).unwrap();
+        std::os::unix::fs::symlink(&dir, &link).unwrap();
+        let arguments =
+            ["", "--gateway-dir", "/gw", "--runtime-dir", "/run", "--spill-dir"].map(PathBuf::from);
+        let options = Options::parse_from(arguments.iter().chain([&dir]));
+        for started_in in [
+            &dir,
+            &dir.join("sub"),
+            &dir.join("gone"),
+            &link,
+            &link.join("sub"),
+        ] {
+            assert_eq!(root(&options, None, started_in), dir, "{}", started_in.display());
+        }
+        assert_eq!(root(&options, None, &place), place);
+    }
 }

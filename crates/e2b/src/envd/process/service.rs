@@ -142,23 +142,15 @@ impl Call {
                 "process.args: has a NUL character",
             ));
         }
-        let mut env: BTreeMap<String, String> = config.envs.clone();
         let engine = &self.facade.engine;
         let info = engine.session_info(&self.principal, session.first_kernel());
         let info = info.map_err(|error| Failure::at_sandbox(error, &self.named.0))?;
         let dir = WorkDir::of(&info);
         let cwd = config.cwd.as_deref().filter(|cwd| !cwd.is_empty());
-        let cwd = cwd.map_or_else(|| dir.shown_root().to_owned(), |cwd| dir.for_command(cwd));
-        // A shell names the directory by this path if it is the same directory, else by its own.
-        let from = if cwd.starts_with('/') {
-            cwd.clone()
-        } else {
-            dir.client_path(&cwd).shown()
-        };
-        env.entry("PWD".to_owned()).or_insert(from);
+        let cwd = cwd.map_or_else(|| dir.root().to_owned(), |cwd| dir.for_command(cwd));
         let wanted = RunProcess {
             argv,
-            env,
+            env: config.envs.clone(),
             cwd: Some(cwd),
             stdin: stdin.unwrap_or(true),
             terminal: pty.map(|pty| pty.size.read()).transpose()?,
