@@ -216,7 +216,7 @@ $(MCP_SUITE)/ready: | node
 .PHONY: test-mcp-conformance
 test-mcp-conformance: test-programs $(TEST_ENV)/ready $(MCP_SUITE)/ready ## the conformance suite of MCP against /mcp and against the client of tool servers, scenario after scenario; WRITE=1 adds scenarios that pass and writes the page
 	HIMALIA_BIN=$(TEST_HIMALIA) $(TEST_ENV)/bin/python tests/conformance/mcp/run.py --suite $(MCP_SUITE) \
-	  --node "$$(echo $(MCP_SUITE)/node_modules/node-linux-*/bin/node)" --out $(TARGET)/mcp-conformance/out $(if $(WRITE),--write) $(SCENARIOS)
+	  --node "$$(echo $(MCP_SUITE)/node_modules/node-linux-*/bin/node)" --out $(TARGET)/mcp-conformance/out --reruns $(RERUNS) $(if $(WRITE),--write) $(SCENARIOS)
 
 .PHONY: test-viewer
 test-viewer: test-programs $(TEST_ENV)/ready tests/js/node_modules/.package-lock.json ## the viewer in Chromium on real kernels; its pictures are in tests/out
@@ -316,7 +316,7 @@ test-upgrade: test-programs $(TEST_ENV)/ready ## sandboxes, sessions and logs of
 # Of the other Pythons the newest is enough: `make test` has the oldest, and `test-pythons` has all.
 test-long: check-test test-programs ## what takes too long for `test`; CI runs it as well
 	# These wait more than they compute, as those of `test` do.
-	$(MAKE) --no-print-directory -j2 --output-sync=target PYTHONS=3.14 test-pythons test-python-long bench-context simulate-replicas
+	$(MAKE) --no-print-directory -j2 --output-sync=target PYTHONS=3.14 test-pythons test-python-long test-mcp-conformance bench-context simulate-replicas
 
 .PHONY: simulate-replicas
 simulate-replicas: check-rust

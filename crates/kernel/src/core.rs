@@ -311,7 +311,8 @@ impl Core {
                 Next::ApprovalUsed(waiter) => out.push(Effect::Done(waiter, Ok(Answer::Done))),
                 Next::PromptEnded(prompt) => self.prompt_ended(prompt, out),
                 Next::ToolCall { waiter, call } => {
-                    out.push(Effect::Done(waiter, Ok(Answer::ToolCallBegun(call))));
+                    let trace = self.requests.running_trace();
+                    out.push(Effect::Done(waiter, Ok(Answer::ToolCallBegun { call, trace })));
                 }
             }
         }

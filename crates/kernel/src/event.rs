@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use himalia_journal::{NewRecord, Record};
-use himalia_model::{DiskUse, ToolCallLimits, Unanswered};
+use himalia_model::{DiskUse, ToolCallLimits, TraceContext, Unanswered};
 use himalia_shim_protocol::{
     Bind, Fork, ForkFailed, Hello, KernelForked, KernelSpec, Lane, Open, PendingRequest, RequestId, Resume,
     StartPath, ToGateway,
@@ -201,8 +201,13 @@ pub enum Answer {
         execution: Option<u64>,
         request: Option<RequestId>,
     },
-    /// The start of a tool call is in the log: the number of the call.
-    ToolCallBegun(u64),
+    /// The start of a tool call is in the log.
+    ToolCallBegun {
+        /// The number of the call.
+        call: u64,
+        /// The span of the code that runs.
+        trace: Option<TraceContext>,
+    },
     /// No tool may be called.
     ToolCallOverLimit(ToolLimit),
 }

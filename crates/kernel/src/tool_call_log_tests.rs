@@ -59,10 +59,14 @@ fn records(bench: &Bench) -> Vec<Value> {
         .collect()
 }
 
+fn has_begun(call: u64) -> Answer {
+    Answer::ToolCallBegun { call, trace: None }
+}
+
 #[test]
 fn a_call_is_in_the_log_before_it_is_sent_and_after_it_has_ended() {
     let mut bench = Bench::running();
-    assert_eq!(begin(&mut bench, 10, ToolCaller::Code), Answer::ToolCallBegun(1));
+    assert_eq!(begin(&mut bench, 10, ToolCaller::Code), has_begun(1));
     let begun = records(&bench);
     assert_eq!(begun[0]["state"], "begun");
     assert_eq!(
@@ -101,7 +105,7 @@ fn what_a_gateway_leaves_open_is_unknown_to_the_next_one_once() {
     let totals = bench.core.snapshot().tool_calls;
     assert_eq!((totals.calls, totals.unknown), (2, 1));
     // Numbers continue.
-    assert_eq!(begin(&mut bench, 20, ToolCaller::Code), Answer::ToolCallBegun(3));
+    assert_eq!(begin(&mut bench, 20, ToolCaller::Code), has_begun(3));
 }
 
 #[test]
@@ -114,7 +118,7 @@ fn calls_of_sessions_below_count_with_those_of_the_session_at_the_top() {
         done.unwrap().1.clone().unwrap()
     };
     assert_eq!(counted(&mut bench, 10), Answer::Done);
-    assert_eq!(begin(&mut bench, 11, ToolCaller::Code), Answer::ToolCallBegun(1));
+    assert_eq!(begin(&mut bench, 11, ToolCaller::Code), has_begun(1));
     assert_eq!(counted(&mut bench, 12), Answer::Done);
     let over = Answer::ToolCallOverLimit(ToolLimit::Tree(3));
     assert_eq!(counted(&mut bench, 13), over);
@@ -159,7 +163,7 @@ fn end_cell(bench: &mut Bench, msg_id: &str, link: u64) {
 }
 
 fn is_begun(bench: &mut Bench, waiter: u64, caller: ToolCaller) -> bool {
-    matches!(begin(bench, waiter, caller), Answer::ToolCallBegun(_))
+    matches!(begin(bench, waiter, caller), Answer::ToolCallBegun { .. })
 }
 
 const MANY: ToolCallLimits = ToolCallLimits {
@@ -177,7 +181,7 @@ fn calls_of_clients_count_for_the_session_only() {
             bench.order(waiter, begin);
             let done = bench.done.iter().find(|(of, _)| *of == waiter);
             assert!(
-                matches!(done.unwrap().1, Ok(Answer::ToolCallBegun(_))),
+                matches!(done.unwrap().1, Ok(Answer::ToolCallBegun { .. })),
                 "{done:?}"
             );
         }
@@ -245,7 +249,7 @@ fn calls_are_limited_for_what_runs_and_for_the_session() {
     for waiter in 10..13 {
         assert!(matches!(
             begin(&mut bench, waiter, ToolCaller::Code),
-            Answer::ToolCallBegun(_)
+            Answer::ToolCallBegun { .. }
         ));
     }
     let over = Answer::ToolCallOverLimit(ToolLimit::Execution(3));
@@ -279,7 +283,7 @@ fn calls_of_models_count_for_themselves_and_a_left_one_is_one_of_a_model() {
     for waiter in 10..14 {
         bench.order(waiter, Command::BeginToolCall(Box::new(model()), LIMITS));
         let done = bench.done.iter().find(|(of, _)| *of == waiter).unwrap();
-        assert!(matches!(done.1, Ok(Answer::ToolCallBegun(_))), "{done:?}");
+        assert!(matches!(done.1, Ok(Answer::ToolCallBegun { .. })), "{done:?}");
     }
     let used = ModelUse {
         input_tokens: 5,

@@ -35,15 +35,28 @@ pub(crate) fn wait(wait_s: Option<f64>, otherwise: Duration) -> Result<Duration,
     wait_s.map_or(Ok(otherwise), |wait| seconds("wait_s", wait, limits::WAIT_MOST))
 }
 
-/// Limit for the images of the reply, in bytes.
-pub(crate) fn image_bytes(bytes: Option<u64>) -> Result<u64, Failure> {
+/// Limits for the images and for the sounds of a reply, in bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MediaBytes {
+    pub(crate) images: u64,
+    pub(crate) audio: u64,
+}
+
+impl MediaBytes {
+    /// Some hosts fail at a result with sound: it is there if the call asks for it.
+    pub(crate) fn read(images: Option<u64>, audio: Option<u64>) -> Result<Self, Failure> {
+        Ok(Self {
+            images: media_bytes("image_bytes", images, limits::IMAGE_BYTES)?,
+            audio: media_bytes("audio_bytes", audio, 0)?,
+        })
+    }
+}
+
+fn media_bytes(name: &str, bytes: Option<u64>, otherwise: u64) -> Result<u64, Failure> {
+    let most = limits::IMAGE_BYTES_MOST;
     match bytes {
-        None => Ok(limits::IMAGE_BYTES),
-        Some(bytes) if bytes > limits::IMAGE_BYTES_MOST => Err(Failure::argument(
-            "image_bytes",
-            format!("is more than {}", limits::IMAGE_BYTES_MOST),
-        )),
-        Some(bytes) => Ok(bytes),
+        Some(bytes) if bytes > most => Err(Failure::argument(name, format!("is more than {most}"))),
+        bytes => Ok(bytes.unwrap_or(otherwise)),
     }
 }
 

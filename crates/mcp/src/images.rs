@@ -1,7 +1,7 @@
-//! Selects the artifacts of an execution that a result contains as images.
+//! Selects the artifacts of an execution that a result contains as images and sounds.
 //!
 //! An image within the budget is image content: one with too many pixels as the smaller copy that the kernel made. One beyond the budget, and any large value that has no short text, is a link:
-//! `himalia://artifacts/{sha256}`, which `resources/read` opens.
+//! `himalia://artifacts/{sha256}`, which `resources/read` opens. So is a sound, unless the call has a budget for it.
 
 use std::fmt::Write as _;
 
@@ -11,10 +11,14 @@ use himalia_engine::{ArtifactReference, EngineError, ExecutionId, ExecutionResul
 use rmcp::model::{ContentBlock, Resource};
 use serde_json::{Map, Value};
 
+use crate::arguments::MediaBytes;
 use crate::call::Call;
 use crate::limits::{IMAGE_PIXELS, IMAGES, LINKS, RESOURCE_BYTES};
 
-/// Images and links of one reply.
+/// Beginning of the media types of sounds.
+const AUDIO: &str = "audio/";
+
+/// Images, sounds and links of one reply.
 #[derive(Debug, Default)]
 pub(crate) struct ReplyImages {
     /// The content, in the order of the outputs.
@@ -23,8 +27,8 @@ pub(crate) struct ReplyImages {
     pub(crate) lines: Vec<String>,
 }
 
-/// The artifacts of a result, images of `budget` bytes together as they are.
-pub(crate) async fn of(call: &Call, result: &ExecutionResult, mut budget: u64) -> ReplyImages {
+/// The artifacts of a result, images and sounds of `left` bytes together as they are.
+pub(crate) async fn of(call: &Call, result: &ExecutionResult, mut left: MediaBytes) -> ReplyImages {
     let (mut shown, mut images) = (ReplyImages::default(), 0);
     for output in &result.outputs {
         let has_summary = output.summary.is_some();
@@ -33,8 +37,14 @@ pub(crate) async fn of(call: &Call, result: &ExecutionResult, mut budget: u64) -
                 return shown;
             }
             let copy = one.within(output.preview.as_ref(), IMAGE_PIXELS);
-            let copy = copy
-                .filter(|copy| IMAGE_KINDS.contains(&copy.kind) && copy.bytes <= budget && images < IMAGES);
+            let is_audio = one.kind.starts_with(AUDIO);
+            let budget = if is_audio {
+                &mut left.audio
+            } else {
+                &mut left.images
+            };
+            let is_shown = is_audio || copy.is_some_and(|copy| IMAGE_KINDS.contains(&copy.kind));
+            let copy = copy.filter(|copy| is_shown && copy.bytes <= *budget && images < IMAGES);
             let mut label = format!("{}, {} bytes", kind_and_size(&one), one.bytes);
             let content = match copy {
                 Some(copy) => content(call, result.id, copy.sha256)
@@ -45,13 +55,19 @@ pub(crate) async fn of(call: &Call, result: &ExecutionResult, mut budget: u64) -
             };
             let uri = uri(one.sha256);
             if let Some((copy, content)) = content {
-                (images, budget) = (images + 1, budget - copy.bytes);
+                images += 1;
+                *budget = budget.saturating_sub(copy.bytes);
                 let data = BASE64_STANDARD.encode(&content);
-                shown.content.push(ContentBlock::image(data, copy.kind));
+                let (word, block) = if is_audio {
+                    ("audio", ContentBlock::audio(data, copy.kind))
+                } else {
+                    ("image", ContentBlock::image(data, copy.kind))
+                };
+                shown.content.push(block);
                 if copy != one {
                     let _ = write!(label, ", shown as {}; the whole: {uri}", kind_and_size(&copy));
                 }
-                shown.lines.push(format!("[image {images}: {label}]"));
+                shown.lines.push(format!("[{word} {images}: {label}]"));
             } else {
                 if exceeds(one.size, IMAGE_PIXELS) {
                     let _ = write!(label, ", more than {IMAGE_PIXELS} pixels on a side");
@@ -89,7 +105,7 @@ fn choose(data: &Map<String, Value>, has_summary: bool) -> Vec<ArtifactReference
     let all = data
         .iter()
         .filter_map(|(kind, value)| ArtifactReference::read(kind, value));
-    all.filter(|one| !is_plain || one.kind.starts_with("image/"))
+    all.filter(|one| !is_plain || one.kind.starts_with("image/") || one.kind.starts_with(AUDIO))
         .collect()
 }
 
@@ -120,6 +136,8 @@ mod tests {
         assert!(kinds(&table).is_empty(), "its text is enough");
         let drawing = json!({"text/plain": "<SVG>", "image/svg+xml": {"artifact": "sha256:cc", "bytes": 9}});
         assert_eq!(kinds(&drawing), ["image/svg+xml"]);
+        let sound = json!({"text/plain": "<Audio>", "audio/wav": {"artifact": "sha256:ee", "bytes": 9}});
+        assert_eq!(kinds(&sound), ["audio/wav"]);
         let html = json!({"text/html": {"artifact": "sha256:dd", "bytes": 9}});
         assert_eq!(kinds(&html), ["text/html"]);
         assert!(

@@ -13,6 +13,7 @@
 //! very result of the native API in `_meta`.
 
 mod arguments;
+mod asking;
 mod call;
 mod failure;
 mod file_uri;
@@ -21,6 +22,7 @@ mod images;
 mod input;
 mod limits;
 mod progress;
+mod prompts;
 mod render;
 mod resources;
 mod result;
@@ -29,4 +31,5 @@ mod sessions;
 mod state;
 mod tools;
 
-pub use server::{Server, Service, service};
+pub use asking::Service;
+pub use server::{Server, service};

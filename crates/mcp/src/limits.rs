@@ -52,5 +52,11 @@ pub(crate) const FRESH_TOOLS_MS: u64 = 60_000;
 pub(crate) const FRESH_SESSIONS_MS: u64 = 5_000;
 /// Time for which a client may keep an artifact, which never changes, in milliseconds.
 pub(crate) const FRESH_ARTIFACT_MS: u64 = 86_400_000;
+/// Longest wait for the answer to a form, for a client that is asked within its call.
+pub(crate) const ANSWER: Duration = Duration::from_mins(10);
+/// Longest silence on the stream of such a call.
+pub(crate) const KEEP_ALIVE: Duration = Duration::from_secs(15);
+/// Events of such a call that wait for its client.
+pub(crate) const EVENTS: usize = 16;
 /// Time between two looks whether the list of tools has changed, for a client that listens.
 pub(crate) const LIST_LOOK: Duration = Duration::from_secs(10);

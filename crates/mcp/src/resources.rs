@@ -6,7 +6,10 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use himalia_engine::{Engine, EngineError, KernelId, PeerSessions, Principal};
 use rmcp::ErrorData;
-use rmcp::model::{ReadResourceResult, Resource, ResourceContents, ResourceTemplate};
+use rmcp::model::{
+    CompleteRequestParams, CompletionInfo, ReadResourceResult, Reference, Resource, ResourceContents,
+    ResourceTemplate,
+};
 use serde_json::json;
 
 use crate::limits::RESOURCE_BYTES;
@@ -32,6 +35,29 @@ pub(crate) fn sessions(
             .with_mime_type("application/json")
     });
     Ok(shown.collect())
+}
+
+/// The sessions whose id or name begins with a value, for the part `session` of an address.
+pub(crate) fn completions(
+    engine: &Engine,
+    principal: &Principal,
+    peers: PeerSessions,
+    wanted: &CompleteRequestParams,
+) -> Result<Vec<String>, EngineError> {
+    let is_session = matches!(&wanted.r#ref, Reference::Resource(of) if of.uri.starts_with(SESSION));
+    if !is_session || wanted.argument.name != "session" {
+        return Ok(Vec::new());
+    }
+    let found = SessionSummary::all(engine, principal, peers.sessions)?;
+    let begins = |text: &str| text.starts_with(&wanted.argument.value);
+    let fitting = found
+        .into_iter()
+        .rev()
+        .filter(|one| begins(&one.id) || one.name.as_deref().is_some_and(begins));
+    Ok(fitting
+        .map(|one| one.id)
+        .take(CompletionInfo::MAX_VALUES)
+        .collect())
 }
 
 /// Templates of resources.

@@ -8,6 +8,7 @@ use himalia_engine::{ExecutionResult, ExecutionStatus};
 use rmcp::model::{CallToolResponse, CallToolResult, ContentBlock};
 use serde_json::{Map, Value, json};
 
+use crate::arguments::MediaBytes;
 use crate::call::Call;
 use crate::{images, render};
 
@@ -18,10 +19,10 @@ pub(crate) const RESULT: &str = "himalia/result";
 pub(crate) async fn of(
     call: &Call,
     result: &ExecutionResult,
-    image_bytes: u64,
+    media: MediaBytes,
     structured: bool,
 ) -> CallToolResponse {
-    let images = images::of(call, result, image_bytes).await;
+    let images = images::of(call, result, media).await;
     let text = render::text(result, &images.lines, memory_limit(call, result));
     let mut content = vec![ContentBlock::text(text)];
     content.extend(images.content);

@@ -7,9 +7,10 @@ use futures_util::FutureExt as _;
 use himalia_engine::{Engine, EngineError, Principal, panic_text};
 use himalia_runs::Runs;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, DiscoverResult, Implementation,
-    InitializeRequestParams, InitializeResult, ListResourceTemplatesResult, ListResourcesResult,
-    ListToolsResult, PaginatedRequestParams, ProtocolVersion, ReadResourceRequestParams,
+    CallToolRequestParams, CallToolResponse, CallToolResult, CompleteRequestParams, CompleteResult,
+    CompletionInfo, DiscoverResult, GetPromptRequestParams, GetPromptResponse, Implementation,
+    InitializeRequestParams, InitializeResult, ListPromptsResult, ListResourceTemplatesResult,
+    ListResourcesResult, ListToolsResult, PaginatedRequestParams, ProtocolVersion, ReadResourceRequestParams,
     ReadResourceResponse, ServerCapabilities, ServerConfig, SubscriptionFilter, Tool,
 };
 use rmcp::service::{RequestContext, SubscriptionContext};
@@ -20,18 +21,16 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument as _, Span};
 
+use crate::asking::Service;
 use crate::call::{Call, peer_sessions, principal};
 use crate::failure::Failure;
 use crate::state::States;
-use crate::{limits, resources, tools};
+use crate::{limits, prompts, resources, tools};
 
 /// Clients may show it to models.
 const INSTRUCTIONS: &str = "Code runs in live sessions: variables stay in memory between calls until the session's kernel \
 process is replaced; every result reports that. Name the session in each call; session(op=\"list\") lists all sessions. \
 Analyse in stages: load once, then look, then compute. Long work: background=true, then get_output with wait_s.";
-
-/// The MCP endpoint as a tower service.
-pub type Service = StreamableHttpService<Server, NeverSessionManager>;
 
 /// The endpoint over an engine and its runs. The request's extensions must hold the [`Principal`](himalia_engine::Principal) on whose
 /// behalf it comes; host and origin must have been checked. Log lines are in the [`Span`] of the extensions. When `shutdown` is cancelled, calls that wait are answered with
@@ -51,11 +50,10 @@ pub fn service(runs: Runs, secret: &[u8], shutdown: CancellationToken) -> Result
         states: States::new(secret)?,
         shutdown,
     };
-    Ok(StreamableHttpService::new(
-        move || Ok(server.clone()),
-        Arc::new(NeverSessionManager::default()),
-        config,
-    ))
+    let states = server.states.clone();
+    let sessions = Arc::new(NeverSessionManager::default());
+    let inner = StreamableHttpService::new(move || Ok(server.clone()), sessions, config);
+    Ok(Service::new(inner, states))
 }
 
 /// Answers MCP requests.
@@ -93,6 +91,8 @@ impl ServerHandler for Server {
             .enable_tools()
             .enable_tool_list_changed()
             .enable_resources()
+            .enable_prompts()
+            .enable_completions()
             .build();
         let identity = Implementation::new("himalia", env!("CARGO_PKG_VERSION")).with_title("Himalia");
         ServerConfig::new(capabilities)
@@ -218,6 +218,45 @@ impl ServerHandler for Server {
                 .await;
         }
         Ok(response)
+    }
+
+    async fn list_prompts(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        let principal = principal(&context)?;
+        let all = guarded(
+            "the list of prompts",
+            span_of(&context),
+            prompts::all(&self.runs, &principal),
+        );
+        let all = all.await.flatten().map_err(|error| internal(&error))?;
+        Ok(ListPromptsResult::with_all_items(all).with_ttl_ms(limits::FRESH_TOOLS_MS))
+    }
+
+    async fn get_prompt(
+        &self,
+        request: GetPromptRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<GetPromptResponse, ErrorData> {
+        let principal = principal(&context)?;
+        let one = prompts::one(&self.runs, &principal, &request.name);
+        let one = guarded("a prompt", span_of(&context), one).await;
+        Ok(one.map_err(|error| internal(&error))??.into())
+    }
+
+    async fn complete(
+        &self,
+        request: CompleteRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CompleteResult, ErrorData> {
+        let principal = principal(&context)?;
+        let values = resources::completions(&self.engine, &principal, peer_sessions(&context), &request);
+        let values = values.map_err(|error| internal(&error))?;
+        let values =
+            CompletionInfo::with_all_values(values).map_err(|text| ErrorData::internal_error(text, None))?;
+        Ok(CompleteResult::new(values))
     }
 
     async fn list_resources(

@@ -41,6 +41,17 @@ impl States {
         self.0.seal_with(text.as_bytes(), &options)
     }
 
+    /// A session id for a client of this caller that shows forms. It says nothing else, and has no end.
+    pub(crate) fn session(&self, principal: &Principal) -> String {
+        let bound = session(principal);
+        let options = SealOptions::new().associated_data(&bound);
+        self.0.seal_with(b"forms", &options)
+    }
+
+    pub(crate) fn is_session(&self, id: &str, principal: &Principal) -> bool {
+        self.0.open_with(id, &session(principal)).is_ok()
+    }
+
     /// # Errors
     /// The state is not one that this call was given, or is too old.
     pub(crate) fn open(&self, sealed: &str, binding: Binding<'_>) -> Result<String, ErrorData> {
@@ -55,6 +66,13 @@ impl States {
         })?;
         String::from_utf8(opened).map_err(|_| ErrorData::invalid_params("requestState is not a text", None))
     }
+}
+
+/// The binding of a session id. No [`Binding`] is the same.
+fn session(principal: &Principal) -> Vec<u8> {
+    json!(["initialize", principal.owner(), principal.name()])
+        .to_string()
+        .into_bytes()
 }
 
 impl Binding<'_> {
@@ -116,6 +134,11 @@ mod tests {
             let error = states.open(wrong, own).unwrap_err();
             assert_eq!(error.code.0, -32602, "{wrong}");
         }
+        let session = states.session(&operator);
+        assert!(states.is_session(&session, &operator) && !states.is_session(&session, &other));
+        assert!(!states.is_session(&sealed, &operator), "a state is no session");
+        assert!(states.open(&session, own).is_err(), "a session is no state");
+        assert!(session.bytes().all(|byte| byte.is_ascii_graphic()), "{session}");
         let foreign_key = States::new(&[8; 32]).unwrap();
         assert!(foreign_key.open(&sealed, own).is_err());
         assert!(States::new(&[7; 31]).is_err(), "a short key");

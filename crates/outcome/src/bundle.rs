@@ -75,14 +75,32 @@ pub(crate) type Bundle = Vec<(String, Value)>;
 
 /// Takes a bundle apart. `text_chars`: how much of `text/plain` is kept.
 pub(crate) fn read(data: Map<String, Json>, text_chars: usize, artifacts: &mut Vec<Artifact>) -> Bundle {
+    let has_audio = data.keys().any(|name| name.starts_with("audio/"));
+    let html = data
+        .get("text/html")
+        .and_then(Json::as_str)
+        .filter(|_| !has_audio);
+    let audio = html.and_then(embedded_audio).and_then(|(name, text)| {
+        let content = decode(text)?;
+        Some((name.to_owned(), keep(name, content.into(), artifacts)))
+    });
     let usable = data.into_iter().filter(|(name, _)| name.len() <= TYPE_BYTES);
-    usable
-        .take(MAX_TYPES)
-        .map(|(name, value)| {
-            let value = one(&name, value, text_chars, artifacts);
-            (name, value)
-        })
-        .collect()
+    let all = usable.take(MAX_TYPES).map(|(name, value)| {
+        let value = one(&name, value, text_chars, artifacts);
+        (name, value)
+    });
+    audio.into_iter().chain(all).collect()
+}
+
+/// The type and the content, in base64, of the first sound in the markup of a player, which is all that `IPython.display.Audio` gives.
+fn embedded_audio(html: &str) -> Option<(&str, &str)> {
+    let (_, player) = html.split_once("<audio")?;
+    let (_, data) = player.split_once("\"data:audio/")?;
+    let (head, _) = data.split_once('"')?;
+    let (_, text) = head.split_once(";base64,")?;
+    let begin = html.len().checked_sub(data.len())?.checked_sub("audio/".len())?;
+    let name = html.get(begin..)?.split(';').next()?;
+    (name.len() <= TYPE_BYTES).then_some((name, text))
 }
 
 /// Returns extra data of a kernel: in place if it is small, else as an artifact.
@@ -189,6 +207,25 @@ mod tests {
             assert_eq!(known.bytes, artifacts[0].content.len() as u64);
             assert_eq!(known.artifact, format!("sha256:{}", artifacts[0].sha256));
             assert!(artifacts[0].content.starts_with(b"\x89PNG"));
+        }
+    }
+
+    #[test]
+    fn the_sound_of_a_player_is_an_artifact_too() {
+        let html = "\n<audio  controls=\"controls\" >\n<source src=\"data:audio/wav;base64,UklGRg==\" type=\"audio/wav\" />\n</audio>";
+        let (bundle, artifacts) = bundle(&json!({"text/html": html, "text/plain": "<Audio object>"}));
+        let names: Vec<_> = bundle.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["audio/wav", "text/html", "text/plain"]);
+        assert_eq!(
+            (artifacts[0].media_type.as_str(), &artifacts[0].content[..]),
+            ("audio/wav", &b"RIFF"[..])
+        );
+        for none in [
+            "<audio src=\"x.wav\">",
+            "data:audio/wav;base64,UklGRg==",
+            "<audio src=\"data:audio/wav;base64,%\">",
+        ] {
+            assert!(self::bundle(&json!({"text/html": none})).1.is_empty(), "{none}");
         }
     }
 

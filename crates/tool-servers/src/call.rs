@@ -4,7 +4,9 @@ use std::fmt;
 use std::time::Duration;
 
 use bytes::Bytes;
+use himalia_model::TraceContext;
 use himalia_upstream::{BodyError, IncomingResponse, SendError, clip};
+use http::{HeaderName, HeaderValue};
 use serde_json::Value;
 use thiserror::Error;
 
@@ -133,6 +135,12 @@ pub(crate) async fn refusal(incoming: IncomingResponse) -> CallError {
 /// Seconds after which a server may be asked again, as it says. A date says nothing here.
 pub(crate) fn retry_after(incoming: &IncomingResponse) -> Option<u64> {
     incoming.header("retry-after")?.trim().parse().ok()
+}
+
+/// The header with the span of a call (W3C Trace Context).
+pub(crate) fn trace_header(trace: TraceContext) -> Option<(HeaderName, HeaderValue)> {
+    let value = HeaderValue::try_from(trace.to_string()).ok()?;
+    Some((HeaderName::from_static("traceparent"), value))
 }
 
 impl From<SendError> for CallError {

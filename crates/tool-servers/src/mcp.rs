@@ -8,6 +8,7 @@ mod connection;
 mod events;
 mod message;
 mod param_headers;
+mod questions;
 mod reply;
 mod stdio;
 mod ticket;

@@ -12,12 +12,12 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use himalia_model::{DescriptionSource, HttpUrl};
+use himalia_model::{DescriptionSource, HttpUrl, TraceContext};
 use himalia_upstream::{Http, Secret, SentFlag};
 use serde_json::{Map, Value};
 use tokio::time::{Instant, timeout_at};
 
-use crate::call::{CallError, Limits, Reply};
+use crate::call::{CallError, Limits, Reply, trace_header};
 use crate::listing::Listing;
 use description::Description;
 use operation::Operation;
@@ -68,11 +68,14 @@ impl OpenApi {
         arguments: &Map<String, Value>,
         limits: Limits,
         deadline: Instant,
+        trace: Option<TraceContext>,
     ) -> Result<Reply, CallError> {
         let operation = self.operations.get(tool);
         let operation = operation
             .ok_or_else(|| CallError::unavailable(format_args!("there is no tool {tool} any more")))?;
-        let request = request::request(&self.base, operation, arguments).map_err(CallError::BadArguments)?;
+        let request = request::request(&self.base, operation, arguments);
+        let mut request = request.map_err(CallError::BadArguments)?;
+        request.headers_mut().extend(trace.and_then(trace_header));
         let sent = SentFlag::default();
         let called = async {
             let incoming = self

@@ -5,6 +5,7 @@ mod hostile;
 mod mcp;
 mod openapi;
 mod programs;
+mod questions;
 mod revision;
 mod secrets;
 mod support;

@@ -101,7 +101,11 @@ impl Upstream {
     ) -> Result<Reply, CallError> {
         match self {
             Self::Mcp(mcp) => mcp.call(tool, arguments, limits, deadline, caller).await,
-            Self::OpenApi(openapi) => openapi.call(tool, &arguments, limits, deadline).await,
+            Self::OpenApi(openapi) => {
+                openapi
+                    .call(tool, &arguments, limits, deadline, caller.trace)
+                    .await
+            }
         }
     }
 }

@@ -21,7 +21,7 @@ from servers import Himalia  # noqa: E402
 # Address of client metadata that the suite's authorization servers know. A deployment sets one of its own.
 DOCUMENT = "https://conformance-test.local/client-metadata.json"
 REDIRECT = "http://127.0.0.1:7777/callback"
-PATIENCE = 45
+PATIENCE = 180
 # Seconds after which a person who sees that the server does not work grants again.
 GRANT_AGAIN = 4
 # Grants of one scenario. A server that wants more and more scopes gets no more.

@@ -1,9 +1,9 @@
 """A gateway in front of which the names of the conformance suite stand for calls of the gateway's own tools and resources.
 
-The suite calls tools such as `test_simple_text` and reads `test://static-text`. A proxy on this machine turns each of them into a call of
-`execute`, or into the address of a file of a session, and turns names in the answer back. All else passes as it is: headers, origins, states
-and streams. The proxy also adds the token, for which the suite has no option. What Himalia does not offer, such as prompts, is not
-turned into anything, and fails.
+The suite calls tools such as `test_simple_text`, reads `test://static-text` and gets the prompt `test_simple_prompt`. A proxy on this machine
+turns each of them into a call of `execute`, into the address of a file of a session, or into the name of a skill, and turns names in the answer
+back. All else passes as it is: headers, origins, states and streams. The proxy also adds the token, for which the suite has no option. What
+Himalia does not offer, such as sampling, is not turned into anything, and fails.
 """
 
 import base64
@@ -20,6 +20,7 @@ ASK = "print('Hello, ' + input('What is your name?') + '!')"
 CODE = {
     "test_simple_text": "print('This is a simple text response for testing.')",
     "test_image_content": f"import base64\nfrom IPython.display import Image\nImage(base64.b64decode('{PNG}'), format='png')",
+    "test_audio_content": "from IPython.display import Audio\nAudio([0.0, 0.5] * 400, rate=8000)",
     "test_error_handling": "raise RuntimeError('This tool intentionally returns an error for testing')",
     "test_tool_with_progress": "import time\nfor n in range(5):\n    print(n, flush=True)\n    time.sleep(1.1)",
     "test_input_required_result_elicitation": ASK,
@@ -27,8 +28,12 @@ CODE = {
     "test_input_required_result_tampered_state": ASK,
     "test_input_required_result_multi_round": f"{ASK}\nprint('So it is ' + input('What is your favorite color?'))",
     "test_streaming_elicitation": ASK,
+    "test_elicitation": ASK,
     "test_logging_tool": "import logging\nlogging.warning('a line of a log')",
 }
+# The skill that stands for a prompt of the suite.
+PROMPT, SKILL = "test_simple_prompt", "simple-prompt"
+INSTRUCTIONS = f"---\nname: {SKILL}\ndescription: A prompt.\n---\nThis is a simple prompt for testing."
 # The key of a question, where the suite compares it.
 KEYS = {"test_input_required_result_elicitation": "user_name"}
 # The gateway's own key, and the field of its form.
@@ -47,6 +52,9 @@ class Fixtures:
         self.write("static.txt", b"This is the content of the static text resource.")
         self.write("static.png", base64.b64decode(PNG))
         self.write("template/123/data", b'{"id": "123", "templateTest": true, "data": "Data for ID: 123"}')
+        manifest = {"name": SKILL, "version": "1.0.0", "description": "A prompt.", "kind": "instructions"}
+        published = gateway.http.post("v1/skills", json={"manifest": manifest, "files": {"SKILL.md": {"text": INSTRUCTIONS}}})
+        assert published.is_success, published.text
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -99,10 +107,23 @@ class Fixtures:
 
     def request(self, message, headers):
         """A message of the suite as one for the gateway; the name of its tool."""
+        if isinstance(message, dict) and "method" not in message and isinstance(message.get("result"), dict):
+            # The answer to a question on the stream of a call.
+            self.fill(message["result"])
+            return "answer"
         params = message.get("params") if isinstance(message, dict) else None
         if not isinstance(params, dict):
             return None
         name, uri = params.get("name"), params.get("uri")
+        if message.get("method") == "prompts/get" and name == PROMPT:
+            params["name"] = SKILL
+            self.rename(headers, PROMPT, SKILL)
+            return name
+        if message.get("method") == "completion/complete":
+            # No prompt has arguments; the address of a session has a part.
+            params["ref"] = {"type": "ref/resource", "uri": "himalia://sessions/{session}"}
+            params["argument"] = {"name": "session", "value": self.session[:8]}
+            return "completion"
         if message.get("method") == "resources/read" and isinstance(uri, str):
             params["uri"] = self.own(uri)
             self.rename(headers, uri, params["uri"])
@@ -113,15 +134,20 @@ class Fixtures:
         if session == self.asking and "requestState" not in params:
             self.gateway.http.post(f"v1/sessions/{session}/interrupt")
         params["name"] = "execute"
-        params["arguments"] = {"session": session, "code": CODE[name], "allow_stdin": True, "wait_s": 30}
+        params["arguments"] = {"session": session, "code": CODE[name], "allow_stdin": True, "wait_s": 30, "audio_bytes": 65536}
         self.rename(headers, name, "execute")
         answers = params.get("inputResponses")
         if isinstance(answers, dict) and (key := KEYS.get(name, KEY)) in answers:
-            answer = answers[KEY] = answers.pop(key)
-            content = answer.get("content") if isinstance(answer, dict) else None
-            if isinstance(content, dict) and content:
-                answer["content"] = {FIELD: str(next(iter(content.values())))}
+            answers[KEY] = answers.pop(key)
+            self.fill(answers[KEY])
         return name
+
+    @staticmethod
+    def fill(answer):
+        """What a person answered, in the gateway's only field."""
+        content = answer.get("content") if isinstance(answer, dict) else None
+        if isinstance(content, dict) and content:
+            answer["content"] = {FIELD: str(next(iter(content.values())))}
 
     @staticmethod
     def rename(headers, old, new):

@@ -570,8 +570,8 @@ def test_long_output_is_cut_and_can_be_read(shared, session):
     run(long)
 
 
-@pytest.mark.parametrize("transport", ["http", "stdio"])
-def test_input_is_asked_of_the_clients_user(shared, asking, transport):
+@pytest.mark.parametrize(("transport", "mode"), DOORS)
+def test_input_is_asked_of_the_clients_user(shared, asking, transport, mode):
     asked = []
 
     async def user(_context, params):
@@ -579,7 +579,7 @@ def test_input_is_asked_of_the_clients_user(shared, asking, transport):
         return ElicitResult(action="accept", content={"value": f"answer {len(asked)}"})
 
     async def ask():
-        async with agent(shared, transport, elicitation_callback=user) as client:
+        async with agent(shared, transport, mode, elicitation_callback=user) as client:
             code = "one = input('First? ')\ntwo = input('Second? ')\n(one, two)"
             result = await client.call_tool("execute", {"session": asking, "code": code, "allow_stdin": True})
             assert "('answer 1', 'answer 2')" in text(result), text(result)
@@ -704,12 +704,13 @@ def test_input_is_answered_by_a_later_call(shared, asking, mode):
     run(ask)
 
 
-def test_a_user_who_would_not_answer_leaves_it_waiting(shared, asking):
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_a_user_who_would_not_answer_leaves_it_waiting(shared, asking, mode):
     async def user(_context, _params):
         return ElicitResult(action="decline")
 
     async def ask():
-        async with agent(shared, elicitation_callback=user) as client:
+        async with agent(shared, mode=mode, elicitation_callback=user) as client:
             arguments = {"session": asking, "code": "input('Sure? ')", "allow_stdin": True}
             waits = await client.call_tool("execute", arguments)
             assert whole(waits)["input"]["prompt"] == "Sure? "
@@ -720,6 +721,53 @@ def test_a_user_who_would_not_answer_leaves_it_waiting(shared, asking):
             assert ended.is_error and whole(ended)["error"]["name"] == "KeyboardInterrupt"
 
     run(ask)
+
+
+def test_the_answer_of_another_client_is_refused(shared):
+    answer = {"jsonrpc": "2.0", "id": "ask_00@eda", "result": {"action": "accept", "content": {"value": "x"}}}
+    headers = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-11-25"}
+    assert shared.http.post("mcp", json=answer, headers=headers).status_code == 400
+
+
+def test_a_skill_of_instructions_is_a_prompt_and_sessions_complete(shared, session):
+    skill = {"name": "clean-data", "version": "1.0.0", "description": "How to clean data.", "kind": "instructions"}
+    files = {"SKILL.md": {"text": "---\nname: clean-data\ndescription: How to clean data.\n---\nDrop empty rows."}}
+    assert shared.http.post("v1/skills", json={"manifest": skill, "files": files}).status_code == 201
+
+    async def read():
+        async with agent(shared) as client:
+            (prompt,) = [one for one in (await client.list_prompts()).prompts if one.name == "clean-data"]
+            assert prompt.description == "How to clean data." and not prompt.arguments
+            (got,) = (await client.get_prompt("clean-data")).messages
+            assert got.role == "user" and "Drop empty rows." in got.content.text
+            with pytest.raises(MCPError):
+                await client.get_prompt("unknown")
+
+    try:
+        run(read)
+        ref = {"type": "ref/resource", "uri": "himalia://sessions/{session}"}
+        for part in ("session", "other"):
+            found = message(shared, "completion/complete", ref=ref, argument={"name": part, "value": session[:8]})
+            assert found["result"]["completion"]["values"] == ([session] if part == "session" else []), found
+    finally:
+        assert shared.http.delete("v1/skills/clean-data").status_code == 204
+
+
+SOUND = "from IPython.display import Audio\nAudio([0.0, 0.5] * 400, rate=8000)"
+
+
+def test_a_sound_is_a_link_and_content_on_request(shared, session):
+    async def hear():
+        async with agent(shared) as client:
+            linked = await client.call_tool("execute", {"session": session, "code": SOUND})
+            assert kinds(linked) == ["text", "resource_link"] and linked.content[1].mime_type == "audio/wav"
+            (content,) = (await client.read_resource(str(linked.content[1].uri))).contents
+            assert base64.b64decode(content.blob)[:4] == b"RIFF"
+            asked = await client.call_tool("get_output", {"execution_id": whole(linked)["id"], "audio_bytes": 100000})
+            assert kinds(asked) == ["text", "audio"] and asked.content[1].data == content.blob
+            assert "[audio 1: audio/wav, " in text(asked)
+
+    run(hear)
 
 
 def test_only_the_token_opens_and_no_foreign_page_may_call(shared):

@@ -14,6 +14,7 @@ use serde_json::Value;
 const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 const NAME: HeaderName = HeaderName::from_static("mcp-name");
+const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 
 /// Header with the host's name for itself.
 const CALLER: HeaderName = HeaderName::from_static("x-himalia-caller");
@@ -30,18 +31,26 @@ struct AgreedVersion {
     version: Option<String>,
     /// The host's name, as it can stand in a header.
     host: Option<HeaderValue>,
+    /// The session id of the gateway, which says that the host shows forms.
+    session: Option<HeaderValue>,
 }
 
 impl Version {
+    /// Keeps the session id of a response to `initialize`.
+    pub(super) fn session(&self, message: &Value, response: &HeaderMap) {
+        if message["method"] == "initialize" {
+            self.0.lock().session = response.get(SESSION).cloned();
+        }
+    }
+
     /// Looks for an agreement.
     pub(super) fn learn(&self, message: &Value, answer: &Value) {
         if message["method"] == "initialize"
             && let Some(version) = answer["result"]["protocolVersion"].as_str()
         {
-            *self.0.lock() = AgreedVersion {
-                version: Some(version.to_owned()),
-                host: host(&message["params"]["clientInfo"]),
-            };
+            let mut agreed = self.0.lock();
+            agreed.version = Some(version.to_owned());
+            agreed.host = host(&message["params"]["clientInfo"]);
         }
     }
 
@@ -54,9 +63,8 @@ impl Version {
             _ => self.0.lock().clone(),
         };
         let mut headers = HeaderMap::new();
-        if let Some(host) = agreed.host {
-            headers.insert(CALLER, host);
-        }
+        headers.extend(agreed.host.map(|host| (CALLER, host)));
+        headers.extend(agreed.session.map(|session| (SESSION, session)));
         let named = ["name", "uri", "taskId"].map(|member| params[member].as_str());
         let values = [
             (VERSION, own.or(agreed.version.as_deref()).map(ToOwned::to_owned)),

@@ -207,6 +207,7 @@ impl Proxy {
                 opened => break opened?,
             }
         };
+        self.version.session(message, response.headers());
         let kind = response.headers().get(CONTENT_TYPE);
         if kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream")) {
             return self.stream(message, response).await.context(ConnectionLost);

@@ -14,6 +14,7 @@ pub(crate) const BODY: BodyReader = BodyReader {
 #[derive(Deserialize)]
 struct Call {
     method: Option<String>,
+    id: Option<serde_json::Value>,
     params: Option<Params>,
 }
 
@@ -42,9 +43,18 @@ struct Arguments {
 
 /// A call of a tool, or of a resource, is served at the owner of its session or execution.
 fn read(bytes: &[u8]) -> BodyObjects {
-    let Ok(Call { method, params }) = serde_json::from_slice(bytes) else {
+    let Ok(Call { method, id, params }) = serde_json::from_slice(bytes) else {
         return BodyObjects::default();
     };
+    // The answer to a question of a call, whose id has the session of the call behind an `@`.
+    if method.is_none()
+        && let Some((_, session)) = id.as_ref().and_then(|id| id.as_str()?.split_once('@'))
+    {
+        return BodyObjects {
+            sought: vec![ResourceRef::Session(session.to_owned())],
+            ..BodyObjects::default()
+        };
+    }
     let Some(params) = params.filter(|_| method.as_deref() != Some("resources/list")) else {
         return BodyObjects {
             lists: method.as_deref() == Some("resources/list"),
@@ -116,6 +126,10 @@ mod tests {
             ),
             (
                 r#"{"params": {"uri": "himalia://sessions/eda/files/a.png"}}"#.to_owned(),
+                vec![session("eda")],
+            ),
+            (
+                r#"{"id": "ask_0a@eda", "result": {"action": "accept"}}"#.to_owned(),
                 vec![session("eda")],
             ),
             (r#"{"method": "tools/list"}"#.to_owned(), vec![]),

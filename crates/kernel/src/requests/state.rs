@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use himalia_model::TraceContext;
 use himalia_shim_protocol::{KernelEntry, Lane, PerLane, RefusalKind, RequestId};
 use himalia_wire::header::HeaderPeek;
 use himalia_wire::{Channel, header};
@@ -162,6 +163,12 @@ impl Requests {
         {
             way.failed(how);
         }
+    }
+
+    /// The span of the code that runs, if it is traced.
+    pub(crate) fn running_trace(&self) -> Option<TraceContext> {
+        let running = self.ledger.get(self.ledger.oldest_execution()?)?;
+        running.way.as_ref().map(|way| way.traced().kernel())
     }
 
     /// Traced requests that have ended since the last call, and whether they were lost.

@@ -11,6 +11,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::entry::{Effects, ToolEntry, tool};
+use crate::arguments::MediaBytes;
 use crate::call::{Answer, Call};
 use crate::failure::Failure;
 use crate::follow::{self, Patience};
@@ -40,20 +41,20 @@ fn describe(name: &'static str) -> Tool {
             "background": {"type": "boolean"},
             "text_chars": {"type": "integer", "description": "default 8000"},
             "image_bytes": {"type": "integer", "description": "default 262144"},
+            "audio_bytes": {"type": "integer"},
             "structured": {"type": "boolean"},
             "env": {"type": "object"},
             "cwd": {"type": "string"},
             "metadata": {"type": "object"},
-            "allow_stdin": {"type": "boolean", "description": "let input() ask; else it raises"},
-            "input_for": {"type": "string", "description": "execution in input(), or prompt: code is the answer"},
+            "allow_stdin": {"type": "boolean", "description": "input() asks; else it raises"},
+            "input_for": {"type": "string", "description": "execution in input() or prompt: code answers"},
             "expect_incarnation": {"type": "integer", "description": "refuse another kernel process"},
-            "max_failures": {"type": "integer", "description": "refuse after so many failures in a row"},
+            "max_failures": {"type": "integer", "description": "refuse after so many failures"},
             "idempotency_key": {"type": "string"}
         },
         "required": ["session", "code"]
     });
-    let description = "Run code in a live session; variables stay. get_output has the rest of long output, and waits for code that \
-                       continues.";
+    let description = "Run code in a live session; variables stay. get_output has more output, and waits for code that continues.";
     tool(name, "Run code", description, schema, &Effects::ANY)
 }
 
@@ -75,6 +76,7 @@ struct Arguments {
     background: Option<bool>,
     text_chars: Option<usize>,
     image_bytes: Option<u64>,
+    audio_bytes: Option<u64>,
     structured: Option<bool>,
     allow_stdin: Option<bool>,
     input_for: Option<String>,
@@ -91,7 +93,7 @@ impl Arguments {
 
 async fn run(mut call: Call) -> Answer {
     let wanted: Arguments = arguments::read(call.take_arguments())?;
-    let image_bytes = arguments::image_bytes(wanted.image_bytes)?;
+    let media = MediaBytes::read(wanted.image_bytes, wanted.audio_bytes)?;
     let structured = wanted.structured.unwrap_or(false);
     let session = wanted.session.clone();
     let wait = match wanted.background {
@@ -116,13 +118,13 @@ async fn run(mut call: Call) -> Answer {
         Round::Unanswered(asked) => current(&call, &asked).await?,
         Round::Refused(asked) => {
             let found = current(&call, &asked).await?;
-            return Ok(result::of(&call, &found, image_bytes, structured).await);
+            return Ok(result::of(&call, &found, media, structured).await);
         }
     };
     if let Some(question) = question(&call, &session, &found).filter(|_| !wait.is_zero()) {
         return Ok(CallToolResponse::InputRequired(question));
     }
-    Ok(result::of(&call, &found, image_bytes, structured).await)
+    Ok(result::of(&call, &found, media, structured).await)
 }
 
 fn timeout(seconds: Option<f64>) -> Result<Option<Duration>, Failure> {

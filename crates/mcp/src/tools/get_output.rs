@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::entry::{Effects, ToolEntry, tool};
+use crate::arguments::MediaBytes;
 use crate::call::{Answer, Call};
 use crate::failure::Failure;
 use crate::follow::{self, Patience};
@@ -32,7 +33,7 @@ fn describe(name: &'static str) -> Tool {
         },
         "required": ["execution_id"]
     });
-    let description = "The result of an execution as it is now; with cursor or limit, that part of its text.";
+    let description = "The result of an execution now; with cursor or limit, that part of its text.";
     tool(name, "Read a result", description, schema, &Effects::READS)
 }
 
@@ -44,13 +45,15 @@ struct Arguments {
     cursor: Option<u64>,
     limit: Option<u64>,
     image_bytes: Option<u64>,
+    /// Not in the description, which is short.
+    audio_bytes: Option<u64>,
     structured: Option<bool>,
 }
 
 async fn run(mut call: Call) -> Answer {
     let wanted: Arguments = arguments::read(call.take_arguments())?;
     let id: ExecutionId = wanted.execution_id.parse()?;
-    let image_bytes = arguments::image_bytes(wanted.image_bytes)?;
+    let media = MediaBytes::read(wanted.image_bytes, wanted.audio_bytes)?;
     let wait = arguments::wait(wanted.wait_s, Duration::ZERO)?;
     let structured = wanted.structured.unwrap_or(false);
     let mut found = call.engine.execution(&call.principal, id).await?;
@@ -60,7 +63,7 @@ async fn run(mut call: Call) -> Answer {
         found = follow::wait(&call, id, Some(found.seq), Patience::exact(wait)).await?;
     }
     if wanted.cursor.is_none() && wanted.limit.is_none() {
-        return Ok(result::of(&call, &found, image_bytes, structured).await);
+        return Ok(result::of(&call, &found, media, structured).await);
     }
     let limit = wanted.limit.unwrap_or(limits::PAGE_BYTES);
     page(&call, id, wanted.cursor.unwrap_or(0), limit, structured).await

@@ -8,7 +8,7 @@ mod inspect_variables;
 mod interrupt;
 mod picture;
 mod session;
-mod skill;
+pub(crate) mod skill;
 mod upstream;
 mod versions;
 mod workflow;

@@ -117,7 +117,7 @@ fn listed(all: Vec<SkillInfo>) -> (String, Vec<Value>) {
 }
 
 /// Usage of a skill: the instructions, or the types of code.
-fn shown(info: &SkillInfo, skill: &Skill) -> String {
+pub(crate) fn shown(info: &SkillInfo, skill: &Skill) -> String {
     let manifest = skill.manifest();
     let mut text = format!("{} {}: {}\n", info.name, info.version, manifest.description);
     match manifest.kind {

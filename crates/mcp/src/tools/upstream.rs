@@ -1,13 +1,18 @@
 //! The tools of upstream servers: find one in three steps, and call it.
 
-use himalia_engine::CallTool;
-use rmcp::model::Tool;
+use std::fmt::Write as _;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use himalia_engine::{CallTool, ToolFile, exceeds, image_of};
+use rmcp::model::{ContentBlock, Tool};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use super::cut;
 use super::entry::{Effects, ToolEntry, tool};
 use crate::call::{Answer, Call, answer};
-use crate::{arguments, sessions};
+use crate::{arguments, limits, sessions};
 
 pub(super) const TOOLS: &[ToolEntry] = &[
     ToolEntry {
@@ -155,12 +160,77 @@ async fn call_tool(mut call: Call) -> Answer {
         line: None,
     };
     let reply = call.engine.call_tool(&call.principal, kernel, order).await?;
-    let text = match &reply.content {
+    let mut text = match &reply.content {
         Value::String(text) => text.clone(),
+        Value::Null if !reply.files.is_empty() => String::new(),
         other => other.to_string(),
     };
+    let images = images(&reply.files, &mut text);
     let shown = json!({
         "call": reply.call, "content": reply.content, "files": reply.files, "duration_ms": reply.duration_ms
     });
-    Ok(answer(shown, text).into())
+    let mut shown = answer(shown, text);
+    shown.content.extend(images);
+    Ok(shown.into())
+}
+
+/// The images that a model is shown, within the bounds of those of executions. Each file has a line in the text.
+fn images(files: &[ToolFile], text: &mut String) -> Vec<ContentBlock> {
+    let (mut shown, mut left) = (Vec::new(), limits::IMAGE_BYTES);
+    for file in files {
+        let content = BASE64_STANDARD.decode(&file.data).unwrap_or_default();
+        let bytes = content.len() as u64;
+        if !text.is_empty() && !text.ends_with('\n') {
+            text.push('\n');
+        }
+        match image_of(&content) {
+            Some((kind, size))
+                if bytes <= left && shown.len() < limits::IMAGES && !exceeds(size, limits::IMAGE_PIXELS) =>
+            {
+                left = left.saturating_sub(bytes);
+                shown.push(ContentBlock::image(file.data.clone(), kind));
+                let _ = writeln!(text, "[image {}: {kind}, {bytes} bytes]", shown.len());
+            }
+            _ => {
+                let kind = cut(&file.mime_type, 100).escape_debug().to_string();
+                let _ = writeln!(
+                    text,
+                    "[not shown: {kind}, {bytes} bytes; code that calls the tool gets it]"
+                );
+            }
+        }
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One black pixel.
+    const PNG: &str =
+        "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNkYAAAAAYAAjCB0C8AAAAASUVORK5CYII=";
+
+    #[test]
+    fn images_of_a_tool_are_shown_and_other_files_named() {
+        let file = |mime_type: &str, data: &str| ToolFile {
+            mime_type: mime_type.to_owned(),
+            data: data.to_owned(),
+        };
+        let mut text = "done".to_owned();
+        let files = [
+            file("image/png", PNG),
+            file("audio/wav", "UklGRg=="),
+            file("image/png", "AAAA"),
+        ];
+        let images = images(&files, &mut text);
+        assert_eq!(images, [ContentBlock::image(PNG, "image/png")]);
+        assert_eq!(
+            text,
+            "done\n[image 1: image/png, 68 bytes]\n[not shown: audio/wav, 4 bytes; code that calls the tool gets it]\n\
+             [not shown: image/png, 3 bytes; code that calls the tool gets it]\n"
+        );
+        let many: Vec<_> = (0..20).map(|_| file("image/png", PNG)).collect();
+        assert_eq!(super::images(&many, &mut String::new()).len(), limits::IMAGES);
+    }
 }

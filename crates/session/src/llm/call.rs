@@ -217,7 +217,9 @@ async fn begin(kernel: &SessionKernel, what: ToolCallBegin) -> Result<BegunCall,
         .order(Command::BeginToolCall(Box::new(what.clone()), limits))
         .await;
     match begun {
-        Some(Ok(KernelAnswer::ToolCallBegun(number))) => Ok(BegunCall::new(kernel.handle(), number, &what)),
+        Some(Ok(KernelAnswer::ToolCallBegun { call: number, .. })) => {
+            Ok(BegunCall::new(kernel.handle(), number, &what))
+        }
         Some(Ok(KernelAnswer::ToolCallOverLimit(_))) => {
             let message = "too many calls of this session have not ended";
             let error = LlmError::new(LlmErrorCode::Unavailable, message).with_hint("Wait for some of them.");

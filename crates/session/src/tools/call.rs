@@ -182,7 +182,12 @@ impl Tools {
                 return Err(refuse(kernel, what, error).await);
             }
         }
-        let begun = self.begin(kernel, what).await?;
+        let (begun, running) = self.begin(kernel, what).await?;
+        let trace = if caller == ToolCaller::Code {
+            running
+        } else {
+            trace
+        };
         let id = found.id();
         let of = kernel.session_id().to_string();
         let person = Prompts { kernel, tool: &tool };
@@ -221,8 +226,12 @@ impl Tools {
         Ok(may_block(|| tool.check(arguments)))
     }
 
-    /// Writes that a call is about to be made, within the limits.
-    async fn begin(&self, kernel: &SessionKernel, what: ToolCallBegin) -> Result<BegunCall, EngineError> {
+    /// Writes that a call is about to be made, within the limits. Also returns the span of the code that runs.
+    async fn begin(
+        &self,
+        kernel: &SessionKernel,
+        what: ToolCallBegin,
+    ) -> Result<(BegunCall, Option<TraceContext>), EngineError> {
         let session = kernel.session();
         let day = self.budget.day(&session.owner, DailyQuantity::ToolCalls);
         let day = match day.map(|gate| gate.hold(1)).transpose() {
@@ -239,8 +248,8 @@ impl Tools {
         let begun = kernel
             .order(Command::BeginToolCall(Box::new(what.clone()), limits))
             .await;
-        let number = match begun {
-            Some(Ok(Answer::ToolCallBegun(number))) => number,
+        let (number, trace) = match begun {
+            Some(Ok(Answer::ToolCallBegun { call, trace })) => (call, trace),
             Some(Ok(Answer::ToolCallOverLimit(limit))) => {
                 return Err(refuse(kernel, what, over(limit)).await);
             }
@@ -249,7 +258,7 @@ impl Tools {
         };
         day.made();
         self.meter.tool_called(&session.owner);
-        Ok(BegunCall::new(kernel.handle(), number, &what))
+        Ok((BegunCall::new(kernel.handle(), number, &what), trace))
     }
 
     /// The same for something that code does and that is no tool, such as the run of a skill: `what` names it.
@@ -273,7 +282,7 @@ impl Tools {
             arguments_bytes: arguments.to_string().len() as u64,
             line: None,
         };
-        let begun = self.begin(kernel, what).await?;
+        let (begun, _) = self.begin(kernel, what).await?;
         let mask = mask.unwrap_or_else(|| Mask::new([]));
         Ok(OpenCall { begun, mask })
     }

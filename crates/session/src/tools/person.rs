@@ -1,12 +1,14 @@
 //! Questions of tool servers within a call, as prompts of the session.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use himalia_executions::{Ask, MAX_PROMPT_TIME};
 use himalia_kernel::{Answer, Command, PromptEnd};
+use himalia_outcome::escape_unseen;
 use himalia_tool_servers::{Person, Question};
+use serde_json::json;
 
 use super::shown::cut;
 use crate::SessionKernel;
@@ -23,8 +25,17 @@ pub(super) struct Prompts<'a> {
 impl Person for Prompts<'_> {
     fn ask(&self, question: Question, time: Duration) -> BoxFuture<'_, Option<String>> {
         Box::pin(async move {
+            let mut text = format!("The tool {} asks: {}", self.tool, cut(&question.text, TEXT_CHARS));
+            if let Some(values) = question.values {
+                let values = escape_unseen(&json!(values).to_string());
+                // A person accepts nothing that is not shown.
+                if values.chars().count() > TEXT_CHARS {
+                    return None;
+                }
+                let _ = write!(text, "\nValues: {values}");
+            }
             let ask = Ask {
-                text: format!("The tool {} asks: {}", self.tool, cut(&question.text, TEXT_CHARS)),
+                text,
                 options: question.options,
                 time: time.min(MAX_PROMPT_TIME),
                 key: None,

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
+use std::future::pending;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -13,12 +14,13 @@ use http::{HeaderName, HeaderValue};
 use rmcp::ClientHandler;
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, ClientCapabilities, ClientConfig, ClientRequest,
-    ElicitationCapability, FormElicitationCapability, GetExtensions as _, Implementation, InputResponses,
-    JsonObject, ListToolsRequest, PaginatedRequestParams, PingRequest, ProtocolVersion, RequestMetaObject,
-    SubscriptionFilter,
+    ElicitRequestParams, ElicitResult, ElicitationCapability, ErrorData, FormElicitationCapability,
+    GetExtensions as _, Implementation, InputResponses, JsonObject, ListToolsRequest, PaginatedRequestParams,
+    PingRequest, ProtocolVersion, RequestMetaObject, SubscriptionFilter,
 };
 use rmcp::service::{
-    ClientLifecycleMode, ClientServiceExt as _, Peer, PeerRequestOptions, RoleClient, RunningService,
+    ClientLifecycleMode, ClientServiceExt as _, Peer, PeerRequestOptions, RequestContext, RoleClient,
+    RunningService,
 };
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::common::client_side_sse::ExponentialBackoff;
@@ -31,12 +33,13 @@ use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::param_headers::ParamHeaders;
+use super::questions::{Line, Questions, serve};
 use super::reply::{Outcome, outcome};
 use super::stdio::{Errors, Stdio};
 use super::ticket::{Answer, Ticket};
 use super::transport::Transport;
 use crate::MAX_CALLS;
-use crate::call::{CallError, Limits, Reply};
+use crate::call::{CallError, Limits, Reply, trace_header};
 use crate::listing::{Listing, MAX_LIST_BYTES};
 use crate::person::{Form, Person};
 use crate::programs::Program;
@@ -118,14 +121,33 @@ pub(crate) struct Mcp {
     _subscription: Option<AbortOnDropHandle<()>>,
 }
 
-/// We offer a server nothing.
-struct Client;
+/// We offer a server that it may ask the persons of its calls.
+struct Client(Questions);
 
 impl ClientHandler for Client {
     fn get_info(&self) -> ClientConfig {
         let name = Implementation::new("himalia", env!("CARGO_PKG_VERSION"));
-        ClientConfig::new(ClientCapabilities::default(), name)
+        ClientConfig::new(forms(), name)
     }
+
+    async fn create_elicitation(
+        &self,
+        request: ElicitRequestParams,
+        _: RequestContext<RoleClient>,
+    ) -> Result<ElicitResult, ErrorData> {
+        let form = serde_json::to_value(request).ok();
+        let form = form.and_then(|params| Form::of(&params));
+        let answer = Line::ask(self.0.only().as_ref(), form).await;
+        serde_json::from_value(answer).map_err(|error| ErrorData::internal_error(error.to_string(), None))
+    }
+}
+
+/// The capability of questions to a person.
+fn forms() -> ClientCapabilities {
+    let form = ElicitationCapability::new().with_form(FormElicitationCapability::default());
+    let mut capabilities = ClientCapabilities::default();
+    capabilities.elicitation = Some(form);
+    capabilities
 }
 
 impl Mcp {
@@ -148,7 +170,7 @@ impl Mcp {
         config.retry_config = Arc::new(pauses);
         let transport = Transport::new(http, url, Arc::clone(&signals));
         let worker = StreamableHttpClientTransport::with_client(transport.clone(), config);
-        let begun = Client
+        let begun = Client(Questions::default())
             .serve_with_lifecycle(worker, lifecycle(only_initialize))
             .await;
         let service = begun.map_err(|error| transport.take_failure().unwrap_or_else(|| error.to_string()))?;
@@ -168,7 +190,7 @@ impl Mcp {
     ) -> Result<Self, String> {
         let errors = Errors::new(&server.name, settings.env.values());
         let transport = Stdio::start(program, errors, Arc::clone(&signals));
-        let begun = Client
+        let begun = Client(Questions::default())
             .serve_with_lifecycle(transport, lifecycle(only_initialize))
             .await;
         let service = begun.map_err(|error| signals.ended().unwrap_or_else(|| error.to_string()))?;
@@ -227,6 +249,7 @@ impl Mcp {
                 Instant::now() + self.alive_time,
                 self.alive_time,
                 PeerRequestOptions::no_options(),
+                None,
             )
             .await;
         match answer {
@@ -257,6 +280,7 @@ impl Mcp {
                     deadline,
                     time,
                     PeerRequestOptions::no_options(),
+                    None,
                 )
                 .await;
             let answer = answer.map_err(|error| format!("its list of tools: {error}"))?;
@@ -305,9 +329,13 @@ impl Mcp {
         for _ in 0..=MAX_ROUNDS {
             let answer = loop {
                 let request = ClientRequest::CallToolRequest(CallToolRequest::new(params.clone()));
-                let bounds = (limits.reply_bytes, headers.clone());
+                let trace = caller.trace.and_then(trace_header);
+                let headers_sent = headers.iter().cloned().chain(trace).collect();
+                let bounds = (limits.reply_bytes, headers_sent);
                 let options = PeerRequestOptions::no_options().with_meta(meta.clone());
-                let answer = self.ask(request, bounds, deadline, limits.time, options).await;
+                let answer = self
+                    .ask(request, bounds, deadline, limits.time, options, caller.person)
+                    .await;
                 let is_mismatch =
                     matches!(&answer, Err(CallError::Refused { code, .. }) if *code == HEADER_MISMATCH);
                 if !is_mismatch || is_listed_again || !self.is_sessionless {
@@ -340,17 +368,14 @@ impl Mcp {
         )))
     }
 
-    /// The `_meta` of a call: its span, and the capability of forms if there is a person.
+    /// The `_meta` of a call: its span, and the capability of questions if there is a person.
     fn meta_of(&self, caller: Caller<'_>) -> RequestMetaObject {
         let mut meta = RequestMetaObject::default();
         if let Some(trace) = caller.trace {
             meta.insert("traceparent".to_owned(), trace.to_string().into());
         }
-        if caller.person.is_some() && self.is_sessionless {
-            let form = ElicitationCapability::new().with_form(FormElicitationCapability::default());
-            let mut capabilities = ClientCapabilities::default();
-            capabilities.elicitation = Some(form);
-            meta.set_client_capabilities(capabilities);
+        if caller.person.is_none() && self.is_sessionless {
+            meta.set_client_capabilities(ClientCapabilities::default());
         }
         meta
     }
@@ -371,8 +396,13 @@ impl Mcp {
         deadline: Instant,
         time: Duration,
         options: PeerRequestOptions,
+        person: Option<&dyn Person>,
     ) -> Result<Answer, CallError> {
-        let (ticket, _guard) = Ticket::new(most, headers);
+        let line = person.map(|person| (self.service.service().0.begin(), person));
+        let (line, asked) = line.map_or((None, None), |((line, asked), person)| {
+            (Some(line), Some((asked, person)))
+        });
+        let (ticket, _guard) = Ticket::new(most, headers, line);
         request.extensions_mut().insert(ticket.clone());
         let queued = self.service.peer().send_request_with_option(request, options);
         let mut handle = match timeout_at(deadline, queued).await {
@@ -380,7 +410,16 @@ impl Mcp {
             Ok(Err(_)) => return Err(self.closed()),
             Err(_) => return Err(not_sent(time)),
         };
-        let ended = timeout_at(deadline, &mut handle.rx).await;
+        let answer_questions = async {
+            match asked {
+                Some((asked, person)) => serve(asked, person, deadline).await,
+                None => pending().await,
+            }
+        };
+        let ended = tokio::select! {
+            ended = timeout_at(deadline, &mut handle.rx) => ended,
+            never = answer_questions => match never {},
+        };
         match (ended, ticket.take()) {
             (_, Some(answer)) => answer,
             (Ok(_), None) if ticket.sent().is_sent() => Err(CallError::Lost(

@@ -7,6 +7,11 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
+use crate::person::Form;
+
+/// The method of a question to a person.
+pub(super) const ELICITATION: &str = "elicitation/create";
+
 /// A message of a server. Its result stays as it is.
 #[derive(Deserialize)]
 pub(super) struct Message<'a> {
@@ -14,6 +19,8 @@ pub(super) struct Message<'a> {
     id: Option<&'a RawValue>,
     #[serde(borrow, default)]
     pub(super) method: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    params: Option<&'a RawValue>,
     #[serde(borrow, default)]
     pub(super) result: Option<&'a RawValue>,
     #[serde(default)]
@@ -32,12 +39,19 @@ pub(super) struct RpcError {
 pub(super) enum Kind<'a> {
     /// The response to this request.
     Response(Result<&'a RawValue, RpcError>),
-    /// A request of the server, with its id as it is.
-    Request { id: &'a RawValue, method: Cow<'a, str> },
+    /// A request of the server.
+    Request(ServerRequest<'a>),
     /// A notification.
     Notification(Cow<'a, str>),
     /// A response to something else, or nothing that is known.
     Other,
+}
+
+/// A request of a server, with its id as it is.
+pub(super) struct ServerRequest<'a> {
+    pub(super) id: &'a RawValue,
+    pub(super) method: Cow<'a, str>,
+    pub(super) params: Option<&'a RawValue>,
 }
 
 impl<'a> Message<'a> {
@@ -56,7 +70,11 @@ impl<'a> Message<'a> {
     /// Kind of the message for a reader that waits for the response to a request.
     pub(super) fn kind(self, waited_for: Option<&RequestId>) -> Kind<'a> {
         match (self.id, self.method) {
-            (Some(id), Some(method)) => Kind::Request { id, method },
+            (Some(id), Some(method)) => Kind::Request(ServerRequest {
+                id,
+                method,
+                params: self.params,
+            }),
             (None, Some(method)) => Kind::Notification(method),
             (id, None) => {
                 // An error without an id answers the only request of its connection.
@@ -82,16 +100,26 @@ fn is_id(id: &RawValue, own: &RequestId) -> bool {
     bare.unwrap_or(text) == own.to_string() || text == "null"
 }
 
-/// The answer to a request that a server makes. It is offered nothing, and so may only ask whether we are there.
-pub(super) fn answer(id: &Value, method: &str) -> Vec<u8> {
-    let mut message = if method == "ping" {
-        json!({"jsonrpc": "2.0", "id": id, "result": {}})
-    } else {
-        json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32601, "message": "not offered"}})
+impl ServerRequest<'_> {
+    /// The question to a person that it is, with the form if that can be asked.
+    pub(super) fn question(&self) -> Option<Option<Form>> {
+        let params = self.params.filter(|_| self.method == ELICITATION)?;
+        let params = serde_json::from_str(params.get()).ok();
+        Some(params.and_then(|params| Form::of(&params)))
     }
-    .to_string();
-    message.push('\n');
-    message.into_bytes()
+
+    /// The response to it, with the answer of a person if it is a question to one. Otherwise a server may only ask whether we are there.
+    pub(super) fn response(&self, answer: Option<&Value>) -> Option<Vec<u8>> {
+        let id: Value = serde_json::from_str(self.id.get()).ok()?;
+        let mut message = match (answer, &*self.method) {
+            (Some(answer), _) => json!({"jsonrpc": "2.0", "id": id, "result": answer}),
+            (None, "ping") => json!({"jsonrpc": "2.0", "id": id, "result": {}}),
+            _ => json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32601, "message": "not offered"}}),
+        }
+        .to_string();
+        message.push('\n');
+        Some(message.into_bytes())
+    }
 }
 
 #[cfg(test)]
@@ -104,7 +132,7 @@ mod tests {
             None => "none".to_owned(),
             Some(Kind::Response(Ok(result))) => format!("result {}", result.get()),
             Some(Kind::Response(Err(error))) => format!("error {} {}", error.code, error.message),
-            Some(Kind::Request { id, method }) => format!("request {} {method}", id.get()),
+            Some(Kind::Request(ServerRequest { id, method, .. })) => format!("request {} {method}", id.get()),
             Some(Kind::Notification(method)) => format!("notification {method}"),
             Some(Kind::Other) => "other".to_owned(),
         }

@@ -8,6 +8,7 @@ use himalia_upstream::json;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::message::ELICITATION;
 use super::ticket::Answer;
 use crate::call::{Blob, CallError, Reply};
 use crate::person::Form;
@@ -120,7 +121,7 @@ fn input(result: CallResult) -> Result<Outcome, CallError> {
     }
     let mut forms = BTreeMap::new();
     for (key, request) in requests {
-        if request.method != "elicitation/create" {
+        if request.method != ELICITATION {
             let method: String = request.method.chars().take(64).collect();
             return Err(CallError::failed(format_args!(
                 "the tool wants {method:?} of the gateway, which is not offered"

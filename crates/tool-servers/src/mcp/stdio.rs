@@ -22,7 +22,6 @@ use futures_util::stream::BoxStream;
 use himalia_upstream::json;
 use rmcp::RoleClient;
 use rmcp::model::{ClientJsonRpcMessage, ErrorData, GetExtensions as _, RequestId, ServerJsonRpcMessage};
-use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep};
 use tokio_util::task::AbortOnDropHandle;
@@ -31,7 +30,7 @@ use self::asked::{AnswerTarget, OpenRequests};
 pub(super) use self::errors::Errors;
 use self::lines::{Line, Lines};
 use super::connection::Signals;
-use super::message::{Kind, Message};
+use super::message::{ELICITATION, Kind, Message};
 use super::ticket::{Answer, Ticket};
 use crate::call::CallError;
 use crate::programs::{Program, ProgramEvent, ProgramInput};
@@ -372,20 +371,18 @@ impl Reader {
                 if is_change {
                     self.signals.list_changed();
                 }
-                let is_wanted = is_change || method.starts_with("notifications/subscriptions/");
-                if is_wanted
-                    && text.len() <= CONTROL_BYTES
-                    && let Ok(parsed) = json::parse(text)
-                {
-                    let _ = self.passes.send(parsed).await;
+                if is_change || method.starts_with("notifications/subscriptions/") {
+                    self.pass(text).await;
                 }
             }
-            Kind::Request { id, method } => {
-                let Ok(id) = serde_json::from_str::<Value>(id.get()) else {
+            // `rmcp` answers it when a person has.
+            Kind::Request(request) if request.method == ELICITATION => self.pass(text).await,
+            Kind::Request(request) => {
+                let Some(line) = request.response(None) else {
                     return;
                 };
                 let message = OutgoingMessage {
-                    line: super::message::answer(&id, &method).into(),
+                    line: line.into(),
                     asks: None,
                     written: None,
                 };
@@ -393,6 +390,15 @@ impl Reader {
                 let _ = self.outgoing.try_send(message);
             }
             Kind::Response(_) | Kind::Other => {}
+        }
+    }
+
+    /// Gives a message to `rmcp`.
+    async fn pass(&self, text: &Bytes) {
+        if text.len() <= CONTROL_BYTES
+            && let Ok(parsed) = json::parse(text)
+        {
+            let _ = self.passes.send(parsed).await;
         }
     }
 }

@@ -7,6 +7,7 @@ use himalia_upstream::SentFlag;
 use http::{HeaderName, HeaderValue};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use super::questions::Line;
 use crate::call::CallError;
 
 /// The result of a request as JSON, and the bytes of its response.
@@ -24,6 +25,7 @@ pub(super) struct Ticket(Arc<Inner>);
 struct Inner {
     most: usize,
     headers: Vec<(HeaderName, HeaderValue)>,
+    person: Option<Line>,
     sent: SentFlag,
     given_up: CancellationToken,
     /// True if no part of it may be sent any more.
@@ -32,13 +34,18 @@ struct Inner {
 }
 
 impl Ticket {
-    /// For an answer of at most so many bytes to a request with these headers in addition to those of `rmcp`. When the guard is dropped, the request is not sent any more, or its connection is closed.
-    pub(super) fn new(most: usize, headers: Vec<(HeaderName, HeaderValue)>) -> (Self, DropGuard) {
+    /// For an answer of at most so many bytes to a request with these headers in addition to those of `rmcp`. `person` answers what the server asks meanwhile. When the guard is dropped, the request is not sent any more, or its connection is closed.
+    pub(super) fn new(
+        most: usize,
+        headers: Vec<(HeaderName, HeaderValue)>,
+        person: Option<Line>,
+    ) -> (Self, DropGuard) {
         let given_up = CancellationToken::new();
         let guard = given_up.clone().drop_guard();
         let inner = Inner {
             most,
             headers,
+            person,
             sent: SentFlag::default(),
             given_up,
             closed: Mutex::new(false),
@@ -53,6 +60,10 @@ impl Ticket {
 
     pub(super) fn headers(&self) -> &[(HeaderName, HeaderValue)] {
         &self.0.headers
+    }
+
+    pub(super) fn person(&self) -> Option<&Line> {
+        self.0.person.as_ref()
     }
 
     pub(super) fn sent(&self) -> &SentFlag {

@@ -170,6 +170,8 @@ async fn the_span_of_a_call_goes_with_it() {
                     "{meta}"
                 );
                 let named = meta["traceparent"].as_str().unwrap_or("none").to_owned();
+                let header = request.headers.get("traceparent").map_or("none", String::as_str);
+                assert_eq!(header, named);
                 respond_json(&mut stream, &result(&request, &text(&named))).await;
             }
         })
@@ -239,6 +241,7 @@ async fn a_person_answers_a_form_with_one_field() {
     let asked = Question {
         text: "Where?".to_owned(),
         options: vec!["eu".to_owned(), "us".to_owned()],
+        values: None,
     };
     assert_eq!(*person.0.lock().unwrap(), [asked]);
 }

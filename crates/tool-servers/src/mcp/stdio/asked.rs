@@ -131,7 +131,7 @@ mod tests {
     #[test]
     fn a_late_answer_is_known_and_one_that_no_one_asked_for_is_not() {
         let asked = OpenRequests::default();
-        let (ticket, _guard) = Ticket::new(100, Vec::new());
+        let (ticket, _guard) = Ticket::new(100, Vec::new(), None);
         asked.ask(1, AnswerTarget::Us(ticket.clone()));
         assert_eq!(asked.longest(), 100);
         assert!(asked.give_up(1) && !asked.give_up(1) && !asked.give_up(2));

@@ -12,7 +12,8 @@ use tokio::time::{sleep, timeout};
 use super::{CONTROL_TIME, EVENT_STREAM, Headers, MAX_REQUESTS, Transport};
 use crate::call::{CallError, refusal, retry_after};
 use crate::mcp::events::{EventError, data, events};
-use crate::mcp::message::{Kind, Message, answer};
+use crate::mcp::message::{Kind, Message, ServerRequest};
+use crate::mcp::questions::Line;
 use crate::mcp::ticket::{Answer, Ticket};
 
 /// Number of times that the response to one call may be resumed on another connection, as the server asks for.
@@ -40,7 +41,9 @@ impl Transport {
         }
         let media_type = incoming.media_type();
         if media_type == EVENT_STREAM && incoming.status.is_success() {
-            return self.result_in_events(id, session, headers, incoming, most).await;
+            return self
+                .result_in_events(id, session, headers, incoming, ticket)
+                .await;
         }
         if !is_json(&media_type) {
             if incoming.status.is_success() {
@@ -79,7 +82,7 @@ impl Transport {
         session: Option<&str>,
         headers: &Headers,
         incoming: IncomingResponse,
-        most: usize,
+        ticket: &Ticket,
     ) -> Result<Answer, CallError> {
         let (mut last, mut pause) = (None, PAUSE);
         let (mut requests, mut bytes) = (0, 0_usize);
@@ -88,7 +91,7 @@ impl Transport {
             if resumed > 0 {
                 let Some(last) = last.as_deref() else { break };
                 sleep(pause).await;
-                let left = most.saturating_sub(bytes);
+                let left = ticket.most().saturating_sub(bytes);
                 // Whatever it fails of now, the call was sent.
                 let lost = |reason: &dyn std::fmt::Display| {
                     CallError::Lost(format!("the response was not resumed: {reason}"))
@@ -128,9 +131,9 @@ impl Transport {
                     Some(Kind::Response(Err(error))) => {
                         return Err(CallError::refused(error.code, &error.message));
                     }
-                    Some(Kind::Request { id, method }) if requests < MAX_REQUESTS => {
+                    Some(Kind::Request(request)) if requests < MAX_REQUESTS => {
                         requests += 1;
-                        self.answer_request(session, headers, id.get(), &method).await;
+                        self.answer_request(session, headers, &request, ticket).await;
                     }
                     _ => {}
                 }
@@ -141,13 +144,23 @@ impl Transport {
         ))
     }
 
-    /// Answers a request that a server makes within a call. It is offered nothing, and so may only ask whether we are there.
-    async fn answer_request(&self, session: Option<&str>, headers: &Headers, id: &str, method: &str) {
-        let Ok(id) = serde_json::from_str::<serde_json::Value>(id) else {
+    /// Answers a request that a server makes within a call.
+    async fn answer_request(
+        &self,
+        session: Option<&str>,
+        headers: &Headers,
+        request: &ServerRequest<'_>,
+        ticket: &Ticket,
+    ) {
+        let answer = match request.question() {
+            Some(form) => Some(Line::ask(ticket.person(), form).await),
+            None => None,
+        };
+        let Some(message) = request.response(answer.as_ref()) else {
             return;
         };
         let sent = SentFlag::default();
-        let posted = self.post(session, headers, answer(&id, method), 0, &sent);
+        let posted = self.post(session, headers, message, 0, &sent);
         let _ = timeout(CONTROL_TIME, posted).await;
     }
 }

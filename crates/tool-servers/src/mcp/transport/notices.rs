@@ -33,7 +33,9 @@ impl Transport {
                     }
                     Some(Kind::Notification(method))
                         if method.starts_with("notifications/subscriptions/") => {}
-                    Some(Kind::Request { .. }) if requests < MAX_REQUESTS => requests += 1,
+                    // A stream with more is opened anew, after a pause.
+                    Some(Kind::Request(_)) if requests == MAX_REQUESTS => return None,
+                    Some(Kind::Request(_)) => requests += 1,
                     _ => continue,
                 }
                 // When it is opened anew is our own decision, not that of the server (`retry`).
