@@ -39,11 +39,8 @@ impl Program {
             );
             return Ok(path);
         }
-        paths::program(name).with_context(|| {
-            format!(
-                "{name} is neither beside this program nor on PATH; say where it is with --{setting} FILE"
-            )
-        })
+        paths::program(name)
+            .with_context(|| format!("{name} was not found next to himalia or on PATH. Set --{setting} FILE"))
     }
 }
 

@@ -177,7 +177,7 @@ impl KubernetesConfig {
         }
         .ok_or_else(|| SandboxError::BadSpec {
             field: "image",
-            reason: "is not among those that the operator allows".to_owned(),
+            reason: "is not in the operator's list".to_owned(),
         })
     }
 }

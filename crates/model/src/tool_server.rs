@@ -340,9 +340,9 @@ impl ToolServerConfig {
             |member: &str, text: &str| HttpUrl::parse(text).map_err(|reason| format!("{member}: {reason}"));
         let is_program = fields.command.is_some();
         let kind = match (&fields.url, &fields.openapi, fields.command) {
-            (Some(_), Some(_), _) => return Err("openapi: is instead of url, not beside it".to_owned()),
+            (Some(_), Some(_), _) => return Err("openapi: cannot be combined with url".to_owned()),
             (Some(_), _, Some(_)) | (_, Some(_), Some(_)) => {
-                return Err("command: is instead of url and openapi, not beside them".to_owned());
+                return Err("command: cannot be combined with url or openapi".to_owned());
             }
             (None, None, None) => {
                 return Err(

@@ -110,10 +110,7 @@ impl Commands {
                 action: "manage credentials of another tenant",
             }),
             Some(tenant) if self.inner.config.tenants.contains_key(tenant) => Ok(tenant.to_owned()),
-            Some(_) => Err(EngineError::bad_request(
-                "tenant",
-                "is no tenant of the configuration",
-            )),
+            Some(_) => Err(EngineError::bad_request("tenant", "names no tenant in [tenants]")),
         }
     }
 }

@@ -135,7 +135,7 @@ impl Commands {
         let entry = entries.into_iter().next();
         entry.map(ListedFile::from).ok_or_else(|| EngineError::Files {
             code: FileError::Failed,
-            reason: "the sandbox did not say what it is".to_owned(),
+            reason: "the sandbox did not report its type".to_owned(),
         })
     }
 

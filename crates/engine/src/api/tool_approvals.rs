@@ -54,7 +54,7 @@ impl Commands {
         principal: &Principal,
         name: &PromptName,
     ) -> Result<PromptInfo, EngineError> {
-        let wrong = || EngineError::bad_request("value", "is no answer to an approval of a tool");
+        let wrong = || EngineError::bad_request("value", "must be an answer to a tool approval");
         let PromptName::Kernel(id) = name else {
             return Err(wrong());
         };

@@ -201,10 +201,7 @@ impl AccessTokens {
                 action: "make a token of another tenant",
             }),
             Some(tenant) if self.tenants.contains(tenant) => Ok(tenant.to_owned()),
-            Some(_) => Err(EngineError::bad_request(
-                "tenant",
-                "is no tenant of the configuration",
-            )),
+            Some(_) => Err(EngineError::bad_request("tenant", "names no tenant in [tenants]")),
         }
     }
 

@@ -156,7 +156,7 @@ impl TryFrom<&OAuthFields> for OAuth {
         }
         let issuer_text = fields.issuer.clone();
         let source = match (token, issuer) {
-            (Some(_), Some(_)) => return Err("issuer: is instead of token_url, not beside it".to_owned()),
+            (Some(_), Some(_)) => return Err("issuer: cannot be combined with token_url".to_owned()),
             (Some(_), None) if is_code && authorization.is_none() => {
                 return Err("authorization_url: is needed beside token_url".to_owned());
             }

@@ -75,7 +75,7 @@ impl Inner {
         found.map(String::as_str).ok_or_else(|| SandboxError::BadSpec {
             field: "image",
             reason: format!(
-                "{:?} is not among those that the operator allows",
+                "{:?} is not in the operator's list",
                 wanted.map_or("", String::as_str)
             ),
         })

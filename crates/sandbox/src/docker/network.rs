@@ -27,9 +27,7 @@ pub(super) async fn mode(
         reason,
     };
     if !inner.config.networks.contains(name) {
-        return Err(bad(format!(
-            "{name:?} is not among those that the operator allows"
-        )));
+        return Err(bad(format!("{name:?} is not in the operator's list")));
     }
     let make = format!("`docker network create -o {BETWEEN_CONTAINERS}=false {name}` makes a fitting one");
     let found = client

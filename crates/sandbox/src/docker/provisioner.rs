@@ -85,7 +85,7 @@ impl Provisioner for DockerProvisioner {
         let level = self.inner.config.runtimes.get(runtime).copied();
         level.ok_or_else(|| SandboxError::BadSpec {
             field: "runtime",
-            reason: format!("{runtime:?} is not among those that the operator allows"),
+            reason: format!("{runtime:?} is not in the operator's list"),
         })
     }
 

@@ -259,8 +259,7 @@ impl Reader {
     /// Reads to the end, and says what that is.
     async fn read(&mut self, mut events: BoxStream<'static, ProgramEvent>) -> String {
         let mut lines = Lines::default();
-        let flood =
-            || format!("it has written more than {IDLE_BYTES} bytes within a minute that answer nothing");
+        let flood = || format!("it has written more than {IDLE_BYTES} bytes without a reply within a minute");
         while let Some(event) = events.next().await {
             match event {
                 ProgramEvent::Output(mut output) => {

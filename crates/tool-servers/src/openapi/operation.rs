@@ -134,7 +134,7 @@ fn one(
             .clone()
             .all(|one| path.contains(&format!("{{{}}}", one.name)))
     {
-        return Err("its path has other parameters than it says".to_owned());
+        return Err("the path and the parameters of the operation differ".to_owned());
     }
     let body = match operation.get("requestBody") {
         Some(body) => input.add_body(description, schemas, body)?,

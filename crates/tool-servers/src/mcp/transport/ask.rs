@@ -36,7 +36,7 @@ impl Transport {
         let mut incoming = self.post(session, headers, message, most, ticket.sent()).await?;
         if incoming.status == StatusCode::NOT_FOUND && session.is_some() {
             return Err(CallError::unavailable(
-                "the server has ended the session; connecting anew",
+                "the server has ended the session; connecting again",
             ));
         }
         let media_type = incoming.media_type();
