@@ -14,7 +14,7 @@ step() { echo "$((SECONDS - started)) s: $1"; }
 block() { sed -n "/$1/,\$p" /opt/pages.md | sed -n '/^```[a-z]*$/,$p' | sed 1d | sed '/^```$/,$d'; }
 
 # The block of the wheel; its last line starts the gateway.
-cp "$1" .
+mkdir -p target/wheels && cp "$1" target/wheels
 block '^<!-- wheel -->' >install.sh
 [ "$(tail -n 1 install.sh)" = "himalia up" ] || { echo "the block of the wheel does not end with himalia up" >&2; exit 1; }
 sed -i '$d' install.sh

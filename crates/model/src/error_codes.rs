@@ -64,7 +64,7 @@ unauthenticated No "The request has no valid token."
     "Send `Authorization: Bearer TOKEN`. The operator's token is in the file `token` of the data directory; `himalia token create` makes others.";
 too_many_wrong_tokens No "Too many requests with wrong tokens came from this address. The connection is closed."
     "A client repeats a wrong token."
-    "Stop the client, correct its token, and wait for the seconds in `Retry-After`.";
+    "Stop the client and correct its token: a valid token is accepted at once. Another wrong one is refused until `Retry-After` has passed.";
 forbidden No "The token is valid, but its scope or tenant does not allow this call."
     "Calls that change something need the scope `execute`, approvals and tokens need `admin`."
     "Use a token with the needed scope. `GET /api/me` returns the scope of the token in use.";
@@ -134,7 +134,7 @@ template_not_found No "No template or kernelspec has this name."
     "Use one of the names in `detail`.";
 isolation_unavailable No "The gateway cannot give the requested isolation level, which is a minimum."
     "The machine has only lower levels, or the template's provisioner gives a lower one."
-    "`himalia doctor` reports the levels of the machine, and `GET /v1/templates` the levels of templates. Ask for a lower level, or use a template with another provisioner.";
+    "`himalia doctor` reports the levels of the machine, and `GET /v1/templates` the levels of templates. Lower `isolation` in the request or the template, or use a template with another provisioner.";
 network_unsupported No "The sandbox cannot have the requested network."
     "The template has no list of hosts, the list lacks a host, or the isolation level cannot enforce a list."
     "Request hosts of the template's list only, or use a template with `network = \"allow\"` at a level that enforces it.";
@@ -167,9 +167,9 @@ session_ended No "The session has ended. Its log can still be read."
 kernel_not_found No "The session has no kernel with this id or name."
     "A mistyped id, or an additional kernel that has ended."
     "`GET /v1/sessions/{session}/kernels` lists the kernels.";
-kernel_dead No "The kernel has no process, and gets no other one by itself."
-    "The process ended: the memory limit (`oom`), a crash, or the loss of its node or replica. Variables are lost."
-    "Restart the session (`POST /v1/sessions/{session}/restart`) or start another one, and run the code again.";
+kernel_dead No "The kernel has no process, and this call starts none."
+    "The process or its sandbox ended: the memory limit (`oom`), a crash, or the loss of its node or replica. Variables are lost."
+    "A session of `/v1`: run code, or send `PUT` of its name, which start the next process. A kernel of `/api`: restart it. A fork or a kernel of `/api` whose `reason` begins with `sandbox_lost` cannot continue: start another session.";
 kernel_restarted No "The kernel has another process than `expect_incarnation`. Nothing was run."
     "The kernel was restarted or died since you read its incarnation. Variables are lost."
     "Run the code that makes the variables, then use the `incarnation` of the error.";

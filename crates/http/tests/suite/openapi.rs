@@ -56,7 +56,7 @@ Programs compare `code`. `detail` is a sentence for people and can change. `hima
 
 | retry | meaning |
 |---|---|
-| yes | `retryable` is true: send the same request again after `retry_after_s` |
+| yes | `retryable` is true: send the same request again after `retry_after_s`. It fails again while the cause lasts |
 | no | `retryable` is false: the same request fails again until you do what the page says |
 | depends | look at `retryable` of the problem |
 
