@@ -94,6 +94,12 @@ mod tests {
         }
         assert_eq!(wait(Some(0.5), limits::WAIT).unwrap(), Duration::from_millis(500));
         assert_eq!(wait(None, limits::WAIT).unwrap(), limits::WAIT);
-        assert!(image_bytes(Some(limits::IMAGE_BYTES_MOST + 1)).is_err());
+        let most = limits::IMAGE_BYTES_MOST;
+        assert!(
+            MediaBytes::read(Some(most + 1), None).is_err()
+                && MediaBytes::read(None, Some(most + 1)).is_err()
+        );
+        let media = MediaBytes::read(None, None).unwrap();
+        assert_eq!((media.images, media.audio), (limits::IMAGE_BYTES, 0));
     }
 }

@@ -249,7 +249,7 @@ struct LegacyCall {
 }
 
 /// Inputs that a round asks for.
-struct Asked {
+struct RequiredInputs {
     requests: Map<String, Value>,
     state: Value,
 }
@@ -302,12 +302,12 @@ impl LegacyCall {
     }
 
     /// Reads the answer to the call: a question, or the message for the client.
-    fn read(&self, mut message: Value) -> Result<Asked, Value> {
+    fn read(&self, mut message: Value) -> Result<RequiredInputs, Value> {
         if let Some(result) = message.get_mut("result").and_then(Value::as_object_mut) {
             let of = result.remove("resultType");
             if of.is_some_and(|of| of == "input_required") {
                 let requests = result.remove("inputRequests").unwrap_or_default();
-                return Ok(Asked {
+                return Ok(RequiredInputs {
                     requests: requests.as_object().cloned().unwrap_or_default(),
                     state: result.remove("requestState").unwrap_or_default(),
                 });
@@ -319,7 +319,7 @@ impl LegacyCall {
 }
 
 /// Passes on what a round answers, up to a question. `None`: the call has ended.
-async fn pass(call: &LegacyCall, response: Response<Body>, sender: &EventSender) -> Option<Asked> {
+async fn pass(call: &LegacyCall, response: Response<Body>, sender: &EventSender) -> Option<RequiredInputs> {
     let kind = response.headers().get(CONTENT_TYPE);
     let is_stream = kind.is_some_and(|kind| kind.as_bytes().starts_with(EVENT_STREAM.as_bytes()));
     let last = if is_stream {
@@ -352,9 +352,9 @@ async fn pass(call: &LegacyCall, response: Response<Body>, sender: &EventSender)
 
 /// Questions that wait for an answer, by id. Clones are the same.
 #[derive(Clone, Default)]
-struct Questions(Arc<Mutex<HashMap<String, Waiting>>>);
+struct Questions(Arc<Mutex<HashMap<String, WaitingCall>>>);
 
-struct Waiting {
+struct WaitingCall {
     principal: Principal,
     answer: oneshot::Sender<Value>,
 }
@@ -370,7 +370,9 @@ impl Questions {
         let id = format!("{QUESTION}{}@{}", Uuid::new_v4().simple(), call.session);
         let (answer, answered) = oneshot::channel();
         let principal = call.principal.clone();
-        self.0.lock().insert(id.clone(), Waiting { principal, answer });
+        self.0
+            .lock()
+            .insert(id.clone(), WaitingCall { principal, answer });
         let all = self.clone();
         (Question { id, all }, answered)
     }

@@ -43,7 +43,7 @@ NOT_OFFERED = {
     "prompts-get-with-image": "images in prompts: a prompt is the text of a skill",
     "resources-subscribe": "subscriptions to resources: clients of this revision have no stream between calls",
     "resources-unsubscribe": "subscriptions to resources: clients of this revision have no stream between calls",
-    "server-stateless": "a tool that needs sampling, which is deprecated (all other checks pass)",
+    "server-stateless": "tools that need sampling, which is deprecated, or change the list of tools",
     "tools-call-embedded-resource": "embedded resources: hosts differ in what they show of them, so a large value is a link",
     "tools-call-mixed-content": "embedded resources: hosts differ in what they show of them, so a large value is a link",
     "tools-call-sampling": "sampling, which is deprecated",

@@ -222,7 +222,7 @@ def test_files_are_listed_read_written_and_removed(shared, transport, mode, tmp_
             assert whole(wrote)["bytes"] == 1400 and (work / "b.bin").read_bytes() == content
             part = whole(await call("read", path="b.bin", encoding="base64", cursor=100, limit=1000))
             assert base64.b64decode(part["base64"]) == content[100:1100] and part["next"] == 1100
-            end = whole(await call("read", path="b.bin", encoding="base64", cursor=1100))
+            end = whole(await call("read", path="b.bin", encoding="base64", cursor="1100"))
             assert base64.b64decode(end["base64"]) == content[1100:] and end["next"] is None
             wrong = await call("write", path="b.bin", text="?", encoding="base64")
             assert wrong.is_error and "text" in text(wrong) and (work / "b.bin").read_bytes() == content

@@ -1,13 +1,11 @@
 """Tool servers of MCP 2026-07-28 that ask a person within a call, the span of a call, and what a model sees of a picture."""
 
-import json
-import threading
 from concurrent.futures import ThreadPoolExecutor
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from agents import agent, kinds, run, text
 from servers import Himalia
+from shop import PNG, open_shop
 from waiting import eventually
 
 CONFIG = """
@@ -20,57 +18,13 @@ tools = ["shop"]
 tools_write = ["shop.*"]
 """
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNkYAAAAAYAAjCB0C8AAAAASUVORK5CYII="
-FORM = {"type": "object", "properties": {"size": {"type": "string", "enum": ["small", "large"]}}, "required": ["size"]}
-
-
-class Shop(BaseHTTPRequestHandler):
-    """A server with one tool, which wants to know a size."""
-
-    protocol_version = "HTTP/1.1"
-
-    def do_POST(self):
-        message = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        own = {"resultType": "complete", **self.result(message["method"], message.get("params", {}))}
-        body = json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": own}).encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def result(self, method, params):
-        """The members of a result."""
-        if method == "server/discover":
-            info = {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}, "serverInfo": {"name": "shop", "version": "1"}}
-            return {"ttlMs": 0, "cacheScope": "private", **info}
-        if method == "tools/list":
-            tools = [{"name": name, "inputSchema": {"type": "object"}} for name in ("order", "picture")]
-            return {"tools": tools, "ttlMs": 0, "cacheScope": "private"}
-        if method != "tools/call":
-            return {}
-        self.server.metas.append(params["_meta"])
-        assert self.headers["traceparent"] == params["_meta"]["traceparent"]
-        if params["name"] == "picture":
-            return {"content": [{"type": "text", "text": "drawn"}, {"type": "image", "mimeType": "image/png", "data": PNG}]}
-        if "inputResponses" not in params:
-            question = {"method": "elicitation/create", "params": {"message": "Which size?", "requestedSchema": FORM}}
-            return {"resultType": "input_required", "inputRequests": {"size": question}, "requestState": "s"}
-        text = json.dumps([params["inputResponses"], params["requestState"]])
-        return {"content": [{"type": "text", "text": text}]}
-
-    def log_message(self, *_):
-        pass
 
 
 @pytest.fixture
 def shop():
     """The server of the shop."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Shop)
-    server.metas = []
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield server
-    server.shutdown()
+    with open_shop() as server:
+        yield server
 
 
 @pytest.fixture
@@ -105,16 +59,6 @@ def test_a_question_of_a_tool_is_a_prompt_and_its_answer_goes_back(gateway, sess
     assert first["traceparent"] == second["traceparent"], (first, second)
     # The gateway continues the trace of its client.
     assert first["traceparent"].split("-")[1] == TRACE.split("-")[1]
-
-
-def test_a_call_from_code_is_below_the_span_of_the_code(gateway, session, shop):
-    code = "import himalia\nawait himalia.call('shop.picture')"
-    body = {"code": code, "wait_s": 60}
-    ran = gateway.http.post(f"{session}/executions", json=body, headers={"traceparent": TRACE}, timeout=90).json()
-    assert ran["status"] == "ok", ran
-    (meta,) = shop.metas
-    version, trace, span, flags = meta["traceparent"].split("-")
-    assert (version, trace, flags) == ("00", TRACE.split("-")[1], "01") and span != TRACE.split("-")[2]
 
 
 def test_a_model_sees_the_picture_of_a_tool(gateway, session):

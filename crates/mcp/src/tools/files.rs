@@ -42,7 +42,7 @@ fn describe(name: &'static str) -> Tool {
             "path": {"type": "string", "description": "relative to the work directory"},
             "text": {"type": "string", "description": "write"},
             "encoding": {"enum": ["utf-8", "base64"], "description": "of text"},
-            "cursor": {"type": ["integer", "string"], "description": "read: first byte; list: next"},
+            "cursor": {"type": "string", "description": "read: first byte; list: next"},
             "limit": {"type": "integer", "description": "read: bytes (8192); list: entries (100)"},
             "recursive": {"type": "boolean", "description": "list, delete"}
         },
@@ -214,7 +214,10 @@ async fn read(call: &Call, session: KernelId, wanted: &Arguments) -> Answer {
     let offset = match &wanted.cursor {
         None => 0,
         Some(FilePosition::Byte(first)) => *first,
-        Some(FilePosition::Path(_)) => return Err(Failure::argument("cursor", "expected a number of bytes")),
+        Some(FilePosition::Path(text)) => {
+            let first = text.parse();
+            first.map_err(|_| Failure::argument("cursor", "expected a number of bytes"))?
+        }
     };
     // A character is never cut, so there has to be room for one.
     let limit = wanted

@@ -127,6 +127,16 @@ mod tests {
             let hints = tool.annotations.unwrap();
             assert!(hints.read_only_hint.is_some() && hints.open_world_hint.is_some());
             assert_eq!(tool.input_schema["type"], "object", "{}", tool.name);
+            // Some hosts translate schemas into a dialect with one type for each value.
+            let properties = tool.input_schema["properties"].as_object().unwrap();
+            for (name, schema) in properties {
+                let of = schema.get("type");
+                assert!(
+                    of.is_none_or(serde_json::Value::is_string),
+                    "{}: {name}",
+                    tool.name
+                );
+            }
         }
     }
 }

@@ -18,21 +18,21 @@ const WAITING: usize = 1;
 
 /// A question on its way to a person.
 #[derive(Debug)]
-pub(super) struct Asked {
+pub(super) struct OpenQuestion {
     form: Form,
     answer: oneshot::Sender<Value>,
 }
 
 /// The way to the person of a call.
 #[derive(Clone, Debug)]
-pub(super) struct Line(mpsc::Sender<Asked>);
+pub(super) struct Line(mpsc::Sender<OpenQuestion>);
 
 impl Line {
     /// The answer of a person to a request of a server. Without a way to one, and if the form cannot be asked, it is declined.
     pub(super) async fn ask(line: Option<&Self>, form: Option<Form>) -> Value {
         let (answer, answered) = oneshot::channel();
         let is_asked = match (line, form) {
-            (Some(Self(line)), Some(form)) => line.try_send(Asked { form, answer }).is_ok(),
+            (Some(Self(line)), Some(form)) => line.try_send(OpenQuestion { form, answer }).is_ok(),
             _ => false,
         };
         if !is_asked {
@@ -49,7 +49,7 @@ pub(super) struct Questions(Arc<Mutex<Vec<Line>>>);
 
 impl Questions {
     /// The way to the person of a call that begins. It ends with the receiver.
-    pub(super) fn begin(&self) -> (Line, mpsc::Receiver<Asked>) {
+    pub(super) fn begin(&self) -> (Line, mpsc::Receiver<OpenQuestion>) {
         let (sender, receiver) = mpsc::channel(WAITING);
         let line = Line(sender);
         let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -68,11 +68,11 @@ impl Questions {
 
 /// Asks a person, one question after the other.
 pub(super) async fn serve(
-    mut questions: mpsc::Receiver<Asked>,
+    mut questions: mpsc::Receiver<OpenQuestion>,
     person: &dyn Person,
     deadline: Instant,
 ) -> Infallible {
-    while let Some(Asked { form, answer }) = questions.recv().await {
+    while let Some(OpenQuestion { form, answer }) = questions.recv().await {
         let left = deadline.saturating_duration_since(Instant::now());
         let answered = person.ask(form.question.clone(), left).await;
         let _ = answer.send(form.response(answered));
