@@ -30,11 +30,12 @@ pub(super) struct RpcError {
 
 /// Kinds of JSON-RPC messages.
 pub(super) enum Kind<'a> {
-    /// The response to this request.
     Response(Result<&'a RawValue, RpcError>),
     /// A request of the server, with its id as it is.
-    Request { id: &'a RawValue, method: Cow<'a, str> },
-    /// A notification.
+    Request {
+        id: &'a RawValue,
+        method: Cow<'a, str>,
+    },
     Notification(Cow<'a, str>),
     /// A response to something else, or nothing that is known.
     Other,
