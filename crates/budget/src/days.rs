@@ -26,7 +26,6 @@ pub enum DailyQuantity {
 }
 
 impl DailyQuantity {
-    /// All of them.
     pub const ALL: [Self; 4] = [
         Self::ToolCalls,
         Self::ModelTokens,

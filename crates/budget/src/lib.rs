@@ -98,7 +98,6 @@ pub struct BudgetUse {
     pub streams: u64,
     /// Connections of sandboxes to the network now.
     pub network_connections: u64,
-    /// Turns that were given.
     pub turns: u64,
     /// Turns that are taken now.
     pub turns_now: u64,

@@ -61,7 +61,6 @@ struct Owner {
     lines: BTreeMap<String, Line>,
 }
 
-/// One caller.
 #[derive(Debug, Default)]
 struct Line {
     /// When it was given the latest turn.

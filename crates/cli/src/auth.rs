@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use clap::Args;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -13,9 +14,32 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 use url::Url;
 
-use super::show;
-use crate::args::auth::AuthArgs;
+use super::credentials;
+use crate::args::gateway::GatewayArgs;
 use crate::support::{connect, encoded, expect, print};
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  himalia auth linear
+  himalia auth linear --url https://gateway.example.org
+
+The page can be opened in a browser on any machine. If that is not this one, it cannot come back by itself:
+paste the address at which it ends here.";
+
+/// A grant.
+#[derive(Debug, Args)]
+pub struct AuthArgs {
+    /// The credential, of kind oauth2 with grant authorization_code
+    pub(crate) name: String,
+    /// Port of this machine that the browser comes back to, for clients that are registered with one [default: any]
+    #[arg(long, value_name = "PORT")]
+    pub(crate) port: Option<u16>,
+    /// Tenant of the configuration [default: that of the token]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) tenant: Option<String>,
+    #[command(flatten)]
+    pub(crate) gateway: GatewayArgs,
+}
 
 /// Longest time to complete a grant.
 const GRANT_TIME: Duration = Duration::from_mins(10);
@@ -53,7 +77,7 @@ pub(super) async fn call(args: AuthArgs) -> anyhow::Result<ExitCode> {
     let answer = answer.context("there was no answer within 10 minutes; begin again")??;
     let granted = expect(&client.post("/v1/grants", &answer).await?, 200)?;
     let is_ready = granted["tokens"]["state"] == "ready";
-    print(args.gateway.json, &granted, show::granted)?;
+    print(args.gateway.json, &granted, credentials::granted)?;
     Ok(if is_ready {
         ExitCode::SUCCESS
     } else {

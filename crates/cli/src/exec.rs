@@ -18,7 +18,7 @@ use super::show::{clean, printable};
 use super::stream::Lines;
 use crate::args::exec::ExecArgs;
 use crate::find;
-use crate::support::{encoded, expect};
+use crate::support::{connect, encoded, expect};
 
 /// Longest time in which a lost connection is retried; a gateway that restarts takes less.
 const RECONNECT: Duration = Duration::from_secs(30);
@@ -53,7 +53,8 @@ struct Run<'a> {
 }
 
 /// Runs code, and shows it to its end.
-pub(super) async fn exec(client: &Client, args: ExecArgs) -> anyhow::Result<ExitCode> {
+pub(super) async fn exec(args: ExecArgs) -> anyhow::Result<ExitCode> {
+    let client = &connect(&args.gateway)?;
     // A wrong name is reported before the user types code for it.
     let found = find::lookup(client, &args.session).await?;
     if found.is_none() && args.no_create {

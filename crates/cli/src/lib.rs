@@ -1,6 +1,10 @@
 //! The commands of `himalia` that speak to a running gateway over HTTP, and what they share with the gateway itself: where it says its address,
 //! how tokens and times are written.
 
+#![allow(
+    clippy::doc_markdown,
+    reason = "the doc comments of arguments are the texts of the help: plain, not Markdown"
+)]
 #![cfg_attr(
     not(feature = "connect"),
     allow(dead_code, reason = "the options of `himalia connect`, which is left out")
@@ -47,109 +51,90 @@ mod workflows;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
+use clap::Subcommand;
 use serde_json::Value;
 
-use crate::args::approvals::ApprovalCommand;
-use crate::args::auth::AuthArgs;
-use crate::args::connect::ConnectArgs;
-use crate::args::credentials::CredentialCommand;
-use crate::args::exec::ExecArgs;
 use crate::args::gateway::GatewayArgs;
-use crate::args::gc::GcArgs;
 use crate::args::mcp::McpArgs;
-use crate::args::prompts::PromptsArgs;
-use crate::args::runs::RunCommand;
-use crate::args::schedules::ScheduleCommand;
-use crate::args::sessions::SessionCommand;
-use crate::args::skills::SkillCommand;
-use crate::args::tokens::TokenCommand;
-use crate::args::usage::UsageArgs;
-use crate::args::webhooks::WebhookCommand;
-use crate::args::workflows::WorkflowCommand;
 pub use crate::config_error::ConfigError;
 use crate::support::{encoded, expect};
 
-/// Runs one command on sessions.
-pub fn session(command: SessionCommand) -> anyhow::Result<ExitCode> {
-    runtime()?.block_on(Box::pin(sessions::call(command)))
+/// Commands that speak to a running gateway.
+#[derive(Debug, Subcommand)]
+pub enum GatewayCommand {
+    /// Sessions of a running gateway
+    #[command(subcommand)]
+    Session(sessions::SessionCommand),
+    /// Access tokens of a running gateway
+    #[command(subcommand, after_help = tokens::EXAMPLES)]
+    Token(tokens::TokenCommand),
+    /// Secrets that a running gateway adds to requests of sessions
+    #[command(subcommand, after_help = credentials::EXAMPLES)]
+    Credential(credentials::CredentialCommand),
+    /// Prompts that wait for a person: approvals of calls and of steps, questions of code, input()
+    #[command(after_help = prompts::EXAMPLES)]
+    Prompts(prompts::PromptsArgs),
+    /// Tools that a person has approved for later sessions
+    #[command(subcommand)]
+    Approval(approvals::ApprovalCommand),
+    /// Skills: typed, versioned instructions and code that agents share
+    #[command(subcommand, after_help = skills::EXAMPLES)]
+    Skill(skills::SkillCommand),
+    /// Workflows: steps that are skills, wired output to input
+    #[command(subcommand, after_help = workflows::EXAMPLES)]
+    Workflow(workflows::WorkflowCommand),
+    /// Runs of skills and workflows, whatever has started them
+    #[command(subcommand, after_help = runs::EXAMPLES)]
+    Run(runs::RunCommand),
+    /// Schedules: runs of skills at due times
+    #[command(subcommand, after_help = schedules::EXAMPLES)]
+    Schedule(schedules::ScheduleCommand),
+    /// Webhooks: runs of skills that signed messages of other services start
+    #[command(subcommand, after_help = webhooks::EXAMPLES)]
+    Webhook(webhooks::WebhookCommand),
+    /// Grant a credential of kind oauth2: prints the page where you consent, and waits
+    #[command(after_help = auth::EXAMPLES)]
+    Auth(auth::AuthArgs),
+    /// Run code in a session and show its output
+    #[command(after_help = args::exec::EXAMPLES)]
+    Exec(args::exec::ExecArgs),
+    /// Let Jupyter clients of this machine attach to a session: jupyter console, qtconsole, Spyder, Emacs, Vim
+    #[command(after_help = args::connect::EXAMPLES)]
+    Connect(args::connect::ConnectArgs),
+    /// Usage of a tenant and its callers, and their quotas
+    Usage(operator::UsageArgs),
+    /// Remove data of expired sessions, and data that belongs to no session
+    ///
+    /// The running gateway also does this every ten minutes, a part each time. When it starts, it removes data that
+    /// belongs to no session.
+    Gc(operator::GcArgs),
 }
 
-/// Runs one command on access tokens.
-pub fn token(command: TokenCommand) -> anyhow::Result<ExitCode> {
-    runtime()?.block_on(Box::pin(tokens::call(command)))
-}
-
-/// Runs one command on credentials.
-pub fn credential(command: CredentialCommand) -> anyhow::Result<ExitCode> {
-    runtime()?.block_on(Box::pin(credentials::call(command)))
-}
-
-/// Runs one command on skills.
-pub fn skill(command: SkillCommand) -> anyhow::Result<ExitCode> {
-    runtime()?.block_on(Box::pin(skills::call(command)))
-}
-
-/// Runs one command on workflows.
-pub fn workflow(command: WorkflowCommand) -> anyhow::Result<ExitCode> {
-    runtime()?.block_on(Box::pin(workflows::call(command)))
-}
-
-pub fn run(command: RunCommand) -> anyhow::Result<ExitCode> {
-    runtime()?.block_on(Box::pin(runs::call(command)))
-}
-
-/// Runs one command on approvals of tools.
-pub fn approval(command: ApprovalCommand) -> anyhow::Result<ExitCode> {
-    runtime()?.block_on(Box::pin(approvals::call(command)))
-}
-
-/// Runs one command on what waits for a person.
-pub fn prompts(args: PromptsArgs) -> anyhow::Result<ExitCode> {
-    runtime()?.block_on(Box::pin(prompts::call(args)))
-}
-
-/// Runs one command on schedules.
-pub fn schedule(command: ScheduleCommand) -> anyhow::Result<ExitCode> {
-    runtime()?.block_on(Box::pin(schedules::call(command)))
-}
-
-/// Runs one command on webhooks.
-pub fn webhook(command: WebhookCommand) -> anyhow::Result<ExitCode> {
-    runtime()?.block_on(Box::pin(webhooks::call(command)))
-}
-
-/// Waits for the grant of a person; the exit code is 1 without one.
-pub fn auth(args: AuthArgs) -> anyhow::Result<ExitCode> {
+/// Runs one of them.
+pub fn call(command: GatewayCommand) -> anyhow::Result<ExitCode> {
     let runtime = runtime()?;
-    let done = runtime.block_on(Box::pin(auth::call(args)));
+    let done = runtime.block_on(async {
+        match command {
+            GatewayCommand::Session(args) => Box::pin(sessions::call(args)).await,
+            GatewayCommand::Token(args) => Box::pin(tokens::call(args)).await,
+            GatewayCommand::Credential(args) => Box::pin(credentials::call(args)).await,
+            GatewayCommand::Prompts(args) => Box::pin(prompts::call(args)).await,
+            GatewayCommand::Approval(args) => Box::pin(approvals::call(args)).await,
+            GatewayCommand::Skill(args) => Box::pin(skills::call(args)).await,
+            GatewayCommand::Workflow(args) => Box::pin(workflows::call(args)).await,
+            GatewayCommand::Run(args) => Box::pin(runs::call(args)).await,
+            GatewayCommand::Schedule(args) => Box::pin(schedules::call(args)).await,
+            GatewayCommand::Webhook(args) => Box::pin(webhooks::call(args)).await,
+            GatewayCommand::Auth(args) => Box::pin(auth::call(args)).await,
+            GatewayCommand::Exec(args) => Box::pin(exec::exec(args)).await,
+            GatewayCommand::Connect(args) => Box::pin(connect::connect(args)).await,
+            GatewayCommand::Usage(args) => Box::pin(operator::usage(args)).await,
+            GatewayCommand::Gc(args) => Box::pin(operator::collect(args)).await,
+        }
+    });
     // A line that is still being read from a terminal is not waited for.
     runtime.shutdown_background();
     done
-}
-
-/// Runs code in a session; the exit code is that of its result.
-pub fn exec(args: ExecArgs) -> anyhow::Result<ExitCode> {
-    let client = support::connect(&args.gateway)?;
-    let runtime = runtime()?;
-    let done = runtime.block_on(Box::pin(exec::exec(&client, args)));
-    // A line that is still being read from a terminal is not waited for.
-    runtime.shutdown_background();
-    done
-}
-
-/// Serves Jupyter clients of this machine.
-pub fn connect(args: ConnectArgs) -> anyhow::Result<ExitCode> {
-    runtime()?.block_on(Box::pin(connect::connect(args)))
-}
-
-/// Removes what is not kept any longer, or says what that is.
-pub fn gc(args: GcArgs) -> anyhow::Result<ExitCode> {
-    runtime()?.block_on(Box::pin(operator::collect(args)))
-}
-
-/// Shows what a tenant and its callers use.
-pub fn usage(args: UsageArgs) -> anyhow::Result<ExitCode> {
-    runtime()?.block_on(Box::pin(operator::usage(args)))
 }
 
 /// Prints what points E2B's clients at a gateway, for a shell to evaluate.

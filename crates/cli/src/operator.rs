@@ -2,12 +2,31 @@
 
 use std::process::ExitCode;
 
+use clap::Args;
 use serde_json::json;
 
-use crate::args::gc::GcArgs;
-use crate::args::usage::UsageArgs;
+use crate::args::gateway::GatewayArgs;
 use crate::show;
 use crate::support::{connect, encoded, expect, print};
+
+/// Scope of a collection.
+#[derive(Debug, Args)]
+pub struct GcArgs {
+    /// Only print the list, and remove nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    #[command(flatten)]
+    pub(crate) gateway: GatewayArgs,
+}
+
+/// Owner whose usage is shown.
+#[derive(Debug, Args)]
+pub struct UsageArgs {
+    /// Tenant of the configuration, for the operator [default: that of the token]
+    pub(crate) tenant: Option<String>,
+    #[command(flatten)]
+    pub(crate) gateway: GatewayArgs,
+}
 
 /// Removes what is not kept any longer, or says what that is.
 pub(crate) async fn collect(args: GcArgs) -> anyhow::Result<ExitCode> {

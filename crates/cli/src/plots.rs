@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::http::Client;
 
 /// Kinds of images in the order in which one of a display is taken, and how their files end.
-const KINDS: [(&str, &str); 5] = [
+const KINDS: &[(&str, &str)] = &[
     ("image/png", "png"),
     ("image/jpeg", "jpg"),
     ("image/gif", "gif"),

@@ -1,13 +1,11 @@
 //! Formats replies for people.
 
-mod access;
 mod sessions;
 mod skills;
 mod table;
 mod triggers;
 mod usage;
 
-pub(super) use access::{approvals, created_token, credentials, granted, tokens};
 pub(super) use sessions::{branches, collected, sessions};
 pub(super) use skills::{run, run_state, runs, skills, workflows};
 pub(super) use table::{Column, clean, cut, listed, printable, since, word};

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use serde_json::{Value, json};
 
 use crate::args::gateway::GatewayArgs;
-use crate::args::schedules::TargetArgs;
+use crate::schedules::TargetArgs;
 use crate::support::{connect, expect, print};
 use crate::values::Seconds;
 

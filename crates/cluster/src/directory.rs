@@ -9,13 +9,10 @@ use himalia_relay::Peer;
 /// The owner of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Location {
-    /// This replica.
     Here,
-    /// Another replica.
     At(Peer),
     /// A replica that has ended, or that no other replica can reach.
     Lost {
-        /// The name of the replica.
         replica: String,
     },
 }

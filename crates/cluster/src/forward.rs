@@ -13,7 +13,6 @@ use crate::request::ReplayableRequest;
 /// Owners that may be lost with a request.
 const LOSSES: u32 = 3;
 
-/// The result of [`forward`].
 #[derive(Debug)]
 pub enum ForwardOutcome {
     /// The response of the owner.

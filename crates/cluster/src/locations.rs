@@ -35,7 +35,6 @@ impl Locations {
         self.0.lock().remove(&key(principal, sought));
     }
 
-    /// Forgets the locations at a replica.
     pub(crate) fn forget(&self, address: &str) {
         self.0.lock().retain(|_, (_, peer)| peer.address != address);
     }

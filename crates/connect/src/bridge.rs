@@ -62,7 +62,6 @@ impl Bridge {
         })
     }
 
-    /// The connection file.
     pub fn file(&self) -> &Path {
         self.file.path()
     }

@@ -17,7 +17,6 @@ const MESSAGE_BYTES: usize = 256;
 /// Time after which a client that reads nothing, and for which all others wait, loses its connection.
 const STALL: Duration = Duration::from_secs(30);
 
-/// The frames of a message.
 pub(crate) type Frames = Vec<Bytes>;
 
 /// The end at which messages are put in.

@@ -17,7 +17,6 @@ const COMMAND_BYTES: u64 = 4096;
 pub(crate) struct Limits {
     /// Bytes of a message, all of its frames together.
     pub(crate) message_bytes: u64,
-    /// Frames of a message.
     pub(crate) frames: u32,
     /// Messages of a connection; `None` for any number.
     pub(crate) messages: Option<u32>,

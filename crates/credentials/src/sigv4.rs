@@ -12,7 +12,7 @@ use time::macros::format_description;
 use crate::mask::percent_encoded;
 
 /// Services whose paths are encoded once, and are not normalised.
-const S3: [&str; 3] = ["s3", "s3-object-lambda", "s3express"];
+const S3: &[&str] = &["s3", "s3-object-lambda", "s3express"];
 /// Characters besides letters and digits that stay as they are.
 const UNRESERVED: &str = "-_.~";
 

@@ -18,7 +18,6 @@ pub type ReadyCredential<'a> = Pin<Box<dyn Future<Output = Result<Credential, So
 /// A credential that takes the place of a refused one; `None`: there is no other.
 pub type RenewedCredential<'a> = Pin<Box<dyn Future<Output = Option<Credential>> + Send + 'a>>;
 
-/// A scope that is noted.
 pub type NotedScope<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
 /// Source of credentials. The gateway reads it for each request, so a changed or revoked credential applies at once.

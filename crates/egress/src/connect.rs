@@ -13,7 +13,6 @@ use crate::egress::Egress;
 use crate::resolve::Resolve;
 use crate::upstream::{self, HttpProxy};
 
-/// Time for resolving a name.
 const RESOLVE_TIME: Duration = Duration::from_secs(10);
 /// Time for a connection to one address.
 const CONNECT_TIME: Duration = Duration::from_secs(10);

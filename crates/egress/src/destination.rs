@@ -14,7 +14,6 @@ use crate::tunnel;
 
 /// Destination of a client's bytes.
 pub(crate) enum Destination {
-    /// To a host.
     Host(MeteredStream<TcpStream>),
     /// To a host, through TLS that the gateway reads.
     Intercepted,

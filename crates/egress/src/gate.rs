@@ -214,7 +214,6 @@ impl Gate {
         self.check(target, purpose).is_ok()
     }
 
-    /// The credentials of the session.
     pub(crate) fn credentials(&self) -> Option<Arc<CredentialAccess>> {
         self.access.credentials.read().clone()
     }

@@ -86,7 +86,6 @@ impl Meter {
         self.began.elapsed().saturating_sub(latest)
     }
 
-    /// Age of the connection.
     pub(crate) fn age(&self) -> Duration {
         self.began.elapsed()
     }

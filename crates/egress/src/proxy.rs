@@ -28,7 +28,6 @@ use crate::upstream::HttpProxy;
 
 const HTTP_PORT: u16 = 80;
 
-/// A client's connection.
 struct Client {
     gate: Arc<Gate>,
     tunnel: Option<Target>,

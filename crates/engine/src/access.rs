@@ -1,7 +1,38 @@
 //! What a principal may do at all: the one place that every command passes. Whose an object is, is asked where it is looked up
 //! ([`Principal::sees`]).
 
-use himalia_model::{Action, EngineError, Object, Principal, Scope};
+use himalia_model::{Action, EngineError, JupyterSessionId, KernelId, Principal, Scope};
+
+/// Object of a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Object<'a> {
+    /// The gateway as a whole: its lists and its status. A list has what its reader sees.
+    Gateway,
+    /// Objects of the operator that all tenants share: pools and the data of ended sessions.
+    Upkeep,
+    /// Access tokens.
+    Tokens,
+    /// Credentials that sessions use.
+    Credentials,
+    /// Tools that a person has approved for later sessions.
+    ToolApprovals,
+    /// Skills of a tenant.
+    Skills,
+    /// Workflows of a tenant, and their runs.
+    Workflows,
+    /// Schedules and webhooks of a tenant, which start runs of skills.
+    Schedules,
+    /// All kernels, for creating one.
+    Kernels,
+    /// One kernel.
+    Kernel(KernelId),
+    /// The list of kernelspecs, or one of them.
+    Kernelspec(Option<&'a str>),
+    /// All Jupyter sessions, for creating one.
+    JupyterSessions,
+    /// One Jupyter session.
+    JupyterSession(JupyterSessionId),
+}
 
 /// Refuses what the principal may not do, whatever the object.
 pub(crate) fn authorise(
@@ -42,8 +73,6 @@ pub(crate) fn authorise(
 
 #[cfg(test)]
 mod tests {
-    use himalia_model::KernelId;
-
     use super::*;
 
     #[test]

@@ -283,18 +283,18 @@ commands! {
         /// Sets a credential of the principal's tenant, or for the operator of any, in the place of the one of its name. All requests
         /// after this use it. [`EngineError::Forbidden`], [`EngineError::BadRequest`] on `name` or a member; [`EngineError::Conflict`] for
         /// one of the configuration, or when there are too many; [`EngineError::Unsupported`] where none can be stored.
-        Change(Rows, Disk) set_credential(name: &str, new: NewCredential) -> CredentialInfo, Subject::Credential(name);
+        Change(Rows, Disk) set_credential(name: &str, new: NewCredential) -> CredentialInfo, Subject::Named("credential", name);
         /// Begins the grant of a person for a credential of kind `oauth2`: the page of the authorization server, from which the browser comes
         /// back to `redirect_uri`. [`EngineError::NotFound`], [`EngineError::BadRequest`] on `redirect_uri`; [`EngineError::Conflict`] if
         /// there is nothing to grant, or the server cannot be used; [`EngineError::Unavailable`] if it is not reached.
-        Change(Rows) begin_grant(name: &str, tenant: Option<&str>, redirect_uri: &str) -> StartedGrant, Subject::Credential(name);
+        Change(Rows) begin_grant(name: &str, tenant: Option<&str>, redirect_uri: &str) -> StartedGrant, Subject::Named("credential", name);
         /// Finishes the grant that the principal began, with what came back with the browser; once, within 10 minutes.
         /// [`EngineError::BadRequest`] on `state`, [`EngineError::Conflict`] if it was refused, [`EngineError::Unavailable`].
         Change(Rows) finish_grant(answer: GrantAnswer) -> CredentialInfo, Subject::Gateway;
         /// Ends the grant of a credential: its tokens are forgotten, and revoked if the server can.
-        Change(Rows) end_grant(name: &str, tenant: Option<&str>) -> (), Subject::Credential(name);
+        Change(Rows) end_grant(name: &str, tenant: Option<&str>) -> (), Subject::Named("credential", name);
         /// Deletes a credential: the next request with it is refused.
-        Change(Rows) delete_credential(name: &str, tenant: Option<&str>) -> (), Subject::Credential(name);
+        Change(Rows) delete_credential(name: &str, tenant: Option<&str>) -> (), Subject::Named("credential", name);
         /// The credentials of the principal's tenant, or for the operator all, without their values.
         Look(Rows) credentials(tenant: Option<&str>) -> Vec<CredentialInfo>, Subject::Gateway;
     }

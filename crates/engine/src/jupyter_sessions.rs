@@ -14,8 +14,9 @@ mod view;
 use std::future::Future;
 use std::sync::Arc;
 
+use crate::access::Object;
 use himalia_model::{
-    Action, EngineError, JupyterSessionId, KernelId, KernelModel, KernelRef, NewSession, Object, Principal,
+    Action, EngineError, JupyterSessionId, KernelId, KernelModel, KernelRef, NewSession, Principal,
     SessionModel, SessionPatch, StartSession, now_micros,
 };
 use himalia_session::{Gate, Turn, not_stored};
@@ -30,7 +31,6 @@ pub(crate) trait Kernels: Clone + Send + Sync + 'static {
     /// One kernel; [`EngineError::NotFound`] when it is gone.
     fn kernel(&self, principal: &Principal, id: KernelId) -> Result<KernelModel, EngineError>;
 
-    /// Starts a kernel.
     fn start(
         &self,
         principal: &Principal,

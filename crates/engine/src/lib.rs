@@ -24,11 +24,8 @@ mod tokens;
 mod traced;
 mod workflow_runs;
 
-pub use api::{
-    Drain, ExecutionTarget, FeedStart, LatestPrompt, ListedPrompt, LoggedKernel, MAX_INPUT_BYTES,
-    MAX_TOOL_APPROVALS, NamedSession, NewCredential, PROMPT_PAGE_BYTES, PromptPage, PromptPlace,
-    RevokedToken, SessionUsage, ToolApproval,
-};
+pub use access::Object;
+pub use api::*;
 pub use audit::{Audit, AuditRecord, AuditSink, AuditTarget, Door, Effect, Subject};
 pub use call::{CallNames, CommandCall};
 pub use cost::{CommandRow, Cost};
@@ -59,17 +56,17 @@ pub use himalia_model::{
     ExecutionState, FileError, FilesMode, ForkError, ForkFiles, ForkKernel, ForkPolicy, FoundTool,
     FoundTools, GatewayStatus, Hazard, HeldKernel, JupyterSessionId, KernelId, KernelJson, KernelModel,
     KernelRef, KernelSpec, KernelSpecs, LlmConfig, LlmFields, LlmLimitFields, LlmLimits, LlmPolicy,
-    MAX_BRANCHES, MAX_PRINCIPAL_CHARS, NetworkLimits, NewKernel, NewSession, NewToken, NotOffered, Object,
-    Origin, Orphan, OrphanKind, Overdue, OwnerUsage, PackageIndex, PeerSessions, PoolConfig, PoolStatus,
-    Principal, ProvisionerChoice, ProvisionerInfo, RemovedBy, ResourceRef, Retention, Role, SandboxConfig,
-    Scope, Secrets, Session, SessionChange, SessionEnd, SessionId, SessionInfo, SessionLimits, SessionModel,
+    MAX_BRANCHES, MAX_PRINCIPAL_CHARS, NetworkLimits, NewKernel, NewSession, NewToken, NotOffered, Origin,
+    Orphan, OrphanKind, Overdue, OwnerUsage, PackageIndex, PeerSessions, PoolConfig, PoolStatus, Principal,
+    ProvisionerChoice, ProvisionerInfo, RemovedBy, ResourceRef, Retention, Role, SandboxConfig, Scope,
+    Secrets, Session, SessionChange, SessionEnd, SessionId, SessionInfo, SessionLimits, SessionModel,
     SessionOwner, SessionPatch, Share, SharedStore, SpecFile, Spend, StartPath, StartSession, Starter,
     Template, TemplateInfo, TenantLimits, TimeChange, TimeSource, ToolCallLimits, ToolCaller, ToolError,
     ToolErrorCode, ToolFile, ToolInfo, ToolPattern, ToolPolicy, ToolReply, ToolServerConfig,
     ToolServerFields, TraceContext, TreeLimits, TreePlace, Unanswered, Unresponsive, Used, UsedSpend,
     UsualSizes, from_micros, panic_text, usual_shm,
 };
-pub use himalia_model::{ERROR_CODES, MountTemplate, explain_code};
+pub use himalia_model::{ERROR_CODES, MountTemplate, explain_code, not_found_code};
 pub use himalia_provisioner::inside::{DATA_DIR, WORK_DIR};
 pub use himalia_session::{
     ByteRange, CredentialValue, FileDownload, FileInfo, FileKind, FileListing, FileUpload, GivenSecrets,

@@ -1,6 +1,7 @@
 //! Kernels that wait in pools, for starts that are served by the replica that has one.
 
-use himalia_model::{Action, EngineError, HeldKernel, Object, Origin, Principal};
+use crate::access::Object;
+use himalia_model::{Action, EngineError, HeldKernel, Origin, Principal};
 
 use crate::Engine;
 use crate::api::allow;

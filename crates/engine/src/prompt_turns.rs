@@ -13,7 +13,6 @@ use parking_lot::Mutex;
 
 use crate::api::PromptPlace;
 
-/// A kernel that asks.
 pub(crate) struct Asking {
     pub(crate) kernel: KernelId,
     pub(crate) owner: String,

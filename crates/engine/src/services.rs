@@ -3,8 +3,9 @@
 
 use std::sync::Arc;
 
+use crate::access::Object;
 use himalia_budget::{HeldShare, Turn};
-use himalia_model::{Action, EngineConfig, EngineError, KernelSpec, Object, Principal};
+use himalia_model::{Action, EngineConfig, EngineError, KernelSpec, Principal};
 use himalia_session::{OpenCall, Room, SessionManager, SessionSkills, SkillCaller};
 use himalia_store::Store;
 use serde_json::Value;

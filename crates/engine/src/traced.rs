@@ -6,7 +6,6 @@ use himalia_traces::{Span, SpanKind};
 use crate::Engine;
 use crate::audit::{Effect, Subject};
 
-/// A command that is traced.
 #[derive(Debug)]
 pub(crate) struct CommandSpan {
     span: Span,
@@ -26,12 +25,7 @@ impl CommandSpan {
         let mut span = engine.traces().begin(name, SpanKind::Internal, Some(parent))?;
         span.set("himalia.tenant", principal.owner().to_owned());
         match subject {
-            Subject::Gateway
-            | Subject::Credential(_)
-            | Subject::Skill(_)
-            | Subject::Workflow(_)
-            | Subject::Run(_)
-            | Subject::Trigger(_) => {}
+            Subject::Gateway | Subject::Named(..) => {}
             Subject::Kernel(id) => span.set("himalia.kernel.id", id.to_string()),
             Subject::JupyterSession(id) => span.set("himalia.jupyter_session.id", id.to_string()),
         }

@@ -57,7 +57,6 @@ impl FromStr for PromptId {
 /// Identifies a step of a run of a workflow that asks a person. On the wire `prs_<id of the run, of which `run_` is left out>_<step>`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct StepPromptId {
-    /// The run, `run_…`.
     pub run: String,
     pub step: String,
 }

@@ -12,7 +12,6 @@ use crate::{Answer, BodyError, shown};
 
 /// The form in which the clients of one product read errors.
 pub trait Shape: Sized {
-    /// The body of an error.
     fn body(failure: &Failure<Self>) -> Value;
 }
 

@@ -11,10 +11,8 @@ mod reference;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
-use himalia_cli::args::{
-    approvals, auth, connect, credentials, exec, gateway::GatewayArgs, gc, mcp, prompts, runs, schedules,
-    sessions, skills, tokens, usage, webhooks, workflows,
-};
+use himalia_cli::GatewayCommand;
+use himalia_cli::args::{gateway::GatewayArgs, mcp};
 
 use crate::settings::Flags;
 use crate::version;
@@ -69,52 +67,8 @@ pub(crate) enum Command {
     /// The Python environment that the python3 kernel runs in, and the variables of E2B's clients
     #[command(subcommand)]
     Env(EnvCommand),
-    /// Sessions of a running gateway
-    #[command(subcommand)]
-    Session(sessions::SessionCommand),
-    /// Access tokens of a running gateway
-    #[command(subcommand, after_help = tokens::EXAMPLES)]
-    Token(tokens::TokenCommand),
-    /// Secrets that a running gateway adds to requests of sessions
-    #[command(subcommand, after_help = credentials::EXAMPLES)]
-    Credential(credentials::CredentialCommand),
-    /// Prompts that wait for a person: approvals of calls and of steps, questions of code, input()
-    #[command(after_help = prompts::EXAMPLES)]
-    Prompts(prompts::PromptsArgs),
-    /// Tools that a person has approved for later sessions
-    #[command(subcommand)]
-    Approval(approvals::ApprovalCommand),
-    /// Skills: typed, versioned instructions and code that agents share
-    #[command(subcommand, after_help = skills::EXAMPLES)]
-    Skill(skills::SkillCommand),
-    /// Workflows: steps that are skills, wired output to input
-    #[command(subcommand, after_help = workflows::EXAMPLES)]
-    Workflow(workflows::WorkflowCommand),
-    /// Runs of skills and workflows, whatever has started them
-    #[command(subcommand, after_help = runs::EXAMPLES)]
-    Run(runs::RunCommand),
-    /// Schedules: runs of skills at due times
-    #[command(subcommand, after_help = schedules::EXAMPLES)]
-    Schedule(schedules::ScheduleCommand),
-    /// Webhooks: runs of skills that signed messages of other services start
-    #[command(subcommand, after_help = webhooks::EXAMPLES)]
-    Webhook(webhooks::WebhookCommand),
-    /// Grant a credential of kind oauth2: prints the page where you consent, and waits
-    #[command(after_help = auth::EXAMPLES)]
-    Auth(auth::AuthArgs),
-    /// Run code in a session and show its output
-    #[command(after_help = exec::EXAMPLES)]
-    Exec(exec::ExecArgs),
-    /// Let Jupyter clients of this machine attach to a session: jupyter console, qtconsole, Spyder, Emacs, Vim
-    #[command(after_help = connect::EXAMPLES)]
-    Connect(connect::ConnectArgs),
-    /// Usage of a tenant and its callers, and their quotas
-    Usage(usage::UsageArgs),
-    /// Remove data of expired sessions, and data that belongs to no session
-    ///
-    /// The running gateway also does this every ten minutes, a part each time. When it starts, it removes data that
-    /// belongs to no session.
-    Gc(gc::GcArgs),
+    #[command(flatten)]
+    Gateway(GatewayCommand),
     /// Copy a data directory into one tar file, while its gateway runs or not
     ///
     /// The file has the database, logs, artifacts, kept files, the operator's token, the key of credentials, and sign-ins. The

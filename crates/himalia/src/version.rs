@@ -2,7 +2,6 @@
 
 use std::cmp::Ordering;
 
-/// The version of the crates.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// The commit from which a release was built.

@@ -75,7 +75,6 @@ pub struct HttpConfig {
 #[derive(Debug, Clone, Error, PartialEq, Eq)]
 #[error("{field}: {reason}")]
 pub struct ConfigError {
-    /// The field of [`HttpConfig`].
     pub field: &'static str,
     /// One line.
     pub reason: String,

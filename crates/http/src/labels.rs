@@ -14,7 +14,6 @@ impl RouteLabel {
     }
 }
 
-/// The label of a method.
 pub(crate) fn method(method: &Method) -> &'static str {
     match *method {
         Method::GET => "GET",
@@ -29,7 +28,7 @@ pub(crate) fn method(method: &Method) -> &'static str {
 }
 
 /// The statuses that the gateway sends.
-const STATUSES: [(u16, &str); 30] = [
+const STATUSES: &[(u16, &str)] = &[
     (101, "101"),
     (200, "200"),
     (201, "201"),
@@ -62,7 +61,6 @@ const STATUSES: [(u16, &str); 30] = [
     (503, "503"),
 ];
 
-/// The label of a status.
 pub(crate) fn status(code: u16) -> &'static str {
     let known = STATUSES.iter().find(|(known, _)| *known == code);
     let class = match code / 100 {

@@ -9,7 +9,6 @@ use axum::response::{IntoResponse, Response};
 
 use crate::auth::PathToken;
 
-/// The target of a request.
 pub(crate) enum Target {
     /// To the routes, below the base URL.
     Inside {

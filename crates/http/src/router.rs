@@ -31,7 +31,6 @@ pub fn router(runs: Runs, config: HttpConfig, shutdown: CancellationToken) -> Re
 /// The state, and the services over it.
 pub(crate) struct Services {
     pub(crate) app: App,
-    /// For clients.
     pub(crate) clients: Router,
     /// For other replicas, whose requests have a principal already.
     pub(crate) peers: Router,

@@ -72,7 +72,6 @@ macro_rules! route {
     (@repeatable $repeatable:expr) => { $repeatable };
 }
 
-/// All routes.
 pub static ROUTES: &[Route] = &[
     route!(GET "/healthz" Public, Here, "Whether the process lives", get(health::healthz)),
     route!(GET "/readyz" Public, Here, "Whether new work is taken", get(health::readyz)),

@@ -78,10 +78,7 @@ pub enum Mount {
         to: PathBuf,
     },
     /// A device of the host at `/dev/<name>`.
-    Device {
-        /// Kind of the device.
-        device: Device,
-    },
+    Device { device: Device },
     /// Pseudo terminals of its own: `/dev/pts` and the link `/dev/ptmx`. A shell command in a notebook needs them.
     Pty,
     /// A small file, read-only for all.
@@ -117,7 +114,6 @@ pub enum Device {
 }
 
 impl Device {
-    /// All of them.
     pub const ALL: [Self; 6] = [
         Self::Null,
         Self::Zero,

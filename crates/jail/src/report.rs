@@ -24,7 +24,6 @@ pub struct PrepareReply {
     /// True if `setgroups(2)` is allowed: as root. An ordinary user's sandbox keeps the user's supplementary groups, and the call must be
     /// left out.
     pub setgroups: bool,
-    /// Rules for `/proc`.
     pub proc: ProcRules,
 }
 
@@ -91,7 +90,6 @@ pub struct ProcRules {
     pub read_only: Vec<String>,
 }
 
-/// Answer of `probe`.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
 pub struct ProbeReport {
     /// `None`: sandboxes can be made on this host by this user. Otherwise the first thing that fails.

@@ -11,7 +11,6 @@ use crate::reader::{OpenedSegment, SegmentReader, Step};
 use crate::record::Record;
 use crate::segment::segment_path;
 
-/// Result of a read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Read {
     /// The next records, at least one, dense and ascending.

@@ -41,7 +41,6 @@ pub enum JournalError {
     RollOverdue {
         /// Bytes in the segment.
         bytes: u64,
-        /// The quota of the whole journal.
         quota: u64,
     },
 }

@@ -49,10 +49,11 @@ pub(crate) enum Location {
     Nowhere,
     /// In memory: here they are.
     Memory(Vec<Arc<Record>>),
-    /// On disk.
     Disk(OnDisk),
     /// Gone; the first one that is left comes after `to`.
-    Gone { to: u64 },
+    Gone {
+        to: u64,
+    },
 }
 
 /// The part of a segment that a cursor may read.

@@ -49,11 +49,8 @@ pub struct Record {
     pub seq: u64,
     /// When it was appended: wall clock, microseconds since 1970-01-01 UTC. May run backwards when the clock does.
     pub at_micros: u64,
-    /// As given.
     pub kind: u8,
-    /// As given.
     pub meta: Meta,
-    /// As given.
     pub body: Bytes,
 }
 

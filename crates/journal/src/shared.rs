@@ -29,7 +29,6 @@ pub trait SharedLogs: Debug + Send + Sync {
 /// A log as it was found elsewhere.
 #[derive(Debug)]
 pub struct RestoredLog {
-    /// Shared part of the log.
     pub log: Arc<dyn SharedLog>,
     /// Rolled segments, in any order.
     pub sealed: Vec<SealedSegment>,

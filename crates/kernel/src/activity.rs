@@ -5,7 +5,7 @@
 use himalia_model::ExecutionState;
 
 /// Message types that do not count as activity (`untracked_message_types`).
-const UNTRACKED: [&str; 21] = [
+const UNTRACKED: &[&str] = &[
     "comm_info_request",
     "comm_info_reply",
     "kernel_info_request",

@@ -94,7 +94,6 @@ pub enum Command {
     Input {
         /// The execution: the number of its first record.
         seq: u64,
-        /// The answer.
         value: String,
         /// Answering caller.
         by: String,
@@ -113,7 +112,6 @@ pub enum Command {
     AnswerPrompt {
         /// The prompt: the number of its first record.
         seq: u64,
-        /// The answer.
         value: String,
         /// Answering caller.
         by: String,
@@ -156,7 +154,6 @@ pub enum Command {
     RefuseToolCall {
         /// Refused call.
         what: Box<ToolCallBegin>,
-        /// Error code.
         code: String,
         /// Reason, in a line.
         reason: String,
@@ -175,7 +172,6 @@ pub struct Claim {
 /// Result of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// It was done.
     Done,
     /// A branch was made.
     Forked(Box<KernelForked>),
@@ -305,7 +301,6 @@ pub enum CommandError {
 /// Result of a command: `Ok(true)`, done already; `Ok(false)`, answered later.
 pub(crate) type CommandResult = Result<bool, CommandError>;
 
-/// Events of a kernel.
 #[derive(Debug)]
 pub(crate) enum Event {
     Request(Request),

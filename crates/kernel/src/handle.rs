@@ -57,7 +57,6 @@ pub struct Move {
     pub link: Link,
     /// Tells, once, how the sandbox ended.
     pub sandbox_exit: oneshot::Receiver<String>,
-    /// Rules of the new sandbox.
     pub rules: Rules,
     /// Losses with the sandbox before.
     pub lost: SandboxLoss,
@@ -68,7 +67,6 @@ pub struct Move {
 /// A message on its way to the actor, with its share of the bytes that may wait.
 #[derive(Debug)]
 pub struct Envelope {
-    /// The message.
     pub request: Request,
     /// Share of the bytes that may wait; given back once the actor has taken the message.
     pub share: Option<OwnedSemaphorePermit>,
@@ -104,7 +102,6 @@ pub struct Handle {
     pub urgent_bytes: Arc<Semaphore>,
     /// Bytes that may wait there.
     pub shell_bytes: Arc<Semaphore>,
-    /// Present state.
     pub snapshot: watch::Receiver<Snapshot>,
     /// Stage of its end.
     pub stage: watch::Receiver<Stage>,

@@ -15,6 +15,5 @@ pub struct Link {
     pub streams: Arc<Streams>,
     /// Ends the listener, and the watch over the sandbox.
     pub done: DropGuard,
-    /// Name of the socket.
     pub socket: String,
 }

@@ -26,7 +26,6 @@ pub mod word {
 
     /// The request that the message belongs to is done with it: reply and idle have both been seen.
     pub const DONE: u32 = 1;
-    /// The idle of its request.
     pub const IDLE: u32 = 2;
     pub const REPLY: u32 = 4;
     /// It counts as activity.

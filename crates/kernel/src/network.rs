@@ -8,7 +8,6 @@ pub struct NetworkRecord {
     /// A name or an address.
     pub host: String,
     pub port: u16,
-    /// Outcome of the connection.
     pub outcome: NetworkOutcome,
     /// The credential whose secret the gateway has added, or several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -28,7 +27,6 @@ pub struct NetworkRecord {
     pub omitted: u64,
 }
 
-/// Outcome of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NetworkOutcome {

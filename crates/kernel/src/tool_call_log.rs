@@ -107,7 +107,6 @@ impl Core {
         self.log().tool_call(open.owner, body, Next::Nothing);
     }
 
-    /// A call was refused.
     pub(super) fn refuse_tool_call(&mut self, what: ToolCallBegin, code: String, reason: String) {
         self.changed = true;
         let calls = &mut self.tool_calls;

@@ -35,7 +35,6 @@ pub enum ToolCallRecord {
         /// Refused call.
         #[serde(flatten)]
         what: ToolCallBegin,
-        /// Error code.
         code: String,
         /// Reason, in a line.
         reason: String,
@@ -106,7 +105,6 @@ pub struct ToolCallEnd {
     pub model_use: Option<ModelUse>,
 }
 
-/// Outcomes of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolOutcome {
@@ -114,7 +112,6 @@ pub enum ToolOutcome {
     Done,
     /// The tool, or its server, says that it failed; or its reply could not be read.
     Failed,
-    /// It was not done.
     NotDone,
     /// It is unknown whether it was done.
     #[serde(other)]
@@ -126,7 +123,6 @@ pub enum ToolOutcome {
 pub struct ToolCallTotals {
     /// Calls, those that were refused included.
     pub calls: u64,
-    /// Number of refused calls.
     pub refused: u64,
     /// Number of calls that failed, or were not done.
     pub failed: u64,
@@ -136,7 +132,6 @@ pub struct ToolCallTotals {
 }
 
 impl ToolCallTotals {
-    /// One was begun.
     pub fn begun(&mut self) {
         self.calls = self.calls.saturating_add(1);
     }
@@ -169,7 +164,6 @@ pub struct ModelCallTotals {
 }
 
 impl ModelCallTotals {
-    /// One was begun.
     pub fn begun(&mut self) {
         self.calls.begun();
     }
@@ -211,7 +205,6 @@ pub(super) struct ToolCalls {
     /// Sums of model calls.
     #[serde(default, skip_serializing_if = "ModelCallTotals::is_empty")]
     pub(super) models: ModelCallTotals,
-    /// Number of the latest call.
     pub(super) number: u64,
     pub(super) open: BTreeMap<u64, OpenCall>,
     /// Calls of each execution, those that have ended up to the next call.

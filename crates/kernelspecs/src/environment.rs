@@ -10,7 +10,6 @@ use super::template;
 pub(crate) const MAX_VALUE_CHARS: usize = 4096;
 /// Bytes of a variable's name.
 const MAX_NAME_BYTES: usize = 256;
-/// Variables of one request.
 const MAX_VARIABLES: usize = 512;
 
 /// True if a text can name a variable: `[A-Za-z_][A-Za-z0-9_]*`, at most 256 bytes.

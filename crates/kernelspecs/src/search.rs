@@ -24,7 +24,6 @@ pub(crate) struct Search {
     pub(crate) everywhere: bool,
     /// Names to show; empty is all.
     pub(crate) allowed: Vec<String>,
-    /// Name of the default kernelspec.
     pub(crate) default: String,
     /// Home directory and environments.
     pub(crate) host: HostEnvironment,

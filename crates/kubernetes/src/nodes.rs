@@ -12,7 +12,7 @@ use crate::error::{code, failed};
 use crate::inner::Inner;
 
 /// Taints that autoscalers set before they remove a node.
-const REMOVED_SOON: [&str; 2] = ["ToBeDeletedByClusterAutoscaler", "karpenter.sh/disrupted"];
+const REMOVED_SOON: &[&str] = &["ToBeDeletedByClusterAutoscaler", "karpenter.sh/disrupted"];
 /// Taints with this effect end pods.
 const NO_EXECUTE: &str = "NoExecute";
 

@@ -28,7 +28,7 @@ pub const MAX_REPLY_BYTES: usize = 16 << 20;
 /// Bytes of a reply that is an error.
 const MAX_ERROR_BYTES: usize = 64 * 1024;
 /// Headers that clients look at when they wait before they send a request again.
-const KEPT_HEADERS: [&str; 3] = ["retry-after", "retry-after-ms", "x-should-retry"];
+const KEPT_HEADERS: &[&str] = &["retry-after", "retry-after-ms", "x-should-retry"];
 
 /// The configured models.
 pub struct Models {
@@ -53,7 +53,6 @@ pub(crate) struct Turn {
 /// A reply.
 #[derive(Debug)]
 pub enum Answer {
-    /// All of it.
     Whole(Whole),
     /// It comes in pieces.
     Stream(Box<Stream>),

@@ -14,7 +14,7 @@ const BYTES_OF_TOKEN: u64 = 4;
 const TOKENS_OF_FILE: u64 = 1000;
 const FILE_BYTES_OF_TOKEN: u64 = 750;
 /// Members whose texts are read.
-const ASKED: [&str; 7] = [
+const ASKED: &[&str] = &[
     "messages",
     "input",
     "tools",
@@ -23,7 +23,6 @@ const ASKED: [&str; 7] = [
     "prediction",
     "chat_template_kwargs",
 ];
-/// Answers of one request.
 const MAX_ANSWERS: u64 = 128;
 
 /// Upper estimate of a call's usage, before the call.
@@ -35,7 +34,6 @@ pub struct Estimate {
     pub output_tokens: u64,
 }
 
-/// A request of a caller.
 #[derive(Clone, Debug)]
 pub struct Request {
     endpoint: Endpoint,

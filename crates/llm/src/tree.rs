@@ -33,7 +33,6 @@ pub enum Runs {
     Nothing,
 }
 
-/// All trees.
 #[derive(Default)]
 pub struct Trees(Mutex<TreeTable>);
 

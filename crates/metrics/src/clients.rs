@@ -72,7 +72,6 @@ impl Clients {
         self.seconds.observe([interface(route)], time);
     }
 
-    /// The gateway ended a connection.
     pub fn ended(&self, reason: &'static str) {
         self.evicted.inc([reason]);
     }

@@ -14,7 +14,6 @@ use prometheus_client::registry::Registry;
 type Labels<const N: usize> = [(&'static str, Cow<'static, str>); N];
 type Inner = histogram::Histogram;
 
-/// Kinds of metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Only grows.

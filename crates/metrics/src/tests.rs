@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::*;
 
 /// Labels whose values the code, the table of routes or the configuration chooses.
-const LABELS: [&str; 14] = [
+const LABELS: &[&str] = &[
     "version",
     "path",
     "source",
@@ -24,7 +24,7 @@ const LABELS: [&str; 14] = [
     "reason",
     "state",
 ];
-const MORE_LABELS: [&str; 3] = ["template", "resource", "task"];
+const MORE_LABELS: &[&str] = &["template", "resource", "task"];
 
 #[test]
 fn no_label_has_values_of_callers() {

@@ -23,7 +23,6 @@ pub trait TimeSource: Debug + Send + Sync {
     fn boot_micros(&self) -> u64;
 }
 
-/// The clocks of this machine.
 #[derive(Debug)]
 struct Machine;
 

@@ -6,6 +6,7 @@ use himalia_wire::build::timestamp;
 use thiserror::Error;
 use time::OffsetDateTime;
 
+use crate::error_codes::not_found_code;
 use crate::{FileError, ForkError, Hazard, SessionId, ToolError, ToolErrorCode};
 
 /// Reason why a command failed. The text is safe to show: it contains no token, no host path and no stack trace.
@@ -409,26 +410,8 @@ impl EngineError {
     /// The stable word for programs, the same in every interface that has one.
     pub fn code(&self) -> &'static str {
         match self {
-            Self::NotFound { what, .. } => match *what {
-                "Session" => "session_not_found",
-                "Kernel" => "kernel_not_found",
-                "Execution" => "execution_not_found",
-                "Prompt" => "prompt_not_found",
-                "Artifact" => "artifact_not_found",
-                "Variable" => "variable_not_found",
-                "Token" => "token_not_found",
-                "Credential" => "credential_not_found",
-                "Workflow" => "workflow_not_found",
-                "Run" => "run_not_found",
-                "Step" => "workflow_step_not_found",
-                "Skill" => "skill_not_found",
-                "Schedule" => "schedule_not_found",
-                "Webhook" => "webhook_not_found",
-                "Delivery" => "delivery_not_found",
-                "Prompt webhook" => "prompt_webhook_not_found",
-                "Tool approval" => "tool_approval_not_found",
-                _ => "not_found",
-            },
+            Self::NotFound { what: "Step", .. } => "workflow_step_not_found",
+            Self::NotFound { what, .. } => not_found_code(what),
             Self::NameEnded { .. } => "session_not_found",
             Self::SessionEnded(_) => "session_ended",
             Self::BadRequest { .. } => "bad_request",

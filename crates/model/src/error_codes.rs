@@ -361,6 +361,12 @@ pub fn explain_code(code: &str) -> Option<&'static CodeExplanation> {
     ERROR_CODES.iter().find(|row| row.code == code)
 }
 
+/// The code for a missing object of a kind: `tool_approval_not_found` for "Tool approval".
+pub fn not_found_code(kind: &str) -> &'static str {
+    let code = format!("{}_not_found", kind.to_ascii_lowercase().replace(' ', "_"));
+    explain_code(&code).map_or("not_found", |row| row.code)
+}
+
 impl CodeExplanation {
     /// Checks whether a problem with this code may be retryable, or not.
     pub const fn may_be(&self, retryable: bool) -> bool {

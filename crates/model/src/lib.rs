@@ -43,7 +43,7 @@ pub use clock::{Clock, Looks, TimeSource};
 pub use collect::{Collected, CollectedSession, Orphan, OrphanKind, Overdue, Retention};
 pub use config::{CullConfig, DayLimits, EngineConfig, NetworkLimits, Share, SharedStore, TenantLimits};
 pub use error::{EndedSession, EngineError, NotOffered, RemovedBy, exhausted};
-pub use error_codes::{CodeExplanation, ERROR_CODES, Retry, explain_code};
+pub use error_codes::{CodeExplanation, ERROR_CODES, Retry, explain_code, not_found_code};
 pub use file_error::FileError;
 pub use fork::{Branch, ForkFiles, ForkKernel, ForkPolicy, MAX_BRANCHES};
 pub use fork_error::{ForkError, Hazard};
@@ -64,7 +64,7 @@ pub use mount::MountTemplate;
 pub use packages::PackageIndex;
 pub use panic_text::panic_text;
 pub use peer_sessions::PeerSessions;
-pub use principal::{Action, CallOrigin, MAX_PRINCIPAL_CHARS, OPERATOR, Object, Principal, Scope};
+pub use principal::{Action, CallOrigin, MAX_PRINCIPAL_CHARS, OPERATOR, Principal, Scope};
 pub use session::{
     GivenVariables, Origin, ResourceRef, Role, SandboxConfig, Secrets, Session, SessionChange, SessionEnd,
     SessionInfo, SessionOwner, StartKey, StartPath, StartSession, TimeChange, ToolServerSession,

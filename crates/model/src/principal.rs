@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::hash::{Hash, Hasher};
 use std::net::SocketAddr;
 
-use crate::{EngineError, HeldKernel, JupyterSessionId, KernelId, Session, TraceContext};
+use crate::{EngineError, HeldKernel, Session, TraceContext};
 
 /// The owner of what the holder of the gateway's token makes. No tenant has this name.
 pub const OPERATOR: &str = "operator";
@@ -335,37 +335,6 @@ impl Action {
             Self::Approve => "approve this",
         }
     }
-}
-
-/// Object of a command.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Object<'a> {
-    /// The gateway as a whole: its lists and its status. A list has what its reader sees.
-    Gateway,
-    /// Objects of the operator that all tenants share: pools and the data of ended sessions.
-    Upkeep,
-    /// Access tokens.
-    Tokens,
-    /// Credentials that sessions use.
-    Credentials,
-    /// Tools that a person has approved for later sessions.
-    ToolApprovals,
-    /// Skills of a tenant.
-    Skills,
-    /// Workflows of a tenant, and their runs.
-    Workflows,
-    /// Schedules and webhooks of a tenant, which start runs of skills.
-    Schedules,
-    /// All kernels, for creating one.
-    Kernels,
-    /// One kernel.
-    Kernel(KernelId),
-    /// The list of kernelspecs, or one of them.
-    Kernelspec(Option<&'a str>),
-    /// All Jupyter sessions, for creating one.
-    JupyterSessions,
-    /// One Jupyter session.
-    JupyterSession(JupyterSessionId),
 }
 
 #[cfg(test)]

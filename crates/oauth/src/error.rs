@@ -57,7 +57,7 @@ impl OAuthError {
 
     /// True if a retry is refused too: the grant or the client is no longer accepted.
     pub fn is_final(&self) -> bool {
-        const FINAL: [&str; 4] = [
+        const FINAL: &[&str] = &[
             "invalid_grant",
             "invalid_client",
             "unauthorized_client",

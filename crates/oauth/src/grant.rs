@@ -10,7 +10,6 @@ const WHAT: &str = "authorization endpoint";
 /// Parameters of an authorization request.
 #[derive(Clone, Copy, Debug)]
 pub struct AuthorizationRequest<'a> {
-    /// The id of the gateway.
     pub client_id: &'a str,
     /// Redirect URI of the client.
     pub redirect_uri: &'a str,

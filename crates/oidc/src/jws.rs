@@ -32,7 +32,6 @@ pub enum Algorithm {
 }
 
 impl Algorithm {
-    /// All of them.
     pub const ALL: [Self; 9] = [
         Self::Rs256,
         Self::Rs384,

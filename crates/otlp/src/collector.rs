@@ -82,7 +82,6 @@ impl Collector {
         })
     }
 
-    /// Sends one request.
     pub(crate) async fn send(&self, signal: Signal, body: Vec<u8>) -> ExportOutcome {
         let url = match signal {
             Signal::Traces => &self.traces,

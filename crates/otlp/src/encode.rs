@@ -30,7 +30,6 @@ pub(crate) fn request(resource: &[(&'static str, String)], spans: &[SpanRecord])
     .encode_to_vec()
 }
 
-/// One request with these log records.
 pub(crate) fn logs(resource: &[(&'static str, String)], entries: impl Iterator<Item = LogRecord>) -> Vec<u8> {
     let scope_logs = ScopeLogs {
         scope: Some(scope()),

@@ -17,7 +17,7 @@ const BATCH: usize = 512;
 /// Time that a request waits for more spans.
 const LINGER: Duration = Duration::from_secs(1);
 /// Pauses before a request is sent again; then its spans are dropped.
-const PAUSES: [Duration; 4] = [
+const PAUSES: &[Duration] = &[
     Duration::from_secs(1),
     Duration::from_secs(2),
     Duration::from_secs(4),

@@ -37,7 +37,6 @@ pub(crate) struct Downloads {
     slots: Slots,
 }
 
-/// Progress of a download.
 #[derive(Clone, Debug)]
 enum Progress {
     /// No byte of the file is there yet.

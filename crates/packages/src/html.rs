@@ -5,7 +5,6 @@ use std::borrow::Cow;
 /// Attributes of one link.
 const ATTRIBUTES_MAX: usize = 32;
 
-/// `<a name="value">text</a>`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Anchor {
     attributes: Vec<(String, String)>,

@@ -26,7 +26,6 @@ const HELD_BYTES: usize = 64 << 20;
 const FRESH: Duration = Duration::from_mins(1);
 const FRESH_MAX: Duration = Duration::from_mins(10);
 
-/// An index of packages.
 #[derive(Debug)]
 pub(crate) struct Index {
     url: Url,

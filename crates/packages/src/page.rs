@@ -45,7 +45,6 @@ pub(crate) struct Page {
     json: OnceLock<Bytes>,
 }
 
-/// The form of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     Json,

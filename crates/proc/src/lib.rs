@@ -16,7 +16,6 @@ pub struct Stat {
     pub pid: i32,
     /// The parent's process id.
     pub parent: i32,
-    /// Process group.
     pub group: i32,
     pub session: i32,
     /// When the process started, in clock ticks since boot. With the pid it identifies a process permanently.

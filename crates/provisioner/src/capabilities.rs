@@ -21,7 +21,6 @@ pub enum ProvisionerKind {
 }
 
 impl ProvisionerKind {
-    /// Every kind.
     pub const ALL: [Self; 3] = [Self::Local, Self::Docker, Self::Kubernetes];
 
     /// The spelling in configuration, records and messages.
@@ -63,7 +62,6 @@ pub enum RootFiles {
     Image,
 }
 
-/// Capabilities of a provisioner.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[expect(clippy::struct_excessive_bools, reason = "independent capabilities")]
 pub struct Capabilities {

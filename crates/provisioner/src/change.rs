@@ -15,7 +15,6 @@ pub struct LimitChange {
 /// A limit that a living sandbox cannot be given.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct FixedLimit {
-    /// Name of the field in [`Limits`].
     pub field: &'static str,
     /// Reason, to complete "the limit …".
     pub reason: &'static str,

@@ -10,7 +10,7 @@ use crate::{SandboxError, SandboxSpec};
 /// Mounts that one sandbox may have.
 pub const MAX_MOUNTS: usize = 16;
 /// First components of places in a sandbox that no mount may have: the system, and what every sandbox has.
-const TAKEN: [&str; 18] = [
+const TAKEN: &[&str] = &[
     "bin", "boot", "dev", "etc", "himalia", "lib", "lib32", "lib64", "libx32", "nix", "proc", "root", "run",
     "sbin", "session", "sys", "tmp", "usr",
 ];

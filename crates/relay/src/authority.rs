@@ -72,7 +72,6 @@ impl Authority {
         Ok(Self { key })
     }
 
-    /// From its text.
     pub fn from_pem(text: &str) -> Result<Self, AuthorityError> {
         let key = KeyPair::from_pem(text).map_err(|_| AuthorityError::Key)?;
         Ok(Self { key })
@@ -114,7 +113,6 @@ impl Authority {
 }
 
 impl Identity {
-    /// The name of the replica.
     pub fn replica(&self) -> &str {
         self.signer.replica()
     }

@@ -53,7 +53,6 @@ pub fn empty() -> Body {
     body(Empty::new())
 }
 
-/// Another replica.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Peer {
     pub replica: String,
@@ -141,7 +140,6 @@ impl Pool {
         }))
     }
 
-    /// The name of this replica.
     pub fn replica(&self) -> &str {
         self.0.identity.replica()
     }

@@ -13,7 +13,6 @@ pub(crate) const PATIENCE: Duration = Duration::from_mins(10);
 /// Sessions that an attempt may lose before its code runs.
 pub(crate) const MAX_RESTARTS: u32 = 5;
 
-/// The stage of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Stage {
     /// No session is known.

@@ -3,8 +3,9 @@
 
 use std::sync::Arc;
 
+use himalia_engine::Object;
 use himalia_engine::{Engine, Services};
-use himalia_model::{Action, EngineError, Object, Principal};
+use himalia_model::{Action, EngineError, Principal};
 use himalia_session::Room;
 
 use crate::triggers::Triggers;

@@ -10,11 +10,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use himalia_engine::Object;
 use himalia_executions::MAX_HISTORY_PAGE;
 use himalia_kernel::Language;
-use himalia_model::{
-    Action, ArgumentViolation, EngineError, KernelId, LlmConfig, OPERATOR, Object, Principal,
-};
+use himalia_model::{Action, ArgumentViolation, EngineError, KernelId, LlmConfig, OPERATOR, Principal};
 use himalia_session::not_stored;
 use himalia_skills::{
     Draft, Files, Invalid, Kind, MAX_SKILL_BYTES, Manifest, Skill, Version, Violation, draft, release_order,

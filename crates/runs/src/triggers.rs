@@ -23,8 +23,9 @@ mod workflows;
 use std::sync::Arc;
 use std::time::Duration;
 
+use himalia_engine::Object;
 use himalia_journal::may_block;
-use himalia_model::{Action, EngineError, KernelId, Object, Principal};
+use himalia_model::{Action, EngineError, KernelId, Principal};
 use himalia_store::{TriggerAdded, TriggerRecord, TriggerRun, TriggerRunFilter, TriggerRunsOf};
 use uuid::Uuid;
 

@@ -16,7 +16,8 @@ use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 use himalia_budget::work;
-use himalia_model::{Action, EngineError, Object, Principal};
+use himalia_engine::Object;
+use himalia_model::{Action, EngineError, Principal};
 use himalia_session::not_stored;
 use himalia_skills::{Kind, Version};
 use himalia_store::{

@@ -76,7 +76,6 @@ pub struct RunOfSkill {
     pub wait_s: Option<f64>,
 }
 
-/// Request to a model.
 #[derive(Clone, Debug)]
 pub struct AskModel {
     pub endpoint: LlmEndpoint,
@@ -120,7 +119,6 @@ pub trait SessionApi: Send + Sync {
     /// The skills that it may run or read.
     fn skills(&self) -> BoxFuture<'_, Result<Value, EngineError>>;
 
-    /// One of them.
     fn skill(&self, name: String, version: Option<String>) -> BoxFuture<'_, Result<Value, EngineError>>;
 
     /// Begins a run of a skill, or finds the one with the same key. The run, when it has ended or after this time.

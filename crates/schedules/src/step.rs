@@ -34,7 +34,6 @@ pub enum Overlap {
     Allow,
 }
 
-/// Policies of a schedule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Policy {
     /// Due times that were missed.
@@ -47,7 +46,6 @@ pub struct Policy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Run,
-    /// It was missed.
     Missed,
     /// An earlier run has not ended.
     Overlaps,
@@ -66,7 +64,6 @@ pub struct DueTime {
 /// All due times up to now in one step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// The latest due time.
     pub due: DueTime,
     /// When the schedule is due next, after now.
     pub next: Option<i64>,

@@ -37,7 +37,6 @@ use crate::not_stored;
 /// Credentials of one owner in the store.
 pub const MAX_CREDENTIALS_OF_OWNER: usize = 256;
 
-/// The credentials of a gateway.
 pub struct Credentials {
     store: Arc<dyn Store>,
     keys: Option<Arc<KeyRing>>,
@@ -56,7 +55,6 @@ pub(crate) struct TokenSettings {
 }
 
 impl TokenSettings {
-    /// From this process.
     pub(crate) fn new(config: &EngineConfig, metrics: TokenRequests, is_shared: bool) -> Self {
         Self {
             transports: Transports::new(config),

@@ -57,7 +57,6 @@ pub struct SessionManager {
     pub histories: LogCache<CachedHistory>,
     /// The kernelspecs of this host.
     pub catalog: Catalog,
-    /// Times of this process.
     pub(crate) times: Times,
     pub credentials: Arc<Credentials>,
     pub tools: Arc<Tools>,

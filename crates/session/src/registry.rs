@@ -26,7 +26,6 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// Adds a sandbox of this gateway.
     pub(crate) fn add_sandbox(&self, lease: &Arc<Lease>) {
         let mut leases = self.leases.lock();
         leases.retain(|lease| lease.strong_count() > 0);

@@ -20,7 +20,6 @@ const MEMORY_LOOK: Duration = Duration::from_millis(40);
 /// Numbers of branches that an epoch has for itself, so that a link of an earlier one never finds another's socket.
 const BRANCHES_PER_EPOCH: u32 = 10_000;
 
-/// One sandbox.
 #[derive(Debug)]
 pub struct Lease {
     id: SandboxId,

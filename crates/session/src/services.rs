@@ -24,6 +24,5 @@ pub(crate) struct NetworkServices {
     pub(crate) egress: Arc<Egress>,
     /// Certificates by which programs verify hosts, where TLS of sessions is read.
     pub(crate) certificates: Option<TrustStore>,
-    /// Client for callbacks.
     pub(crate) callbacks: FromHere,
 }

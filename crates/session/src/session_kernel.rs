@@ -51,9 +51,7 @@ pub struct SessionKernel {
     pub(crate) cull_timeout: Option<f64>,
     /// The sandbox that it is in.
     lease: RwLock<Arc<Lease>>,
-    /// Network access of its sandbox.
     network: Arc<NetworkAccess>,
-    /// Credentials of its sandbox.
     credentials: Arc<Credentials>,
     notes: Arc<Notes>,
     /// The kernel's place under the limit of kernels; given back at its end.
@@ -131,7 +129,6 @@ impl SessionKernel {
         write(Arc::clone(&self.notes), Arc::clone(&self.handle), stop)
     }
 
-    /// Network access of its sandbox.
     pub(crate) fn network(&self) -> &Arc<NetworkAccess> {
         &self.network
     }
@@ -182,7 +179,6 @@ impl SessionKernel {
         }
     }
 
-    /// Facts for the culler.
     pub(crate) fn cull_facts(&self) -> CullFacts {
         CullFacts {
             state: self.snapshot.borrow().state,

@@ -58,7 +58,6 @@ pub trait SessionSkills: Send + Sync {
     /// The skills that it may run or read.
     fn list(&self, caller: SkillCaller) -> BoxFuture<'_, Result<Value, EngineError>>;
 
-    /// One of them.
     fn show(
         &self,
         caller: SkillCaller,

@@ -37,7 +37,6 @@ pub(crate) use shown::{cut, mask, shown};
 use crate::meter::Meter;
 use crate::{Credentials, Registry, SessionKernel};
 
-/// The tools of a gateway.
 pub struct Tools {
     servers: ToolServers,
     /// By name.

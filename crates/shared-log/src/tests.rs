@@ -33,7 +33,6 @@ impl Cluster {
         Self { server, url, dir }
     }
 
-    /// Starts a replica on a disk.
     async fn start(&self, name: &str, disk: &str) -> Replica {
         let data_dir = self.dir.path().join(disk);
         std::fs::create_dir_all(&data_dir).unwrap();

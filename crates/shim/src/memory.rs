@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 /// File in control groups of version 2, and of version 1. Both have a line `oom_kill <count>`.
-const FILES: [&str; 2] = [
+const FILES: &[&str] = &[
     "/sys/fs/cgroup/memory.events",
     "/sys/fs/cgroup/memory/memory.oom_control",
 ];

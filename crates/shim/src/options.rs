@@ -75,7 +75,6 @@ pub(crate) struct Options {
 /// Descriptors and variables that the shim inherited, in addition to its command line.
 #[derive(Debug)]
 pub(crate) struct InheritedResources {
-    /// The sandbox key.
     pub(crate) key: String,
     /// The socket to the zygote.
     pub(crate) zygote: Option<OwnedFd>,

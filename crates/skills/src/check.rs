@@ -19,9 +19,7 @@ const MAX_DESCRIPTION: usize = 1024;
 const MAX_SCHEMA: usize = 64 << 10;
 /// Bytes of a manifest, as JSON.
 const MAX_MANIFEST: usize = 256 << 10;
-/// Tests of a skill.
 const MAX_TESTS: usize = 32;
-/// Skills that a skill runs.
 const MAX_SKILLS: usize = 32;
 /// Bytes of the path of a file.
 const MAX_PATH: usize = 200;

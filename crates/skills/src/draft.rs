@@ -11,7 +11,6 @@ use crate::skill::{MAIN_FILE, Skill};
 /// Inputs or outputs of a draft.
 const MAX_VARIABLES: usize = 32;
 
-/// Parts of a draft.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Draft {
     /// Name of the skill.
@@ -180,7 +179,7 @@ fn kind_of(value: &Value) -> Option<&'static str> {
 
 /// A name in ASCII that is no keyword.
 fn is_variable(name: &str) -> bool {
-    const KEYWORDS: [&str; 35] = [
+    const KEYWORDS: &[&str] = &[
         "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue",
         "def", "del", "elif", "else", "except", "finally", "for", "from", "global", "if", "import", "in",
         "is", "lambda", "nonlocal", "not", "or", "pass", "raise", "return", "try", "while", "with", "yield",

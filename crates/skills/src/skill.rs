@@ -9,7 +9,6 @@ use crate::check::{self, Invalid};
 use crate::digest;
 use crate::manifest::{Kind, Manifest};
 
-/// Files of a skill.
 pub const MAX_FILES: usize = 64;
 /// Bytes of all files of a skill.
 pub const MAX_SKILL_BYTES: usize = 384 << 10;

@@ -82,7 +82,6 @@ pub enum StoreError {
     /// Another replica has taken the kernel since, or had it all the time.
     #[error("kernel {id}: another gateway has taken it (epoch {current}, ours is {held:?})")]
     Fenced {
-        /// The kernel.
         id: uuid::Uuid,
         /// The fencing epoch under which this replica took it, if it did.
         held: Option<u64>,

@@ -22,7 +22,6 @@ pub struct KernelRecord {
     pub paths: RuntimePaths,
     /// Kernel processes so far under this id; 0 before the first is up.
     pub incarnation: u32,
-    /// The life of its process.
     pub life: KernelLife,
     /// The reason why it died, if it did.
     pub dead_cause: Option<String>,
@@ -79,7 +78,6 @@ impl KernelLife {
 /// The owner of a kernel: the replica that took it last, and the epoch under which it did.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Owner {
-    /// The name of the replica.
     pub replica: String,
     /// The fencing epoch: how often the kernel was taken. Writes under an older one are refused.
     pub epoch: u64,

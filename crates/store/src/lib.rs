@@ -18,14 +18,13 @@
 //! lives, and lists are of this replica or of all ([`Scope`]).
 //!
 //! # A new table
-//! A table with create, read, update and delete needs five files:
+//! A table with create, read, update and delete needs three files:
 //!
 //! 1. `tables/NOUN.rs`: the record (`record!`), the methods with their documentation (`part!`), and for each of them an `async fn` of the
 //!    same name with its statement. A statement is written once for both databases (`sql/statement.rs`). Each write has the condition
 //!    `{member}`, without which a process that lost its lease could still write.
-//! 2. `lib.rs` and `tables/mod.rs`: the module, its public names, and the part in the bounds of [`Store`].
-//! 3. `sqlite/schema.rs` and `postgres/schema.rs`: a new step with the table. Both name the same columns, as `TEXT`, `INTEGER` and `BLOB` in one, as
-//!    `text` or `uuid`, `bigint` and `bytea` in the other.
+//! 2. `tables/mod.rs`: the module, its public names, and the part in the list of `tables!`.
+//! 3. `tables/migrations.rs`: a new step with the table, in the types of Postgres. `{counted …}` counts the bytes of its columns for their owner.
 //!
 //! A test in `tests/contract.rs`, which its list in `tests.rs` names, then runs on both.
 
@@ -58,60 +57,18 @@ pub use postgres::{PostgresOptions, PostgresStore, PostgresUrl, REPLICA_FILE, ch
 pub use replicas::{Location, Lookup, PLACE, ReadyReplica, ReplicaRecord, Scope, TakeOverResult};
 pub use session_store::SessionStore;
 pub use sqlite::{QUEUE, SqliteStore, copy_database, detach_sandboxes};
-pub use tables::callbacks::{CallbackAdded, CallbackQuota, CallbackStore, NewCallback};
-pub use tables::credentials::{CredentialRecord, CredentialStore, PutCredential};
-pub use tables::deliveries::{DeliveryRecord, DeliveryStore, DueDelivery, FairBatch};
-pub use tables::jupyter_sessions::{JupyterSessionRecord, JupyterSessionStore};
-pub use tables::owner_bytes::OwnerBytesStore;
-pub use tables::prompt_answers::PromptAnswerStore;
-pub use tables::skills::{SkillBrief, SkillRecord, SkillStore};
-pub use tables::step_prompts::{StepPromptFilter, StepPromptPlace, StepPromptRecord, StepPromptStore};
-pub use tables::tokens::{TokenRecord, TokenStore};
-pub use tables::tool_approvals::{ToolApprovalAdded, ToolApprovalRecord, ToolApprovalStore};
-pub use tables::trigger_runs::{
-    OpenRun, TriggerRun, TriggerRunFilter, TriggerRunState, TriggerRunStore, TriggerRunsOf,
-};
-pub use tables::triggers::{TriggerAdded, TriggerRecord, TriggerStore};
-pub use tables::usage::{UsageRecord, UsageStore};
-pub use tables::versions::{VersionAdded, VersionQuota};
-pub use tables::workflow_runs::{
-    RUNNING, WorkflowRunAdded, WorkflowRunBrief, WorkflowRunEnd, WorkflowRunFilter, WorkflowRunQuota,
-    WorkflowRunRecord, WorkflowRunStore,
-};
-pub use tables::workflow_steps::{
-    ANSWERED, StepAnswer, StepsWritten, WAITING, WorkflowStepRecord, WorkflowStepStore,
-};
-pub use tables::workflows::{WorkflowBrief, WorkflowRecord, WorkflowStore};
+pub use tables::*;
 
 /// A boxed future, so that the trait can be used as an object.
 pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
 
 /// The durable state of one replica of the gateway. What a call has committed is seen by every read that starts after it,
 /// and a call that was made is done even when its caller stopped waiting.
-pub trait Store:
-    SessionStore
-    + JupyterSessionStore
-    + TokenStore
-    + CredentialStore
-    + ToolApprovalStore
-    + UsageStore
-    + SkillStore
-    + WorkflowStore
-    + WorkflowRunStore
-    + WorkflowStepStore
-    + StepPromptStore
-    + TriggerStore
-    + TriggerRunStore
-    + CallbackStore
-    + DeliveryStore
-    + PromptAnswerStore
-    + OwnerBytesStore
-{
+pub trait Store: SessionStore + Tables {
     /// The epoch of this gateway process: one more than that of the process that opened the store before, whichever replica that
     /// was, 1 for the first. It is durable before the store is open.
     fn epoch(&self) -> u64;
 
-    /// The name of this replica.
     fn replica(&self) -> &str;
 
     /// The lease of this replica: as long as it is valid, the replica may act. Writes fail with [`StoreError::LeaseLost`] when it is not valid any more.

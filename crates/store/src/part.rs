@@ -2,20 +2,26 @@
 
 /// Declares a part of the store: its trait, and the implementations for both databases and for [`MeasuredStore`](crate::MeasuredStore).
 ///
-/// `read` and `write` run the function of the same name in the module. An id in brackets names the thing that the job is about: jobs about
+/// `read` and `write` run the function of the same name in the module. `= one(STATEMENT, value…)` makes that function: of one statement, which
+/// gives one row or none, a `list`, whether a row is `changed`, or the `count` of changed rows. An id in brackets names the thing that the job is about: jobs about
 /// one thing are done in their order. `fenced` is a write to a kernel: the function also gets the fencing epoch under which this replica has
 /// it at the time of the call. `own` calls the method in brackets, which each database has.
 macro_rules! part {
     (
         $(#[$about:meta])*
         $part:ident {
-            $($(#[$doc:meta])* $kind:ident $([$($id:tt)+])? fn $name:ident($($argument:ident: $type:ty),* $(,)?) -> $result:ty;)*
+            $($(#[$doc:meta])* $kind:ident $([$($id:tt)+])? fn $name:ident($($argument:ident: $type:ty),* $(,)?) -> $result:ty
+                $(= $how:ident($statement:expr $(, $value:expr)*))?;)*
         }
     ) => {
         $(#[$about])*
         pub trait $part: std::fmt::Debug + Send + Sync + 'static {
             $($(#[$doc])* fn $name(&self $(, $argument: $type)*) -> $crate::StoreFuture<'_, $result>;)*
         }
+
+        $($crate::part::function! {
+            [$($how $statement, $crate::sql::params![$($value),*])?] $name($($argument: $type),*) -> $result
+        })*
 
         impl $part for $crate::MeasuredStore {
             $(fn $name(&self $(, $argument: $type)*) -> $crate::StoreFuture<'_, $result> {
@@ -37,6 +43,23 @@ macro_rules! part {
     };
 }
 pub(crate) use part;
+
+macro_rules! function {
+    ([] $($rest:tt)*) => {};
+    ([one $($run:tt)*] $($rest:tt)*) => { $crate::part::function! { [(one) $($run)*] $($rest)* } };
+    ([list $($run:tt)*] $($rest:tt)*) => { $crate::part::function! { [(list) $($run)*] $($rest)* } };
+    ([($method:ident) $statement:expr, $values:expr] $name:ident($($argument:ident: $type:ty),*) -> $result:ty) => {
+        async fn $name(sql: &impl $crate::sql::Sql $(, $argument: $type)*) -> Result<$result, $crate::failure::Failure> {
+            sql.$method($statement, $values).await
+        }
+    };
+    ([$run:ident $statement:expr, $values:expr] $name:ident($($argument:ident: $type:ty),*) -> $result:ty) => {
+        async fn $name(sql: &impl $crate::sql::Sql $(, $argument: $type)*) -> Result<$result, $crate::failure::Failure> {
+            $crate::sql::$run(sql, $statement, $values).await
+        }
+    };
+}
+pub(crate) use function;
 
 macro_rules! on_sqlite {
     (own [$method:ident] $store:ident $name:ident($($argument:ident),*)) => {

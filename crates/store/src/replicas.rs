@@ -60,7 +60,6 @@ pub enum Lookup {
     Name {
         /// The principal that owns it.
         owner: String,
-        /// The name of the session.
         name: String,
     },
     /// An ended session of this id whose log is kept; the latest, if the id was used again.
@@ -69,7 +68,6 @@ pub enum Lookup {
     EndedName {
         /// The principal that owned it.
         owner: String,
-        /// The name of the session.
         name: String,
     },
     /// The Jupyter session of this id.

@@ -58,7 +58,6 @@ pub(crate) fn everything() -> TakeOver {
     }
 }
 
-/// The kernels that were taken.
 pub(crate) fn kernels_of(taken: TakeOverResult) -> Vec<KernelRecord> {
     taken.kernels.into_iter().map(|(kernel, _)| kernel).collect()
 }

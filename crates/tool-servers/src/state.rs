@@ -33,7 +33,6 @@ pub enum ServerState {
     },
 }
 
-/// A server and its state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerStatus {
     pub name: String,

@@ -55,7 +55,6 @@ fn chance() -> f64 {
     })
 }
 
-/// Ends of a pause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PauseEnd {
     Whole,

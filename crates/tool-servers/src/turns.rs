@@ -61,7 +61,6 @@ struct Waiter {
     give: oneshot::Sender<Turn>,
 }
 
-/// Owner and session of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct CallOwner {
     owner: String,

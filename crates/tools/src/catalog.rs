@@ -59,7 +59,6 @@ pub enum UnknownName {
     },
     /// It is not the name of a server and a tool with a dot between them.
     Form {
-        /// Name in the request.
         name: String,
         /// Tools whose names are like it, with their servers.
         nearest: Vec<String>,

@@ -23,7 +23,6 @@ pub struct ToolDefinition {
     pub input_schema: Value,
     /// JSON Schema of what it returns, if the server says it.
     pub output_schema: Option<Value>,
-    /// Effect of a call.
     pub effect: Effect,
     /// Address of its calls, if a list of tools gives it.
     pub place: String,
@@ -33,7 +32,6 @@ pub struct ToolDefinition {
 /// the method of an HTTP request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Effect {
-    /// True if the tool only reads.
     pub read_only: bool,
     /// True if the tool may delete or overwrite data.
     pub destructive: bool,

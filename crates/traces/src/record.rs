@@ -19,7 +19,6 @@ pub enum SpanKind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
     Text(Cow<'static, str>),
-    /// A whole number.
     Number(i64),
 }
 

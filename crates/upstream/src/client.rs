@@ -33,11 +33,9 @@ pub struct Http {
     client: Client,
     credential: Option<CredentialRef>,
     missing_grant: Mutex<Option<String>>,
-    /// Token of the last request.
     last_token: Mutex<Option<SecretText>>,
 }
 
-/// A credential, by its name.
 struct CredentialRef {
     owner: String,
     names: [String; 1],
@@ -63,7 +61,6 @@ pub enum Secret {
 /// Reasons why there is no response.
 #[derive(Debug)]
 pub enum SendError {
-    /// The request was not sent.
     NotSent(String),
     /// The same, because a person has to grant the credential first: the text says how.
     NoGrant(String),

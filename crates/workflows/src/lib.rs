@@ -23,7 +23,6 @@ pub use values::TooLarge;
 pub use wire::{Root, Wire};
 pub use workflow::{PinnedSkill, Workflow, wanted_version};
 
-/// Steps of a workflow.
 pub const MAX_STEPS: usize = 100;
 /// Items of one `map`.
 pub const MAX_ITEMS: usize = 1000;

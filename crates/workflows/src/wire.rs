@@ -13,10 +13,8 @@ const MAX_DEPTH: usize = 16;
 /// Bytes of a wire.
 const MAX_BYTES: usize = 500;
 
-/// Root of a wire.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Root {
-    /// The inputs of the run.
     Inputs,
     /// The outputs of a step.
     Step(String),

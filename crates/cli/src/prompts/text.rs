@@ -14,7 +14,7 @@ const LISTED_CHARS: usize = 60;
 /// Characters of a session's id in a list. They name it in other commands.
 const SESSION_CHARS: usize = 8;
 
-const PROMPTS: [Column; 7] = [
+const PROMPTS: &[Column] = &[
     ("ID", |prompt| part(prompt, "id")),
     ("KIND", |prompt| word(prompt, "kind")),
     ("FROM", |prompt| match &prompt["run"] {
@@ -35,7 +35,7 @@ const PROMPTS: [Column; 7] = [
 ];
 
 /// Answers to an approval of a call, with their meanings.
-const APPROVALS: [(&str, &str); 4] = [
+const APPROVALS: &[(&str, &str)] = &[
     ("once", "approve this call"),
     ("session", "approve this tool as long as the session lives"),
     (
@@ -47,7 +47,7 @@ const APPROVALS: [(&str, &str); 4] = [
 
 /// A table of what waits, and which replicas did not say what waits with them.
 pub(super) fn list(body: &Value) -> String {
-    let mut text = listed(array(&body["prompts"]), &PROMPTS, "nothing waits for an answer");
+    let mut text = listed(array(&body["prompts"]), PROMPTS, "nothing waits for an answer");
     for replica in array(&body["unanswered"]) {
         let name = printable(replica.as_str().unwrap_or_default());
         let _ = writeln!(

@@ -8,14 +8,14 @@ use super::table::{Column, clean, listed, since, size, table, word};
 
 /// A table of sessions; `wide` has all columns.
 pub(crate) fn sessions(sessions: &[Value], wide: bool) -> String {
-    listed(sessions, if wide { &WIDE } else { &NARROW }, "no sessions")
+    listed(sessions, if wide { WIDE } else { NARROW }, "no sessions")
 }
 
 /// A table of the branches that were made.
 pub(crate) fn branches(body: &Value) -> String {
     let branches = || body["branches"].as_array().into_iter().flatten();
     let sessions: Vec<Value> = branches().map(|branch| branch["session"].clone()).collect();
-    let mut text = table(&sessions, &WIDE);
+    let mut text = table(&sessions, WIDE);
     for hazard in branches().flat_map(|branch| branch["hazards"].as_array().into_iter().flatten()) {
         let part = |name: &str| clean(hazard[name].as_str().unwrap_or_default());
         let _ = writeln!(
@@ -61,7 +61,7 @@ pub(crate) fn collected(body: &Value) -> String {
     text
 }
 
-const NARROW: [Column; 6] = [
+const NARROW: &[Column] = &[
     ("SESSION", |session| match session["name"].as_str() {
         Some(name) => clean(name),
         None => word(session, "id"),
@@ -76,7 +76,7 @@ const NARROW: [Column; 6] = [
     ("TEMPLATE", |session| word(session, "template")),
 ];
 
-const WIDE: [Column; 13] = [
+const WIDE: &[Column] = &[
     NARROW[0],
     ("ID", |session| word(session, "id")),
     NARROW[1],

@@ -4,19 +4,16 @@ use serde_json::Value;
 
 use super::table::{Column, clean, cut, listed, since, table, word};
 
-/// A table of skills.
 pub(crate) fn skills(skills: &[Value]) -> String {
-    listed(skills, &SKILLS, "no skills")
+    listed(skills, SKILLS, "no skills")
 }
 
-/// A table of workflows.
 pub(crate) fn workflows(workflows: &[Value]) -> String {
-    listed(workflows, &WORKFLOWS, "no workflows")
+    listed(workflows, WORKFLOWS, "no workflows")
 }
 
-/// A table of runs.
 pub(crate) fn runs(runs: &[Value]) -> String {
-    listed(runs, &RUNS, "no runs")
+    listed(runs, RUNS, "no runs")
 }
 
 /// A state of a run in a line, with how far its steps are.
@@ -31,17 +28,17 @@ pub(crate) fn run_state(event: &Value) -> String {
 /// A run, with the steps of a workflow.
 pub(crate) fn run(run: &Value) -> String {
     let steps = run["steps"].as_array().map_or(&[][..], Vec::as_slice);
-    let mut text = table(std::slice::from_ref(run), &RUNS);
+    let mut text = table(std::slice::from_ref(run), RUNS);
     if let Some(message) = run["error"]["message"].as_str() {
         text = format!("{text}{}: {}\n", word(&run["error"], "code"), clean(message));
     }
     if steps.is_empty() {
         return text;
     }
-    format!("{text}\n{}", table(steps, &STEPS))
+    format!("{text}\n{}", table(steps, STEPS))
 }
 
-const SKILLS: [Column; 6] = [
+const SKILLS: &[Column] = &[
     ("NAME", |skill| word(skill, "name")),
     ("VERSION", |skill| word(skill, "version")),
     ("KIND", |skill| word(skill, "kind")),
@@ -50,7 +47,7 @@ const SKILLS: [Column; 6] = [
     ("DESCRIPTION", |skill| cut(word(skill, "description"), 60)),
 ];
 
-const WORKFLOWS: [Column; 5] = [
+const WORKFLOWS: &[Column] = &[
     ("NAME", |workflow| word(workflow, "name")),
     ("VERSION", |workflow| word(workflow, "version")),
     ("AGE", |workflow| since(&workflow["published"])),
@@ -58,7 +55,7 @@ const WORKFLOWS: [Column; 5] = [
     ("DESCRIPTION", |workflow| cut(word(workflow, "description"), 60)),
 ];
 
-const RUNS: [Column; 8] = [
+const RUNS: &[Column] = &[
     ("ID", |run| word(run, "id")),
     ("KIND", |run| word(run, "kind")),
     ("NAME", |run| word(run, "name")),
@@ -69,7 +66,7 @@ const RUNS: [Column; 8] = [
     ("STARTED BY", |run| word(run, "started_by")),
 ];
 
-const STEPS: [Column; 5] = [
+const STEPS: &[Column] = &[
     ("STEP", |step| word(step, "id")),
     ("STATUS", |step| word(step, "status")),
     ("ITEMS", |step| match step["items"].as_u64() {

@@ -5,9 +5,8 @@ use serde_json::Value;
 use super::skills::runs;
 use super::table::{Column, clean, listed, word};
 
-/// A table of schedules.
 pub(crate) fn schedules(schedules: &[Value]) -> String {
-    listed(schedules, &SCHEDULES, "no schedules")
+    listed(schedules, SCHEDULES, "no schedules")
 }
 
 /// A schedule, with its runs if they are there.
@@ -25,9 +24,8 @@ pub(crate) fn schedule(schedule: &Value) -> String {
     text
 }
 
-/// A table of webhooks.
 pub(crate) fn webhooks(webhooks: &[Value]) -> String {
-    listed(webhooks, &WEBHOOKS, "no webhooks")
+    listed(webhooks, WEBHOOKS, "no webhooks")
 }
 
 /// A webhook, with its runs and deliveries if they are there.
@@ -56,9 +54,8 @@ pub(crate) fn new_webhook(made: &Value) -> String {
     text
 }
 
-/// A table of deliveries.
 pub(crate) fn deliveries(deliveries: &[Value]) -> String {
-    listed(deliveries, &DELIVERIES, "no deliveries")
+    listed(deliveries, DELIVERIES, "no deliveries")
 }
 
 /// Skill or workflow that a schedule or webhook starts.
@@ -70,7 +67,7 @@ fn target(trigger: &Value) -> String {
     }
 }
 
-const SCHEDULES: [Column; 7] = [
+const SCHEDULES: &[Column] = &[
     ("NAME", |schedule| word(schedule, "name")),
     ("CRON", |schedule| word(schedule, "cron")),
     ("ZONE", |schedule| word(schedule, "time_zone")),
@@ -86,7 +83,7 @@ const SCHEDULES: [Column; 7] = [
     ("RESULT", |schedule| word(&schedule["last_run"], "status")),
 ];
 
-const WEBHOOKS: [Column; 6] = [
+const WEBHOOKS: &[Column] = &[
     ("NAME", |webhook| word(webhook, "name")),
     ("PATH", |webhook| word(webhook, "path")),
     ("RUNS", target),
@@ -98,7 +95,7 @@ const WEBHOOKS: [Column; 6] = [
     ("RESULT", |webhook| word(&webhook["last_run"], "status")),
 ];
 
-const DELIVERIES: [Column; 5] = [
+const DELIVERIES: &[Column] = &[
     ("DELIVERY", |delivery| word(delivery, "id")),
     ("STATE", |delivery| word(delivery, "state")),
     ("ATTEMPTS", |delivery| {

@@ -10,7 +10,7 @@ use base64::engine::general_purpose::STANDARD;
 use himalia_skills::{Files, MANIFEST_FILE, MAX_FILES, MAX_SKILL_BYTES, SKILL_FILE, Skill};
 use serde_json::{Value, json};
 
-use crate::args::skills::NewKind;
+use crate::skills::NewKind;
 
 const MAIN: &str = "\
 def main(name):

@@ -21,7 +21,6 @@ use crate::request::RelayedPrincipal;
 pub struct AttachRequest {
     /// The replicas.
     pub cluster: Cluster,
-    /// The principal of the client.
     pub principal: Principal,
     pub kernel: KernelId,
     /// The client's session id, percent-encoded for a query.

@@ -165,7 +165,6 @@ fn delivery(seq: u64, channel: Channel, frame: Bytes) -> Delivery {
     }
 }
 
-/// From the client to the owner.
 struct OwnerWriter<'a> {
     sender: mpsc::Sender<Bytes>,
     requests: &'a mut mpsc::Receiver<Frame>,

@@ -12,7 +12,6 @@ use crate::gate::Gate;
 /// Credentials that one session may use.
 #[derive(Clone)]
 pub struct CredentialAccess {
-    /// Owner of the session.
     pub owner: String,
     pub names: Vec<String>,
     /// Hosts whose TLS is read.

@@ -154,7 +154,6 @@ impl Server {
 struct WithCredential {
     proxy: Proxy,
     source: Arc<Source>,
-    /// Of the gateway.
     trusted: CertificateDer<'static>,
 }
 

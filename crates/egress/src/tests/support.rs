@@ -55,7 +55,6 @@ impl Reports for Noted {
     }
 }
 
-/// A proxy with one session.
 pub(super) struct Proxy {
     pub(super) names: Names,
     pub(super) access: Arc<NetworkAccess>,
@@ -117,7 +116,6 @@ impl Proxy {
         &self.egress
     }
 
-    /// A client's connection.
     pub(super) fn connect(&self) -> Client {
         let (ours, theirs) = duplex(64 * 1024);
         tokio::spawn(Arc::clone(&self.egress).serve(theirs, BytesMut::new(), None, Arc::clone(&self.access)));

@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 
+use crate::access::Object;
 use himalia_executions::{ArtifactInfo, ArtifactStore, ExecutionId, StoredArtifact};
-use himalia_model::{Action, EngineError, KernelId, Object, Principal};
+use himalia_model::{Action, EngineError, KernelId, Principal};
 
 use super::Commands;
 

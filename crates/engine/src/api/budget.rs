@@ -1,14 +1,14 @@
 //! What principals take of what there is for all of them.
 
+use crate::access::Object;
 use himalia_budget::{BudgetUse, work};
-use himalia_model::{Action, EngineError, Object, Principal};
+use himalia_model::{Action, EngineError, Principal};
 use himalia_session::Room;
 
 use super::Commands;
 use crate::access::authorise;
 
 impl Commands {
-    /// As [`Engine::answer_in_turn`](crate::Engine::answer_in_turn).
     pub(crate) async fn answer_in_turn<T>(
         &self,
         principal: &Principal,

@@ -1,7 +1,8 @@
 //! Credentials that sessions use.
 
+use crate::access::Object;
 use himalia_model::credential::{CredentialDefinition, CredentialFields, CredentialInfo};
-use himalia_model::{Action, EngineError, Object, Principal};
+use himalia_model::{Action, EngineError, Principal};
 use himalia_session::{CredentialValue, GivenSecrets, GrantAnswer, StartedGrant};
 use zeroize::Zeroizing;
 

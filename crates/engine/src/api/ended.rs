@@ -3,9 +3,10 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use crate::access::Object;
 use himalia_executions::Provenance;
 use himalia_journal::{Journal, may_block};
-use himalia_model::{Action, EngineError, KernelId, Object, Principal, Role, SessionInfo};
+use himalia_model::{Action, EngineError, KernelId, Principal, Role, SessionInfo};
 use himalia_session::{EndedSessionSnapshot, MAX_KEPT, SessionKernel, ended_info, provenance};
 use himalia_store::EndedRecord;
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::access::Object;
 use himalia_budget::Pace;
 use himalia_executions::{
     ArtifactStore, CachedExecution, Execute, ExecutionBrief, ExecutionFeed, ExecutionId, ExecutionResult,
@@ -10,7 +11,7 @@ use himalia_executions::{
 };
 use himalia_journal::may_block;
 use himalia_kernel::{Answer, Brief, Command, CommandError, Language, Submission, record};
-use himalia_model::{Action, EngineError, KernelId, Object, Principal, RemovedBy};
+use himalia_model::{Action, EngineError, KernelId, Principal, RemovedBy};
 use himalia_outcome::Excerpt;
 use himalia_session::{SessionKernel, SharedCache, prompt_error};
 use tokio_util::sync::CancellationToken;

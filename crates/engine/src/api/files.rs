@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use himalia_model::{Action, EngineError, FileError, KernelId, Object, Principal};
+use crate::access::Object;
+use himalia_model::{Action, EngineError, FileError, KernelId, Principal};
 use himalia_provisioner::Enforcement;
 use himalia_session::{
     ByteRange, FileDownload, FileListing, FileUpload, ListedFile, MAX_TRANSFER_BYTES, Process, RemovedFiles,

@@ -1,12 +1,13 @@
 //! What was run in a kernel, read back from its log, also when its session has ended.
 
+use crate::access::Object;
 use bytes::Bytes;
 use himalia_executions::{
     CachedHistory, Detail, History, HistoryPosition, MAX_CELL_BYTES, MAX_HISTORY_PAGE, history, notebook,
     script,
 };
 use himalia_journal::may_block;
-use himalia_model::{Action, EngineError, KernelId, Object, Principal};
+use himalia_model::{Action, EngineError, KernelId, Principal};
 
 use super::Commands;
 use super::ended::SessionLog;

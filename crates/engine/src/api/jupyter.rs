@@ -1,9 +1,10 @@
 //! Commands on Jupyter sessions, and queries on kernelspecs.
 
+use crate::access::Object;
 use himalia_kernelspecs::to_tenant;
 use himalia_model::{
-    Action, EngineError, JupyterSessionId, KernelSpec, KernelSpecs, NewSession, Object, Principal,
-    SessionModel, SessionPatch, SpecFile,
+    Action, EngineError, JupyterSessionId, KernelSpec, KernelSpecs, NewSession, Principal, SessionModel,
+    SessionPatch, SpecFile,
 };
 
 use super::Commands;

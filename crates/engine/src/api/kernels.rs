@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use crate::access::Object;
 use himalia_executions::{
     Attach, Attachment, Connection, EventFeed, Feed, LogReader, Reader, Requests, start_position,
 };
 use himalia_kernel::{Answer, Command, CommandError, owner_of_client};
-use himalia_model::{Action, EngineError, KernelId, KernelModel, Object, Origin, Principal, StartSession};
+use himalia_model::{Action, EngineError, KernelId, KernelModel, Origin, Principal, StartSession};
 use himalia_session::SessionKernel;
 use sha2::{Digest, Sha256};
 use tokio::time::timeout;

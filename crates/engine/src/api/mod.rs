@@ -36,7 +36,8 @@ pub use submit::{ExecutionTarget, FeedStart};
 pub use tokens::RevokedToken;
 pub use tool_approvals::{MAX_TOOL_APPROVALS, ToolApproval};
 
-use himalia_model::{Action, EngineError, Object, Principal};
+use crate::access::Object;
+use himalia_model::{Action, EngineError, Principal};
 use himalia_session::SessionManager;
 
 use crate::access::authorise;

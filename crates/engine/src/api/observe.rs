@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use crate::access::Object;
 use himalia_journal::may_block;
 use himalia_metrics::{Clients, Metrics, PoolLevel};
-use himalia_model::{Action, EngineError, ExecutionState, Object, Principal, Role};
+use himalia_model::{Action, EngineError, ExecutionState, Principal, Role};
 use himalia_session::{Pool, free};
 use himalia_traces::Traces;
 

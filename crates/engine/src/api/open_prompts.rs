@@ -8,9 +8,10 @@
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+use crate::access::Object;
 use himalia_executions::{PromptInfo, PromptState};
 use himalia_kernel::{Answer, Command};
-use himalia_model::{Action, EngineError, KernelId, Object, Principal};
+use himalia_model::{Action, EngineError, KernelId, Principal};
 use himalia_session::SessionKernel;
 use time::OffsetDateTime;
 

@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use himalia_model::{
-    Action, EngineError, KernelId, Object, Principal, ResourceRef, Role, SessionId, SessionOwner,
-};
+use crate::access::Object;
+use himalia_model::{Action, EngineError, KernelId, Principal, ResourceRef, Role, SessionId, SessionOwner};
 use himalia_session::SessionKernel;
 use himalia_store::{Location, Lookup, StoreError};
 

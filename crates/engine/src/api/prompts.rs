@@ -3,9 +3,10 @@
 
 use std::time::Duration;
 
+use crate::access::Object;
 use himalia_executions::{Ask, MAX_ANSWER_BYTES, PromptId, PromptInfo, PromptKind, PromptName};
 use himalia_kernel::{APPROVE_ALWAYS, Answer, Command};
-use himalia_model::{Action, EngineError, KernelId, Object, Principal};
+use himalia_model::{Action, EngineError, KernelId, Principal};
 
 use super::Commands;
 

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use crate::access::Object;
 use himalia_executions::{
     COMPLETE, Completion, INSPECT, Inspection, VARIABLES, VariablePage, VariableQuery, VariablesReply,
     code_of, completion, content_of, inspection, list_request, listed, paged,
 };
 use himalia_kernel::{Answer, Command, CommandError, Phase, Question, Reply};
-use himalia_model::{Action, EngineError, KernelId, Object, Principal};
+use himalia_model::{Action, EngineError, KernelId, Principal};
 use himalia_session::SessionKernel;
 use himalia_wire::Channel;
 use tokio::time::timeout;

@@ -1,6 +1,7 @@
 //! Queries on the sessions of runs, for the crate that keeps the runs: it finds them again by names and ids.
 
-use himalia_model::{Action, EngineError, KernelId, Object, Principal, StartSession};
+use crate::access::Object;
+use himalia_model::{Action, EngineError, KernelId, Principal, StartSession};
 
 use super::Commands;
 

@@ -4,9 +4,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::access::Object;
 use himalia_kernel::{ModelCallTotals, NetworkTotals, ToolCallTotals};
 use himalia_model::{
-    Action, Branch, EngineError, ForkKernel, KernelId, Object, PoolStatus, Principal, ProvisionerInfo, Role,
+    Action, Branch, EngineError, ForkKernel, KernelId, PoolStatus, Principal, ProvisionerInfo, Role,
     SessionChange, SessionId, SessionInfo, StartSession, TemplateInfo,
 };
 use himalia_provisioner::{MeasuredBy, SandboxError, Usage};

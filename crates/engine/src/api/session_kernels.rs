@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
+use crate::access::Object;
 use himalia_kernel::Command;
-use himalia_model::{
-    Action, EngineError, KernelId, NewKernel, Object, Principal, Role, SessionId, SessionInfo,
-};
+use himalia_model::{Action, EngineError, KernelId, NewKernel, Principal, Role, SessionId, SessionInfo};
 use himalia_session::SessionKernel;
 
 use super::Commands;

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use himalia_model::{AccessToken, Action, EngineError, NewToken, Object, Principal};
+use crate::access::Object;
+use himalia_model::{AccessToken, Action, EngineError, NewToken, Principal};
 use uuid::Uuid;
 
 use super::Commands;

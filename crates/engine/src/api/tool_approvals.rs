@@ -1,10 +1,12 @@
 //! Commands on tools that a person has approved for later sessions of the same caller and template.
 
+use crate::access::Object;
 use himalia_executions::{PromptInfo, PromptKind, PromptName, PromptState};
 use himalia_kernel::{APPROVE_ALWAYS, Answer, Command};
-use himalia_model::{Action, EngineError, Object, Principal};
+use himalia_model::{Action, EngineError, Principal};
 use himalia_session::not_stored;
-use himalia_store::{StoreError, ToolApprovalAdded, ToolApprovalRecord};
+pub use himalia_store::ToolApprovalRecord as ToolApproval;
+use himalia_store::{StoreError, ToolApprovalAdded};
 use std::time::Duration;
 use uuid::Uuid;
 
@@ -14,39 +16,6 @@ use super::Commands;
 pub const MAX_TOOL_APPROVALS: usize = 1_000;
 /// How long the end of a prompt may take to be written.
 const END_TIME: Duration = Duration::from_secs(10);
-
-/// A tool that the sessions of a template may call that a caller of an owner starts.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ToolApproval {
-    /// Its id.
-    pub id: Uuid,
-    /// A tenant, or `operator`.
-    pub owner: String,
-    /// Who starts the sessions.
-    pub caller: String,
-    /// Their template.
-    pub template: String,
-    /// The tool: `server.tool`.
-    pub tool: String,
-    /// Who approved it.
-    pub approved_by: String,
-    /// When, microseconds since 1970.
-    pub approved_micros: i64,
-}
-
-impl From<ToolApprovalRecord> for ToolApproval {
-    fn from(record: ToolApprovalRecord) -> Self {
-        Self {
-            id: record.id,
-            owner: record.owner,
-            caller: record.caller,
-            template: record.template,
-            tool: record.tool,
-            approved_by: record.approved_by,
-            approved_micros: record.approved_micros,
-        }
-    }
-}
 
 impl Commands {
     pub(crate) async fn approve_always(
@@ -80,7 +49,7 @@ impl Commands {
             Answer::Prompt(status) => status.prompt.definition.unwrap_or_default(),
             _ => String::new(),
         };
-        let record = ToolApprovalRecord {
+        let record = ToolApproval {
             id: Uuid::new_v4(),
             owner: session.owner.clone(),
             caller: session.started_by.clone(),
@@ -127,8 +96,7 @@ impl Commands {
     ) -> Result<Vec<ToolApproval>, EngineError> {
         self.allow(principal, Action::Read, Object::ToolApprovals)?;
         let owner = (!principal.is_operator()).then(|| principal.owner().to_owned());
-        let all = self.inner.store().tool_approvals(owner).await.map_err(stored)?;
-        Ok(all.into_iter().map(ToolApproval::from).collect())
+        self.inner.store().tool_approvals(owner).await.map_err(stored)
     }
 
     pub(crate) async fn revoke_tool_approval(

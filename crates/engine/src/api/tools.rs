@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use crate::access::Object;
 use himalia_model::{
-    Action, ApiServers, CallTool, EngineError, FoundTools, KernelId, Object, Principal, ToolCaller, ToolInfo,
+    Action, ApiServers, CallTool, EngineError, FoundTools, KernelId, Principal, ToolCaller, ToolInfo,
     ToolReply,
 };
 use himalia_session::SessionKernel;

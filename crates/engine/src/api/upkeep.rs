@@ -2,7 +2,8 @@
 
 use std::sync::atomic::Ordering;
 
-use himalia_model::{Action, Collected, EngineError, GatewayStatus, Object, Principal, from_micros};
+use crate::access::Object;
+use himalia_model::{Action, Collected, EngineError, GatewayStatus, Principal, from_micros};
 use himalia_session::WHOLE;
 
 use super::{Commands, Drain};

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use crate::access::Object;
 use himalia_budget::{DailyQuantity, DayGate, TrafficGate, begin_of, day_of};
 use himalia_model::{
-    Action, CallerUsage, EngineError, Object, OwnerUsage, Principal, Scope, Share, Spend, Used, UsedSpend,
+    Action, CallerUsage, EngineError, OwnerUsage, Principal, Scope, Share, Spend, Used, UsedSpend,
     from_micros,
 };
 use himalia_store::UsageRecord;

@@ -50,16 +50,8 @@ impl Effect {
 pub enum Subject<'a> {
     /// No object of an owner.
     Gateway,
-    /// A credential, by its name.
-    Credential(&'a str),
-    /// A skill, by its name.
-    Skill(&'a str),
-    /// A workflow, by its name.
-    Workflow(&'a str),
-    /// A run, by its id.
-    Run(&'a str),
-    /// A trigger, by its id or name.
-    Trigger(&'a str),
+    /// An object of another kind, and its name or id.
+    Named(&'static str, &'a str),
     /// A kernel, the first one of a session included.
     Kernel(KernelId),
     /// A Jupyter session.
@@ -71,7 +63,7 @@ impl<'a> Subject<'a> {
     pub fn of_prompt(name: &'a PromptName) -> Self {
         match name {
             PromptName::Kernel(id) => Self::Kernel(id.kernel),
-            PromptName::Step(id) => Self::Run(&id.run),
+            PromptName::Step(id) => Self::Named("run", &id.run),
         }
     }
 }
@@ -257,11 +249,7 @@ impl Call<'_> {
         );
         match self.subject {
             Subject::Gateway => {}
-            Subject::Credential(name) => entry.object = Some(format!("credential {}", shown(name))),
-            Subject::Skill(name) => entry.object = Some(format!("skill {}", shown(name))),
-            Subject::Workflow(name) => entry.object = Some(format!("workflow {}", shown(name))),
-            Subject::Run(id) => entry.object = Some(format!("run {}", shown(id))),
-            Subject::Trigger(text) => entry.object = Some(format!("trigger {}", shown(text))),
+            Subject::Named(kind, name) => entry.object = Some(format!("{kind} {}", shown(name))),
             Subject::Kernel(id) => entry.session = Some(id.to_string()),
             Subject::JupyterSession(id) => entry.jupyter_session = Some(id.to_string()),
         }

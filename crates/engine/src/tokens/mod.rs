@@ -52,7 +52,6 @@ const RANDOM_BYTES: usize = 32;
 /// Changes that wait for the one before.
 const QUEUE: usize = 64;
 
-/// The tokens of a gateway.
 #[derive(Debug)]
 pub(crate) struct AccessTokens {
     orders: mpsc::Sender<Order>,
@@ -274,7 +273,6 @@ fn hash(text: &str) -> [u8; 32] {
     Sha256::digest(text.as_bytes()).into()
 }
 
-/// A new text.
 fn secret() -> Result<String, EngineError> {
     let mut random = [0; RANDOM_BYTES];
     getrandom::fill(&mut random)

@@ -76,7 +76,6 @@ pub struct ArtifactInfo {
     pub modified: SystemTime,
 }
 
-/// The artifacts of one kernel.
 #[derive(Clone, Debug)]
 pub struct ArtifactStore {
     dir: PathBuf,

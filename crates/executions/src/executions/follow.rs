@@ -43,7 +43,6 @@ pub struct Follower<S = Excerpt> {
     turn: u64,
     created: u64,
     sent: bool,
-    /// Number of attempts.
     attempts: u32,
     began: Option<u64>,
     ended: Option<(u64, EndRecord)>,
@@ -57,7 +56,6 @@ pub struct Follower<S = Excerpt> {
     gaps: u64,
     /// Bytes of the kernel's messages for it.
     bytes_out: u64,
-    /// Connections to the network.
     network: Network,
     /// Prompts on its behalf.
     prompts: Prompts,

@@ -19,7 +19,6 @@ const MARK_EVERY: u64 = 1 << 20;
 const MAX_MARKS: usize = 1024;
 const MARKS_BYTES: usize = 4 << 20;
 
-/// Cached state of one execution.
 #[derive(Debug)]
 pub struct CachedExecution {
     id: ExecutionId,

@@ -39,7 +39,6 @@ pub struct Attach {
 pub struct Attachment {
     /// Towards the kernel; cheap to clone.
     pub requests: Requests,
-    /// From the kernel.
     pub feed: Feed,
 }
 

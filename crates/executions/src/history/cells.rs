@@ -188,7 +188,6 @@ impl Cells {
         self.is_over = is_over;
     }
 
-    /// Status of one of them.
     pub fn status(&self, ran: &RanCell) -> HistoryStatus {
         ran.status_when(self.is_over)
     }

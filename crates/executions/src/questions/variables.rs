@@ -13,7 +13,6 @@ pub const VARIABLES: &str = "himalia_variables_request";
 /// Seconds after which the kernel itself gives up.
 const KERNEL_SECONDS: u64 = 10;
 
-/// Part of one variable.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct VariableQuery {
     /// First row; characters of a text.
@@ -86,7 +85,6 @@ pub struct VariablesReply {
     pub incarnation: u32,
 }
 
-/// A part of one variable.
 #[derive(Clone, Debug, PartialEq)]
 pub struct VariablePage {
     /// `variable`, `kind`, and `page` unless the kind is `object`, in the kernel's words.
@@ -98,7 +96,6 @@ pub struct VariablePage {
 }
 
 impl VariableQuery {
-    /// The content of the request.
     pub fn content(&self, name: &str) -> Value {
         let mut page = Map::new();
         for (key, value) in [("offset", self.offset), ("limit", self.limit)] {

@@ -21,7 +21,7 @@ use super::{DATABASE, MANIFEST};
 
 /// Names at the top of a data directory that a backup omits: the database, which is copied separately, files of a process or of a machine,
 /// and the cache of packages.
-const LEFT_OUT: [&str; 8] = [
+const LEFT_OUT: &[&str] = &[
     "himalia.db",
     "himalia.db-wal",
     "himalia.db-shm",

@@ -13,7 +13,7 @@ use crate::settings::Flags;
 const TOP: &str = "\
 # Command line
 
-<!-- Made from crates/himalia/src/cli.rs and crates/cli/src/args: make cli -->
+<!-- Made from crates/himalia/src/cli.rs and crates/cli/src: make cli -->
 
 `himalia` is one program: it serves, and it speaks to a gateway that serves. `himalia COMMAND --help` prints the same texts.
 
@@ -132,7 +132,6 @@ fn section(name: &str, command: &Command, gateway: &[String], settings: &[String
     part
 }
 
-/// A table of options.
 fn options<'a>(arguments: impl Iterator<Item = &'a Arg>) -> String {
     let mut table = String::from("| option | meaning | default | variable |\n|---|---|---|---|\n");
     for arg in arguments.filter(|arg| !arg.is_hide_set()) {

@@ -14,7 +14,7 @@ const MAX_MOUNTS: usize = 64;
 /// Longest name of a mount.
 const NAME_BYTES: usize = 40;
 /// Directories of the host that hold more than data; what holds them is refused too.
-const HOST: [&str; 6] = ["/proc", "/sys", "/dev", "/etc", "/boot", "/run"];
+const HOST: &[&str] = &["/proc", "/sys", "/dev", "/etc", "/boot", "/run"];
 
 /// Reads all of them. `private` are directories of the gateway.
 pub(super) fn mounts(

@@ -27,7 +27,6 @@ const DIGEST: &str = "sha256:";
 /// SHA-256 of nothing.
 const OF_NOTHING: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 
-/// All tenants.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tenants {
     pub(crate) limits: BTreeMap<String, TenantLimits>,

@@ -28,7 +28,6 @@ pub(crate) struct OidcTable {
     pub(crate) ca_file: Option<PathBuf>,
     /// The key of cookies, which replicas share.
     pub(crate) cookie_key_file: Option<PathBuf>,
-    /// The claim with the caller's name.
     pub(crate) caller_claim: Option<String>,
     /// The claim that `grants` are compared with.
     pub(crate) grants_claim: Option<String>,
@@ -37,7 +36,6 @@ pub(crate) struct OidcTable {
     pub(crate) grants: Vec<GrantTable>,
 }
 
-/// `[[oidc.grants]]`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct GrantTable {

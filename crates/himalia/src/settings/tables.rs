@@ -9,7 +9,6 @@ use serde::Deserialize;
 
 use super::values::DockerHost;
 
-/// `[docker]`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct DockerTable {
@@ -25,7 +24,6 @@ pub(crate) struct DockerTable {
     pub(crate) runtimes: Option<BTreeMap<String, Isolation>>,
 }
 
-/// `[kubernetes]`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct KubernetesTable {
@@ -71,7 +69,6 @@ pub(crate) struct PodTable {
     pub(crate) deadline: Option<Seconds>,
 }
 
-/// `[mounts.NAME]`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct MountTable {

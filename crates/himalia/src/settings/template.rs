@@ -123,7 +123,6 @@ impl TemplateTable {
         }
     }
 
-    /// The limits in it.
     pub(crate) fn limits(&self) -> LimitsTable {
         LimitsTable {
             memory: self.memory,
@@ -154,7 +153,6 @@ table! {
     }
 }
 
-/// `[templates.NAME.pool]`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct PoolTable {

@@ -104,7 +104,6 @@ impl<'de> Deserialize<'de> for Processors {
 pub(crate) enum IsolationSetting {
     /// Namespaces if they work here, else none.
     Auto,
-    /// This level.
     Level(Isolation),
 }
 

@@ -8,7 +8,6 @@ use himalia_engine::{CallOrigin, Door, Engine, Principal};
 /// The details of a sign-in for the audit log, in the extensions of its response.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SignedIn {
-    /// The principal that signed in.
     pub(crate) principal: Option<Principal>,
     /// The person, as an identity provider names it.
     pub(crate) subject: Option<String>,

@@ -1,7 +1,6 @@
 //! A source of identity: tokens, cookies of browsers, credentials of sandboxes.
 //!
-//! A new one has a file with its [`Authenticator`], an entry in the list of `layer`, and a kind of [`ShownCredential`] with its arms in
-//! `valid_tokens`.
+//! A new one has a file with its [`Authenticator`], an entry in the list of `layer`, and a kind of [`ShownCredential`].
 
 use axum::extract::Request;
 use futures_util::future::BoxFuture;

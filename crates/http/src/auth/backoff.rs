@@ -14,7 +14,6 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 
 /// Wrong tokens per peer and window.
 pub(crate) const TRIES: u32 = 10;
-/// The window.
 pub(crate) const WINDOW: Duration = Duration::from_mins(1);
 /// Time that a refusal of a peer which has to stay away is held back, and the number of refusals that are held back at once: others are
 /// answered immediately.

@@ -6,7 +6,6 @@ use super::PathToken;
 use super::authenticator::{Authenticator, Identity, UnknownCaller};
 use super::caller::wrong_token;
 use super::credential::presented;
-use super::token::hash;
 use super::tokens::ShownCredential;
 use crate::error::ApiError;
 use crate::listen::Peer;
@@ -20,7 +19,7 @@ impl Authenticator for BearerTokens {
         let extensions = request.extensions();
         let token = presented(request.uri(), request.headers(), extensions.get::<PathToken>())?;
         let principal: Option<Principal> = app.tokens().principal(&token).cloned();
-        let identity = principal.map(|principal| (principal, ShownCredential::Token(hash(&token))));
+        let identity = principal.map(|principal| (principal, ShownCredential::token(&token)));
         Some(identity.ok_or_else(|| wrong_token(app, extensions.get::<Peer>())))
     }
 }

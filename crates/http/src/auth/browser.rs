@@ -32,8 +32,12 @@ impl Authenticator for BrowserSignIns {
             let known = app.sign_ins().knows(secret, now);
             let mark = known.or_else(|| tokens.issued_mark(secret.as_bytes()))?;
             let principal = tokens.marked(&mark)?.clone();
-            let secret = hash(secret.as_bytes());
-            Some((principal, ShownCredential::SignIn { secret, mark }))
+            let shown = ShownCredential {
+                kind: "browser",
+                hash: hash(secret.as_bytes()),
+                mark: Some(mark),
+            };
+            Some((principal, shown))
         });
         let Some(identity) = known else {
             return Some(Err(ApiError::unauthenticated()));

@@ -30,7 +30,7 @@ use crate::query;
 /// The prefix of the paths of this API.
 const PREFIX: &str = "/e2b/";
 /// The paths of files. Clients drop the prefix from the addresses that they sign.
-const FILES: [&str; 2] = ["/e2b/files", "/files"];
+const FILES: &[&str] = &["/e2b/files", "/files"];
 /// The id of the sandbox that a request is for.
 pub(crate) const SANDBOX_ID: HeaderName = HeaderName::from_static("e2b-sandbox-id");
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
@@ -87,13 +87,17 @@ impl Authenticator for SandboxCredentials {
             let sandbox = text(headers, &SANDBOX_ID).unwrap_or_default();
             tokens.verify(token, sandbox).and_then(|mark| {
                 let principal = known.marked(mark)?.clone();
-                let (secret, mark) = (hash(token.as_bytes()), mark.to_owned());
-                Some((principal, ShownCredential::Sandbox { secret, mark }))
+                let shown = ShownCredential {
+                    kind: "sandbox",
+                    hash: hash(token.as_bytes()),
+                    mark: Some(mark.to_owned()),
+                };
+                Some((principal, shown))
             })
         } else {
             let key = text(headers, &API_KEY)?;
             let principal = known.principal(key.as_bytes()).cloned();
-            principal.map(|principal| (principal, ShownCredential::Token(hash(key.as_bytes()))))
+            principal.map(|principal| (principal, ShownCredential::token(key.as_bytes())))
         };
         Some(found.ok_or_else(|| {
             let error = wrong_token(app, request.extensions().get::<Peer>());

@@ -11,31 +11,34 @@ const MARK_BYTES: usize = 16;
 
 /// By what the latest request of a connection was known.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum ShownCredential {
-    /// The hash of a token.
-    Token([u8; 32]),
-    /// A browser's cookie: the hash of its secret, and the mark of the token that it signed in with.
-    SignIn { secret: [u8; 32], mark: String },
-    /// The token of one sandbox: its hash, and the mark of the token that it was issued to.
-    Sandbox { secret: [u8; 32], mark: String },
+pub(crate) struct ShownCredential {
+    /// `token`, `browser` (a cookie), `sandbox` (the token of one): the word of the audit log.
+    pub(crate) kind: &'static str,
+    /// SHA-256 of the token or of the cookie's secret.
+    pub(crate) hash: [u8; 32],
+    /// The mark of the token that a cookie signed in with, or that a sandbox's token was issued to.
+    pub(crate) mark: Option<String>,
 }
 
 /// Bytes of a credential's name in the audit log.
 const NAME_BYTES: usize = 6;
 
 impl ShownCredential {
+    pub(super) fn token(presented: &[u8]) -> Self {
+        Self {
+            kind: "token",
+            hash: hash(presented),
+            mark: None,
+        }
+    }
+
     /// The credential for the audit log. It identifies the token or sign-in, and is of no use to a reader.
     pub(crate) fn credential(&self) -> String {
-        let (kind, bytes) = match self {
-            Self::Token(hash) => ("token", hash),
-            Self::SignIn { secret, .. } => ("browser", secret),
-            Self::Sandbox { secret, .. } => ("sandbox", secret),
-        };
         let digest = Sha256::new()
             .chain_update(b"himalia audit\0")
-            .chain_update(bytes)
+            .chain_update(self.hash)
             .finalize();
-        format!("{kind}:{}", hex::encode(&digest[..NAME_BYTES]))
+        format!("{}:{}", self.kind, hex::encode(&digest[..NAME_BYTES]))
     }
 }
 
@@ -103,13 +106,7 @@ impl Tokens {
         all.map(|(_, principal)| principal.name()).collect()
     }
 
-    /// The mark under which a sign-in with a token is stored. It reveals nothing of the token. If another token takes its place, the
-    /// sign-in is void.
-    pub(crate) fn mark(&self, presented: &[u8]) -> Option<String> {
-        self.mark_hashed(&hash(presented))
-    }
-
-    /// The same by the SHA-256 of the text.
+    /// The mark of a token by the SHA-256 of its text. It reveals nothing of the token.
     pub(super) fn mark_hashed(&self, presented: &[u8; 32]) -> Option<String> {
         self.hashed(presented)?;
         Some(mark(presented))
@@ -121,7 +118,6 @@ impl Tokens {
         all.map(|(token, _)| mark(token.hash())).collect()
     }
 
-    /// The mark of the operator's token.
     pub(crate) fn operators_mark(&self) -> String {
         self.all
             .first()
@@ -218,9 +214,9 @@ mod tests {
     #[test]
     fn a_mark_goes_with_its_token() {
         let tokens = tokens();
-        let mark = tokens.mark(b"ada's").unwrap();
+        let mark = tokens.mark_hashed(&hash(b"ada's")).unwrap();
         assert_eq!(tokens.marked(&mark), Some(&ada()));
-        assert_eq!(tokens.mark(b"unknown"), None);
+        assert_eq!(tokens.mark_hashed(&hash(b"unknown")), None);
         assert_eq!(
             tokens.marked(&tokens.operators_mark()),
             Some(&Principal::operator())

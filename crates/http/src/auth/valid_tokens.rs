@@ -25,7 +25,6 @@ impl ValidTokens {
         }
     }
 
-    /// The principal of a presented text.
     pub(crate) fn principal(&self, presented: &[u8]) -> Option<&Principal> {
         self.hashed(&hash(presented))
     }
@@ -38,18 +37,15 @@ impl ValidTokens {
     /// The token or sign-in of a request, for the audit log. It reveals nothing of the secret. A token that was made at run time has its
     /// id.
     pub(crate) fn credential(&self, shown: &ShownCredential) -> String {
-        let (ShownCredential::Token(hash)
-        | ShownCredential::SignIn { secret: hash, .. }
-        | ShownCredential::Sandbox { secret: hash, .. }) = shown;
-        let issued = self.issued.find(hash, self.now);
+        let issued = self.issued.find(&shown.hash, self.now);
         issued.map_or_else(|| shown.credential(), |(id, _)| format!("token:{id}"))
     }
 
     /// Checks whether a connection that showed this for this principal may continue.
     pub(crate) fn still(&self, shown: &ShownCredential, principal: &Principal) -> bool {
-        let now = match shown {
-            ShownCredential::Token(hash) => self.hashed(hash),
-            ShownCredential::SignIn { mark, .. } | ShownCredential::Sandbox { mark, .. } => self.marked(mark),
+        let now = match &shown.mark {
+            Some(mark) => self.marked(mark),
+            None => self.hashed(&shown.hash),
         };
         now == Some(principal)
     }
@@ -57,28 +53,26 @@ impl ValidTokens {
     /// The mark under which a sign-in with a token is stored. It reveals nothing of the token. If another token takes its place, the
     /// sign-in is void.
     pub(crate) fn mark(&self, presented: &[u8]) -> Option<String> {
-        self.configured
-            .mark(presented)
-            .or_else(|| self.issued_mark(presented))
+        self.mark_hashed(&hash(presented))
     }
 
     /// The same, if it is a token that was made at run time.
     pub(crate) fn issued_mark(&self, presented: &[u8]) -> Option<String> {
-        let (id, _) = self.issued.find(&hash(presented), self.now)?;
-        Some(issued_mark(id))
+        self.issued_mark_hashed(&hash(presented))
+    }
+
+    fn issued_mark_hashed(&self, hash: &[u8; 32]) -> Option<String> {
+        Some(issued_mark(self.issued.find(hash, self.now)?.0))
+    }
+
+    fn mark_hashed(&self, hash: &[u8; 32]) -> Option<String> {
+        let configured = self.configured.mark_hashed(hash);
+        configured.or_else(|| self.issued_mark_hashed(hash))
     }
 
     /// The mark of what was shown.
     pub(crate) fn mark_of(&self, shown: &ShownCredential) -> Option<String> {
-        match shown {
-            ShownCredential::Token(hash) => {
-                let issued = || Some(issued_mark(self.issued.find(hash, self.now)?.0));
-                self.configured.mark_hashed(hash).or_else(issued)
-            }
-            ShownCredential::SignIn { mark, .. } | ShownCredential::Sandbox { mark, .. } => {
-                Some(mark.clone())
-            }
-        }
+        shown.mark.clone().or_else(|| self.mark_hashed(&shown.hash))
     }
 
     /// The marks of all tokens whose holders see the objects of this owner.
@@ -89,7 +83,6 @@ impl ValidTokens {
         marks
     }
 
-    /// The mark of the operator's token.
     pub(crate) fn operators_mark(&self) -> String {
         self.configured.operators_mark()
     }
@@ -125,12 +118,13 @@ mod tests {
     fn what_was_shown_counts_as_long_as_it_stands_for_the_same() {
         let (before, mut now) = (tokens(), Tokens::new(Token::new("the operator's next")));
         let shown = |text: &str| {
-            let mark = before.mark(text.as_bytes()).unwrap();
-            let secret = [0; 32];
-            [
-                ShownCredential::Token(hash(text.as_bytes())),
-                ShownCredential::SignIn { secret, mark },
-            ]
+            let mark = before.mark_hashed(&hash(text.as_bytes())).unwrap();
+            let signed_in = ShownCredential {
+                kind: "browser",
+                hash: [0; 32],
+                mark: Some(mark),
+            };
+            [ShownCredential::token(text.as_bytes()), signed_in]
         };
         now.add(Token::new("ada's"), ada()).unwrap();
         now.add(Token::new("bob's"), ada().read_only()).unwrap();

@@ -12,8 +12,8 @@ use crate::error::ApiError;
 use crate::query;
 
 /// The resources that have permissions.
-const RESOURCES: [&str; 4] = ["api", "kernels", "kernelspecs", "sessions"];
-const ACTIONS: [&str; 3] = ["read", "write", "execute"];
+const RESOURCES: &[&str] = &["api", "kernels", "kernelspecs", "sessions"];
+const ACTIONS: &[&str] = &["read", "write", "execute"];
 
 /// `GET /api/me?permissions={"resource": ["action"]}`: of the permissions asked about, those that the caller has. What of kernels
 /// and sessions is not its own is not there for it, so it may do everything that its scope includes.

@@ -106,7 +106,6 @@ impl Kernelspec {
     }
 }
 
-/// All kernelspecs.
 #[derive(Debug, Serialize)]
 pub(crate) struct Kernelspecs {
     pub(super) default: String,

@@ -127,7 +127,7 @@ impl Inner {
 
     pub(super) fn is_signed(&self, sign_in: &[u8; 32]) -> bool {
         let shown = self.shown.lock();
-        matches!(&*shown, Some((_, ShownCredential::SignIn { secret, .. })) if secret == sign_in)
+        matches!(&*shown, Some((_, shown)) if shown.kind == "browser" && shown.hash == *sign_in)
     }
 
     /// Checks whether the credential of the latest request is not valid any more.

@@ -35,7 +35,6 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// The addresses of a gateway.
 #[derive(Debug)]
 pub struct Listeners {
-    /// By clients.
     pub clients: TcpListener,
     /// By other replicas; with [`HttpConfig::cluster`].
     pub peers: Option<Peers>,
@@ -46,7 +45,6 @@ pub struct Listeners {
 pub struct Peers {
     /// Bound already.
     pub listener: TcpListener,
-    /// The identity of this replica.
     pub identity: Identity,
 }
 

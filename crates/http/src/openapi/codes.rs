@@ -2,6 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use himalia_engine::not_found_code;
+
+use super::operation::IN_PATHS;
+
 /// Codes that come together.
 pub(crate) type Group = &'static [(u16, &'static str)];
 
@@ -17,29 +21,25 @@ pub(crate) const EVERY: Group = &[
     (500, "internal"),
     (503, "unavailable"),
 ];
-/// Codes of an operation whose path has this parameter.
-pub(super) const OF_PARAMETERS: [(&str, Group); 17] = [
-    (
-        "session_id",
-        &[(404, "kernel_not_found"), (404, "session_not_found")],
-    ),
-    ("kernel_id", &[(404, "kernel_not_found")]),
-    ("execution_id", &[(404, "execution_not_found")]),
-    ("prompt_id", &[(404, "prompt_not_found")]),
-    ("sha256", &[(404, "artifact_not_found")]),
-    ("name", &[(404, "variable_not_found")]),
-    ("token_id", &[(404, "token_not_found")]),
-    ("approval_id", &[(404, "tool_approval_not_found")]),
-    ("credential", &[(404, "credential_not_found")]),
-    ("skill", &[(404, "skill_not_found")]),
-    ("workflow", &[(404, "workflow_not_found")]),
-    ("run_id", &[(404, "run_not_found")]),
-    ("step", &[(404, "workflow_step_not_found")]),
-    ("schedule", &[(404, "schedule_not_found")]),
-    ("webhook", &[(404, "webhook_not_found")]),
-    ("delivery", &[(404, "delivery_not_found")]),
-    ("prompt_webhook", &[(404, "prompt_webhook_not_found")]),
+/// Parameters of paths whose codes are named in another way than `not_found_code` does.
+const OF_PARAMETERS: &[(&str, &[&str])] = &[
+    ("session_id", &["kernel_not_found", "session_not_found"]),
+    ("sha256", &["artifact_not_found"]),
+    ("name", &["variable_not_found"]),
+    ("approval_id", &["tool_approval_not_found"]),
+    ("step", &["workflow_step_not_found"]),
 ];
+
+/// Codes of an operation whose path has this parameter: of the object that it names, if that is missing.
+pub(super) fn of_parameter(name: &str) -> Vec<(u16, &'static str)> {
+    let other = OF_PARAMETERS.iter().find(|(other, _)| *other == name);
+    let codes = match other {
+        Some((_, codes)) => codes.to_vec(),
+        None => vec![not_found_code(name.strip_suffix("_id").unwrap_or(name))],
+    };
+    codes.into_iter().map(|code| (404, code)).collect()
+}
+
 /// Codes of an operation that reads a body.
 pub(crate) const BODY: Group = &[
     (408, "body_timeout"),
@@ -221,9 +221,9 @@ fn every_code() -> impl Iterator<Item = (u16, &'static str)> {
         OTHER_METHODS,
     ]
     .into_iter()
-    .chain(OF_PARAMETERS.map(|(_, group)| group))
     .flatten()
     .copied()
+    .chain(IN_PATHS.iter().flat_map(|(name, _)| of_parameter(name)))
 }
 
 /// Checks whether an operation is described with this code at this status. Debug builds check every problem that they write.

@@ -35,7 +35,7 @@ pub fn openapi(base_url: &str) -> Value {
         },
         "servers": [{ "url": if base_url.is_empty() { "/" } else { base_url } }],
         "security": [{ "bearer": [] }],
-        "tags": TAGS.map(|(name, text)| json!({ "name": name, "description": text })),
+        "tags": TAGS.iter().map(|(name, text)| json!({ "name": name, "description": text })).collect::<Vec<_>>(),
         "paths": paths,
         "components": {
             "responses": responses,

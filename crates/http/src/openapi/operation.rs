@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
-use super::codes::{EVERY, Group, OF_PARAMETERS};
+use super::codes::{EVERY, Group, of_parameter};
 use super::schemas::Schemas;
 use crate::problem::Problem;
 
 /// The groups of operations. The tag of an operation is the last of these words in its path.
-pub(super) const TAGS: [(&str, &str); 22] = [
+pub(super) const TAGS: &[(&str, &str)] = &[
     ("sessions", "Live kernels with their sandboxes."),
     ("kernels", "The kernels of a session."),
     ("executions", "Code that runs once, and its results."),
@@ -38,7 +38,7 @@ pub(super) const TAGS: [(&str, &str); 22] = [
 ];
 
 /// Words of paths that stand for the tag of another word.
-const OTHER_WORDS: [(&str, &str); 11] = [
+const OTHER_WORDS: &[(&str, &str)] = &[
     ("tool-approvals", "tools"),
     ("prompt-webhooks", "prompts"),
     ("upload", "files"),
@@ -66,7 +66,7 @@ fn tag_of(path: &str) -> &'static str {
 }
 
 /// The parameters that stand in paths.
-const IN_PATHS: &[(&str, &str)] = &[
+pub(super) const IN_PATHS: &[(&str, &str)] = &[
     ("skill", "The skill's name."),
     ("tool", "The tool's id, `server.tool`."),
     ("workflow", "The workflow's name."),
@@ -137,11 +137,7 @@ impl<'a> Operation<'a> {
             codes: BTreeSet::new(),
         };
         made.errors(EVERY);
-        for (name, group) in OF_PARAMETERS {
-            if names.contains(&name) {
-                made.errors(group);
-            }
-        }
+        made.codes.extend(names.into_iter().flat_map(of_parameter));
         made
     }
 
@@ -162,7 +158,6 @@ impl<'a> Operation<'a> {
         self.parameters.push(parameter);
     }
 
-    /// The request's body.
     pub(crate) fn body(&mut self, media_type: &str, required: bool, schema: &Value) {
         self.body = Some(json!({ "required": required, "content": { media_type: { "schema": schema } } }));
     }

@@ -18,7 +18,6 @@ pub(crate) type MergeParts = fn(&ListRequest<'_>, &[Part], &[String]) -> Result<
 pub(crate) struct MergedList {
     /// If a replica does not respond, the request fails. Otherwise a header of the response names the replica.
     pub(crate) complete: bool,
-    /// Merges the parts.
     pub(crate) merge: MergeParts,
 }
 
@@ -46,7 +45,6 @@ impl ListedItem {
     }
 }
 
-/// Reads the part of a replica.
 pub(crate) fn read_part<'a, T: Deserialize<'a>>(part: &'a [u8]) -> Result<T, ApiError> {
     serde_json::from_slice(part).map_err(|_| ApiError::internal("reading the list of a replica"))
 }
@@ -85,7 +83,6 @@ pub(crate) mod testing {
         serde_json::from_slice(&bytes).unwrap()
     }
 
-    /// The ids of a list.
     pub(crate) fn ids(list: &Value) -> Vec<&str> {
         let all = list.as_array().unwrap().iter();
         all.map(|one| one["id"].as_str().unwrap()).collect()

@@ -23,7 +23,6 @@ const KEPT_BYTES: u64 = 64 << 10;
 /// Headers with a credential: the statement of the relay names the caller instead.
 const CREDENTIALS: [HeaderName; 2] = [header::AUTHORIZATION, header::COOKIE];
 
-/// The result of a relay.
 pub(super) enum Relay {
     /// The response of the owner.
     Response(Response),

@@ -83,7 +83,6 @@ impl PathParameter {
 }
 
 impl RequestHead<'_> {
-    /// The value of the header `Idempotency-Key`.
     pub(crate) fn idempotency_key(&self) -> Option<&str> {
         self.headers.get("idempotency-key")?.to_str().ok()
     }

@@ -3,7 +3,7 @@
 use axum::http::{HeaderMap, HeaderValue, header};
 
 /// Types that a browser shows without running anything. All others are downloads.
-const SHOWN: [&str; 5] = ["image/png", "image/jpeg", "image/gif", "image/webp", "text/plain"];
+const SHOWN: &[&str] = &["image/png", "image/jpeg", "image/gif", "image/webp", "text/plain"];
 
 /// Sets the headers of content that a kernel made: a browser that shows it as a page runs no scripts, and gives it no origin and no
 /// network.

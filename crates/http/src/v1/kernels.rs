@@ -215,7 +215,6 @@ fn all(app: &App, principal: &Principal, id: &str) -> Result<Vec<SessionKernel>,
     Ok(infos.map(|info| SessionKernel::of(session, info)).collect())
 }
 
-/// One of them.
 fn one(app: &App, principal: &Principal, id: &str, kernel: &str) -> Result<SessionKernel, ApiError> {
     let wanted = kernel_id(app, principal, id, Some(kernel))?;
     let mut kernels = all(app, principal, id)?.into_iter();

@@ -23,7 +23,6 @@ impl Encoding {
         }
     }
 
-    /// The word in `Content-Encoding`.
     pub(super) fn word(self) -> Option<&'static str> {
         match self {
             Self::Brotli => Some("br"),

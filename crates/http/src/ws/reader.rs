@@ -273,7 +273,6 @@ fn closing(payload: Bytes) -> Result<IncomingMessage, Close> {
 mod tests {
     use super::*;
 
-    /// A client's frame.
     fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
         let mut out = Vec::new();
         frame::write(&mut out, OpCode::Data(Data::Binary), payload.len());

@@ -219,7 +219,7 @@ mod tests {
 
     #[test]
     fn each_architecture_has_its_own_numbers_and_kills_calls_of_the_other() {
-        const KILL: [u32; 2] = [libc::SECCOMP_RET_KILL_THREAD, libc::SECCOMP_RET_KILL_PROCESS];
+        const KILL: &[u32] = &[libc::SECCOMP_RET_KILL_THREAD, libc::SECCOMP_RET_KILL_PROCESS];
         let refused = |errno: i32| libc::SECCOMP_RET_ERRNO | errno.unsigned_abs();
         for (arch, audit, other) in [
             (Arch::X86_64, AUDIT_X86_64, AUDIT_AARCH64),

@@ -33,7 +33,6 @@ use crate::link::Link;
 /// Messages of a client's lane that are taken in one round.
 const PER_ROUND: usize = 32;
 
-/// Parts of an actor.
 #[derive(Debug)]
 pub struct Actor {
     /// The state machine.
@@ -44,7 +43,6 @@ pub struct Actor {
     pub mailboxes: Mailboxes,
     /// Connections of the shim; `None` once the link is not listened on any more.
     pub arrivals: Option<mpsc::Receiver<Arrival>>,
-    /// The kernel's number on its link.
     pub link_kernel: u16,
     /// Owner of the kernel: its session.
     pub host: Box<dyn KernelHost>,

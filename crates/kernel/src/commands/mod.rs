@@ -8,7 +8,6 @@ use super::event::{Answer, Command, CommandError, CommandResult, Effect};
 use super::life::Phase;
 
 impl Core {
-    /// A command of a caller.
     pub(super) fn command(&mut self, waiter: u64, command: Command, out: &mut Vec<Effect>) {
         let result = match command {
             command if self.has_to_wait(&command) => self.let_wait(waiter, command),

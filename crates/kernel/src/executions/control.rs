@@ -25,7 +25,6 @@ pub const STOP_TIME: Duration = Duration::from_micros(INTERRUPT_INTERVAL * (INTE
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DueAction {
     Interrupt,
-    /// Another process.
     Restart,
     /// The end of the process.
     Kill,

@@ -41,7 +41,6 @@ pub(super) struct UnwrittenSubmission {
     pub(super) turn: u64,
 }
 
-/// All of them.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Executions {
     /// On their way to the journal, by the waiter who came first.

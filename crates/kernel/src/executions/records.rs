@@ -115,7 +115,6 @@ pub struct Submission {
     pub metadata: Map<String, Value>,
 }
 
-/// Ends of an execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum End {

@@ -23,7 +23,6 @@ pub(super) struct PendingExit {
     pub(super) stopped: Option<StopBy>,
     /// Until when it is waited for to know whether memory was the cause, monotonic.
     pub(super) memory: Option<u64>,
-    /// It was.
     pub(super) oom: bool,
 }
 

@@ -2,7 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Phase of a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
@@ -10,7 +9,6 @@ pub enum Phase {
     New,
     /// The first process was asked for.
     Starting,
-    /// A process runs.
     Running,
     /// The next process was asked for.
     Restarting,

@@ -8,7 +8,6 @@ use super::state::Life;
 /// Ways to continue once the work of an earlier gateway is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Continuation {
-    /// As it is.
     AsItIs,
     /// It is asked whether it is ready.
     Probe,

@@ -35,14 +35,21 @@ pub(crate) const ENDED_FROM_OUTSIDE: &str = "sandbox_lost: it was ended from out
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub(crate) enum LifecycleRecord {
-    /// A process runs.
-    Started { incarnation: u32 },
+    Started {
+        incarnation: u32,
+    },
     /// A process could not be started.
-    StartFailed { reason: String },
+    StartFailed {
+        reason: String,
+    },
     /// A process ended.
     Exited(KernelExited),
     /// A stop is complete.
-    Stopped { killed: u32, left: u32, by: StopBy },
+    Stopped {
+        killed: u32,
+        left: u32,
+        by: StopBy,
+    },
     /// The shim took a request and did not do it, and will not. `record` is the number of the request's record, 0 if it
     /// has none; with `again` it is sent again, under a new one.
     Refused {
@@ -51,7 +58,10 @@ pub(crate) enum LifecycleRecord {
         again: bool,
     },
     /// The engine starts the next process after a crash.
-    Restarting { cause: String, crashes: u32 },
+    Restarting {
+        cause: String,
+        crashes: u32,
+    },
     /// The sandbox is gone for the cause, and the kernel continues in a new one. Its processes are numbered from `processes` on.
     NewSandbox {
         cause: String,
@@ -59,17 +69,29 @@ pub(crate) enum LifecycleRecord {
         lost: SandboxLoss,
     },
     /// The kernel is dead; `over` if it was meant to end, so that nothing of it is kept.
-    Dead { cause: String, over: bool },
+    Dead {
+        cause: String,
+        over: bool,
+    },
     /// The kernel has received what it was claimed with, or could not.
-    Bound { ok: bool },
+    Bound {
+        ok: bool,
+    },
     /// A branch was made. Process id and directory as the sandbox sees them.
-    Forked { pid: i32, cwd: String },
+    Forked {
+        pid: i32,
+        cwd: String,
+    },
     /// A branch was not made.
-    ForkFailed { reason: String },
+    ForkFailed {
+        reason: String,
+    },
     /// A link was opened for an additional kernel of the session.
     LinkAdded,
     /// An execution took longer than its limit: what is done about it (`interrupt`, `kill`).
-    ExecutionLimit { step: String },
+    ExecutionLimit {
+        step: String,
+    },
     /// The kept files take more space than they may: what is done about it (`refuse` further executions, `interrupt`,
     /// `kill`).
     DiskQuota {
@@ -78,11 +100,16 @@ pub(crate) enum LifecycleRecord {
         step: String,
     },
     /// The process runs and does not answer: what it leaves unanswered, and what can be done.
-    Unresponsive { problem: Unanswered, advice: String },
+    Unresponsive {
+        problem: Unanswered,
+        advice: String,
+    },
     /// It answers again.
     Responsive,
     /// Requests of earlier epochs that the shim never accepted: they are sent again. Journal numbers of their records.
-    Carried { requests: Vec<u64> },
+    Carried {
+        requests: Vec<u64>,
+    },
     /// A record of a later version.
     #[serde(other)]
     Unknown,

@@ -9,7 +9,6 @@ use super::records::{ENDED_FROM_OUTSIDE, LifecycleRecord, StopBy};
 use super::state::Life;
 use crate::executions::records::SandboxLoss;
 
-/// State in a checkpoint.
 #[derive(Debug, Serialize, Deserialize)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -33,7 +32,6 @@ pub(crate) struct LifeCheckpoint {
 }
 
 impl Life {
-    /// For a checkpoint.
     pub(crate) fn checkpoint(&self) -> LifeCheckpoint {
         let stopped = self.exit.as_ref().and_then(|exit| exit.stopped);
         LifeCheckpoint {

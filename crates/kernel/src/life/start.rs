@@ -11,7 +11,6 @@ use crate::event::{Answer, CommandError, Effect, Request, Timestamp};
 use crate::requests::kind::RequestKind;
 
 impl Core {
-    /// A process has started.
     pub(crate) fn started(&mut self, started: &KernelStarted, out: &mut Vec<Effect>) {
         if started.incarnation <= self.life.incarnation {
             return;

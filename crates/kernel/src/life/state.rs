@@ -14,7 +14,6 @@ const STABLE: u64 = 10_000_000;
 /// First words of the reason of a kernel that was started again.
 const RESTARTED_AFTER: &str = "restarted after ";
 
-/// A kernel's life.
 #[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "independent facts of one kernel")]
 pub(crate) struct Life {
@@ -205,7 +204,6 @@ impl Life {
         }
     }
 
-    /// A process has started.
     pub(super) fn started(&mut self, incarnation: u32, mono: u64) {
         self.reported = (KernelState::Running, incarnation);
         self.incarnation = incarnation;

@@ -4,7 +4,6 @@ use himalia_shim_protocol::RequestId;
 
 use crate::event::{Answer, CommandError, Effect};
 
-/// Conditions that a caller waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WaitCondition {
     /// The next process, started by this request.

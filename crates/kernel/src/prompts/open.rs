@@ -73,7 +73,6 @@ impl Open {
     }
 }
 
-/// All of them.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Prompts {
     #[serde(skip)]

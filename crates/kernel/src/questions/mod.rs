@@ -24,7 +24,6 @@ use super::requests::backlog::HeldRequest;
 use question::Question;
 
 impl Core {
-    /// Asks the kernel.
     pub(super) fn ask(&mut self, waiter: u64, question: &Question) -> CommandResult {
         if !self.life.runs() {
             return Err(CommandError::NotRunning);

@@ -27,7 +27,6 @@ struct Open {
     idle: bool,
 }
 
-/// All questions that are open.
 #[derive(Debug, Default)]
 pub(crate) struct Questions {
     open: Vec<Open>,

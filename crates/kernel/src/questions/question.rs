@@ -4,7 +4,6 @@ use bytes::Bytes;
 use himalia_wire::Channel;
 use serde_json::Value;
 
-/// A question to the kernel.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Question {
     /// Shell or control.

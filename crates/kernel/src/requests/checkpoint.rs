@@ -48,7 +48,6 @@ struct UnacceptedRequest {
 }
 
 impl Requests {
-    /// For a checkpoint.
     pub(crate) fn checkpoint(&self, outbox: &Outbox) -> RequestsCheckpoint {
         let pending = Lane::ALL.into_iter().flat_map(|lane| {
             let unaccepted = move |(id, seq)| UnacceptedRequest {

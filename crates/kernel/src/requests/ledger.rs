@@ -23,7 +23,6 @@ pub(crate) const MAX_UNANSWERED: usize = 1000;
 /// Requests lost with a process of which it is known whose they were; the latest ones.
 const MAX_LOST: usize = 1024;
 
-/// One request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(
     clippy::struct_excessive_bools,

@@ -23,7 +23,6 @@ use crate::requests::kind::RequestKind;
 use crate::synthetic;
 use crate::writes::Next;
 
-/// The name of the error.
 const NAME: &str = "KernelDied";
 
 impl Core {

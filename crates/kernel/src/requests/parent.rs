@@ -10,7 +10,6 @@ use crate::activity::tracked;
 use crate::executions::records::execution_of;
 use crate::synthetic::ENGINE_SESSION;
 
-/// Parent of the latest iopub message.
 #[derive(Debug)]
 pub(crate) struct IopubParent {
     raw: Box<[u8]>,
@@ -51,7 +50,6 @@ impl IopubParent {
 }
 
 impl Requests {
-    /// The parent of an iopub message.
     pub(crate) fn iopub_parent(&mut self, frame: &Frame) -> Result<&IopubParent, String> {
         let same = |latest: &mut IopubParent| *latest.raw == *frame.parent_header();
         let parent = match self.iopub_parent.take_if(same) {

@@ -22,7 +22,6 @@ use crate::trace::RequestTiming;
 /// The message by which a kernel asks for input.
 const INPUT_REQUEST: &str = "input_request";
 
-/// A question of the kernel.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct InputQuestion {
     /// The owner of the request whose code asks.
@@ -30,7 +29,6 @@ pub(super) struct InputQuestion {
     msg_id: Box<str>,
 }
 
-/// The requests of one kernel.
 #[derive(Debug, Default)]
 pub(crate) struct Requests {
     pub(super) backlog: RequestBacklog,
@@ -67,7 +65,6 @@ impl Requests {
         self.backlog.remove_owner(owner);
     }
 
-    /// Forgets all that wait.
     pub(crate) fn forget_waiting(&mut self) {
         self.backlog.clear();
     }
@@ -106,7 +103,6 @@ impl Requests {
         self.ledger.oldest_execution()
     }
 
-    /// Output was lost.
     pub(crate) fn output_lost(&mut self) {
         self.ledger.output_lost();
     }

@@ -23,7 +23,6 @@ const HELLO_MAX: u32 = 16;
 /// See [`HELLO_MAX`].
 const HELLO_WINDOW: Duration = Duration::from_millis(200);
 
-/// Dials one link.
 #[derive(Debug)]
 pub(super) struct Dialer {
     pub(super) endpoint: TlsEndpoint,

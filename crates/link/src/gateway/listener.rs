@@ -59,7 +59,6 @@ pub struct Gate {
 /// Kinds of connections with the right key.
 enum ProvenConnection {
     Lane(Box<Arrival>),
-    /// A stream of this name.
     Stream(String, StreamConnection),
 }
 
@@ -67,7 +66,6 @@ enum ProvenConnection {
 #[derive(Debug)]
 pub struct Listener(Source);
 
-/// Source of a sandbox's connections.
 #[derive(Debug)]
 enum Source {
     Unix(UnixListener, Arc<Gatekeeper>),

@@ -12,7 +12,6 @@ use super::stream::StreamConnection;
 /// Streams of the network that wait until they are served; more are closed. As many as a session may have.
 const NETWORK_WAITING: usize = 256;
 
-/// The streams of one link.
 #[derive(Debug, Default)]
 pub struct Streams {
     /// Requested streams of files that have not come yet.

@@ -205,7 +205,7 @@ fn kind(fields: &CredentialFields) -> Result<CredentialKind, String> {
 }
 
 /// Headers that the gateway writes itself, or that say how a request ends.
-const OWN_HEADERS: [&str; 12] = [
+const OWN_HEADERS: &[&str] = &[
     "host",
     "content-length",
     "transfer-encoding",

@@ -31,7 +31,6 @@ pub struct Rule {
     methods: Vec<String>,
 }
 
-/// Hosts of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Hosts {
     /// `*`: every name, and no address.

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use himalia_budget::HeldShare;
-use himalia_model::{Action, EngineError, Object, Principal};
+use himalia_engine::Object;
+use himalia_model::{Action, EngineError, Principal};
 use tokio::time::{Instant, sleep_until};
 
 use super::RunView;

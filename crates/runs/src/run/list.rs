@@ -6,7 +6,8 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use himalia_model::{Action, EngineError, KernelId, Object, Principal, SessionId, SessionInfo};
+use himalia_engine::Object;
+use himalia_model::{Action, EngineError, KernelId, Principal, SessionId, SessionInfo};
 use himalia_store::{
     TriggerRecord, TriggerRun, TriggerRunFilter, TriggerRunsOf, WorkflowRunBrief, WorkflowRunFilter,
 };

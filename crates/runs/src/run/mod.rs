@@ -11,8 +11,9 @@ mod list;
 use std::sync::Arc;
 use std::time::Duration;
 
+use himalia_engine::Object;
 use himalia_executions::{ExecutionId, WaitUntil};
-use himalia_model::{Action, EngineError, KernelId, Object, Principal};
+use himalia_model::{Action, EngineError, KernelId, Principal};
 use himalia_store::{TriggerRecord, TriggerRun};
 use tokio::time::{Instant, timeout_at};
 use uuid::Uuid;

@@ -1,8 +1,9 @@
 //! Runs that a workflow or a trigger begins: in two steps, each of which is found again by a name or an id after a gateway was killed.
 
+use himalia_engine::Object;
 use himalia_engine::{ExecutionTarget, FeedStart};
 use himalia_executions::ExecutionId;
-use himalia_model::{Action, EngineError, KernelId, Object, Principal, SessionInfo, StartSession};
+use himalia_model::{Action, EngineError, KernelId, Principal, SessionInfo, StartSession};
 use himalia_skills::{Skill, code as run_code};
 
 use super::run::{RunSkill, check_inputs};

@@ -11,7 +11,6 @@ use serde_json::{Map, Value};
 use super::run::MEMBER;
 use super::{Commands, invalid};
 
-/// The state of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SkillRunStatus {
     /// It waits or runs.

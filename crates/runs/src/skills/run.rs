@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use himalia_engine::Object;
 use himalia_engine::{ExecutionTarget, FeedStart};
 use himalia_executions::{Execute, ExecutionFeed, ExecutionId, SubmittedExecution, WaitUntil};
 use himalia_kernel::{OnTimeout, ToolOutcome};
 use himalia_model::{
-    Action, EngineError, KernelId, Object, Origin, Principal, SessionInfo, StartSession, Starter,
-    common_tools,
+    Action, EngineError, KernelId, Origin, Principal, SessionInfo, StartSession, Starter, common_tools,
 };
 use himalia_session::{OpenCall, SkillCaller, name_of_run};
 use himalia_skills::{Manifest, Skill, code as run_code};
@@ -404,7 +404,6 @@ async fn ended(session: Option<SkillCaller>) {
 pub(super) struct NotedRun(OpenCall);
 
 impl NotedRun {
-    /// It was not begun.
     async fn not_begun(self, error: &EngineError) {
         self.0
             .end(ToolOutcome::NotDone, Some(error.to_string()), None)

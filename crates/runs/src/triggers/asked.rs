@@ -1,6 +1,7 @@
 //! Runs of triggers that a client asks for.
 
-use himalia_model::{Action, EngineError, Object, Principal};
+use himalia_engine::Object;
+use himalia_model::{Action, EngineError, Principal};
 use himalia_schedules::Overlap;
 use himalia_skills::address;
 use himalia_store::TriggerRecord;

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use himalia_engine::Object;
 use himalia_journal::may_block;
-use himalia_model::{Action, EngineError, HttpUrl, Object, Principal, from_micros};
+use himalia_model::{Action, EngineError, HttpUrl, Principal, from_micros};
 use himalia_schedules::{DELIVERY_ATTEMPTS, Secret, SignedMessage, pause};
 use himalia_store::{DeliveryRecord, TriggerRecord, TriggerRun};
 use himalia_wire::build::timestamp;

@@ -31,7 +31,6 @@ impl std::fmt::Debug for CallbackSecret {
 pub(crate) enum ClientRun {
     /// An execution of a session of its own.
     Skill(ExecutionId),
-    /// A run of a workflow.
     Workflow(Uuid),
 }
 

@@ -95,7 +95,6 @@ pub(super) struct Detail {
     pub(super) missed_before: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) error: Option<RunError>,
-    /// The version that runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) version: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -26,14 +26,12 @@ const MAX_SLOW_HOSTS: usize = 1_000;
 /// The time for which a host is remembered after that.
 const SLOW_FOR: Duration = Duration::from_mins(10);
 
-/// Numbers of places.
 #[derive(Clone, Copy, Debug)]
 struct Number {
     all: usize,
     of_one: usize,
 }
 
-/// Places of one kind.
 pub(super) struct Places {
     number: Number,
     state: Mutex<State>,
@@ -73,7 +71,6 @@ impl Places {
         })
     }
 
-    /// Places for starts of runs.
     pub(super) fn of_starts(triggers: &Arc<Triggers>) -> Arc<Self> {
         Self::new(STARTS, triggers)
     }

@@ -93,7 +93,7 @@ pub(super) async fn start(
         names,
         Effect::Change,
         principal,
-        Subject::Skill(skill_of(definition)?),
+        Subject::Named("skill", skill_of(definition)?),
     );
     let started = async {
         let session = commands.open_run(principal, &prepared, session_of(run)).await?;

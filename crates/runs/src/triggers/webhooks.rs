@@ -79,7 +79,7 @@ impl Runs {
             command: "receive_webhook",
             span: "himalia.receive_webhook",
         };
-        let call = self.begin_call(names, Effect::Change, &noted, Subject::Trigger(&text));
+        let call = self.begin_call(names, Effect::Change, &noted, Subject::Named("trigger", &text));
         let result = match (self.engine().count_request(&noted), principal) {
             (Err(over), _) => Err(over),
             (Ok(()), Ok(principal)) => {

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use himalia_workflows::Workflow;
 use parking_lot::Mutex;
 
-/// Definitions that are kept.
 const KEPT: usize = 64;
 /// Bytes of them together, as JSON.
 const KEPT_BYTES: usize = 8 << 20;

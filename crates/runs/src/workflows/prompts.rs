@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use himalia_engine::Object;
 use himalia_engine::{ListedPrompt, PromptPlace};
 use himalia_executions::{PromptInfo, PromptKind, PromptName, PromptState, StepPromptId};
-use himalia_model::{Action, EngineError, Object, Principal, from_micros};
+use himalia_model::{Action, EngineError, Principal, from_micros};
 use himalia_outcome::shown_prompt;
 use himalia_store::{StepAnswer, StepPromptFilter, StepPromptPlace, StepPromptRecord, WAITING};
 use himalia_workflows::{Attempt, AttemptStatus, MAX_INPUT_BYTES, Run};

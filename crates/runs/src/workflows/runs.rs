@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use himalia_engine::Object;
 use himalia_journal::may_block;
-use himalia_model::{Action, EngineError, Object, Principal};
+use himalia_model::{Action, EngineError, Principal};
 use himalia_skills::address;
 use himalia_store::{
     NewCallback, RUNNING, WorkflowRunAdded, WorkflowRunBrief, WorkflowRunQuota, WorkflowRunRecord,

@@ -71,7 +71,6 @@ enum StepError {
     Engine(EngineError),
     /// The session is at another replica, and its log is read there.
     Elsewhere(ReplicaRecord),
-    /// It has ended.
     Ended(Outcome),
 }
 

@@ -10,7 +10,7 @@ use crate::{DEFAULT_HOST_UIDS, Isolation, SandboxError, host_uid_parts};
 /// Bytes of a name of an image, a runtime or a network.
 const MAX_NAME_BYTES: usize = 255;
 /// Names of networks that have another meaning for the engine, or expose the host.
-const RESERVED_NETWORKS: [&str; 4] = ["none", "host", "bridge", "default"];
+const RESERVED_NETWORKS: &[&str] = &["none", "host", "bridge", "default"];
 
 /// Settings of a [`crate::DockerProvisioner`]. All paths are as the *engine* sees them: a gateway that runs in a
 /// container itself has them mounted at the same places as on the host.

@@ -140,7 +140,6 @@ fn end_if_broken(inner: &Arc<Inner>, member: Arc<Member>) {
     });
 }
 
-/// Every container of this gateway.
 pub(super) async fn containers(inner: &Inner) -> Result<Vec<ContainerSummary>, CallError> {
     let options = ListContainersOptionsBuilder::new()
         .all(true)

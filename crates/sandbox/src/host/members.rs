@@ -63,7 +63,6 @@ impl<M> Members<M> {
         matches!(self.slots.lock().get(&id), Some(Slot::Starting))
     }
 
-    /// All that run.
     pub(crate) fn live(&self) -> Vec<Arc<M>> {
         let slots = self.slots.lock();
         let live = slots.values().filter_map(|slot| match slot {

@@ -22,7 +22,7 @@ const WRITE_TIME: Duration = Duration::from_secs(25);
 
 /// Variables that name the certificate file for programs: OpenSSL and Python, `requests`, curl and R, pip, Node, git, the SDKs of AWS, cargo, gRPC,
 /// Deno.
-const VARIABLES: [&str; 10] = [
+const VARIABLES: &[&str] = &[
     "SSL_CERT_FILE",
     "REQUESTS_CA_BUNDLE",
     "CURL_CA_BUNDLE",

@@ -54,7 +54,6 @@ pub(crate) struct Lifetimes {
     looks: Looks,
     /// Sessions whose end was requested.
     under_way: HashSet<KernelId>,
-    /// Runs.
     count: u32,
 }
 

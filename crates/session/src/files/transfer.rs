@@ -214,7 +214,6 @@ impl FileUpload {
         Self { transfer, by_quota }
     }
 
-    /// Sends bytes.
     pub async fn send(&mut self, mut bytes: Bytes) -> Result<(), EngineError> {
         while !bytes.is_empty() {
             let chunk = bytes.split_to(bytes.len().min(CHUNK_BYTES));

@@ -16,7 +16,6 @@ use crate::tools::{BegunCall, shown};
 /// Events that wait for the code to read them.
 const WAITING: usize = 16;
 
-/// Ends of an answer.
 enum End {
     Whole,
     /// The code has stopped to read it.

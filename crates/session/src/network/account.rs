@@ -16,7 +16,6 @@ use crate::{SessionKernel, SessionManager};
 struct SessionAccount {
     owner: String,
     limits: NetworkLimits,
-    /// All that the session has carried.
     carried: AtomicU64,
     places: Places,
     day: Option<TrafficGate>,

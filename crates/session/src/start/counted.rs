@@ -5,7 +5,6 @@ use tokio::time::Instant;
 
 use crate::SessionManager;
 
-/// Sources of a start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Source {
     Session,

@@ -7,7 +7,6 @@ use himalia_model::{EngineConfig, EngineError, SessionId, Starter, ToolError, To
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// All limits.
 #[derive(Debug)]
 pub(crate) struct KernelLimits {
     all: Limit,

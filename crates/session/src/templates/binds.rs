@@ -8,7 +8,7 @@ use himalia_model::{EngineError, KernelSpec};
 /// The name of the environment among [`Binds::names`].
 pub(crate) const ENV: &str = "env";
 /// Directories that every built root has.
-const SYSTEM: [&str; 6] = ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64"];
+const SYSTEM: &[&str] = &["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64"];
 /// Links from a program to the file behind it.
 const MAX_LINKS: usize = 16;
 /// Paths that a kernelspec may add in `metadata.himalia.binds`.

@@ -15,7 +15,6 @@ const NO_INDEX: &str = "file:///this-session-has-no-network";
 const PROXY: &str = "http://127.0.0.1:3128";
 pub(super) const PROXY_HOST: &str = "127.0.0.1";
 pub(super) const PROXY_PORT: &str = "3128";
-/// Hosts that are in the sandbox.
 const OWN_HOSTS: &str = "localhost,127.0.0.1,::1";
 
 /// The variables that a kernel in a sandbox with this work directory gets, unless something else sets them.

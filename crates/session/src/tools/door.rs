@@ -29,7 +29,6 @@ struct SandboxTools {
 }
 
 impl SessionManager {
-    /// The door of a kernel's sandbox.
     pub(crate) fn door(&self, kernel: &Arc<SessionKernel>) -> Door {
         Door::new(Arc::new(SandboxTools {
             kernel: Arc::downgrade(kernel),

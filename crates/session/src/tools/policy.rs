@@ -14,7 +14,6 @@ pub(super) enum Decision {
     Deny {
         /// Reason, in a line.
         reason: String,
-        /// Hint for the caller.
         hint: String,
     },
 }

@@ -27,7 +27,7 @@ const PARTLY: Bounds = Bounds {
 /// In the place of a secret.
 const HIDDEN: &str = "[hidden]";
 /// Parts of names of members that have secrets.
-const SECRET_NAMES: [&str; 9] = [
+const SECRET_NAMES: &[&str] = &[
     "password",
     "passwd",
     "secret",

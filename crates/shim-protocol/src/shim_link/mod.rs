@@ -127,11 +127,6 @@ impl<S: SpillStore> ShimLink<S> {
         Ok(())
     }
 
-    /// Is there such a kernel?
-    pub fn has_kernel(&self, kernel: u16) -> bool {
-        self.kernels.contains_key(&kernel)
-    }
-
     /// Sets what hellos say of a kernel's process. A new incarnation forgets the unfinished requests of the old one.
     pub fn set_process(&mut self, kernel: u16, process: ProcessView) {
         if let Some(link) = self.kernels.get_mut(&kernel) {

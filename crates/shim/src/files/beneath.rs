@@ -30,7 +30,6 @@ const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::
 pub(super) enum Resolver {
     /// By the system: `openat2`.
     System,
-    /// Name by name.
     Walk,
 }
 

@@ -51,7 +51,6 @@ const REFUSAL_TIME: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(crate) struct Stream {
     pub(crate) gateway: Gateway,
-    /// The name of its link.
     pub(crate) link: String,
     pub(crate) hello: Hello,
     /// The session's work directory.

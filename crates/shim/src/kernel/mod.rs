@@ -40,7 +40,6 @@ pub(crate) use process::{own_program, prepare, send_plan};
 /// Order for the actor, which executes them in sequence.
 #[derive(Debug)]
 pub(crate) enum Order {
-    /// Start the process.
     Start {
         request: RequestId,
         spec: Rc<KernelSpec>,
@@ -66,7 +65,6 @@ pub(crate) struct Adoption {
     pub(crate) spec: Rc<KernelSpec>,
     /// Connection file with the kernel's addresses.
     pub(crate) file: ConnectionFile,
-    /// The process.
     pub(crate) pid: Pid,
     /// End of the process.
     pub(crate) death: oneshot::Receiver<Death>,

@@ -118,7 +118,6 @@ impl Outlets {
     }
 }
 
-/// Receives from a kernel.
 pub(super) struct Receiver(Rc<RefCell<Connection>>);
 
 impl Receiver {

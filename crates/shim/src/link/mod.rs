@@ -118,7 +118,6 @@ impl Link {
         self.closing.get()
     }
 
-    /// All its kernels.
     pub(crate) fn kernels(&self) -> Vec<Rc<Kernel>> {
         self.kernels.borrow().values().cloned().collect()
     }

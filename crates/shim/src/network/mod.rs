@@ -27,10 +27,8 @@ const ADDRESS: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCAL
 #[derive(Debug)]
 pub(crate) struct Network(watch::Sender<GatewayRoute>);
 
-/// Present connection to the gateway.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct GatewayRoute {
-    /// The name of a link.
     link: Option<String>,
     /// The highest epoch that was seen.
     epoch: u64,

@@ -13,7 +13,6 @@ use tokio::time::{Instant, sleep};
 
 use super::GatewayRoute;
 
-/// Number of parked connections.
 pub(super) const PARKED: usize = 2;
 /// Pauses between two dials.
 const REDIAL_FIRST: Duration = Duration::from_millis(1);

@@ -25,7 +25,6 @@ const STACK_BYTES: usize = 256 << 10;
 #[derive(Debug)]
 pub(crate) struct Target {
     pub(crate) gateway: Gateway,
-    /// The name of its link.
     pub(crate) link: String,
     pub(crate) hello: Hello,
 }

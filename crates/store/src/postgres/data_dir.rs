@@ -16,7 +16,6 @@ pub const REPLICA_FILE: &str = "replica.json";
 pub(super) struct Membership {
     /// Identifies the database.
     pub(super) store_id: String,
-    /// The name of the replica.
     pub(super) replica: String,
     /// The gateway epoch of the latest process on this directory.
     pub(super) epoch: u64,

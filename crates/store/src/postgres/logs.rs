@@ -32,7 +32,6 @@ pub struct LogPart {
     pub at: i64,
     /// The bytes; `None`: they are in the object.
     pub bytes: Option<Vec<u8>>,
-    /// The object that has them.
     pub object: Option<String>,
     /// The number of bytes.
     pub size: i64,

@@ -51,7 +51,6 @@ SELECT (SELECT count(*) FROM himalia.kernels AS k WHERE replica = $1
      + (SELECT count(*) FROM himalia.ended_sessions AS e WHERE replica = $1 AND removed_micros IS NULL
           AND NOT EXISTS (SELECT 1 FROM himalia.logs AS l WHERE l.name = e.session_dir))";
 
-/// A replica that is joining.
 pub(super) struct JoinRequest<'a> {
     pub(super) link: &'a Link,
     pub(super) name: &'a str,

@@ -37,6 +37,7 @@ use uuid::Uuid;
 use crate::claims::Claims;
 use crate::failure::Failure;
 use crate::sql::Process;
+use crate::tables::migrations::MIGRATIONS;
 use crate::{ReadyReplica, ReplicaLease, ReplicaRecord, Space, Store, StoreError, StoreFuture};
 use connection::{Connector, Link};
 pub use data_dir::REPLICA_FILE;
@@ -55,7 +56,6 @@ const WORKERS: usize = 4;
 pub struct PostgresOptions {
     /// The database.
     pub url: PostgresUrl,
-    /// The name of the replica.
     pub replica: String,
     /// The data directory, which exists and which no other process uses.
     pub data_dir: PathBuf,
@@ -77,7 +77,6 @@ pub fn check_replica_name(name: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// One replica's store.
 #[derive(Debug)]
 pub struct PostgresStore {
     workers: Vec<Worker>,
@@ -100,7 +99,7 @@ impl PostgresStore {
     /// [`StoreError::ReplicaInUse`], [`StoreError::Mismatch`], [`StoreError::NewerSchema`], [`StoreError::DevelopmentSchema`], [`StoreError::Io`],
     /// [`StoreError::Database`].
     pub async fn open(options: PostgresOptions) -> Result<Self, StoreError> {
-        Self::open_with(options, schema::MIGRATIONS).await
+        Self::open_with(options, MIGRATIONS).await
     }
 
     async fn open_with(options: PostgresOptions, steps: &[&str]) -> Result<Self, StoreError> {

@@ -502,7 +502,7 @@ async fn a_schema_of_this_version_is_brought_up_to_the_next_and_keeps_its_rows()
     place.open("a").await.insert_kernel(kernel(1)).await.unwrap();
     place.close().await;
     // A version that does not exist. The step runs once, however often it opens the database.
-    let mut steps = schema::MIGRATIONS.to_vec();
+    let mut steps = MIGRATIONS.to_vec();
     steps.push(
         "ALTER TABLE himalia.kernels ADD COLUMN step text NOT NULL DEFAULT 'next'; UPDATE himalia.kernels SET incarnation = incarnation + 1",
     );
@@ -535,7 +535,7 @@ async fn a_step_that_fails_leaves_the_version_that_there_was() {
     let place = Shared::new().await;
     place.open("a").await.insert_kernel(kernel(1)).await.unwrap();
     place.close().await;
-    let mut steps = schema::MIGRATIONS.to_vec();
+    let mut steps = MIGRATIONS.to_vec();
     steps.push("DELETE FROM himalia.kernels; SELECT 1 / 0");
     assert!(
         PostgresStore::open_with(place.options("a", LEASE), &steps)

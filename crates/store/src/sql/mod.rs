@@ -14,7 +14,7 @@ use std::task::{Context, Poll, Waker};
 
 pub(crate) use param::Param;
 pub(crate) use row::{Column, FromRow, Record, Row};
-use statement::Dialect;
+pub(crate) use statement::Dialect;
 use uuid::Uuid;
 
 use crate::StoreError;
@@ -23,9 +23,7 @@ use crate::failure::Failure;
 /// The process of a replica, as statements name it.
 #[derive(Clone, Debug)]
 pub(crate) struct Process {
-    /// The name of the replica.
     pub(crate) name: Arc<str>,
-    /// The gateway epoch of the process.
     pub(crate) epoch: i64,
     /// The text by which rows name the process that has claimed them.
     pub(crate) claimant: Arc<str>,

@@ -7,7 +7,6 @@ use super::Param;
 use crate::StoreError;
 use crate::failure::Failure;
 
-/// A row of a result.
 #[derive(Clone, Copy)]
 pub(crate) struct Row<'a> {
     source: Source<'a>,
@@ -41,7 +40,6 @@ pub(crate) trait Record {
     }
 }
 
-/// A value of a column.
 pub(crate) trait Column: Sized {
     fn read(row: &Row<'_>, column: &'static str) -> Result<Self, Failure>;
 }

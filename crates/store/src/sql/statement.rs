@@ -55,7 +55,6 @@ pub(crate) struct ExpandedStatement {
     pub(crate) values: Vec<ProcessValue>,
 }
 
-/// A step of a statement.
 #[derive(Debug, Default)]
 pub(crate) struct Step {
     pub(crate) text: String,

@@ -7,13 +7,14 @@ use rusqlite::{Connection, OpenFlags};
 use super::{open, schema};
 use crate::StoreError;
 use crate::failure::Failure;
+use crate::tables::migrations::MIGRATIONS;
 
 /// Copies the database at `from` to the new file `to`, as it is at one moment, also while a gateway writes to it. Blocks on the disk.
 ///
 /// # Errors
 /// As [`SqliteStore::open`](crate::SqliteStore::open), without [`StoreError::Locked`]. `to` is to be removed then.
 pub fn copy_database(from: &Path, to: &Path) -> Result<(), StoreError> {
-    if !open::inspect(from, schema::MIGRATIONS)? {
+    if !open::inspect(from, MIGRATIONS)? {
         return Err(StoreError::Corrupt {
             path: from.to_owned(),
             detail: "it does not exist, or is empty".to_owned(),
@@ -36,7 +37,7 @@ pub fn copy_database(from: &Path, to: &Path) -> Result<(), StoreError> {
 /// # Errors
 /// As [`SqliteStore::open`](crate::SqliteStore::open).
 pub fn detach_sandboxes(path: &Path) -> Result<usize, StoreError> {
-    if !open::inspect(path, schema::MIGRATIONS)? {
+    if !open::inspect(path, MIGRATIONS)? {
         return Err(StoreError::Corrupt {
             path: path.to_owned(),
             detail: "it is empty".to_owned(),

@@ -28,6 +28,7 @@ use rusqlite::{Connection, TransactionBehavior};
 use crate::claims::Claims;
 use crate::failure::Failure;
 use crate::sql::Process;
+use crate::tables::migrations::MIGRATIONS;
 use crate::{ReadyReplica, ReplicaLease, ReplicaRecord, Space, Store, StoreError, StoreFuture};
 pub use backup::{copy_database, detach_sandboxes};
 use sql::SqliteSql;
@@ -60,7 +61,7 @@ impl SqliteStore {
     /// [`StoreError::Locked`], [`StoreError::NewerSchema`], [`StoreError::DevelopmentSchema`], [`StoreError::Foreign`],
     /// [`StoreError::Corrupt`], [`StoreError::Io`]; the file is as it was after each of them.
     pub fn open(path: &Path, replica: &str) -> Result<Self, StoreError> {
-        Self::open_with(path, replica, schema::MIGRATIONS)
+        Self::open_with(path, replica, MIGRATIONS)
     }
 
     /// Returns whether there is a database that [`SqliteStore::open`] would open. It writes nothing to the file, which can be in use.
@@ -69,7 +70,7 @@ impl SqliteStore {
     ///
     /// [`StoreError::NewerSchema`], [`StoreError::DevelopmentSchema`], [`StoreError::Foreign`], [`StoreError::Corrupt`], [`StoreError::Io`].
     pub fn check(path: &Path) -> Result<bool, StoreError> {
-        open::inspect(path, schema::MIGRATIONS)
+        open::inspect(path, MIGRATIONS)
     }
 
     fn open_with(path: &Path, replica: &str, steps: &[&str]) -> Result<Self, StoreError> {
@@ -122,7 +123,6 @@ impl SqliteStore {
         self.inner.writer.run(move |connection| job(connection)).await
     }
 
-    /// Runs `job` on the reading connection.
     async fn read<T, F>(&self, job: F) -> Result<T, StoreError>
     where
         T: Send + 'static,

@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use crate::part::part;
-use crate::sql::{Param, Sql, changed, check_member, count, exists, params};
+use crate::sql::{Param, Sql, changed, check_member, exists, params};
 use crate::{TriggerRecord, TriggerRun};
 
 /// A callback that is to be added.
@@ -24,7 +24,6 @@ pub struct CallbackQuota {
     pub kept: i64,
 }
 
-/// The result of adding a callback.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum CallbackAdded {
     /// The callback is stored.
@@ -46,7 +45,7 @@ part! {
 
         /// Forgets callbacks of a kind that were added before `before`, whose run has ended and is not kept any more (a run of a workflow,
         /// or the log of a session), and whose delivery has ended; gives back how many.
-        write fn forget_callbacks(kind: String, before: i64) -> usize;
+        write fn forget_callbacks(kind: String, before: i64) -> usize = count(FORGET, kind, before);
     }
 }
 
@@ -143,10 +142,6 @@ async fn has_callback_room(
     quota: CallbackQuota,
 ) -> Result<bool, Failure> {
     has_room(sql, &owner, &kind, quota).await
-}
-
-async fn forget_callbacks(sql: &impl Sql, kind: String, before: i64) -> Result<usize, Failure> {
-    count(sql, FORGET, params![kind, before]).await
 }
 
 /// Returns true if an owner has fewer callbacks of a kind than the quota.

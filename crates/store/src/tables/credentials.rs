@@ -3,7 +3,7 @@
 use crate::StoreError;
 use crate::failure::Failure;
 use crate::part::part;
-use crate::sql::{Param, Record as _, Sql, any, changed, params, record};
+use crate::sql::{Param, Record as _, Sql, any, changed, record};
 
 /// One row of `credentials`. The value is sealed with a key that is not in the store.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -16,7 +16,6 @@ pub struct CredentialRecord {
     pub definition: String,
     /// The id of the key that has sealed it.
     pub key_id: String,
-    /// The sealed value.
     pub sealed: Vec<u8>,
     /// The principal that set it.
     pub set_by: String,
@@ -44,13 +43,14 @@ part! {
         write fn put_credential(record: CredentialRecord, when: PutCredential) -> bool;
 
         /// Forgets a credential; `false` when there was none.
-        write fn delete_credential(owner: String, name: String) -> bool;
+        write fn delete_credential(owner: String, name: String) -> bool =
+            changed("DELETE FROM himalia.credentials WHERE owner = $1 AND name = $2 AND {member}", owner, name);
 
         /// The credentials of these names that these owners have, in any order.
-        read fn find_credentials(owners: Vec<String>, names: Vec<String>) -> Vec<CredentialRecord>;
+        read fn find_credentials(owners: Vec<String>, names: Vec<String>) -> Vec<CredentialRecord> = list(FIND, owners, names);
 
         /// Every credential, by owner and name.
-        read fn credentials() -> Vec<CredentialRecord>;
+        read fn credentials() -> Vec<CredentialRecord> = list("SELECT * FROM himalia.credentials ORDER BY owner, name");
     }
 }
 
@@ -98,22 +98,4 @@ async fn put_credential(
             changed(sql, PUT_HOLDING, &params).await
         }
     }
-}
-
-async fn delete_credential(sql: &impl Sql, owner: String, name: String) -> Result<bool, Failure> {
-    let delete = "DELETE FROM himalia.credentials WHERE owner = $1 AND name = $2 AND {member}";
-    changed(sql, delete, params![owner, name]).await
-}
-
-async fn find_credentials(
-    sql: &impl Sql,
-    owners: Vec<String>,
-    names: Vec<String>,
-) -> Result<Vec<CredentialRecord>, Failure> {
-    sql.list(FIND, params![owners, names]).await
-}
-
-async fn credentials(sql: &impl Sql) -> Result<Vec<CredentialRecord>, Failure> {
-    sql.list("SELECT * FROM himalia.credentials ORDER BY owner, name", &[])
-        .await
 }

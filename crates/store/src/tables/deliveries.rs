@@ -10,7 +10,6 @@ use crate::sql::{Sql, changed, params, record};
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct DeliveryRecord {
     pub id: Uuid,
-    /// The trigger of its run.
     pub trigger: Uuid,
     /// The run whose result is delivered.
     pub run: Uuid,
@@ -53,13 +52,13 @@ part! {
     /// Deliveries of results.
     DeliveryStore {
         /// One delivery.
-        read fn delivery(id: Uuid) -> Option<DeliveryRecord>;
+        read fn delivery(id: Uuid) -> Option<DeliveryRecord> = one(ONE, id);
 
         /// The latest deliveries of a trigger, the latest first.
-        read fn deliveries(trigger: Uuid, most: i64) -> Vec<DeliveryRecord>;
+        read fn deliveries(trigger: Uuid, most: i64) -> Vec<DeliveryRecord> = list(LIST, trigger, most);
 
         /// Deliveries that are due at `micros` and that no living process has claimed: owners take turns, and the URLs of an owner.
-        read fn due_deliveries(micros: i64, most: FairBatch) -> Vec<DueDelivery>;
+        read fn due_deliveries(micros: i64, most: FairBatch) -> Vec<DueDelivery> = list(DUE, micros, most.of_one, most.all);
 
         /// Claims for this process a delivery that is as `record` says; `None`: it was claimed or changed meanwhile.
         write fn claim_delivery(record: DeliveryRecord) -> Option<DeliveryRecord>;
@@ -109,18 +108,6 @@ WHERE id = $1 AND claim = $2 AND claim <> {claimant} AND next_micros = $3 AND {m
 
 const CHANGE: &str = "
 UPDATE himalia.deliveries SET next_micros = $2, detail = $3, claim = '' WHERE id = $1 AND claim = $4 AND {member}";
-
-async fn delivery(sql: &impl Sql, id: Uuid) -> Result<Option<DeliveryRecord>, Failure> {
-    sql.one(ONE, params![id]).await
-}
-
-async fn deliveries(sql: &impl Sql, trigger: Uuid, most: i64) -> Result<Vec<DeliveryRecord>, Failure> {
-    sql.list(LIST, params![trigger, most]).await
-}
-
-async fn due_deliveries(sql: &impl Sql, micros: i64, most: FairBatch) -> Result<Vec<DueDelivery>, Failure> {
-    sql.list(DUE, params![micros, most.of_one, most.all]).await
-}
 
 async fn claim_delivery(
     sql: &impl Sql,

@@ -4,7 +4,7 @@ use uuid::Uuid;
 
 use crate::failure::{Failure, conflict};
 use crate::part::part;
-use crate::sql::{Record as _, Sql, any, changed, count, params, record};
+use crate::sql::{Record as _, Sql, any, changed, record};
 use crate::{Scope, StoreError};
 
 /// One row of `jupyter_sessions`.
@@ -40,13 +40,13 @@ part! {
         write [session.id] fn update_jupyter_session(session: JupyterSessionRecord) -> bool;
 
         /// Forgets Jupyter sessions of this replica by id, all or none; gives back how many there were.
-        write fn delete_jupyter_sessions(ids: Vec<Uuid>) -> usize;
+        write fn delete_jupyter_sessions(ids: Vec<Uuid>) -> usize = count(DELETE, ids);
 
         /// One Jupyter session of this replica.
-        read [id] fn jupyter_session(id: Uuid) -> Option<JupyterSessionRecord>;
+        read [id] fn jupyter_session(id: Uuid) -> Option<JupyterSessionRecord> = one(ONE, id);
 
         /// Every Jupyter session, oldest first.
-        read fn jupyter_sessions(scope: Scope) -> Vec<JupyterSessionRecord>;
+        read fn jupyter_sessions(scope: Scope) -> Vec<JupyterSessionRecord> = list(scope.of(LISTS));
     }
 }
 
@@ -81,16 +81,4 @@ async fn insert_jupyter_session(sql: &impl Sql, session: JupyterSessionRecord) -
 
 async fn update_jupyter_session(sql: &impl Sql, session: JupyterSessionRecord) -> Result<bool, Failure> {
     changed(sql, UPDATE, &session.values()).await
-}
-
-async fn delete_jupyter_sessions(sql: &impl Sql, ids: Vec<Uuid>) -> Result<usize, Failure> {
-    count(sql, DELETE, params![ids]).await
-}
-
-async fn jupyter_session(sql: &impl Sql, id: Uuid) -> Result<Option<JupyterSessionRecord>, Failure> {
-    sql.one(ONE, params![id]).await
-}
-
-async fn jupyter_sessions(sql: &impl Sql, scope: Scope) -> Result<Vec<JupyterSessionRecord>, Failure> {
-    sql.list(scope.of(LISTS), &[]).await
 }

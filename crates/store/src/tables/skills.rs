@@ -3,7 +3,7 @@
 use super::versions::{self, refused, versions};
 use crate::failure::Failure;
 use crate::part::part;
-use crate::sql::{Record as _, Sql, changed, count, params, record};
+use crate::sql::{Record as _, Sql, changed, params, record};
 use crate::{VersionAdded, VersionQuota};
 
 /// One row of `skills`, with its content.
@@ -53,13 +53,13 @@ part! {
         write fn add_skill(record: SkillRecord, quota: VersionQuota) -> VersionAdded;
 
         /// One version of a skill.
-        read fn skill(owner: String, name: String, version: String) -> Option<SkillRecord>;
+        read fn skill(owner: String, name: String, version: String) -> Option<SkillRecord> = one(ONE, owner, name, version);
 
         /// All versions of an owner's skills, or of the skill of one name, by name.
         read fn skills(owner: String, name: Option<String>) -> Vec<SkillBrief>;
 
         /// Forgets one version of a skill, or all; gives back how many.
-        write fn delete_skill(owner: String, name: String, version: Option<String>) -> usize;
+        write fn delete_skill(owner: String, name: String, version: Option<String>) -> usize = count(DELETE, owner, name, version);
     }
 }
 
@@ -98,24 +98,6 @@ async fn add_skill(
     refused(sql, DIGEST, params![brief.owner, brief.name, brief.version]).await
 }
 
-async fn skill(
-    sql: &impl Sql,
-    owner: String,
-    name: String,
-    version: String,
-) -> Result<Option<SkillRecord>, Failure> {
-    sql.one(ONE, params![owner, name, version]).await
-}
-
 async fn skills(sql: &impl Sql, owner: String, name: Option<String>) -> Result<Vec<SkillBrief>, Failure> {
     versions::list(sql, LISTS, owner, name).await
-}
-
-async fn delete_skill(
-    sql: &impl Sql,
-    owner: String,
-    name: String,
-    version: Option<String>,
-) -> Result<usize, Failure> {
-    count(sql, DELETE, params![owner, name, version]).await
 }

@@ -11,7 +11,6 @@ pub struct StepPromptRecord {
     pub run: String,
     /// The id of the step in the workflow.
     pub step: String,
-    /// The owner of the run.
     pub owner: String,
     /// The number of steps of the same owner that waited for a person when it began to wait.
     pub turn: i64,
@@ -66,10 +65,10 @@ part! {
         read fn step_prompts(filter: StepPromptFilter) -> Vec<StepPromptRecord>;
 
         /// A step that asks or has asked a person.
-        read fn step_prompt(run: String, step: String) -> Option<StepPromptRecord>;
+        read fn step_prompt(run: String, step: String) -> Option<StepPromptRecord> = one(ONE, run, step);
 
         /// Steps that wait for a person and of which [`Self::set_told`] has noted nothing, by their turn, at most `most`.
-        read fn untold_step_prompts(most: i64) -> Vec<StepPromptRecord>;
+        read fn untold_step_prompts(most: i64) -> Vec<StepPromptRecord> = list(UNTOLD, most);
 
         /// Notes that the prompts of these steps were posted to webhooks, by run and id.
         write fn set_told(steps: Vec<(String, String)>) -> ();
@@ -136,14 +135,6 @@ async fn step_prompts(sql: &impl Sql, filter: StepPromptFilter) -> Result<Vec<St
                 .await
         }
     }
-}
-
-async fn step_prompt(sql: &impl Sql, run: String, step: String) -> Result<Option<StepPromptRecord>, Failure> {
-    sql.one(ONE, params![run, step]).await
-}
-
-async fn untold_step_prompts(sql: &impl Sql, most: i64) -> Result<Vec<StepPromptRecord>, Failure> {
-    sql.list(UNTOLD, params![most]).await
 }
 
 async fn set_told(sql: &impl Sql, steps: Vec<(String, String)>) -> Result<(), Failure> {

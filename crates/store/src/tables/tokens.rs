@@ -5,7 +5,7 @@ use uuid::Uuid;
 use crate::StoreError;
 use crate::failure::{Failure, conflict};
 use crate::part::part;
-use crate::sql::{Record as _, Sql, changed, count, params, record};
+use crate::sql::{Record as _, Sql, changed, record};
 
 /// One row of `access_tokens`. The token itself is not stored.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -41,13 +41,14 @@ part! {
         write [token.id] fn insert_token(token: TokenRecord) -> ();
 
         /// Forgets an access token; `false` when there was none.
-        write [id] fn delete_token(id: Uuid) -> bool;
+        write [id] fn delete_token(id: Uuid) -> bool = changed("DELETE FROM himalia.access_tokens WHERE id = $1 AND {member}", id);
 
         /// Forgets the access tokens that expired at `micros` or before; gives back how many.
-        write fn delete_expired_tokens(micros: i64) -> usize;
+        write fn delete_expired_tokens(micros: i64) -> usize =
+            count("DELETE FROM himalia.access_tokens WHERE expires_micros <= $1 AND {member}", micros);
 
         /// Every access token, oldest first.
-        read fn tokens() -> Vec<TokenRecord>;
+        read fn tokens() -> Vec<TokenRecord> = list("SELECT * FROM himalia.access_tokens ORDER BY created_micros, id");
     }
 }
 
@@ -61,22 +62,4 @@ async fn insert_token(sql: &impl Sql, token: TokenRecord) -> Result<(), Failure>
         return Ok(());
     }
     Err(StoreError::LeaseLost.into())
-}
-
-async fn delete_token(sql: &impl Sql, id: Uuid) -> Result<bool, Failure> {
-    let delete = "DELETE FROM himalia.access_tokens WHERE id = $1 AND {member}";
-    changed(sql, delete, params![id]).await
-}
-
-async fn delete_expired_tokens(sql: &impl Sql, micros: i64) -> Result<usize, Failure> {
-    let delete = "DELETE FROM himalia.access_tokens WHERE expires_micros <= $1 AND {member}";
-    count(sql, delete, params![micros]).await
-}
-
-async fn tokens(sql: &impl Sql) -> Result<Vec<TokenRecord>, Failure> {
-    sql.list(
-        "SELECT * FROM himalia.access_tokens ORDER BY created_micros, id",
-        &[],
-    )
-    .await
 }

@@ -27,7 +27,6 @@ pub struct ToolApprovalRecord {
     pub approved_micros: i64,
 }
 
-/// The result of adding an approval.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum ToolApprovalAdded {
     /// The approval is stored.
@@ -52,10 +51,10 @@ part! {
         read fn has_tool_approval(owner: String, caller: String, template: String, tool: String, definition: String) -> bool;
 
         /// The approvals of tools of an owner, or of all, by owner, caller, template and tool.
-        read fn tool_approvals(owner: Option<String>) -> Vec<ToolApprovalRecord>;
+        read fn tool_approvals(owner: Option<String>) -> Vec<ToolApprovalRecord> = list(LIST, owner);
 
         /// Forgets an approval of an owner, or of any; `false` when there is none.
-        write fn delete_tool_approval(owner: Option<String>, id: Uuid) -> bool;
+        write fn delete_tool_approval(owner: Option<String>, id: Uuid) -> bool = changed(DELETE, id, owner);
     }
 }
 
@@ -115,12 +114,4 @@ async fn has_tool_approval(
     definition: String,
 ) -> Result<bool, Failure> {
     exists(sql, HELD, params![owner, caller, template, tool, definition]).await
-}
-
-async fn tool_approvals(sql: &impl Sql, owner: Option<String>) -> Result<Vec<ToolApprovalRecord>, Failure> {
-    sql.list(LIST, params![owner]).await
-}
-
-async fn delete_tool_approval(sql: &impl Sql, owner: Option<String>, id: Uuid) -> Result<bool, Failure> {
-    changed(sql, DELETE, params![id, owner]).await
 }

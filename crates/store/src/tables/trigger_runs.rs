@@ -110,28 +110,28 @@ part! {
         write fn add_trigger_run(run: TriggerRun) -> Option<TriggerRun>;
 
         /// One run.
-        read fn trigger_run(id: Uuid) -> Option<TriggerRun>;
+        read fn trigger_run(id: Uuid) -> Option<TriggerRun> = one("SELECT * FROM himalia.trigger_runs WHERE id = $1", id);
 
         /// The run of a trigger with this key.
-        read fn trigger_run_of(trigger: Uuid, key: String) -> Option<TriggerRun>;
+        read fn trigger_run_of(trigger: Uuid, key: String) -> Option<TriggerRun> = one(OF_KEY, trigger, key);
 
         /// A page of runs of triggers, the latest first.
         read fn trigger_runs(filter: TriggerRunFilter) -> Vec<TriggerRun>;
 
         /// The runs of schedules and webhooks among `ids`.
-        read fn trigger_runs_among(ids: Vec<Uuid>) -> Vec<Uuid>;
+        read fn trigger_runs_among(ids: Vec<Uuid>) -> Vec<Uuid> = list(AMONG, ids);
 
         /// The latest run of each trigger of a kind, of an owner or of all.
-        read fn last_trigger_runs(owner: Option<String>, kind: String) -> Vec<TriggerRun>;
+        read fn last_trigger_runs(owner: Option<String>, kind: String) -> Vec<TriggerRun> = list(LAST, owner, kind);
 
         /// Runs that have not ended, are to be tried at `micros`, and that no living process has claimed: owners take turns.
-        read fn open_trigger_runs(micros: i64, most: FairBatch) -> Vec<OpenRun>;
+        read fn open_trigger_runs(micros: i64, most: FairBatch) -> Vec<OpenRun> = list(OPEN, micros, most.of_one, most.all);
 
         /// Runs of a trigger that have not ended.
         read fn count_open_trigger_runs(trigger: Uuid) -> i64;
 
         /// Claims a run for this process, if its claim is still `held`.
-        write fn claim_trigger_run(id: Uuid, held: String) -> bool;
+        write fn claim_trigger_run(id: Uuid, held: String) -> bool = changed(CLAIM, id, held);
 
         /// Writes a run that this process has claimed and that has not ended; the claim ends unless it `keeps` it. Adds a delivery with it:
         /// both or neither.
@@ -246,15 +246,6 @@ async fn add_trigger_run(sql: &impl Sql, run: TriggerRun) -> Result<Option<Trigg
     }
 }
 
-async fn trigger_run(sql: &impl Sql, id: Uuid) -> Result<Option<TriggerRun>, Failure> {
-    sql.one("SELECT * FROM himalia.trigger_runs WHERE id = $1", params![id])
-        .await
-}
-
-async fn trigger_run_of(sql: &impl Sql, trigger: Uuid, key: String) -> Result<Option<TriggerRun>, Failure> {
-    sql.one(OF_KEY, params![trigger, key]).await
-}
-
 async fn trigger_runs(sql: &impl Sql, filter: TriggerRunFilter) -> Result<Vec<TriggerRun>, Failure> {
     let (due, id) = filter.after.unzip();
     match filter.of {
@@ -263,28 +254,8 @@ async fn trigger_runs(sql: &impl Sql, filter: TriggerRunFilter) -> Result<Vec<Tr
     }
 }
 
-async fn trigger_runs_among(sql: &impl Sql, ids: Vec<Uuid>) -> Result<Vec<Uuid>, Failure> {
-    sql.list(AMONG, params![ids]).await
-}
-
-async fn last_trigger_runs(
-    sql: &impl Sql,
-    owner: Option<String>,
-    kind: String,
-) -> Result<Vec<TriggerRun>, Failure> {
-    sql.list(LAST, params![owner, kind]).await
-}
-
-async fn open_trigger_runs(sql: &impl Sql, micros: i64, most: FairBatch) -> Result<Vec<OpenRun>, Failure> {
-    sql.list(OPEN, params![micros, most.of_one, most.all]).await
-}
-
 async fn count_open_trigger_runs(sql: &impl Sql, trigger: Uuid) -> Result<i64, Failure> {
     Ok(sql.one(COUNT_OPEN, params![trigger]).await?.unwrap_or(0))
-}
-
-async fn claim_trigger_run(sql: &impl Sql, id: Uuid, held: String) -> Result<bool, Failure> {
-    changed(sql, CLAIM, params![id, held]).await
 }
 
 async fn change_trigger_run(

@@ -31,7 +31,6 @@ pub struct TriggerRecord {
     pub created_micros: i64,
 }
 
-/// The result of adding a trigger.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum TriggerAdded {
     /// The trigger is stored.
@@ -53,19 +52,19 @@ part! {
         write fn insert_trigger(record: TriggerRecord, most: i64) -> TriggerAdded;
 
         /// One trigger.
-        read fn trigger(id: Uuid) -> Option<TriggerRecord>;
+        read fn trigger(id: Uuid) -> Option<TriggerRecord> = one("SELECT * FROM himalia.triggers WHERE id = $1", id);
 
         /// The triggers of a kind, of an owner or of all, by owner and name.
-        read fn triggers(owner: Option<String>, kind: String) -> Vec<TriggerRecord>;
+        read fn triggers(owner: Option<String>, kind: String) -> Vec<TriggerRecord> = list(LIST, owner, kind);
 
         /// The triggers that are due at `micros`: owners take turns, each with its earliest first.
-        read fn due_triggers(micros: i64, most: i64) -> Vec<TriggerRecord>;
+        read fn due_triggers(micros: i64, most: i64) -> Vec<TriggerRecord> = list(DUE, micros, most);
 
         /// Replaces a trigger, if it has still the version that `record` names, which grows by one, and adds a run of it: both or neither.
         write fn change_trigger(record: TriggerRecord, run: Option<TriggerRun>) -> bool;
 
         /// Forgets a trigger, its runs and their deliveries; `false` when there was none.
-        write fn delete_trigger(id: Uuid) -> bool;
+        write fn delete_trigger(id: Uuid) -> bool = changed(DELETE, id);
     }
 }
 
@@ -124,23 +123,6 @@ async fn insert_trigger(sql: &impl Sql, record: TriggerRecord, most: i64) -> Res
     Ok(TriggerAdded::Full)
 }
 
-async fn trigger(sql: &impl Sql, id: Uuid) -> Result<Option<TriggerRecord>, Failure> {
-    sql.one("SELECT * FROM himalia.triggers WHERE id = $1", params![id])
-        .await
-}
-
-async fn triggers(
-    sql: &impl Sql,
-    owner: Option<String>,
-    kind: String,
-) -> Result<Vec<TriggerRecord>, Failure> {
-    sql.list(LIST, params![owner, kind]).await
-}
-
-async fn due_triggers(sql: &impl Sql, micros: i64, most: i64) -> Result<Vec<TriggerRecord>, Failure> {
-    sql.list(DUE, params![micros, most]).await
-}
-
 async fn change_trigger(
     sql: &impl Sql,
     record: TriggerRecord,
@@ -169,8 +151,4 @@ async fn change_trigger(
         run.detail,
     ]);
     changed(sql, CHANGE_AND_RUN, &values).await
-}
-
-async fn delete_trigger(sql: &impl Sql, id: Uuid) -> Result<bool, Failure> {
-    changed(sql, DELETE, params![id]).await
 }

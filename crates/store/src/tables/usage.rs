@@ -5,7 +5,7 @@ use serde::Serialize;
 use crate::StoreError;
 use crate::failure::Failure;
 use crate::part::part;
-use crate::sql::{Sql, count, each, params, record};
+use crate::sql::{Sql, each, params, record};
 
 /// One row of `usage`, or the amounts that are added to one.
 #[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
@@ -69,10 +69,10 @@ part! {
         write fn add_usage(day: i64, used: Vec<UsageRecord>) -> ();
 
         /// The usage of a day, over all replicas, by owner and caller.
-        read fn usage(day: i64) -> Vec<UsageRecord>;
+        read fn usage(day: i64) -> Vec<UsageRecord> = list("SELECT * FROM himalia.usage WHERE day = $1 ORDER BY owner, caller", day);
 
         /// Forgets the usage before a day; gives back how many rows that were.
-        write fn forget_usage(day: i64) -> usize;
+        write fn forget_usage(day: i64) -> usize = count("DELETE FROM himalia.usage WHERE day < $1 AND {member}", day);
     }
 }
 
@@ -105,21 +105,4 @@ async fn add_usage(sql: &impl Sql, day: i64, used: Vec<UsageRecord>) -> Result<(
         0 => Err(StoreError::LeaseLost.into()),
         _ => Ok(()),
     }
-}
-
-async fn usage(sql: &impl Sql, day: i64) -> Result<Vec<UsageRecord>, Failure> {
-    sql.list(
-        "SELECT * FROM himalia.usage WHERE day = $1 ORDER BY owner, caller",
-        params![day],
-    )
-    .await
-}
-
-async fn forget_usage(sql: &impl Sql, day: i64) -> Result<usize, Failure> {
-    count(
-        sql,
-        "DELETE FROM himalia.usage WHERE day < $1 AND {member}",
-        params![day],
-    )
-    .await
 }

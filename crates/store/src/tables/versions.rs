@@ -6,13 +6,11 @@ use crate::sql::{FromRow, Param, Sql, check_member, params};
 /// The number and size of the versions that an owner may have.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct VersionQuota {
-    /// The number of versions.
     pub versions: i64,
     /// The sum of the bytes that count for the owner.
     pub bytes: i64,
 }
 
-/// The result of adding a version.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum VersionAdded {
     /// The version is stored.

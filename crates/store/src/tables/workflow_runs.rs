@@ -34,7 +34,6 @@ pub struct WorkflowRunBrief {
     pub id: String,
     /// A tenant, or the operator.
     pub owner: String,
-    /// The name of its workflow.
     pub workflow: String,
     pub version: String,
     /// The address of the definition that it runs, which is kept as long as the run. Its workflow may be deleted meanwhile.
@@ -67,7 +66,6 @@ pub struct WorkflowRunQuota {
     pub bytes: i64,
 }
 
-/// The result of adding a run.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum WorkflowRunAdded {
     /// The run is stored, and this replica has it.
@@ -127,16 +125,16 @@ part! {
         write fn add_workflow_run(record: WorkflowRunRecord, quota: WorkflowRunQuota, callback: Option<NewCallback>) -> WorkflowRunAdded;
 
         /// One run of a workflow, of any owner.
-        read fn workflow_run(id: String) -> Option<WorkflowRunRecord>;
+        read fn workflow_run(id: String) -> Option<WorkflowRunRecord> = one(ONE, id);
 
         /// The run of an owner with this idempotency key.
-        read fn workflow_run_of(owner: String, key: String) -> Option<WorkflowRunRecord>;
+        read fn workflow_run_of(owner: String, key: String) -> Option<WorkflowRunRecord> = one(OF_KEY, owner, key);
 
         /// Runs of an owner, the latest first.
         read fn workflow_runs(owner: String, filter: WorkflowRunFilter) -> Vec<WorkflowRunBrief>;
 
         /// Notes that a run is to end; `false` when it has ended.
-        write fn cancel_workflow_run(run: String, by: String) -> bool;
+        write fn cancel_workflow_run(run: String, by: String) -> bool = changed(CANCEL, run, by);
 
         /// Ends a run that this process has; `false` when it does not have it, or when the run had ended.
         write fn end_workflow_run(run: String, end: WorkflowRunEnd) -> bool;
@@ -298,18 +296,6 @@ async fn add_workflow_run(
     Ok(WorkflowRunAdded::Full)
 }
 
-async fn workflow_run(sql: &impl Sql, id: String) -> Result<Option<WorkflowRunRecord>, Failure> {
-    sql.one(ONE, params![id]).await
-}
-
-async fn workflow_run_of(
-    sql: &impl Sql,
-    owner: String,
-    key: String,
-) -> Result<Option<WorkflowRunRecord>, Failure> {
-    sql.one(OF_KEY, params![owner, key]).await
-}
-
 async fn workflow_runs(
     sql: &impl Sql,
     owner: String,
@@ -318,10 +304,6 @@ async fn workflow_runs(
     let (created, id) = filter.after.unzip();
     let params = params![owner, filter.workflow, filter.status, created, id, filter.limit];
     sql.list(LIST, params).await
-}
-
-async fn cancel_workflow_run(sql: &impl Sql, run: String, by: String) -> Result<bool, Failure> {
-    changed(sql, CANCEL, params![run, by]).await
 }
 
 async fn end_workflow_run(sql: &impl Sql, run: String, end: WorkflowRunEnd) -> Result<bool, Failure> {

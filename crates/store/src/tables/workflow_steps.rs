@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::failure::Failure;
 use crate::part::part;
-use crate::sql::{Sql, changed, each, exists, params, record};
+use crate::sql::{Sql, each, exists, params, record};
 
 /// The status of a step that waits for the answer of a person.
 pub const WAITING: &str = "waiting";
@@ -18,7 +18,6 @@ pub struct WorkflowStepRecord {
     pub step: String,
     /// The position of the item of a list; else 0.
     pub item: i64,
-    /// The number of the attempt.
     pub attempt: i64,
     /// The state of the attempt.
     pub status: String,
@@ -26,7 +25,6 @@ pub struct WorkflowStepRecord {
     pub outputs: Option<String>,
     /// The reason why it failed, JSON.
     pub error: Option<String>,
-    /// The session that it runs in.
     pub session: Option<String>,
     pub execution: Option<String>,
     /// The answer of a person.
@@ -76,16 +74,16 @@ part! {
     /// Steps of runs of workflows, and the answers of persons to them.
     WorkflowStepStore {
         /// All attempts of all steps of a run, by step, item and attempt.
-        read fn workflow_steps(run: String) -> Vec<WorkflowStepRecord>;
+        read fn workflow_steps(run: String) -> Vec<WorkflowStepRecord> = list(LIST, run);
 
         /// Writes attempts of a run that this process has, each in the place of the one with its step, item and number.
         write fn write_workflow_steps(run: String, steps: Vec<WorkflowStepRecord>) -> StepsWritten;
 
         /// The answer to a step that waits; `false` when it does not wait: it was answered or has ended.
-        write fn answer_workflow_step(given: StepAnswer) -> bool;
+        write fn answer_workflow_step(given: StepAnswer) -> bool = changed(ANSWER, given.run, given.step, given.answer, given.by);
 
         /// The answers to steps of a run that the run has not seen yet.
-        read fn step_answers(run: String) -> Vec<StepAnswer>;
+        read fn step_answers(run: String) -> Vec<StepAnswer> = list(ANSWERS, run);
 
         /// Returns true if a step of a run waits for a person.
         read fn run_asks(run: String) -> bool;
@@ -149,10 +147,6 @@ SELECT run, step, answer, answered_by FROM himalia.workflow_steps WHERE run = $1
 
 const ASKS: &str = "SELECT 1 FROM himalia.workflow_steps WHERE run = $1 AND status = 'waiting' LIMIT 1";
 
-async fn workflow_steps(sql: &impl Sql, run: String) -> Result<Vec<WorkflowStepRecord>, Failure> {
-    sql.list(LIST, params![run]).await
-}
-
 async fn write_workflow_steps(
     sql: &impl Sql,
     run: String,
@@ -168,19 +162,6 @@ async fn write_workflow_steps(
     } else {
         StepsWritten::Lost
     })
-}
-
-async fn answer_workflow_step(sql: &impl Sql, given: StepAnswer) -> Result<bool, Failure> {
-    changed(
-        sql,
-        ANSWER,
-        params![given.run, given.step, given.answer, given.by],
-    )
-    .await
-}
-
-async fn step_answers(sql: &impl Sql, run: String) -> Result<Vec<StepAnswer>, Failure> {
-    sql.list(ANSWERS, params![run]).await
 }
 
 async fn run_asks(sql: &impl Sql, run: String) -> Result<bool, Failure> {

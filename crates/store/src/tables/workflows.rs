@@ -49,7 +49,7 @@ part! {
         write fn add_workflow(record: WorkflowRecord, quota: VersionQuota) -> VersionAdded;
 
         /// One version of a workflow.
-        read fn workflow(owner: String, name: String, version: String) -> Option<WorkflowRecord>;
+        read fn workflow(owner: String, name: String, version: String) -> Option<WorkflowRecord> = one(ONE, owner, name, version);
 
         /// All versions of an owner's workflows, or of the workflow of one name, by name.
         read fn workflows(owner: String, name: Option<String>) -> Vec<WorkflowBrief>;
@@ -58,7 +58,7 @@ part! {
         write fn delete_workflow(owner: String, name: String, version: Option<String>) -> usize;
 
         /// A definition by its address, as long as a workflow or a run of its owner has it.
-        read fn workflow_definition(owner: String, digest: String) -> Option<String>;
+        read fn workflow_definition(owner: String, digest: String) -> Option<String> = one(DEFINITION, owner, digest);
     }
 }
 
@@ -111,15 +111,6 @@ async fn add_workflow(
     refused(sql, DIGEST, params![brief.owner, brief.name, brief.version]).await
 }
 
-async fn workflow(
-    sql: &impl Sql,
-    owner: String,
-    name: String,
-    version: String,
-) -> Result<Option<WorkflowRecord>, Failure> {
-    sql.one(ONE, params![owner, name, version]).await
-}
-
 async fn workflows(
     sql: &impl Sql,
     owner: String,
@@ -137,14 +128,6 @@ async fn delete_workflow(
     let deleted = count(sql, DELETE, params![owner, name, version]).await?;
     forget_definitions(sql).await?;
     Ok(deleted)
-}
-
-async fn workflow_definition(
-    sql: &impl Sql,
-    owner: String,
-    digest: String,
-) -> Result<Option<String>, Failure> {
-    sql.one(DEFINITION, params![owner, digest]).await
 }
 
 pub(super) async fn forget_definitions(sql: &impl Sql) -> Result<(), Failure> {

@@ -691,7 +691,6 @@ pub(crate) async fn a_workflow_is_there_once_and_within_its_owners_quota<P: Fixt
     assert_eq!(a.workflows("other".into(), None).await.unwrap().len(), 1);
 }
 
-/// Publishes the workflow of [`workflow_run`].
 pub(crate) async fn publish_workflow(store: &dyn Store, owner: &str) {
     let brief = WorkflowBrief {
         owner: owner.into(),

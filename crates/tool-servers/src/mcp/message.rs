@@ -37,11 +37,9 @@ pub(super) struct RpcError {
 
 /// Kinds of JSON-RPC messages.
 pub(super) enum Kind<'a> {
-    /// The response to this request.
     Response(Result<&'a RawValue, RpcError>),
     /// A request of the server.
     Request(ServerRequest<'a>),
-    /// A notification.
     Notification(Cow<'a, str>),
     /// A response to something else, or nothing that is known.
     Other,

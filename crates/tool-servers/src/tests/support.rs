@@ -393,7 +393,6 @@ pub(super) const ME: Caller<'_> = Caller {
     person: None,
 };
 
-/// A call of this session.
 pub(super) async fn call_of(
     servers: &ToolServers,
     session: usize,

@@ -9,7 +9,6 @@ use sha2::{Digest as _, Sha256};
 
 use super::Schema;
 
-/// Schemas that are kept.
 const MAX_KEPT: usize = 256;
 /// Bytes of them, about.
 const MAX_BYTES: usize = 32 << 20;

@@ -16,7 +16,6 @@ use super::steps::{Steps, StepsSpent};
 use super::text::{clip, json};
 use seen::SeenMembers;
 
-/// Violations in one answer.
 pub(super) const MAX_VIOLATIONS: usize = 8;
 /// Nodes within each other that one check goes down.
 const MAX_DEPTH: usize = 400;

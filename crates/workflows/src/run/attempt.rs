@@ -44,7 +44,6 @@ pub enum AttemptStatus {
 }
 
 impl AttemptStatus {
-    /// All of them.
     pub const ALL: [Self; 7] = [
         Self::Delayed,
         Self::Running,
@@ -80,9 +79,7 @@ pub struct Attempt {
     pub place: AttemptId,
     pub status: AttemptStatus,
     pub outputs: Option<Value>,
-    /// Reason for the failure.
     pub failure: Option<Failure>,
-    /// The session that it runs in.
     pub session: Option<String>,
     pub execution: Option<String>,
     /// Answer of a person.
@@ -121,7 +118,6 @@ impl Attempt {
     }
 }
 
-/// Reason for a failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// A stable name.
@@ -141,13 +137,11 @@ impl Failure {
     }
 }
 
-/// Outcome of an attempt.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
     /// Outputs, which fit the schema.
     Done(Value),
     Failed {
-        /// Reason for the failure.
         failure: Failure,
         /// True if another attempt may succeed.
         again: bool,
@@ -167,7 +161,6 @@ pub enum RunStatus {
 }
 
 impl RunStatus {
-    /// All of them.
     pub const ALL: [Self; 4] = [Self::Running, Self::Succeeded, Self::Failed, Self::Cancelled];
 
     /// Name in the API and in the database.
@@ -181,13 +174,10 @@ impl RunStatus {
     }
 }
 
-/// The end of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct End {
     pub status: RunStatus,
-    /// Outputs of the run.
     pub outputs: Option<Value>,
-    /// Reason for the failure.
     pub failure: Option<Failure>,
     /// The step that failed.
     pub step: Option<String>,

@@ -23,7 +23,6 @@ use crate::ws::{Close, Outbox};
 
 /// The source of messages. A seam for tests; [`himalia_engine::Feed`] is the real one.
 pub(crate) trait Source: Send {
-    /// As [`Feed::next`].
     fn next(&mut self) -> impl Future<Output = Result<Vec<Delivery>, FeedClosed>> + Send;
     /// As [`Feed::acknowledge`].
     fn acknowledge(&self, seq: u64);
@@ -189,7 +188,6 @@ impl<F: Source> Transmit<F> {
         }
     }
 
-    /// As [`settle`].
     pub(super) fn settle(&mut self) {
         settle(&self.feed, &self.socket, &self.outbox, &mut self.positions);
     }

@@ -49,7 +49,6 @@ pub(super) enum ResponseTiming {
 /// The form of the response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::v1) enum Form {
-    /// One result.
     Json,
     Events(Framing),
 }

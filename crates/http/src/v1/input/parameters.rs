@@ -100,7 +100,6 @@ pub(crate) fn parse<T: DeserializeOwned>(uri: &Uri) -> Result<T, ApiError> {
     })
 }
 
-/// All values of one parameter.
 #[derive(Clone, Debug, Default)]
 struct ParameterValues(Vec<String>);
 

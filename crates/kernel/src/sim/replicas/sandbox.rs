@@ -29,7 +29,6 @@ pub(super) enum Transport {
 #[derive(Debug)]
 pub(super) struct Sandbox {
     pub(super) shim: SimShim,
-    /// The connection of each lane.
     lanes: PerLane<Option<usize>>,
     pub(super) transport: Transport,
 }

@@ -15,7 +15,6 @@ use super::{Defences, REPLICAS};
 use crate::core::Core;
 use crate::event::{Command, Event, Timestamp};
 
-/// A machine that runs a replica.
 #[derive(Debug)]
 pub(super) struct Machine {
     /// How fast its clock is, in thousandths.
@@ -135,7 +134,6 @@ impl World {
         }
     }
 
-    /// A replica creates a kernel.
     fn create(&mut self, kernel: usize) -> Result<(), String> {
         let replica = self.rng.index(REPLICAS);
         let Some(id) = self.machines[replica].process else {

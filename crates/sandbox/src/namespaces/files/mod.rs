@@ -51,7 +51,6 @@ impl KeptFiles {
         fs::symlink_metadata(self.path(name)).ok().map(|meta| meta.uid())
     }
 
-    /// The names of all kept files.
     pub(super) fn names(&self) -> Result<Vec<String>, SandboxError> {
         let entries = fs::read_dir(&self.dir).map_err(|error| SandboxError::io(&self.dir, error))?;
         let name = |entry: io::Result<fs::DirEntry>| entry.ok()?.file_name().into_string().ok();

@@ -69,7 +69,6 @@ pub(super) struct PendingGrant {
     pub(super) client: Client,
 }
 
-/// Need for another token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Need {
     /// The token is good.
@@ -82,10 +81,8 @@ pub(super) enum Need {
     Never(String),
 }
 
-/// Reasons for another token.
 #[derive(Clone, Debug)]
 pub(super) enum Reason {
-    /// It expires.
     Expiry,
     /// A host has refused it.
     Refused(SecretText),

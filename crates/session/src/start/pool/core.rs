@@ -36,7 +36,6 @@ pub(crate) struct Rules {
     pub(crate) max_age: u64,
 }
 
-/// Events of a pool.
 #[derive(Clone, Debug)]
 pub(crate) enum Event {
     /// A caller wants a kernel. Answered in the same step.
@@ -67,7 +66,6 @@ pub(crate) enum Event {
     Tick,
 }
 
-/// Effects of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
     /// Start this member.

@@ -5,7 +5,7 @@ use himalia_model::{KernelId, KernelSpec};
 use himalia_shim_protocol::Bind;
 
 /// Variables that are read once, when a process or a library starts, so that setting them later does nothing …
-const AT_START: [&str; 10] = [
+const AT_START: &[&str] = &[
     "CONDA_PREFIX",
     "GLIBC_TUNABLES",
     "IPYTHONDIR",
@@ -18,7 +18,7 @@ const AT_START: [&str; 10] = [
     "VIRTUAL_ENV",
 ];
 /// … those whose names begin so …
-const AT_START_BEGINS: [&str; 14] = [
+const AT_START_BEGINS: &[&str] = &[
     "ARROW_",
     "BLIS_",
     "CUDA_",

@@ -33,7 +33,7 @@ fn a_newer_schema_that_is_only_in_the_log_is_refused_too() {
         .pragma_update(None, "application_id", schema::APPLICATION_ID)
         .unwrap();
     writer
-        .pragma_update(None, "user_version", schema::newest(schema::MIGRATIONS) + 1)
+        .pragma_update(None, "user_version", schema::newest(MIGRATIONS) + 1)
         .unwrap();
     for name in ["himalia.sqlite", "himalia.sqlite-wal"] {
         fs::copy(source.dir.path().join(name), place.dir.path().join(name)).unwrap();
@@ -137,7 +137,7 @@ fn a_migration_that_fails_changes_nothing() {
 
 /// The steps to a version that does not exist: one more than there are.
 fn steps_of_next_version() -> Vec<&'static str> {
-    let mut steps = schema::MIGRATIONS.to_vec();
+    let mut steps = MIGRATIONS.to_vec();
     steps.push("ALTER TABLE kernels ADD COLUMN step TEXT NOT NULL DEFAULT 'next'; UPDATE kernels SET incarnation = incarnation + 1;");
     steps
 }
@@ -191,7 +191,7 @@ fn a_file_of_a_development_build_is_refused_whatever_its_version() {
         file.pragma_update(None, "user_version", version).unwrap();
         drop(file);
         let before = place.bytes();
-        for steps in [schema::MIGRATIONS, &steps_of_next_version()] {
+        for steps in [MIGRATIONS, &steps_of_next_version()] {
             let error = SqliteStore::open_with(&place.path(), "main", steps).unwrap_err();
             assert!(matches!(error, StoreError::DevelopmentSchema { .. }), "{error}");
             let text = error.to_string();

@@ -10,7 +10,6 @@ use super::super::schema::{Schema, Schemas};
 /// A part of a request, and the argument that it is made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in super::super) struct Parameter {
-    /// Name in the request.
     pub(in super::super) name: String,
     /// Name among the arguments.
     pub(in super::super) argument: String,
@@ -35,12 +34,11 @@ pub(in super::super) enum Style {
     Joined(char),
     /// `a[b]=1`.
     Deep,
-    /// As JSON.
     Json,
 }
 
 /// Headers that a description cannot set: they are part of HTTP itself, or of the credential.
-const OWN_HEADERS: [&str; 18] = [
+const OWN_HEADERS: &[&str] = &[
     "accept",
     "accept-encoding",
     "authorization",
