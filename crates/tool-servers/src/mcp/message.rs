@@ -99,11 +99,15 @@ fn is_id(id: &RawValue, own: &RequestId) -> bool {
 }
 
 impl ServerRequest<'_> {
-    /// The question to a person that it is, with the form if that can be asked.
-    pub(super) fn question(&self) -> Option<Option<Form>> {
-        let params = self.params.filter(|_| self.method == ELICITATION)?;
-        let params = serde_json::from_str(params.get()).ok();
-        Some(params.and_then(|params| Form::of(&params)))
+    /// True if it is a question to a person.
+    pub(super) fn is_question(&self) -> bool {
+        self.method == ELICITATION
+    }
+
+    /// The form of the question, if that can be asked.
+    pub(super) fn form(&self) -> Option<Form> {
+        let params: Value = serde_json::from_str(self.params?.get()).ok()?;
+        Form::of(&params)
     }
 
     /// The response to it, with the answer of a person if it is a question to one. Otherwise a server may only ask whether we are there.

@@ -30,7 +30,7 @@ use self::asked::{AnswerTarget, OpenRequests};
 pub(super) use self::errors::Errors;
 use self::lines::{Line, Lines};
 use super::connection::Signals;
-use super::message::{ELICITATION, Kind, Message};
+use super::message::{Kind, Message};
 use super::ticket::{Answer, Ticket};
 use crate::call::CallError;
 use crate::programs::{Program, ProgramEvent, ProgramInput};
@@ -375,7 +375,7 @@ impl Reader {
                 }
             }
             // `rmcp` answers it when a person has.
-            Kind::Request(request) if request.method == ELICITATION => self.pass(text).await,
+            Kind::Request(request) if request.is_question() => self.pass(text).await,
             Kind::Request(request) => {
                 let Some(line) = request.response(None) else {
                     return;

@@ -152,10 +152,10 @@ impl Transport {
         request: &ServerRequest<'_>,
         ticket: &Ticket,
     ) {
-        let answer = match request.question() {
-            Some(form) => Some(Line::ask(ticket.person(), form).await),
-            None => None,
-        };
+        let mut answer = None;
+        if request.is_question() {
+            answer = Some(Line::ask(ticket.person(), request.form()).await);
+        }
         let Some(message) = request.response(answer.as_ref()) else {
             return;
         };
