@@ -1,6 +1,5 @@
 //! The calls of the service.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use axum::Json;
