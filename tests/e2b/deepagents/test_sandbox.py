@@ -2,7 +2,11 @@
 
 import e2b
 import pytest
-from deepagents.backends.protocol import ExecuteResponse, FileDownloadResponse, FileUploadResponse
+from deepagents.backends.protocol import (
+    ExecuteResponse,
+    FileDownloadResponse,
+    FileUploadResponse,
+)
 from deepagents.backends.sandbox import BaseSandbox
 from langchain_tests.integration_tests import SandboxIntegrationTests
 
@@ -22,10 +26,15 @@ class Backend(BaseSandbox):
             done = self.sandbox.commands.run(command, timeout=timeout or 60)
         except e2b.CommandExitException as failed:
             done = failed
-        return ExecuteResponse(output=done.stdout + done.stderr, exit_code=done.exit_code, truncated=False)
+        return ExecuteResponse(
+            output=done.stdout + done.stderr, exit_code=done.exit_code, truncated=False
+        )
 
     def upload_files(self, files):
-        return [FileUploadResponse(path=path, error=self._failure(path, content)) for path, content in files]
+        return [
+            FileUploadResponse(path=path, error=self._failure(path, content))
+            for path, content in files
+        ]
 
     def _failure(self, path, content):
         if not path.startswith("/"):
@@ -42,7 +51,9 @@ class Backend(BaseSandbox):
         if not path.startswith("/"):
             return FileDownloadResponse(path=path, error="invalid_path")
         try:
-            return FileDownloadResponse(path=path, content=bytes(self.sandbox.files.read(path, format="bytes")))
+            return FileDownloadResponse(
+                path=path, content=bytes(self.sandbox.files.read(path, format="bytes"))
+            )
         except e2b.NotFoundException:
             return FileDownloadResponse(path=path, error="file_not_found")
         except e2b.InvalidArgumentException:
