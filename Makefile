@@ -474,7 +474,7 @@ $(WORKS_WITH)/js/ready: tests/works-with/js/package-lock.json | node
 	touch $@
 
 .PHONY: test-works-with
-test-works-with: test-programs $(TEST_ENV)/ready $(WORKS_WITH_ENVS) $(WORKS_WITH)/js/ready ## programs of other projects, once each; their packages take 3 GB; WRITE=1 writes the page, WORKS names some
+test-works-with: test-programs $(TEST_ENV)/ready $(WORKS_WITH_ENVS) $(WORKS_WITH)/js/ready ## programs of other projects, once each; their packages take 1.6 GB; WRITE=1 writes the page, WORKS names some
 	HIMALIA_BIN=$(TEST_HIMALIA) $(TEST_ENV)/bin/python tests/works-with/run.py $(WORKS) $(if $(WRITE),--write)
 
 .PHONY: fuzz
