@@ -117,7 +117,7 @@ def test_answers_are_as_described(case, gateway):
     case.call_and_validate(base_url=gateway.server.url, headers=gateway.headers, checks=checks_of(case))
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(40 * EXAMPLES)
 def test_answers_to_requests_that_use_earlier_answers_are_as_described(gateway):
     """Chains: ids in an answer are parameters of the next request."""
     found = []
