@@ -316,7 +316,7 @@ test-upgrade: test-programs $(TEST_ENV)/ready ## sandboxes, sessions and logs of
 # Of the other Pythons the newest is enough: `make test` has the oldest, and `test-pythons` has all.
 test-long: check-test test-programs ## what takes too long for `test`; CI runs it as well
 	# These wait more than they compute, as those of `test` do.
-	$(MAKE) --no-print-directory -j2 --output-sync=target PYTHONS=3.14 test-pythons test-python-long test-mcp-conformance bench-context simulate-replicas
+	$(MAKE) --no-print-directory -j2 --output-sync=target PYTHONS=3.14 test-pythons test-python-long test-mcp-conformance test-jupyter-server bench-context simulate-replicas
 
 .PHONY: simulate-replicas
 simulate-replicas: check-rust
@@ -451,6 +451,39 @@ $(E2B_PACKAGES): tests/e2b/package.json | node
 .PHONY: test-e2b
 test-e2b: test-programs $(TEST_ENV)/ready $(E2B_ENV)/ready $(E2B_PACKAGES) ## the tests of E2B's own clients, unmodified, at the level namespaces
 	HIMALIA_BIN=$(TEST_HIMALIA) $(TEST_ENV)/bin/python tests/e2b/run.py $(SUITES) $(if $(WRITE),--write)
+
+JUPYTER_SERVER_ENV := $(TARGET)/jupyter-server-env
+
+$(JUPYTER_SERVER_ENV)/ready: tests/jupyter-server/requirements.txt
+	python3 -m venv --clear $(JUPYTER_SERVER_ENV)
+	$(JUPYTER_SERVER_ENV)/bin/pip install --quiet --requirement tests/jupyter-server/requirements.txt
+	touch $@
+
+.PHONY: test-jupyter-server
+test-jupyter-server: test-programs $(TEST_ENV)/ready $(JUPYTER_SERVER_ENV)/ready ## jupyter_server's own tests of kernels, kernelspecs and sessions, unmodified; WRITE=1 adds tests that pass and writes the page
+	HIMALIA_BIN=$(TEST_HIMALIA) $(TEST_ENV)/bin/python tests/jupyter-server/run.py $(if $(WRITE),--write)
+
+.PHONY: test-openapi
+test-openapi: $(PYTEST_NEEDS) ## EXAMPLES (1000) requests made from docs/openapi.json for each operation, and as many chains of requests; long
+	HIMALIA_OPENAPI_EXAMPLES=$(or $(EXAMPLES),1000) $(PYTEST) -n $(PYTEST_WORKERS) --timeout 0 tests/python/e2e/test_openapi.py
+
+WORKS_WITH := $(TARGET)/works-with
+WORKS_WITH_ENVS := $(patsubst tests/works-with/requirements-%.txt,$(WORKS_WITH)/%/ready,$(wildcard tests/works-with/requirements-*.txt))
+
+$(WORKS_WITH)/%/ready: tests/works-with/requirements-%.txt
+	python3 -m venv --clear $(WORKS_WITH)/$*
+	$(WORKS_WITH)/$*/bin/pip install --quiet --requirement $<
+	touch $@
+
+$(WORKS_WITH)/js/ready: tests/works-with/js/package-lock.json | node
+	mkdir -p $(WORKS_WITH)/js
+	cp tests/works-with/js/package*.json $(WORKS_WITH)/js
+	cd $(WORKS_WITH)/js && npm ci --ignore-scripts --silent --no-audit --no-fund
+	touch $@
+
+.PHONY: test-works-with
+test-works-with: test-programs $(TEST_ENV)/ready $(WORKS_WITH_ENVS) $(WORKS_WITH)/js/ready ## programs of other projects, once each; their packages take 1.6 GB; WRITE=1 writes the page, WORKS names some
+	HIMALIA_BIN=$(TEST_HIMALIA) $(TEST_ENV)/bin/python tests/works-with/run.py $(WORKS) $(if $(WRITE),--write)
 
 .PHONY: fuzz
 fuzz: ## every fuzz target for FUZZ_SECONDS (60) each; needs cargo-fuzz and a nightly toolchain

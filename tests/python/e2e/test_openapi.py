@@ -1,15 +1,20 @@
 """The API does what its description says: requests made from docs/openapi.json, good ones and bad ones.
 
-A gateway of its own, of few kernels, so that not every session that is asked for is started. The requests are the same in each run.
+A gateway of its own, of few kernels, so that not every session that is asked for is started. The requests are the same in each run. With
+HIMALIA_OPENAPI_EXAMPLES there are more of each operation (`make test-openapi`), and more chains of requests that use earlier answers.
 """
 
 import json
 import os
+from contextlib import suppress
 from pathlib import Path
 
 import httpx
 import pytest
 import schemathesis
+from hypothesis import HealthCheck, Phase, seed, settings
+from hypothesis.errors import FlakyStrategyDefinition
+from hypothesis.stateful import run_state_machine_as_test
 from schemathesis.checks import not_a_server_error
 from schemathesis.config import SchemathesisConfig
 from schemathesis.core.parameters import ParameterLocation
@@ -29,11 +34,14 @@ CHECKS = [
     response_schema_conformance,
     negative_data_rejection,
 ]
+EXAMPLES = int(os.environ.get("HIMALIA_OPENAPI_EXAMPLES") or 25)
+# Chains of requests that one seed makes.
+CHAINS = 5
 CONFIG = SchemathesisConfig.from_dict(
     {
         "seed": 1,
         "request-timeout": 60,
-        "generation": {"deterministic": True, "max-examples": 25, "database": "none"},
+        "generation": {"deterministic": True, "max-examples": EXAMPLES, "database": "none"},
         "suppress-health-check": ["all"],
     }
 )
@@ -97,13 +105,45 @@ def gateway(tmp_path_factory, kernel_python):
     made.server.stop()
 
 
+def checks_of(case):
+    """The checks of an answer: null is a text like any other in an address."""
+    null = any(value in (None, "null") for value in (case.query or {}).values())
+    return [check for check in CHECKS if not (null and check is negative_data_rejection)]
+
+
 @description.parametrize()
 def test_answers_are_as_described(case, gateway):
     gateway.aim(case)
-    # Null is a text like any other in an address.
-    null = any(value in (None, "null") for value in (case.query or {}).values())
-    checks = [check for check in CHECKS if not (null and check is negative_data_rejection)]
-    case.call_and_validate(base_url=gateway.server.url, headers=gateway.headers, checks=checks)
+    case.call_and_validate(base_url=gateway.server.url, headers=gateway.headers, checks=checks_of(case))
+
+
+@pytest.mark.timeout(40 * EXAMPLES)
+def test_answers_to_requests_that_use_earlier_answers_are_as_described(gateway):
+    """Chains: ids in an answer are parameters of the next request."""
+    found = []
+
+    class Chains(description.as_state_machine()):
+        def before_call(self, case):
+            # Without this, a chain would wait for code that never ends.
+            if isinstance(case.body, dict) and "code" in case.body and not negative(case, ParameterLocation.BODY):
+                case.body |= {"language": None, "code": "print('text')"}
+
+        def get_call_kwargs(self, case):
+            return {"base_url": gateway.server.url, "headers": gateway.headers}
+
+        def validate_response(self, response, case, additional_checks=(), **kwargs):
+            try:
+                case.validate_response(response, checks=checks_of(case))
+            except Exception as failure:
+                found.append(failure)
+                raise
+
+    few = settings(max_examples=CHAINS, stateful_step_count=8, deadline=None, database=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+    for number in range(EXAMPLES // CHAINS):
+        # The gateway keeps what earlier chains made, so a chain that is tried again may have other answers.
+        with suppress(FlakyStrategyDefinition):
+            run_state_machine_as_test(seed(number)(Chains), settings=few)
+    assert not found, found
 
 
 def test_the_description_is_served_as_it_is_committed(gateway):
