@@ -169,7 +169,7 @@ kernel_not_found No "The session has no kernel with this id or name."
     "`GET /v1/sessions/{session}/kernels` lists the kernels.";
 kernel_dead No "The kernel has no process, and this call starts none."
     "The process or its sandbox ended: the memory limit (`oom`), a crash, or the loss of its node or replica. Variables are lost."
-    "A session of `/v1`: run code, or send `PUT` of its name, which start the next process. A kernel of `/api`: restart it. A fork or a kernel of `/api` whose `reason` begins with `sandbox_lost` cannot continue: start another session.";
+    "In a session of `/v1`, run code or send `PUT` of its name: both start the next process. Restart a kernel of `/api`. If the `reason` of a fork or of a kernel of `/api` begins with `sandbox_lost`, it cannot continue: start another session.";
 kernel_restarted No "The kernel has another process than `expect_incarnation`. Nothing was run."
     "The kernel was restarted or died since you read its incarnation. Variables are lost."
     "Run the code that makes the variables, then use the `incarnation` of the error.";
