@@ -113,8 +113,7 @@ impl Service {
 
     async fn send(&self, parts: Parts, body: Bytes) -> Response<Body> {
         let request = Request::from_parts(parts, Full::new(body));
-        let response = Box::pin(self.inner.handle(request)).await;
-        response.map(BodyExt::boxed_unsync)
+        self.inner.handle(request).await.map(|body| body.boxed_unsync())
     }
 
     /// True if the client has said in `initialize` that it shows forms.
@@ -230,10 +229,12 @@ impl EventSender {
     async fn alive<T>(&self, what: impl Future<Output = T>) -> T {
         let mut what = pin!(what);
         loop {
-            if let Ok(done) = timeout(KEEP_ALIVE, &mut what).await {
-                return done;
+            match timeout(KEEP_ALIVE, &mut what).await {
+                Ok(done) => return done,
+                Err(_) => {
+                    let _ = self.0.send(Bytes::from_static(b":\n\n")).await;
+                }
             }
-            let _ = self.0.send(Bytes::from_static(b":\n\n")).await;
         }
     }
 }
