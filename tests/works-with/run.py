@@ -155,8 +155,8 @@ BY_TOKEN = [
 ]
 INTRODUCTION = """# Works with
 
-`make test-works-with` runs each of these programs against a gateway at the level `namespaces` and writes this page. A program does with a package
-what its documentation shows.
+`make test-works-with` runs each of these programs against a gateway at the level `namespaces` and writes this page. A program follows the
+examples in the documentation of its package.
 """
 E2B_TEXT = """
 ## By E2B's variables
