@@ -205,3 +205,23 @@ async fn the_answer_to_a_start_says_that_the_kernel_is_starting() {
         delete(&gateway, id).await;
     }
 }
+
+#[tokio::test]
+async fn the_answer_to_a_start_has_the_state_of_the_list() {
+    let gateway = gateway(&[]).await;
+    let http = gateway.http();
+    let started = http.post("/api/kernels", Some(&json!({ "name": "fake" }))).await;
+    let kernel = started.unwrap().expect(201).unwrap().json().unwrap();
+    let wanted = json!({ "path": "a.ipynb", "type": "notebook", "kernel": { "name": "fake" } });
+    let session = http.post("/api/sessions", Some(&wanted)).await;
+    let session = session.unwrap().expect(201).unwrap().json().unwrap();
+    for model in [&kernel, &session["kernel"]] {
+        assert_eq!(model["execution_state"], "idle", "{model}");
+        let id = model["id"].as_str().unwrap();
+        assert_eq!(
+            crate::common::model(&gateway, id).await["execution_state"],
+            "idle"
+        );
+        delete(&gateway, id).await;
+    }
+}

@@ -1,13 +1,15 @@
 //! `/api/kernels`.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use axum::Json;
 use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use himalia_engine::{KernelId, KernelModel, StartSession};
+use himalia_engine::{ExecutionState, KernelId, KernelModel, Principal, StartSession};
+use tokio::time::{Instant, sleep};
 
 use super::models::{Kernel, kernel_id};
 use crate::app::App;
@@ -21,6 +23,11 @@ use crate::variables;
 const STARTED_BY: HeaderName = HeaderName::from_static("x-himalia-started-by");
 /// The level of its sandbox.
 const ISOLATION: HeaderName = HeaderName::from_static("x-himalia-isolation");
+
+/// Longest time that an answer waits for a kernel that has not answered yet.
+const SETTLE_TIME: Duration = Duration::from_secs(2);
+/// Time between two looks at it.
+const SETTLE_LOOK: Duration = Duration::from_millis(10);
 
 /// `GET /api/kernels`: all of them, never paged. Clients take an absent kernel for culled.
 pub(crate) async fn list(
@@ -37,7 +44,7 @@ pub(crate) async fn list(
     etag::json(&headers, &kernels)
 }
 
-/// `POST /api/kernels` `{"name"?, "path"?, "kernel_id"?, "env"?}`: 201 when the process is up.
+/// `POST /api/kernels` `{"name"?, "path"?, "kernel_id"?, "env"?}`: 201 when the process is up and [settled].
 pub(crate) async fn start(
     State(app): State<App>,
     Caller(principal): Caller,
@@ -54,6 +61,7 @@ pub(crate) async fn start(
         ..StartSession::default()
     };
     let model = app.engine().start_kernel(&principal, start).await?;
+    let model = settled(&app, &principal, model).await;
     let id = model.id;
     let mut response = created(&app, "/api/kernels/", &id.to_string(), &Kernel::from(model));
     // Beside Jupyter's shape, which stays as it is. It may have ended in the meantime.
@@ -103,14 +111,28 @@ pub(crate) async fn interrupt(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// `POST /api/kernels/{id}/restart`: 200 with the kernel when the new process is up. Any body is accepted and ignored.
+/// `POST /api/kernels/{id}/restart`: 200 with the kernel when the new process is up and [settled]. Any body is accepted and ignored.
 pub(crate) async fn restart(
     State(app): State<App>,
     Caller(principal): Caller,
     id: Path<String>,
 ) -> Result<Json<Kernel>, ApiError> {
-    let model: KernelModel = app.engine().restart_kernel(&principal, kernel_id(&id)?).await?;
-    Ok(Json(model.into()))
+    let model = app.engine().restart_kernel(&principal, kernel_id(&id)?).await?;
+    Ok(Json(settled(&app, &principal, model).await.into()))
+}
+
+/// A kernel that has started, or that is still starting after a moment. Clients compare the answer to a start with the next list, so its
+/// state must not be one that changes by itself right away.
+pub(super) async fn settled(app: &App, principal: &Principal, mut model: KernelModel) -> KernelModel {
+    let end = Instant::now() + SETTLE_TIME;
+    while model.execution_state == ExecutionState::Starting && Instant::now() < end {
+        sleep(SETTLE_LOOK).await;
+        let Ok(now) = app.engine().kernel(principal, model.id) else {
+            break;
+        };
+        model = now;
+    }
+    model
 }
 
 /// 201 with `Location`.

@@ -7,7 +7,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use himalia_engine::{KernelRef, NewSession, SessionPatch};
 
-use super::kernels::{created, optional_kernel_id};
+use super::kernels::{created, optional_kernel_id, settled};
 use super::models::{Session, session_id};
 use crate::app::App;
 use crate::auth::Caller;
@@ -63,7 +63,8 @@ pub(crate) async fn create(
         env,
     };
     let model = app.engine().create_session(&principal, new).await;
-    let model = model.map_err(|error| ApiError::from(error).for_session())?;
+    let mut model = model.map_err(|error| ApiError::from(error).for_session())?;
+    model.kernel = settled(&app, &principal, model.kernel).await;
     Ok(created(
         &app,
         "/api/sessions/",
@@ -104,7 +105,8 @@ pub(crate) async fn change(
         patch.name = patch.name.or(notebook.string("name")?);
     }
     let model = app.engine().patch_session(&principal, id, patch).await;
-    let model = model.map_err(|error| ApiError::from(error).for_session())?;
+    let mut model = model.map_err(|error| ApiError::from(error).for_session())?;
+    model.kernel = settled(&app, &principal, model.kernel).await;
     Ok(Json(model.into()))
 }
 
