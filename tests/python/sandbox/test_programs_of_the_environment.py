@@ -64,6 +64,11 @@ def started(request, tmp_path_factory, kernel_python):
     own.stop()
 
 
+def work_dir(gateway):
+    """The work directory of a sandbox, which a gateway that serves clients of E2B has at their path."""
+    return "/session" if gateway.level in CONTAINERS else "/home/user"
+
+
 def result(gateway, session, code, **more):
     """The text of an execution that succeeds."""
     reply = gateway.http.post(f"v1/sessions/{session}/executions", json={"code": code, **more}, timeout=120)
@@ -142,7 +147,7 @@ def test_nothing_of_the_gateways_environment_shows(started):
     first, *others = variables["PATH"].split(":")
     assert first == f"{place}/bin"
     if gateway.level != "none":
-        assert variables["HOME"] == "/session" and others[-1] == "/session/.packages/bin"
+        assert variables["HOME"] == work_dir(gateway) and others[-1] == f"{work_dir(gateway)}/.packages/bin"
         shown = json.dumps(variables)
         assert gateway.decoy not in shown and gateway.home not in shown and str(Path.home()) not in shown, variables
         in_bash = dict(line.split("=", 1) for line in result(gateway, session, "env", language="bash").splitlines())
@@ -223,10 +228,10 @@ def test_programs_of_a_package_that_the_session_installed(started):
         removed = result(gateway, session, f"{pip} uninstall -y himalia-probe 2>&1", language="bash")
         assert "Successfully uninstalled himalia_probe-1.0" in removed and "WARNING" not in removed, removed
         gone = result(gateway, session, "command -v himalia-probe; python -c 'import himalia_probe' 2>&1; ls -A .packages 2>&1; true", language="bash")
-        assert "/session/.packages/bin" not in gone and "No module named 'himalia_probe'" in gone and "dist-info" not in gone, gone
+        assert ".packages/bin" not in gone and "No module named 'himalia_probe'" in gone and "dist-info" not in gone, gone
         result(gateway, session, f"pip install -q /session/{name}", language="bash")
     kept = result(gateway, session, "pip uninstall -y pandas 2>&1; python -c 'import pandas; print(pandas.__name__)'", language="bash")
-    assert re.search(r"Not uninstalling pandas at \S+, outside environment /session/.packages", kept), kept
+    assert re.search(rf"Not uninstalling pandas at \S+, outside environment {work_dir(gateway)}/.packages", kept), kept
     assert kept.endswith("pandas\n") and "Traceback" not in kept, kept
     assert "Successfully uninstalled" in result(gateway, session, "%pip uninstall -y himalia-probe")
     gateway.delete_session(session)
