@@ -29,8 +29,7 @@ kernelspecs and sessions, unmodified, against a gateway at the level `namespaces
 
 Two of the tests that pass return at once, because they are for kernels that start after the answer (`use_pending_kernels`). Nine of the tests that
 fail need `/api/resolvePath`, which the gateway does not have. Two change objects inside the process of jupyter_server, which no other
-server can pass. One compares the state of a kernel in the answer to its start, `starting`, with the list a moment later: the gateway sends a request to
-each new kernel, and the kernel is `idle` by then.
+server can pass.
 """
 
 
