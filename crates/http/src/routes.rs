@@ -178,7 +178,7 @@ pub static ROUTES: &[Route] = &[
     route!(V1 GET "/v1/workflows/{workflow}" get_workflow, Here, "Get a workflow with its definition", get(v1::workflows::show), []),
     route!(V1 DELETE "/v1/workflows/{workflow}" delete_workflow, Here, "Delete a version of a workflow, or all", delete(v1::workflows::delete), []),
     route!(V1 POST "/v1/workflows/{workflow}/runs" run_workflow, Here, "Start a run of a workflow", post(v1::runs::start::workflow), [KEYED STORED], Keyed),
-    route!(V1 GET "/v1/runs" list_runs, All(v1::runs::pages::MERGED), "List runs of skills and workflows", get(v1::runs::list), []),
+    route!(V1 GET "/v1/runs" list_runs, All(v1::runs::pages::MERGED), "List runs of skills and workflows", get(v1::runs::list), [TRIGGER]),
     route!(V1 GET "/v1/runs/{run_id}" get_run, Owner(Run), "Get a run, or wait for its end", get(v1::runs::show), [LOG REMOVED]),
     route!(V1 POST "/v1/runs/{run_id}/cancel" cancel_run, Owner(Run), "End a run", post(v1::runs::cancel), [LOG REMOVED KERNEL CHANGE]),
     route!(V1 GET "/v1/runs/{run_id}/events" stream_run_events, Events(Run), "Stream the states of a run", get(v1::runs::events::stream_of), [LOG REMOVED]),

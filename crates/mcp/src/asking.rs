@@ -113,7 +113,10 @@ impl Service {
 
     async fn send(&self, parts: Parts, body: Bytes) -> Response<Body> {
         let request = Request::from_parts(parts, Full::new(body));
-        self.inner.handle(request).await.map(http_body_util::BodyExt::boxed_unsync)
+        self.inner
+            .handle(request)
+            .await
+            .map(http_body_util::BodyExt::boxed_unsync)
     }
 
     /// True if the client has said in `initialize` that it shows forms.

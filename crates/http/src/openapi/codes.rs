@@ -83,7 +83,13 @@ pub(crate) const CALL: Group = &[
     (504, "tool_timeout"),
 ];
 /// Codes of an operation that changes the limits or the network of a session.
-pub(crate) const CHANGE: Group = &[(409, "conflict"), (422, "limit_exceeded")];
+pub(crate) const CHANGE: Group = &[
+    (409, "conflict"),
+    (422, "limit_exceeded"),
+    (422, "network_unsupported"),
+];
+/// Codes of an operation that finds the trigger of a run.
+pub(crate) const TRIGGER: Group = &[(404, "schedule_not_found"), (404, "webhook_not_found")];
 /// Codes of an operation that changes access tokens or credentials.
 pub(crate) const TOKENS: Group = &[(409, "conflict")];
 /// Codes of an operation that changes a schedule or a webhook.
